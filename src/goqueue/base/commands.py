@@ -1,0 +1,147 @@
+"""The commands and replies that all doors share.
+
+A door turns bytes or JSON into one of these and a reply back; it decides nothing. `Batch` carries encoded record
+batches (Kafka, replication, Spark); `Message` carries one message in the open (REST, gRPC, SQS).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import Millis, Offset, TopicPartition
+
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+
+class Acks(enum.Enum):
+    """When a publish is answered: at once, when the leader is safe, when all in-sync replicas are."""
+
+    NONE = "none"
+    LEADER = "leader"
+    ALL = "all"
+
+
+class Isolation(enum.Enum):
+    """Which end bounds a read: the high watermark, or the last stable offset."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks, and through which door."""
+
+    name: str = "anonymous"
+    door: str = "internal"
+
+
+ANYONE = Caller()
+
+
+# --- publish ------------------------------------------------------------------------------------------
+
+
+class PublishBatch(msgspec.Struct, frozen=True):
+    """Append one encoded record batch to one partition."""
+
+    at: TopicPartition
+    batch: bytes | bytearray | memoryview
+    acks: Acks = Acks.ALL
+    caller: Caller = ANYONE
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """Where a batch went. `append_time_ms` is -1 unless the topic stamps messages itself."""
+
+    at: TopicPartition
+    base_offset: Offset
+    last_offset: Offset
+    append_time_ms: Millis = -1
+    start_offset: Offset = 0
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message to publish; `partition` None lets the topic's partitioner choose."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp_ms: Millis | None = None
+
+
+class PublishMessages(msgspec.Struct, frozen=True):
+    """Publish messages in the open; each gets its own result, in order."""
+
+    topic: str
+    messages: Sequence[Message]
+    acks: Acks = Acks.ALL
+    caller: Caller = ANYONE
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """Where one message went."""
+
+    partition: int
+    offset: Offset
+
+
+PublishResult: TypeAlias = Placed | GoQueueError
+
+
+# --- fetch --------------------------------------------------------------------------------------------
+
+
+class FetchFrom(msgspec.Struct, frozen=True):
+    """One partition of a fetch."""
+
+    at: TopicPartition
+    offset: Offset
+    bytes_max: int
+
+
+class Fetch(msgspec.Struct, frozen=True):
+    """Read whole batches; wait up to `wait_ms_max` until `bytes_min` are there."""
+
+    parts: Sequence[FetchFrom]
+    bytes_max: int
+    bytes_min: int = 1
+    wait_ms_max: int = 0
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    caller: Caller = ANYONE
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """What one partition gave: whole batches (the first may begin below the offset asked for), or an error."""
+
+    at: TopicPartition
+    offset: Offset
+    batches: bytes
+    high_watermark: Offset
+    last_stable_offset: Offset
+    start_offset: Offset
+    error: GoQueueError | None = None
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One message as it stands in the log."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    timestamp_ms: Millis
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Messages in the open, and where to go on in each partition."""
+
+    messages: Sequence[Stored]
+    next_offsets: dict[int, Offset]

@@ -1,0 +1,167 @@
+"""The error words of the whole broker.
+
+A family says what kind of trouble it is and is what edges map to wire codes; a leaf says which one. Every
+message tells the reader what to do. `code` is stable and is made from the class's name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+
+class GoQueueError(Exception):
+    """Root of the family. `field` names the offending input; `detail` is machine-readable extra."""
+
+    code: ClassVar[str] = "error"
+
+    def __init_subclass__(cls) -> None:
+        cls.code = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
+
+    def __init__(self, message: str, *, field: str | None = None, **detail: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.detail = detail
+
+
+# --- families -----------------------------------------------------------------------------------------
+
+
+class Invalid(GoQueueError):
+    """The request can never work as it stands."""
+
+
+class NotFound(GoQueueError):
+    """The thing named does not exist."""
+
+
+class Conflict(GoQueueError):
+    """The thing is in a state that forbids this."""
+
+
+class TooLarge(GoQueueError):
+    """Over a size limit."""
+
+
+class Gone(GoQueueError):
+    """The place asked for is not in the log."""
+
+
+class Damaged(GoQueueError):
+    """Stored bytes are not what was written."""
+
+
+class Full(GoQueueError):
+    """No room; nothing was written."""
+
+
+class Unavailable(GoQueueError):
+    """Not now; the same request may work later."""
+
+
+class Startup(GoQueueError):
+    """The node cannot start."""
+
+
+# --- leaves -------------------------------------------------------------------------------------------
+
+
+class InvalidName(Invalid):
+    """A topic, group, subject or tenant name outside `[a-zA-Z0-9._-]{1,249}`."""
+
+
+class InvalidField(Invalid):
+    """A field of a request is missing, unknown, of the wrong type or out of range."""
+
+
+class InvalidJson(Invalid):
+    """The body is not JSON."""
+
+
+class InvalidConfig(Invalid):
+    """A topic setting is unknown or has a bad value."""
+
+
+class CorruptBatch(Invalid):
+    """A record batch handed in is malformed or its CRC is wrong."""
+
+
+class KeyRequired(Invalid):
+    """A compacted topic was given a record without a key."""
+
+
+class UnknownTopic(NotFound):
+    """No such topic."""
+
+
+class UnknownPartition(NotFound):
+    """The topic has no such partition."""
+
+
+class UnknownRoute(NotFound):
+    """No such path or method."""
+
+
+class TopicExists(Conflict):
+    """A topic of that name exists already."""
+
+
+class TopicBeingDeleted(Conflict):
+    """The topic's deletion is under way."""
+
+
+class MessageTooLarge(TooLarge):
+    """A message or batch is over the topic's `max.message.bytes`."""
+
+
+class BodyTooLarge(TooLarge):
+    """A request body is over the listener's limit."""
+
+
+class OffsetOutOfRange(Gone):
+    """The offset is below the log's start or beyond its end."""
+
+
+class DamagedRange(Damaged):
+    """The offset lies in a quarantined range; `detail` has `first_offset`, `last_offset`, `next_offset`."""
+
+
+class DiskFull(Full):
+    """The disk is over its limit, or a write found no space."""
+
+
+class StorageFailed(Unavailable):
+    """The disk reported an error on write or sync; the partition is read-only until a restart."""
+
+
+class Overloaded(Unavailable):
+    """A limit on concurrent work was reached."""
+
+
+class ShuttingDown(Unavailable):
+    """The node is stopping."""
+
+
+class SettingsInvalid(Startup):
+    """One or more settings are unreadable; `detail["mistakes"]` lists them all."""
+
+
+class DataDirUnusable(Startup):
+    """The data directory cannot be created, read or written."""
+
+
+class DataDirInUse(Startup):
+    """Another node holds the data directory."""
+
+
+class AddressUnusable(Startup):
+    """A listener's address is taken or cannot be bound."""
+
+
+def leaves(root: type[GoQueueError] = GoQueueError) -> list[type[GoQueueError]]:
+    """Every error word without a narrower one, sorted by code; tests use it to prove each is mapped."""
+    found: list[type[GoQueueError]] = []
+    for child in root.__subclasses__():
+        found += leaves(child) if child.__subclasses__() else [child]
+    return sorted(found, key=lambda leaf: leaf.code)

@@ -1,0 +1,30 @@
+"""Every hard limit, in one place. Going over one is an error word, never a surprise."""
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+
+NAME_CHARS_MAX: Final = 249
+PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+MESSAGES_PER_PUBLISH_MAX: Final = 10_000
+HEADERS_PER_MESSAGE_MAX: Final = 1_000
+MESSAGES_PER_READ_MAX: Final = 10_000
+
+# Batches. A batch never outgrows a segment's 32-bit positions, and a compressed one never unfolds past this.
+BATCH_BYTES_MAX: Final = 512 * MIB
+DECOMPRESSED_BYTES_MAX: Final = 256 * MIB
+BUILD_BATCH_BYTES: Final = 1 * MIB  # REST publishes are split into batches of about this size
+
+SEGMENT_BYTES_MIN: Final = 1 * KIB
+SEGMENT_BYTES_MAX: Final = 2 * GIB - 1
+
+READ_BYTES_MAX: Final = 64 * MIB  # one partition, one read
+FETCH_BYTES_MAX: Final = 64 * MIB  # one fetch, all partitions
+
+OPEN_SEALED_SEGMENTS_MAX: Final = 64  # node-wide: file handles and loaded indexes of sealed segments
+COMPACTION_KEYS_MAX: Final = 1_000_000  # keys remembered by one compaction pass
+COMPACTION_STEP_BYTES: Final = 256 * KIB  # a compaction pauses for others after this much
+
+TAILS_MAX: Final = 1_000  # server-sent-event streams at once

@@ -1,0 +1,34 @@
+"""The five priority lanes: their names, numbers and the record header that carries them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from goqueue.base.errors import InvalidField
+
+HEADER: Final = "goqueue-priority"
+NAMES: Final = ("critical", "high", "normal", "low", "background")
+NORMAL: Final = 2
+
+
+def parse_priority(value: str | int, field: str = "priority") -> int:
+    """The lane's number, from its name or number; 0 (critical) is a lane like any other."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(NAMES):
+        return value
+    if isinstance(value, str):
+        if value in NAMES:
+            return NAMES.index(value)
+        if value.isdecimal() and int(value) < len(NAMES):
+            return int(value)
+    raise InvalidField(f"{value!r} is not a priority; use {', '.join(NAMES)} or 0 to 4.", field=field)
+
+
+def priority_of(headers: tuple[tuple[str, bytes | None], ...]) -> int:
+    """The lane a record's headers name; absent or unreadable means normal."""
+    for name, value in headers:
+        if name == HEADER and value is not None:
+            try:
+                return parse_priority(value.decode("ascii"))
+            except (InvalidField, UnicodeDecodeError):
+                return NORMAL
+    return NORMAL

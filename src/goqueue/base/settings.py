@@ -1,0 +1,240 @@
+"""The node's settings: one TOML file, `GOQUEUE_*` variables, flags.
+
+A flag wins over a variable, a variable over the file, the file over the default. Everything is read and checked once;
+all mistakes are reported together. A setting `section.key` is `GOQUEUE_SECTION_KEY` in the environment. Keys that
+end in `_ms` take durations (`168h`), keys that end in `_bytes` take sizes (`64MiB`), both also plain numbers.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, get_args
+
+import msgspec
+
+from goqueue.base.errors import InvalidField, SettingsInvalid
+from goqueue.base.limits import KIB, MIB
+from goqueue.base.times import parse_duration_ms
+from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig
+
+Doc = msgspec.Meta
+Fsync = Literal["always", "interval", "never"]
+ENV_PREFIX: Final = "GOQUEUE_"
+# Read by the command line's client side, not by the node.
+CLIENT_VARIABLES: Final = frozenset({"GOQUEUE_SERVER"})
+
+_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB)?")
+_UNITS = {None: 1, "B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
+
+
+class DataSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    dir: Annotated[str, Doc(description="Where everything durable lives.")] = "./data"
+
+
+class RestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    listen: Annotated[
+        str, Doc(description="Address of the REST door, `HOST:PORT` or `off`; port 0 picks a free one.")
+    ] = "127.0.0.1:8080"
+    body_bytes_max: Annotated[int, Doc(ge=1, description="Largest request body.")] = 64 * MIB
+    body_bytes_total_max: Annotated[
+        int, Doc(ge=1, description="Request bodies held in memory at once; beyond it requests get 503.")
+    ] = 256 * MIB
+    poll_ms_max: Annotated[int, Doc(ge=0, description="Longest long poll.")] = 30_000
+    drain_ms: Annotated[int, Doc(ge=0, description="How long a stopping node waits for requests in progress.")] = 10_000
+
+
+class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    fsync: Annotated[
+        Fsync,
+        Doc(
+            description="`always`: answer after the sync; `interval`: sync in the background; "
+            "`never`: leave it to the system."
+        ),
+    ] = "interval"
+    fsync_interval_ms: Annotated[int, Doc(ge=1, description="Period of the background sync.")] = 1_000
+    index_interval_bytes: Annotated[int, Doc(ge=256, description="Log bytes between two index entries.")] = 4 * KIB
+    disk_used_percent_max: Annotated[
+        int, Doc(ge=1, le=100, description="Writes are refused above this share of the disk in use.")
+    ] = 90
+    cleanup_interval_ms: Annotated[int, Doc(ge=10, description="How often retention and compaction look for work.")] = (
+        30_000
+    )
+
+
+class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    partitions: Annotated[int, Doc(ge=1, le=10_000, description="Partitions of a topic created without a count.")] = 3
+    auto_create: Annotated[bool, Doc(description="Publishing to a topic that does not exist creates it.")] = False
+    retention_ms: Annotated[int, Doc(ge=-1, description="Default of `retention.ms`.")] = TopicConfig().retention_ms
+    retention_bytes: Annotated[int, Doc(ge=-1, description="Default of `retention.bytes`.")] = -1
+    segment_bytes: Annotated[int, Doc(ge=1024, description="Default of `segment.bytes`.")] = TopicConfig().segment_bytes
+    max_message_bytes: Annotated[int, Doc(ge=1, description="Default of `max.message.bytes`.")] = (
+        TopicConfig().max_message_bytes
+    )
+
+    def defaults(self) -> TopicConfig:
+        """The node's defaults for what topics leave unsaid."""
+        return TopicConfig(
+            retention_ms=self.retention_ms,
+            retention_bytes=self.retention_bytes,
+            segment_bytes=self.segment_bytes,
+            max_message_bytes=self.max_message_bytes,
+        )
+
+
+class LoggingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], Doc(description="Least severe line that is written.")
+    ] = "info"
+    format: Annotated[
+        Literal["auto", "human", "json"],
+        Doc(description="`auto` is human on a terminal and JSON otherwise."),
+    ] = "auto"
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """All settings, by section."""
+
+    data: DataSettings = DataSettings()
+    rest: RestSettings = RestSettings()
+    log: LogSettings = LogSettings()
+    topics: TopicSettings = TopicSettings()
+    logging: LoggingSettings = LoggingSettings()
+
+
+class SettingKey(msgspec.Struct, frozen=True):
+    """One setting, for documentation and for reading it."""
+
+    section: str
+    name: str
+    type: Any
+    default: object
+    doc: str
+
+    @property
+    def dotted(self) -> str:
+        return f"{self.section}.{self.name}"
+
+    @property
+    def variable(self) -> str:
+        return f"{ENV_PREFIX}{self.section}_{self.name}".upper()
+
+
+def setting_keys() -> Iterator[SettingKey]:
+    """Every setting there is, in order."""
+    for section in msgspec.structs.fields(Settings):
+        for field in msgspec.structs.fields(section.type):
+            meta = next(part for part in get_args(field.type) if isinstance(part, msgspec.Meta))
+            yield SettingKey(section.name, field.name, field.type, field.default, meta.description or "")
+
+
+def load_settings(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, str]) -> Settings:
+    """Reads the three sources. Raises `SettingsInvalid` with every mistake found."""
+    mistakes: list[str] = []
+    keys = {key.dotted: key for key in setting_keys()}
+    given = _from_file(file, keys, mistakes)
+    given |= _from_environ(environ, keys, mistakes)
+    given |= {dotted: (f"flag for {dotted}", value) for dotted, value in flags.items()}
+    sections: dict[str, dict[str, object]] = {}
+    for dotted, (source, raw) in given.items():
+        key = keys[dotted]
+        try:
+            sections.setdefault(key.section, {})[key.name] = _convert(key, raw)
+        except (msgspec.ValidationError, InvalidField, ValueError) as why:
+            mistakes.append(f"{source}: {raw!r}: {why}")
+    if not mistakes:
+        settings = msgspec.convert(sections, Settings)
+        mistakes += _contradictions(settings)
+    if mistakes:
+        listed = "\n".join(f"  - {mistake}" for mistake in mistakes)
+        raise SettingsInvalid(f"Settings are not right:\n{listed}", mistakes=mistakes)
+    return settings
+
+
+Given = dict[str, tuple[str, object]]
+
+
+def _from_file(file: Path | None, keys: Mapping[str, SettingKey], mistakes: list[str]) -> Given:
+    if file is None:
+        return {}
+    try:
+        table = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as why:
+        mistakes.append(f"{file}: cannot be read: {why}")
+        return {}
+    given: Given = {}
+    for section, entries in table.items():
+        if not isinstance(entries, dict):
+            mistakes.append(f"{file}: {section} must stand in a section, as [section] and a key below it")
+            continue
+        for name, value in entries.items():
+            if (dotted := f"{section}.{name}") in keys:
+                given[dotted] = (f"{file}: {dotted}", value)
+            else:
+                mistakes.append(f"{file}: {dotted} is unknown{_nearest(dotted, keys)}")
+    return given
+
+
+def _from_environ(environ: Mapping[str, str], keys: Mapping[str, SettingKey], mistakes: list[str]) -> Given:
+    variables = {key.variable: dotted for dotted, key in keys.items()}
+    given: Given = {}
+    for name, value in sorted(environ.items()):
+        if not name.startswith(ENV_PREFIX) or name in CLIENT_VARIABLES:
+            continue
+        if name in variables:
+            given[variables[name]] = (name, value)
+        else:
+            mistakes.append(f"{name} is unknown{_nearest(name, variables)}")
+    return given
+
+
+def _nearest(word: str, known: Mapping[str, object]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _convert(key: SettingKey, raw: object) -> object:
+    if isinstance(raw, str) and key.name.endswith("_ms") and raw != "-1":
+        raw = parse_duration_ms(raw, key.dotted)
+    if isinstance(raw, str) and key.name.endswith(("_bytes", "_bytes_max", "_total_max")) and raw != "-1":
+        raw = parse_size(raw)
+    return msgspec.convert(raw, key.type, strict=not isinstance(raw, str))
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `64MiB` and the like."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("is not a size; write it like 65536, 64KiB or 16MiB")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def parse_address(text: str) -> tuple[str, int] | None:
+    """`HOST:PORT` as a pair, `off` as None; `ValueError` otherwise."""
+    if text == "off":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        raise ValueError(f"{text!r} is not an address; write HOST:PORT or off")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def _contradictions(settings: Settings) -> list[str]:
+    found: list[str] = []
+    try:
+        parse_address(settings.rest.listen)
+    except ValueError as why:
+        found.append(f"rest.listen: {why}")
+    if settings.rest.body_bytes_total_max < settings.rest.body_bytes_max:
+        found.append("rest.body_bytes_total_max must be at least rest.body_bytes_max")
+    for name in ("retention.ms", "retention.bytes", "segment.bytes", "max.message.bytes"):
+        value = getattr(settings.topics, name.replace(".", "_"))
+        try:
+            CONFIG_KEYS[name].parse(str(value))
+        except ValueError as why:
+            found.append(f"topics.{name.replace('.', '_')}: {value}: {why}")
+    return found

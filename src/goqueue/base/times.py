@@ -1,0 +1,49 @@
+"""Durations and points in time as people write them.
+
+Durations: `1500ms`, `10s`, `5m`, `2h`, `7d`, ISO 8601 (`PT1.5S`, `P1DT2H`), or a bare number of milliseconds.
+Points: RFC 3339, or a bare number of milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from goqueue.base.errors import InvalidField
+from goqueue.base.ids import Millis
+
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIMPLE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_ISO = re.compile(r"P(?:(\d+(?:\.\d+)?)D)?(?:T(?=\d)(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_ISO_MS = (86_400_000, 3_600_000, 60_000, 1_000)
+_DIGITS = re.compile(r"\d{1,18}")
+
+
+def parse_duration_ms(text: str, field: str) -> Millis:
+    """Milliseconds of a duration, or `InvalidField`."""
+    text = text.strip()
+    if _DIGITS.fullmatch(text):
+        return int(text)
+    if simple := _SIMPLE.fullmatch(text):
+        return round(float(simple[1]) * _UNIT_MS[simple[2]])
+    iso = _ISO.fullmatch(text)
+    if iso and any(iso.groups()):
+        return round(sum(float(part) * unit for part, unit in zip(iso.groups(), _ISO_MS, strict=True) if part))
+    raise InvalidField(f"{text!r} is not a duration; write it like 1500ms, 10s, 5m, 2h or PT1.5S.", field=field)
+
+
+def parse_time_ms(text: str, field: str) -> Millis:
+    """Milliseconds since 1970 of a point in time, or `InvalidField`. A time without a zone is UTC."""
+    text = text.strip()
+    if _DIGITS.fullmatch(text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidField(
+            f"{text!r} is not a time; write it like 2026-01-31T12:00:00Z or as milliseconds since 1970.",
+            field=field,
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,193 @@
+"""Keeps the last value of every key. Offsets and order stay; only superseded records go.
+
+One pass reads the segments that are new since the last pass, remembers the last offset of each key in them, and
+rewrites all sealed segments up to there, neighbours merged while they fit one segment. Records without a key and
+control batches stay. Tombstones stay `delete.retention.ms` after the first pass that met them.
+
+A rewritten segment takes its place with one rename. Before it, the old seal and indexes go, so that a crash on either
+side leaves a segment without a seal, which recovery checks and indexes anew; what a merge made superfluous begins
+below its predecessor's end, which is how recovery knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+
+import msgspec
+
+from goqueue.base.ids import Millis, Offset
+from goqueue.base.limits import COMPACTION_KEYS_MAX
+from goqueue.base.topic_config import TopicConfig
+from goqueue.format.batch import BatchHeader, Buffer, assemble
+from goqueue.format.compression import compress
+from goqueue.format.records import RawRecord, payload, raw_records
+from goqueue.log.partition_log import PartitionLog
+from goqueue.log.scan import Sound, walk
+from goqueue.log.segment import Segment
+
+LastOffsets = dict[bytes, Offset]
+
+
+class Swap(msgspec.Struct):
+    """Ready to take its place: `run` off the loop, then `PartitionLog.swap` on it, then `clean_up` off it."""
+
+    old: Sequence[Segment]
+    new: Segment
+    tombstones_since: Millis | None
+
+    def run(self) -> None:
+        self.new.file().sync()
+        for segment in self.old:
+            segment.pin()
+        disk, directory = self.new.home.disk, self.new.home.directory
+        for suffix in (".seal", ".index", ".timeindex"):
+            disk.remove(self.new.path(suffix))
+        disk.sync_dir(directory)
+        disk.rename(self.new.path(".log.compact"), self.new.path(".log"))
+        disk.sync_dir(directory)
+        self.new.seal = self.new.write_seal(self.tombstones_since)
+
+    def clean_up(self) -> None:
+        for segment in self.old[1:]:
+            segment.remove_files()
+        self.new.home.disk.sync_dir(self.new.home.directory)
+
+
+class _Rules(msgspec.Struct, frozen=True):
+    """What one pass decides by."""
+
+    last: LastOffsets
+    now: Millis
+    tombstone_ms: int
+
+    def tombstones_expired(self, segment: Segment) -> bool:
+        since = segment.seal.tombstones_since if segment.seal else None
+        return since is not None and since + self.tombstone_ms <= self.now
+
+    def survives(self, record: RawRecord, offset: Offset, drop_tombstones: bool) -> bool:
+        if record.key is None:
+            return True
+        if record.is_tombstone and drop_tombstones:
+            return False
+        return offset >= self.last.get(record.key, -1)
+
+
+def candidates(log: PartitionLog) -> list[Segment]:
+    """The sealed, sound segments from the start on."""
+    found: list[Segment] = []
+    for segment in log.segments[:-1]:
+        if segment.seal is None or segment.damage:
+            break
+        found.append(segment)
+    return found
+
+
+def is_due(log: PartitionLog, config: TopicConfig, now: Millis) -> bool:
+    """Enough is new, or tombstones have served their time."""
+    if not config.compacts:
+        return False
+    segments = candidates(log)
+    total = sum(segment.length for segment in segments)
+    dirty = sum(segment.length for segment in segments if segment.base_offset >= log.meta.compacted_to)
+    rules = _Rules({}, now, config.delete_retention_ms)
+    enough = total > 0 and dirty > 0 and dirty / total >= config.min_cleanable_dirty_ratio
+    return enough or any(map(rules.tombstones_expired, segments))
+
+
+def compact(log: PartitionLog, config: TopicConfig, now: Millis) -> Generator[Swap | None, None, Offset]:
+    """One pass, in steps: each `next` does a little work off the loop. None: go on; a `Swap`: carry it out first.
+
+    It returns the offset up to which the log is then compacted. The caller makes `gaps_to` durable before the first
+    step and `compacted_to` after the last.
+    """
+    segments = candidates(log)
+    last: LastOffsets = {}
+    count = yield from _remember(segments, log.meta.compacted_to, last)
+    rules = _Rules(last, now, config.delete_retention_ms)
+    group: list[Segment] = []
+    size = 0
+    for segment in segments[:count]:
+        if group and size + segment.length > config.segment_bytes:
+            yield from _rewrite(group, rules)
+            group, size = [], 0
+        group.append(segment)
+        size += segment.length
+    if group:
+        yield from _rewrite(group, rules)
+    return segments[count - 1].next_offset if count else log.meta.compacted_to
+
+
+def _remember(segments: Sequence[Segment], dirty_from: Offset, last: LastOffsets) -> Generator[None, None, int]:
+    """Fills `last` from the dirty segments; returns how many segments the pass may cover."""
+    count = 0
+    for segment in segments:
+        if segment.base_offset >= dirty_from:
+            if len(last) >= COMPACTION_KEYS_MAX:
+                break
+            for batch, header in _batches(segment):
+                for record in _records(batch, header):
+                    if record.key is not None:
+                        last[record.key] = header.base_offset + record.offset_delta
+                yield None
+        count += 1
+    return count
+
+
+def _rewrite(group: Sequence[Segment], rules: _Rules) -> Iterator[Swap | None]:
+    """Writes the survivors of neighbours into one new segment."""
+    new = Segment.rewritten(group[0].home, group[0].base_offset)
+    since: Millis | None = None
+    for segment in group:
+        segment.verify()
+        drop = rules.tombstones_expired(segment)
+        has_tombstones = False
+        for batch, header in _batches(segment):
+            kept, tombstones, gone = _filter(batch, header, rules, drop)
+            has_tombstones |= tombstones
+            new.home.stats.records_compacted_away += gone
+            if kept is not None:
+                header = msgspec.structs.replace(header, length=len(kept) - 12)
+                new.append([kept], header, header.base_offset)
+            yield None
+        if has_tombstones:
+            old = segment.seal.tombstones_since if segment.seal else None
+            since = max(since or 0, old or rules.now)
+        new.next_offset = segment.next_offset
+    new.home.stats.segments_compacted += len(group)
+    new.home.stats.bytes_compacted_away += sum(segment.length for segment in group) - new.length
+    yield Swap(group, new, since)
+
+
+def _batches(segment: Segment) -> Iterator[tuple[bytes, BatchHeader]]:
+    file = segment.file()
+    for found in walk(file, 0, segment.length, segment.base_offset):
+        if isinstance(found, Sound):
+            yield file.read(found.position, found.header.size), found.header
+
+
+def _records(batch: Buffer, header: BatchHeader) -> Iterator[RawRecord]:
+    return iter(()) if header.is_control else raw_records(payload(batch, header))
+
+
+def _filter(batch: bytes, header: BatchHeader, rules: _Rules, drop_tombstones: bool) -> tuple[bytes | None, bool, int]:
+    """The batch without superseded records (None if none is left), whether tombstones stay, and how many went."""
+    if header.is_control:
+        return batch, False, 0
+    body = payload(batch, header)
+    kept: list[RawRecord] = []
+    gone = 0
+    for record in raw_records(body):
+        if rules.survives(record, header.base_offset + record.offset_delta, drop_tombstones):
+            kept.append(record)
+        else:
+            gone += 1
+    tombstones = any(record.is_tombstone for record in kept)
+    if not gone:
+        return batch, tombstones, 0
+    if not kept:
+        return None, False, gone
+    view = memoryview(body)
+    survivors: Buffer = b"".join(view[record.start : record.end] for record in kept)
+    if header.codec:
+        survivors = compress(header.codec, survivors)
+    return assemble(msgspec.structs.replace(header, record_count=len(kept)), survivors), tombstones, gone

@@ -1,0 +1,356 @@
+"""One partition's log: segments in order, appends at the end, reads anywhere.
+
+It runs on the event loop. What has to wait for the device is handed out as a job (`begin_sync`, `begin_seal`) that
+touches files only, runs on any thread, and is handed back (`finish_sync`, `finish_seal`). Reads may run on other
+threads: the tuple of segments is replaced, never changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from goqueue.base.errors import DiskFull, OffsetOutOfRange, StorageFailed
+from goqueue.base.ids import Epoch, Millis, Offset
+from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time
+from goqueue.log.checkpoint import Checkpoint, Meta
+from goqueue.log.disk import Disk, File
+from goqueue.log.note import encode_note
+from goqueue.log.reader import WouldBlock, boundary, find_time, read_batches, read_unverified
+from goqueue.log.segment import Seal, Segment, SegmentHome
+
+logger = logging.getLogger(__name__)
+
+META_FILE: Final = "meta.json"
+CHECKPOINT_FILE: Final = "checkpoint"
+_RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class RollRule(msgspec.Struct, frozen=True):
+    """When a segment is full."""
+
+    segment_bytes: int
+    segment_ms: int
+
+
+class SyncJob(msgspec.Struct):
+    """Makes everything up to `end_offset` safe; `run` on any thread."""
+
+    log: PartitionLog
+    files: list[File]
+    new_names: bool
+    checkpoint: Checkpoint
+
+    def run(self) -> None:
+        for file in self.files:
+            file.sync()
+        if self.new_names:
+            self.log.write_meta()
+            _sync_path(self.log.home.disk, self.log.home.directory)
+        path = f"{self.log.home.directory}/{CHECKPOINT_FILE}"
+        self.log.home.disk.write_file(path, encode_note(self.checkpoint), durable=False)
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.checkpoint.synced_offset
+
+
+def _sync_path(disk: Disk, directory: str) -> None:
+    """Syncs a directory and those above it, so that its own name is durable too."""
+    parts = directory.split("/")
+    for depth in range(len(parts), -1, -1):
+        disk.sync_dir("/".join(parts[:depth]))
+
+
+class SealJob(msgspec.Struct):
+    """Seals one rolled segment; `run` on any thread."""
+
+    segment: Segment
+    seal: Seal | None = None
+
+    def run(self) -> None:
+        self.segment.verify()
+        self.seal = self.segment.write_seal()
+
+
+class MetaJob(msgspec.Struct):
+    """Makes the log's own facts durable, then deletes segments that they made superfluous; `run` on any thread."""
+
+    log: PartitionLog
+    dropped: tuple[Segment, ...] = ()
+
+    def run(self) -> None:
+        self.log.write_meta()
+        for segment in self.dropped:
+            segment.remove_files()
+
+
+class PartitionLog:
+    """Made by `log.recovery.open_log`."""
+
+    def __init__(self, home: SegmentHome, roll: RollRule, meta: Meta, segments: Sequence[Segment]) -> None:
+        self.home = home
+        self.roll_rule = roll
+        self.meta = meta
+        self.segments: tuple[Segment, ...] = tuple(segments)
+        self.end_offset: Offset = segments[-1].next_offset if segments else meta.start_offset
+        self.synced_offset: Offset = self.end_offset
+        self._dirty = False
+        self._new_names = False  # file names not yet durable
+        self._meta_lock = threading.Lock()
+        self._failure: StorageFailed | None = None
+
+    # --- what is there -----------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> Offset:
+        first = self.segments[0].base_offset if self.segments else 0
+        return max(first, self.meta.start_offset)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.length for segment in self.segments)
+
+    @property
+    def is_dirty(self) -> bool:
+        """Something was appended that no sync covers yet."""
+        return self._dirty
+
+    @property
+    def failure(self) -> StorageFailed | None:
+        """Why the log takes no more writes, if so."""
+        return self._failure
+
+    # --- append ------------------------------------------------------------------------------------------
+
+    def append(
+        self, batch: Buffer, header: BatchHeader, epoch: Epoch, now: Millis, append_time: bool = False
+    ) -> Offset:
+        """Writes one verified batch at the end and returns its base offset. Not yet safe: see `begin_sync`."""
+        if self._failure is not None:
+            raise self._failure
+        base_offset = self.end_offset
+        if append_time:
+            buffers, header = stamp_with_time(batch, header, base_offset, epoch, now)
+        else:
+            buffers = stamp(batch, base_offset, epoch)
+        segment = self._segment_for_append(header, now)
+        try:
+            segment.append(buffers, header, base_offset)
+        except OSError as why:
+            raise self._append_failed(why) from why
+        self.end_offset = base_offset + header.last_offset_delta + 1
+        self._dirty = True
+        stats = self.home.stats
+        stats.batches_appended += 1
+        stats.bytes_appended += header.size
+        return base_offset
+
+    def _segment_for_append(self, header: BatchHeader, now: Millis) -> Segment:
+        if not self.segments:
+            return self._add_segment()
+        active = self.segments[-1]
+        if active.length == 0:
+            return active
+        rule = self.roll_rule
+        full = active.length + header.size > rule.segment_bytes
+        old = 0 <= active.first_timestamp < now - rule.segment_ms
+        far = self.end_offset + header.last_offset_delta - active.base_offset > _RELATIVE_OFFSET_MAX
+        return self.roll() if full or old or far else active
+
+    def roll(self) -> Segment:
+        """Begins a new active segment; the old one waits for its seal."""
+        self.home.stats.segments_rolled += 1
+        return self._add_segment()
+
+    def _add_segment(self) -> Segment:
+        try:
+            if not self.segments:
+                self.home.disk.make_dirs(self.home.directory)
+            segment = Segment.create(self.home, self.end_offset)
+        except OSError as why:
+            raise self._append_failed(why) from why
+        self._new_names = True
+        self.segments = (*self.segments, segment)
+        return segment
+
+    def _append_failed(self, why: OSError) -> DiskFull | StorageFailed:
+        self.home.stats.append_failures += 1
+        if why.errno in _NO_SPACE:
+            return DiskFull("No space left on the disk; free some or add retention. Nothing was written.")
+        return self.fail(why)
+
+    def fail(self, why: OSError) -> StorageFailed:
+        """After a failed write or sync nobody knows what is on disk: no more writes until recovery looks."""
+        logger.critical("disk error, partition is read-only", extra={"log": self.home.directory, "why": str(why)})
+        self._failure = StorageFailed(
+            f"The disk failed ({why}); this partition is read-only. Check the disk and restart the node."
+        )
+        return self._failure
+
+    # --- sync and seal -----------------------------------------------------------------------------------
+
+    def begin_sync(self) -> SyncJob | None:
+        """A job that makes everything appended so far safe, or None if it is."""
+        if not self._dirty or self._failure is not None:
+            return None
+        unsealed = [segment for segment in self.segments if segment.seal is None]
+        files = [segment.file() for segment in unsealed]
+        job = SyncJob(self, files, self._new_names, self._checkpoint())
+        self._dirty = self._new_names = False
+        return job
+
+    def _checkpoint(self) -> Checkpoint:
+        active = self.segments[-1]
+        return Checkpoint(
+            self.end_offset,
+            active.base_offset,
+            active.length,
+            active.first_timestamp,
+            active.max_timestamp,
+            active.max_timestamp_offset,
+        )
+
+    def finish_sync(self, job: SyncJob) -> None:
+        self.synced_offset = max(self.synced_offset, job.end_offset)
+
+    def begin_seal(self) -> SealJob | None:
+        """A job that seals the oldest rolled segment, or None if all are sealed."""
+        for segment in self.segments[:-1]:
+            if segment.seal is None:
+                return SealJob(segment)
+        return None
+
+    def finish_seal(self, job: SealJob) -> None:
+        job.segment.seal = job.seal
+        self.home.open_segments.touch(job.segment)
+        self.home.stats.segments_sealed += 1
+
+    def needs_sync(self) -> None:
+        """Asks for a sync although nothing was appended: what is safe has changed."""
+        self._dirty = bool(self.segments)
+
+    def close(self) -> None:
+        """After a last sync: writes the active segment's indexes, so that the next start reads nothing."""
+        if self.segments and self._failure is None:
+            self.segments[-1].write_indexes()
+
+    # --- read --------------------------------------------------------------------------------------------
+
+    def read(self, offset: Offset, bytes_max: int, limit: Offset, wait: bool = False) -> bytes:
+        """Whole batches from `offset` on, below `limit`.
+
+        Raises `WouldBlock` if it had to wait and may not, `Suspect` if the active segment turns out damaged.
+        """
+        segments = self.segments
+        limit = min(limit, self.end_offset)
+        self._check_range(offset)
+        at = bisect_right(segments, offset, key=_base_offset) - 1
+        for segment in segments[max(0, at) :]:
+            if segment.base_offset >= limit:
+                break
+            data = self._read_segment(segment, max(offset, segment.base_offset), bytes_max, limit, wait)
+            if data:
+                self.home.stats.reads += 1
+                self.home.stats.bytes_read += len(data)
+                return data
+        return b""
+
+    def _check_range(self, offset: Offset) -> None:
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(
+                f"Offset {offset} is not in the log; it holds {self.start_offset} to {self.end_offset}.",
+                start_offset=self.start_offset,
+                end_offset=self.end_offset,
+            )
+
+    def _read_segment(self, segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool) -> bytes:
+        if segment.verified:
+            return read_batches(segment, offset, bytes_max, limit, wait)
+        if segment is self.segments[-1]:
+            return read_unverified(segment, offset, bytes_max, limit, wait)
+        if not wait:
+            raise WouldBlock
+        segment.verify()
+        return read_batches(segment, offset, bytes_max, limit, wait)
+
+    def offset_at_time(self, timestamp: Millis) -> tuple[Offset, Millis] | None:
+        """The first message at or after a time, as (offset, its time); None if there is none. May wait."""
+        for segment in self.segments:
+            if segment.max_timestamp >= timestamp:
+                segment.verify() if segment is not self.segments[-1] else None
+                found = find_time(segment, timestamp, self.start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def latest_time(self) -> tuple[Offset, Millis] | None:
+        """The message with the largest timestamp; None if the log is empty. May wait."""
+        if not self.segments:
+            return None
+        newest = max(self.segments, key=lambda segment: segment.max_timestamp)
+        return self.offset_at_time(newest.max_timestamp) if newest.length else None
+
+    # --- shorten -----------------------------------------------------------------------------------------
+
+    def begin_drop_head(self, start_offset: Offset) -> MetaJob:
+        """Makes the log begin at an offset; the job deletes the segments that lie wholly before it."""
+        start_offset = min(max(start_offset, self.start_offset), self.end_offset)
+        at = bisect_right(self.segments, start_offset, key=_base_offset) - 1
+        dropped, kept = self.segments[: max(0, at)], self.segments[max(0, at) :]
+        self.meta = msgspec.structs.replace(self.meta, start_offset=start_offset)
+        self.segments = kept
+        return MetaJob(self, dropped)
+
+    def begin_gaps(self) -> MetaJob:
+        """Notes that offsets below the end may from now on be missing on purpose."""
+        self.meta = msgspec.structs.replace(self.meta, gaps_to=self.end_offset)
+        return MetaJob(self)
+
+    def end_compaction(self, compacted_to: Offset) -> MetaJob:
+        self.meta = msgspec.structs.replace(self.meta, compacted_to=compacted_to)
+        return MetaJob(self)
+
+    def write_meta(self) -> None:
+        """Makes the partition's own facts durable."""
+        with self._meta_lock:
+            self.home.disk.write_file(f"{self.home.directory}/{META_FILE}", encode_note(self.meta))
+
+    def swap(self, old: Sequence[Segment], new: Segment) -> None:
+        """Puts a rewritten segment in the place of neighbours that it holds the survivors of."""
+        at = self.segments.index(old[0])
+        self.segments = (*self.segments[:at], new, *self.segments[at + len(old) :])
+
+    def truncate(self, offset: Offset) -> None:
+        """Drops every batch that reaches `offset` or lies beyond, durably, file and indexes alike."""
+        if offset >= self.end_offset:
+            return
+        self._check_range(offset)
+        at = bisect_right(self.segments, offset, key=_base_offset) - 1
+        keep, later = self.segments[: at + 1], self.segments[at + 1 :]
+        active = keep[-1]
+        active.verify()
+        # The old promise must be gone before the bytes are.
+        disk, path = self.home.disk, f"{self.home.directory}/{CHECKPOINT_FILE}"
+        disk.write_file(path, encode_note(Checkpoint(active.base_offset, -1, 0, -1, -1, -1)))
+        for segment in reversed(later):
+            segment.remove_files()
+            disk.sync_dir(self.home.directory)
+        active.unseal()
+        active.cut(*boundary(active, offset))
+        active.file().sync()
+        disk.sync_dir(self.home.directory)
+        self.segments = keep
+        self.end_offset = self.synced_offset = active.next_offset
+        self._dirty = True  # so that the next sync notes the new end
+
+
+def _base_offset(segment: Segment) -> Offset:
+    return segment.base_offset

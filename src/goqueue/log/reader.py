@@ -1,0 +1,140 @@
+"""Reads whole batches out of one segment with one `pread`, found through the sparse index."""
+
+from __future__ import annotations
+
+from goqueue.base.errors import CorruptBatch, DamagedRange
+from goqueue.base.ids import Millis, Offset, Position
+from goqueue.format.batch import HEADER_BYTES, read_header, strides, verify
+from goqueue.format.records import decode
+from goqueue.log.disk import File
+from goqueue.log.scan import Flaw, walk
+from goqueue.log.segment import Segment
+
+
+class WouldBlock(Exception):
+    """The read has to wait for the device: do it again off the loop, with `wait=True`."""
+
+
+class Suspect(Exception):
+    """The active segment holds a damaged batch: roll it, so that it can be verified whole, and read again."""
+
+
+def read_batches(segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool) -> bytes:
+    """Batches from the one that holds `offset` on, below `limit`, at most `bytes_max` but at least one.
+
+    The first batch may begin below `offset`. Nothing is there if no batch of this segment lies in the range.
+    """
+    sound_offset, sound_end = _sound_until(segment, offset)
+    limit = min(limit, sound_offset)
+    file, index = segment.file(), segment.index()
+    low = index.floor(offset - segment.base_offset)
+    wanted = min(bytes_max + segment.home.index_interval_bytes + HEADER_BYTES, sound_end - low)
+    data = _read(file, low, wanted, wait)
+    skip = _first_holding(data, offset)
+    if skip is None:
+        return _read_one(file, low, sound_end, offset, limit, wait)
+    whole = low + len(data) == sound_end and limit >= sound_offset
+    if whole and len(data) - skip <= bytes_max:
+        return data[skip:] if skip else data
+    # Both index look-ups answer with a batch boundary, so only the stretch behind it has to be walked.
+    by_size = index.floor_position(low + min(len(data), skip + bytes_max))
+    by_offset = index.floor(limit - segment.base_offset)
+    end = _last_boundary(data, max(skip, min(by_size, by_offset) - low), skip + bytes_max, limit)
+    if end <= skip:
+        return _read_one(file, low + skip, sound_end, offset, limit, wait)
+    return data[skip:end]
+
+
+def read_unverified(segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool) -> bytes:
+    """The same from an active segment of an earlier run: what it hands out is checked batch by batch."""
+    try:
+        data = read_batches(segment, offset, bytes_max, limit, wait)
+        checked = 0
+        for at, end, _, _ in strides(data):
+            verify(data, read_header(data, at), at)
+            checked = end
+    except CorruptBatch:
+        raise Suspect from None
+    if checked != len(data) or not data:
+        raise Suspect
+    return data
+
+
+def find_time(segment: Segment, timestamp: Millis, start_offset: Offset) -> tuple[Offset, Millis] | None:
+    """The segment's first message at or after a time, not before `start_offset`."""
+    position = segment.index().floor(segment.time_index().floor(timestamp))
+    for found in walk(segment.file(), position, segment.length, segment.base_offset):
+        if isinstance(found, Flaw):
+            break
+        if found.header.max_timestamp >= timestamp and found.header.last_offset >= start_offset:
+            for record in decode(segment.file().read(found.position, found.header.size)):
+                if record.timestamp_ms >= timestamp and record.offset >= start_offset:
+                    return record.offset, record.timestamp_ms
+    return None
+
+
+def boundary(segment: Segment, offset: Offset) -> tuple[Position, Offset]:
+    """Where the first batch begins that reaches the offset, and the end of the log if it were cut there."""
+    position = segment.index().floor(offset - segment.base_offset)
+    for found in walk(segment.file(), position, segment.length, segment.base_offset):
+        if isinstance(found, Flaw):
+            break
+        if found.header.last_offset >= offset:
+            return found.position, min(offset, found.header.base_offset)
+        position = found.end
+    return position, offset
+
+
+def _sound_until(segment: Segment, offset: Offset) -> tuple[Offset, Position]:
+    """Where the sound stretch around an offset ends; `DamagedRange` if the offset is in a damaged one."""
+    for region in segment.damage:
+        if region.first_offset <= offset < region.next_offset:
+            raise DamagedRange(
+                f"Offsets {region.first_offset} to {region.next_offset - 1} are damaged on disk and were "
+                f"quarantined; read on from offset {region.next_offset}.",
+                first_offset=region.first_offset,
+                last_offset=region.next_offset - 1,
+                next_offset=region.next_offset,
+            )
+        if region.first_offset > offset:
+            return region.first_offset, region.position
+    return segment.next_offset, segment.length
+
+
+def _read(file: File, position: Position, size: int, wait: bool) -> bytes:
+    if wait:
+        return file.read(position, size)
+    data = file.read_cached(position, size)
+    if data is None:
+        raise WouldBlock
+    return data
+
+
+def _first_holding(data: bytes, offset: Offset) -> Position | None:
+    """Where the first whole batch begins that reaches the offset."""
+    for at, _, _, last_offset in strides(data):
+        if last_offset >= offset:
+            return at
+    return None
+
+
+def _last_boundary(data: bytes, start: Position, end_max: Position, limit: Offset) -> Position:
+    """The end of the last batch that stays within a length and below an offset, walking from a boundary."""
+    boundary = start
+    for _, end, _, last_offset in strides(data, start):
+        if end > end_max or last_offset >= limit:
+            break
+        boundary = end
+    return boundary
+
+
+def _read_one(file: File, position: Position, end: Position, offset: Offset, limit: Offset, wait: bool) -> bytes:
+    """The single batch that holds the offset, however large; empty if it is not below the limit."""
+    while end - position >= HEADER_BYTES:
+        header = read_header(_read(file, position, HEADER_BYTES, wait))
+        if header.last_offset >= limit:
+            return b""
+        if header.last_offset >= offset:
+            return _read(file, position, header.size, wait)
+        position += header.size
+    return b""

@@ -1,0 +1,166 @@
+"""The machine's disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from goqueue.format.batch import Buffer
+from goqueue.log.disk import Usage
+
+_NOWAIT: Final = getattr(os, "RWF_NOWAIT", None)
+_IOVECS_MAX: Final = 1024
+# What file systems without a non-blocking read answer to one.
+_NO_NOWAIT: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+
+
+class RealFile:
+    """A file handle with `pread` and `pwritev`."""
+
+    __slots__ = ("_fd", "_nowait", "size")
+
+    def __init__(self, path: Path, create: bool) -> None:
+        self._fd = -1
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        self._nowait = _NOWAIT is not None
+        self.size = os.fstat(self._fd).st_size
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        size = self.size
+        wanted = sum(map(len, buffers))
+        try:
+            written = os.pwritev(self._fd, buffers[:_IOVECS_MAX], size)
+            if written < wanted:
+                self._append_rest(b"".join(buffers), size, written)
+        except OSError:
+            # Half a batch must not stay behind for the next append to follow.
+            os.ftruncate(self._fd, size)
+            raise
+        self.size = size + wanted
+
+    def _append_rest(self, data: bytes, start: int, written: int) -> None:
+        view = memoryview(data)
+        while written < len(data):
+            written += os.pwrite(self._fd, view[written:], start + written)
+
+    def read(self, position: int, size: int) -> bytes:
+        data = os.pread(self._fd, size, position)
+        if len(data) == size or position + len(data) >= self.size:
+            return data
+        parts = [data]
+        got = len(data)
+        while data and got < size:
+            data = os.pread(self._fd, size - got, position + got)
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def read_cached(self, position: int, size: int) -> bytes | None:
+        last = min(position + size, self.size) - 1
+        if self._nowait and not (self._is_cached(position) and self._is_cached(last)):
+            return None
+        return self.read(position, size)
+
+    def _is_cached(self, position: int) -> bool:
+        """Asks for one byte without waiting. The pages between two cached ends are taken to be cached too:
+        the system drops the oldest first, and a wrong guess costs one wait, not a wrong answer."""
+        try:
+            os.preadv(self._fd, [bytearray(1)], position, _NOWAIT or 0)
+        except BlockingIOError:
+            return False
+        except OSError as why:
+            if why.errno not in _NO_NOWAIT:
+                raise
+            self._nowait = False
+        return True
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+        self.size = size
+
+
+class RealDisk:
+    """A directory of the machine."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        return RealFile(self._root / path, create)
+
+    def read_file(self, path: str) -> bytes | None:
+        try:
+            return (self._root / path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        target = self._root / path
+        temporary = target.with_name(target.name + ".tmp")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        temporary.rename(target)
+        if durable:
+            self._sync_dir(target.parent)
+
+    def names(self, path: str) -> list[str]:
+        try:
+            return sorted(path.name for path in (self._root / path).iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def is_dir(self, path: str) -> bool:
+        return (self._root / path).is_dir()
+
+    def size(self, path: str) -> int:
+        return (self._root / path).stat().st_size
+
+    def make_dirs(self, path: str) -> None:
+        (self._root / path).mkdir(parents=True, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        (self._root / source).rename(self._root / target)
+
+    def remove(self, path: str) -> None:
+        (self._root / path).unlink(missing_ok=True)
+
+    def remove_tree(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._root / path)
+
+    def sync_dir(self, path: str) -> None:
+        self._sync_dir(self._root / path)
+
+    @staticmethod
+    def _sync_dir(path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def usage(self) -> Usage:
+        stat = os.statvfs(self._root)
+        used = stat.f_blocks - stat.f_bfree
+        reachable = used + stat.f_bavail
+        percent = 100.0 * used / reachable if reachable else 0.0
+        return Usage(reachable * stat.f_frsize, stat.f_bavail * stat.f_frsize, percent)

@@ -1,0 +1,221 @@
+"""Opens a partition directory: whole after a clean stop at once, after a crash by checking what was not sealed.
+
+Sealed segments are taken by their seals. Segments without one are walked batch by batch. A bad batch below the last
+known sync is damage and is fenced off; from there on it is the crash's work: the log is cut at the last whole batch.
+What a cut takes away is kept in a `.cut` file where it held more than a torn write. Foreign files are left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Final, TypeVar
+
+import msgspec
+
+from goqueue.base.ids import Offset
+from goqueue.log.checkpoint import Checkpoint, Meta
+from goqueue.log.note import decode_note
+from goqueue.log.partition_log import CHECKPOINT_FILE, META_FILE, PartitionLog, RollRule
+from goqueue.log.scan import Sound, walk
+from goqueue.log.segment import FORMAT_VERSION, DamagedRegion, Seal, Segment, SegmentHome
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_SEGMENT_FILE: Final = re.compile(r"(\d{20})\.(log|index|timeindex|seal|damage)")
+_LITTER: Final = re.compile(r"(\d{20}\.\w+|meta\.json|checkpoint)\.(tmp|compact)")
+_KEPT: Final = re.compile(r"\d{20}\.\d+\.cut|meta\.json|checkpoint")
+
+
+class Recovered(msgspec.Struct):
+    """What opening a log found and did."""
+
+    segments: int = 0
+    bytes_checked: int = 0
+    bytes_cut: int = 0
+    damaged_ranges: int = 0
+    foreign_files: int = 0
+
+    @property
+    def was_clean(self) -> bool:
+        return self.bytes_checked == 0
+
+
+def open_log(home: SegmentHome, roll: RollRule) -> tuple[PartitionLog, Recovered]:
+    """The log of a directory; an empty one if the directory is not there yet."""
+    return _Recovery(home, roll).run()
+
+
+def _with_following(bases: list[Offset]) -> Iterator[tuple[Offset, Offset | None]]:
+    """Each base with the one after it; None after the last."""
+    return zip_longest(bases, bases[1:])
+
+
+class _Recovery:
+    def __init__(self, home: SegmentHome, roll: RollRule) -> None:
+        self._home = home
+        self._disk = home.disk
+        self._roll = roll
+        self._found = Recovered()
+        self._meta = self._read_note(META_FILE, Meta) or Meta(FORMAT_VERSION)
+        self._checkpoint = self._read_note(CHECKPOINT_FILE, Checkpoint)
+
+    def _read_note(self, name: str, kind: type[T]) -> T | None:
+        return decode_note(self._disk.read_file(f"{self._home.directory}/{name}"), kind)
+
+    @property
+    def _synced_offset(self) -> Offset:
+        return self._checkpoint.synced_offset if self._checkpoint else 0
+
+    def run(self) -> tuple[PartitionLog, Recovered]:
+        segments: list[Segment] = []
+        bases = self._tidy()
+        for base, following in _with_following(bases):
+            if segments and base < segments[-1].next_offset:
+                # A merge's leftover: its records stand in the segment before it.
+                Segment(self._home, base).remove_files()
+                continue
+            segment, is_cut = self._open_segment(base, following)
+            self._note_missing(segments, segment)
+            segments.append(segment)
+            if is_cut:
+                self._set_aside([later for later in bases if later > base])
+                break
+        self._found.segments = len(segments)
+        self._found.damaged_ranges = sum(len(segment.damage) for segment in segments)
+        log = PartitionLog(self._home, self._roll, self._meta, segments)
+        if not self._found.was_clean:
+            log.needs_sync()
+        return log, self._found
+
+    def _tidy(self) -> list[Offset]:
+        """Removes litter and dropped segments; answers with the bases that count, ascending."""
+        logs: list[Offset] = []
+        others: set[Offset] = set()
+        for name in self._disk.names(self._home.directory):
+            if match := _SEGMENT_FILE.fullmatch(name):
+                (logs.append if match[2] == "log" else others.add)(int(match[1]))
+            elif _LITTER.fullmatch(name):
+                self._disk.remove(f"{self._home.directory}/{name}")
+            elif not _KEPT.fullmatch(name):
+                self._found.foreign_files += 1
+                logger.warning("foreign file ignored", extra={"path": f"{self._home.directory}/{name}"})
+        kept = [
+            base
+            for base, following in _with_following(logs)
+            if following is None or following > self._meta.start_offset
+        ]
+        for orphan in (others | set(logs)) - set(kept):
+            Segment(self._home, orphan).remove_files()
+        return kept
+
+    def _open_segment(self, base: Offset, following: Offset | None) -> tuple[Segment, bool]:
+        """The segment, and whether the log ends with it because it had to be cut."""
+        if following is not None:
+            seal = decode_note(self._disk.read_file(Segment(self._home, base).path(".seal")), Seal)
+            if seal is not None:
+                return self._open_sealed(base, seal), False
+        elif self._checkpoint is not None and (opened := self._open_clean(base, self._checkpoint)):
+            return opened, False
+        return self._check_unsealed(base, following)
+
+    def _open_sealed(self, base: Offset, seal: Seal) -> Segment:
+        segment = Segment.sealed(self._home, base, seal)
+        if self._disk.size(segment.path(".log")) != seal.length and not segment.damage:
+            segment.verify()
+        return segment
+
+    def _open_clean(self, base: Offset, known: Checkpoint) -> Segment | None:
+        """The last segment as the checkpoint knows it, if file and indexes fit and the tail batch is sound."""
+        segment = Segment(self._home, base)
+        length = self._disk.size(segment.path(".log"))
+        if (known.base_offset, known.length) != (base, length):
+            return None
+        seal = Seal(
+            FORMAT_VERSION,
+            length,
+            0,
+            known.synced_offset,
+            known.max_timestamp,
+            known.max_timestamp_offset,
+            known.first_timestamp,
+        )
+        segment = Segment.opened(self._home, base, seal)
+        if length == 0:
+            return segment
+        index = segment.stored_index()
+        if index is None or segment.stored_time_index() is None:
+            return None
+        tail = list(walk(segment.file(), index.floor_position(length), length, base))
+        sound = bool(tail) and all(isinstance(found, Sound) for found in tail)
+        segment.let_go()
+        return segment if sound else None
+
+    def _check_unsealed(self, base: Offset, following: Offset | None) -> tuple[Segment, bool]:
+        segment = Segment(self._home, base)
+        for suffix in (".seal", ".damage"):
+            self._disk.remove(segment.path(suffix))
+        length = segment.file().size
+        self._found.bytes_checked += length
+        regions = segment.check(0, length, following)
+        damage = [region for region in regions if self._is_damage(region, length, following)]
+        torn = next((region for region in regions if region not in damage), None)
+        if torn is not None:
+            self._cut(segment, torn, length)
+            damage = [region for region in damage if region.position < torn.position]
+        segment.length = segment.file().size
+        if damage:
+            segment.quarantine(damage)
+        if following is not None and torn is None and (damage or following <= self._meta.gaps_to):
+            segment.next_offset = max(segment.next_offset, following)
+        segment.file().sync()
+        # Indexes of an earlier life may lie beside it.
+        for suffix in (".index", ".timeindex"):
+            self._disk.remove(segment.path(suffix))
+        ends_early = following is not None and self._synced_offset <= segment.next_offset < following
+        return segment, torn is not None or ends_early
+
+    def _is_damage(self, region: DamagedRegion, length: int, following: Offset | None) -> bool:
+        """Known to have been safe, and something sound follows it."""
+        has_more = region.end < length or following is not None
+        return region.first_offset < self._synced_offset and has_more
+
+    def _cut(self, segment: Segment, torn: DamagedRegion, length: int) -> None:
+        size = length - torn.position
+        self._found.bytes_cut += size
+        was_safe = torn.first_offset < self._synced_offset
+        if was_safe or torn.end < length:
+            kept = f"{self._home.directory}/{segment.base_offset:020d}.{torn.position}.cut"
+            self._disk.write_file(kept, segment.file().read(torn.position, size))
+        logger.log(
+            logging.ERROR if was_safe else logging.WARNING,
+            "log cut at the last whole batch",
+            extra={"segment": segment.path(".log"), "bytes": size, "next_offset": torn.first_offset},
+        )
+        segment.cut(torn.position, torn.first_offset)
+
+    def _set_aside(self, bases: list[Offset]) -> None:
+        """Segments behind a cut were never safe; they are kept for people, not for readers."""
+        for base in bases:
+            segment = Segment(self._home, base)
+            source = segment.path(".log")
+            self._found.bytes_cut += self._disk.size(source)
+            logger.error("segment behind a cut set aside", extra={"segment": source})
+            self._disk.rename(source, f"{self._home.directory}/{base:020d}.0.cut")
+            segment.remove_files()
+        if bases:
+            self._disk.sync_dir(self._home.directory)
+
+    def _note_missing(self, segments: list[Segment], segment: Segment) -> None:
+        """A segment file that vanished leaves a gap between its neighbours: damage, not silence."""
+        if not segments or segments[-1].next_offset >= segment.base_offset:
+            return
+        before = segments[-1]
+        gap = DamagedRegion(before.length, before.length, before.next_offset, segment.base_offset)
+        before.next_offset = segment.base_offset
+        if gap not in before.damage:
+            before.quarantine([*before.damage, gap])

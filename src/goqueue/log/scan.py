@@ -1,0 +1,89 @@
+"""Walks the batches of a segment file and checks every one. Used to recover, verify, rebuild indexes and dump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from goqueue.base.errors import CorruptBatch
+from goqueue.base.ids import Offset, Position
+from goqueue.base.limits import MIB
+from goqueue.format.batch import HEADER_BYTES, MAGIC, BatchHeader, read_header, verify
+from goqueue.log.disk import File
+
+_WINDOW_BYTES: Final = 1 * MIB
+_MAGIC_AT: Final = 16
+
+
+class Sound(msgspec.Struct, frozen=True, gc=False):
+    """A whole batch with a right CRC, in order."""
+
+    position: Position
+    header: BatchHeader
+
+    @property
+    def end(self) -> Position:
+        return self.position + self.header.size
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    """The place where the walk had to stop, and why."""
+
+    position: Position
+    reason: str
+
+
+def walk(file: File, start: Position, end: Position, next_offset: Offset) -> Iterator[Sound | Flaw]:
+    """Yields sound batches from `start`; a `Flaw`, if any, comes last. Offsets may skip but never go back."""
+    window = b""
+    window_at = position = start
+    while position < end:
+        at = position - window_at
+        if len(window) - at < HEADER_BYTES:
+            window, window_at, at = file.read(position, min(_WINDOW_BYTES, end - position)), position, 0
+        try:
+            header = read_header(window, at)
+            if position + header.size > end:
+                raise CorruptBatch("The batch is cut short.")
+            if len(window) - at < header.size:
+                size = max(header.size, min(_WINDOW_BYTES, end - position))
+                window, window_at, at = file.read(position, size), position, 0
+            verify(window, header, at)
+            if header.base_offset < next_offset:
+                raise CorruptBatch(f"Offset {header.base_offset} follows offset {next_offset - 1}.")
+        except CorruptBatch as why:
+            yield Flaw(position, why.message)
+            return
+        yield Sound(position, header)
+        position += header.size
+        next_offset = header.next_offset
+
+
+def find_sound(
+    file: File, start: Position, end: Position, next_offset: Offset, offset_limit: Offset | None
+) -> Sound | None:
+    """The first sound batch at or after a position, found byte by byte: how a walk goes on behind damage."""
+    position = start
+    while end - position >= HEADER_BYTES:
+        window = file.read(position, min(_WINDOW_BYTES, end - position))
+        at = window.find(MAGIC, _MAGIC_AT)
+        while at >= 0 and at - _MAGIC_AT + HEADER_BYTES <= len(window):
+            candidate = position + at - _MAGIC_AT
+            if _plausible(window, at - _MAGIC_AT, next_offset, offset_limit):
+                found = next(walk(file, candidate, end, next_offset))
+                if isinstance(found, Sound):
+                    return found
+            at = window.find(MAGIC, at + 1)
+        position += max(1, len(window) - HEADER_BYTES + 1)
+    return None
+
+
+def _plausible(window: bytes, at: int, next_offset: Offset, offset_limit: Offset | None) -> bool:
+    try:
+        header = read_header(window, at)
+    except CorruptBatch:
+        return False
+    in_range = offset_limit is None or header.next_offset <= offset_limit
+    return next_offset <= header.base_offset and in_range and header.base_offset - next_offset < 1 << 31

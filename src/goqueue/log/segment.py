@@ -1,0 +1,383 @@
+"""One segment: a file of batches, its two indexes, and its life: active, rolled, sealed, verified.
+
+Active: appended to, indexes in memory. Rolled: closed to appends, not yet sealed. Sealed: synced, its length and
+checksum on record; file and indexes are opened when needed and let go when many are open. A sealed segment from an
+earlier run is verified against its seal when first read.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from crc32c import crc32c
+
+from goqueue.base.ids import Millis, Offset, Position
+from goqueue.base.limits import MIB, OPEN_SEALED_SEGMENTS_MAX
+from goqueue.format.batch import BatchHeader, Buffer
+from goqueue.log.disk import Disk, File
+from goqueue.log.index import OffsetIndex, TimeIndex
+from goqueue.log.note import decode_note, encode_note
+from goqueue.log.scan import Flaw, Sound, find_sound, walk
+from goqueue.log.stats import StorageStats
+
+logger = logging.getLogger(__name__)
+
+FORMAT_VERSION: Final = 1
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".seal", ".damage")
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """What a sealed segment must look like."""
+
+    version: int
+    length: int
+    crc: int
+    next_offset: Offset
+    max_timestamp: Millis
+    max_timestamp_offset: Offset
+    first_timestamp: Millis
+    tombstones_since: Millis | None = None  # when a compaction first kept this segment's tombstones
+
+
+class DamagedRegion(msgspec.Struct, frozen=True):
+    """Bytes that are not what was written, and the offsets they held."""
+
+    position: Position
+    end: Position
+    first_offset: Offset
+    next_offset: Offset
+
+
+class OpenSegments:
+    """Keeps at most so many sealed segments open, node-wide; the least recently used is let go first."""
+
+    def __init__(self, limit: int = OPEN_SEALED_SEGMENTS_MAX) -> None:
+        self._limit = limit
+        self._open: OrderedDict[int, Segment] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def touch(self, segment: Segment) -> None:
+        with self._lock:
+            self._open[id(segment)] = segment
+            self._open.move_to_end(id(segment))
+            while len(self._open) > self._limit:
+                _, oldest = self._open.popitem(last=False)
+                oldest.let_go()
+
+    def forget(self, segment: Segment) -> None:
+        with self._lock:
+            self._open.pop(id(segment), None)
+
+
+class SegmentHome(msgspec.Struct, frozen=True):
+    """What every segment of one partition shares."""
+
+    disk: Disk
+    directory: str
+    index_interval_bytes: int
+    open_segments: OpenSegments
+    stats: StorageStats
+
+
+class Segment:
+    """See the module's first lines."""
+
+    __slots__ = (
+        "_file",
+        "_index",
+        "_indexed_to",
+        "_lock",
+        "_time_index",
+        "base_offset",
+        "damage",
+        "first_timestamp",
+        "home",
+        "length",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "seal",
+        "verified",
+    )
+
+    def __init__(self, home: SegmentHome, base_offset: Offset) -> None:
+        self.home = home
+        self.base_offset = base_offset
+        self.length = 0
+        self.next_offset = base_offset
+        self.first_timestamp: Millis = -1
+        self.max_timestamp: Millis = -1
+        self.max_timestamp_offset: Offset = -1
+        self.seal: Seal | None = None
+        self.damage: tuple[DamagedRegion, ...] = ()
+        self.verified = True
+        self._file: File | None = None
+        self._index: OffsetIndex | None = OffsetIndex()
+        self._time_index: TimeIndex | None = TimeIndex()
+        self._indexed_to = -home.index_interval_bytes
+        self._lock = threading.Lock()
+
+    @classmethod
+    def create(cls, home: SegmentHome, base_offset: Offset) -> Segment:
+        """A new, empty, active segment. Its name is durable after the next directory sync."""
+        segment = cls(home, base_offset)
+        file = home.disk.open(segment.path(".log"), create=True)
+        if file.size:
+            file.truncate(0)
+        segment._file = file
+        return segment
+
+    @classmethod
+    def sealed(cls, home: SegmentHome, base_offset: Offset, seal: Seal) -> Segment:
+        """A segment of an earlier run, as its seal describes it; nothing is opened yet."""
+        segment = cls(home, base_offset)
+        segment._take_facts(seal)
+        segment.seal = seal
+        segment.damage = tuple(decode_note(home.disk.read_file(segment.path(".damage")), list[DamagedRegion]) or ())
+        segment.verified = bool(segment.damage)
+        segment.let_go()
+        return segment
+
+    @classmethod
+    def opened(cls, home: SegmentHome, base_offset: Offset, facts: Seal) -> Segment:
+        """An active segment of an earlier run, as its checkpoint describes it; its indexes wait on disk."""
+        segment = cls(home, base_offset)
+        segment._take_facts(facts)
+        segment.verified = facts.length == 0
+        if facts.length:
+            segment.let_go()
+        return segment
+
+    @classmethod
+    def rewritten(cls, home: SegmentHome, base_offset: Offset) -> Segment:
+        """A segment under construction in a `.log.compact` file, to take an older one's place."""
+        segment = cls(home, base_offset)
+        home.disk.remove(segment.path(".log.compact"))
+        segment._file = home.disk.open(segment.path(".log.compact"), create=True)
+        return segment
+
+    def _take_facts(self, seal: Seal) -> None:
+        self.length = seal.length
+        self.next_offset = seal.next_offset
+        self.first_timestamp = seal.first_timestamp
+        self.max_timestamp = seal.max_timestamp
+        self.max_timestamp_offset = seal.max_timestamp_offset
+
+    def path(self, suffix: str) -> str:
+        return f"{self.home.directory}/{self.base_offset:020d}{suffix}"
+
+    # --- open and let go ---------------------------------------------------------------------------------
+
+    def file(self) -> File:
+        """The open file; opened now if need be."""
+        file = self._file
+        if file is None:
+            file = self._file = self.home.disk.open(self.path(".log"))
+        if self.seal is not None:
+            self.home.open_segments.touch(self)
+        return file
+
+    def stored_index(self) -> OffsetIndex | None:
+        """The offset index as it lies on disk, if it fits."""
+        return OffsetIndex.decode(self.home.disk.read_file(self.path(".index")), self.length)
+
+    def stored_time_index(self) -> TimeIndex | None:
+        return TimeIndex.decode(self.home.disk.read_file(self.path(".timeindex")), self.length)
+
+    def index(self) -> OffsetIndex:
+        index = self._index
+        if index is None:
+            index = self.stored_index()
+            if index is None:
+                self.rebuild_indexes()
+                return self.index()
+            self._index = index
+        return index
+
+    def time_index(self) -> TimeIndex:
+        index = self._time_index
+        if index is None:
+            index = self.stored_time_index()
+            if index is None:
+                self.rebuild_indexes()
+                return self.time_index()
+            self._time_index = index
+        return index
+
+    def let_go(self) -> None:
+        """Drops handle and indexes of a sealed segment; readers that hold them keep them."""
+        self._file = self._index = self._time_index = None
+
+    def pin(self) -> None:
+        """Holds on to file and indexes for good: the name on disk is about to mean another file."""
+        self.file(), self.index(), self.time_index()
+        self.home.open_segments.forget(self)
+
+    # --- growing -----------------------------------------------------------------------------------------
+
+    def append(self, buffers: Sequence[Buffer], header: BatchHeader, base_offset: Offset) -> None:
+        """Writes a stamped batch at the end; raises `OSError` with the file unchanged."""
+        position = self.length
+        self.file().append(buffers)
+        self.note_batch(position, header, base_offset)
+
+    def note_batch(self, position: Position, header: BatchHeader, base_offset: Offset) -> None:
+        """Takes a batch that stands at `position` into length, offsets, times and indexes."""
+        max_timestamp = header.max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = base_offset
+        if position - self._indexed_to >= self.home.index_interval_bytes:
+            self.index().add(base_offset - self.base_offset, position)
+            self.time_index().add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+            self._indexed_to = position
+        if self.first_timestamp < 0:
+            self.first_timestamp = max_timestamp
+        self.length = position + header.size
+        self.next_offset = base_offset + header.last_offset_delta + 1
+
+    # --- sealing -----------------------------------------------------------------------------------------
+
+    def write_seal(self, tombstones_since: Millis | None = None) -> Seal:
+        """Syncs the file, writes indexes and seal. Runs off the loop; nobody appends to it any more."""
+        self.file().sync()
+        self.write_indexes()
+        seal = Seal(
+            FORMAT_VERSION,
+            self.length,
+            self._checksum(),
+            self.next_offset,
+            self.max_timestamp,
+            self.max_timestamp_offset,
+            self.first_timestamp,
+            tombstones_since,
+        )
+        self.home.disk.write_file(self.path(".seal"), encode_note(seal))
+        return seal
+
+    def write_indexes(self) -> None:
+        """Not synced: an index that a power cut damages is rebuilt."""
+        disk = self.home.disk
+        disk.write_file(self.path(".index"), self.index().encode(self.length), durable=False)
+        disk.write_file(self.path(".timeindex"), self.time_index().encode(self.length), durable=False)
+
+    def _checksum(self) -> int:
+        file, crc = self.file(), 0
+        for at in range(0, self.length, MIB):
+            crc = crc32c(file.read(at, min(MIB, self.length - at)), crc)
+        return crc
+
+    # --- damage ------------------------------------------------------------------------------------------
+
+    def verify(self) -> None:
+        """Checks a segment of an earlier run, once; what is damaged is fenced off and reported.
+
+        Runs off the loop, and only on a segment that is not appended to.
+        """
+        with self._lock:
+            if self.verified:
+                return
+            self.home.stats.segments_verified += 1
+            seal = self.seal
+            if seal is None or self.file().size != seal.length or self._checksum() != seal.crc:
+                self._rescan()
+            self.verified = True
+
+    def rebuild_indexes(self) -> None:
+        """Makes both indexes anew from the file."""
+        self.home.stats.indexes_rebuilt += 1
+        logger.warning("index rebuilt", extra={"segment": self.path(".log")})
+        self._rescan()
+
+    def _rescan(self) -> None:
+        """Walks the whole file: new indexes, and new damage if there is any. Length and end stay as promised."""
+        length, next_offset, known = self.length, self.next_offset, self.damage
+        self.reset()
+        regions = self.check(0, min(self.file().size, length), next_offset)
+        if self.next_offset < next_offset and self.length < length and not regions:
+            regions.append(DamagedRegion(self.length, length, self.next_offset, next_offset))
+        self.length, self.next_offset = length, next_offset
+        if regions != list(known):
+            self.quarantine(regions)
+        self.damage = tuple(regions)
+        if self.seal is not None:
+            self.write_indexes()
+
+    def quarantine(self, regions: Sequence[DamagedRegion]) -> None:
+        """Records damaged regions beside the segment; reads go around them."""
+        self.damage = tuple(regions)
+        self.home.stats.damaged_ranges += len(regions)
+        self.home.disk.write_file(self.path(".damage"), encode_note(self.damage))
+        for region in regions:
+            logger.error(
+                "damaged bytes quarantined",
+                extra={"segment": self.path(".log"), **msgspec.structs.asdict(region)},
+            )
+
+    def check(self, start: Position, end: Position, offset_limit: Offset | None) -> list[DamagedRegion]:
+        """Walks and indexes the batches of a stretch; answers with what could not be read.
+
+        A region that nothing sound follows reaches to `offset_limit`; without one it is a torn tail, and its
+        `next_offset` equals its `first_offset`.
+        """
+        regions: list[DamagedRegion] = []
+        position = start
+        while position < end:
+            for found in walk(self.file(), position, end, self.next_offset):
+                if isinstance(found, Flaw):
+                    sound = find_sound(self.file(), found.position + 1, end, self.next_offset, offset_limit)
+                    regions.append(self._region(found.position, sound, end, offset_limit))
+                    position = sound.position if sound else end
+                    # The next batch must be found without walking over the damage.
+                    self._indexed_to = -self.home.index_interval_bytes
+                else:
+                    self.note_batch(found.position, found.header, found.header.base_offset)
+                    position = found.end
+        return regions
+
+    def _region(
+        self, position: Position, sound: Sound | None, end: Position, offset_limit: Offset | None
+    ) -> DamagedRegion:
+        if sound is not None:
+            return DamagedRegion(position, sound.position, self.next_offset, sound.header.base_offset)
+        limit = self.next_offset if offset_limit is None else offset_limit
+        return DamagedRegion(position, end, self.next_offset, limit)
+
+    def reset(self) -> None:
+        """Forgets all that a walk finds out."""
+        self._index, self._time_index = OffsetIndex(), TimeIndex()
+        self._indexed_to = -self.home.index_interval_bytes
+        self.length, self.next_offset = 0, self.base_offset
+        self.first_timestamp = self.max_timestamp = self.max_timestamp_offset = -1
+        self.damage = ()
+
+    # --- shrinking ---------------------------------------------------------------------------------------
+
+    def cut(self, position: Position, next_offset: Offset) -> None:
+        """Drops everything from a batch boundary on; offsets, times and indexes follow the file."""
+        damage = tuple(region for region in self.damage if region.position < position)
+        self.home.stats.bytes_cut += self.file().size - position
+        self.file().truncate(position)
+        self.reset()
+        self.check(0, position, next_offset)
+        self.length, self.next_offset, self.damage = position, next_offset, damage
+
+    def unseal(self) -> None:
+        """Makes a sealed segment active again; it must be loaded, verified and sound."""
+        self.index(), self.time_index()
+        self.home.open_segments.forget(self)
+        self.seal = None
+        for suffix in (".seal", ".index", ".timeindex"):
+            self.home.disk.remove(self.path(suffix))
+
+    def remove_files(self) -> None:
+        """Deletes the segment; the log goes first, so that what stays after a crash is known to be litter."""
+        self.home.open_segments.forget(self)
+        for suffix in SUFFIXES:
+            self.home.disk.remove(self.path(suffix))
+        self.home.stats.segments_deleted += 1
