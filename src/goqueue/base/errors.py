@@ -135,6 +135,10 @@ class StorageFailed(Unavailable):
     """The disk reported an error on write or sync; the partition is read-only until a restart."""
 
 
+class NotEnoughReplicas(Unavailable):
+    """`acks=all` asks for more in-sync replicas than there are."""
+
+
 class Overloaded(Unavailable):
     """A limit on concurrent work was reached."""
 

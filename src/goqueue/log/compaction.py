@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 import msgspec
 
+from goqueue.base.errors import DamagedRange
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import COMPACTION_KEYS_MAX
 from goqueue.base.topic_config import TopicConfig
@@ -22,7 +23,7 @@ from goqueue.format.batch import BatchHeader, Buffer, assemble
 from goqueue.format.compression import compress
 from goqueue.format.records import RawRecord, payload, raw_records
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.scan import Sound, walk
+from goqueue.log.scan import Flaw, walk
 from goqueue.log.segment import Segment
 
 LastOffsets = dict[bytes, Offset]
@@ -100,7 +101,7 @@ def compact(log: PartitionLog, config: TopicConfig, now: Millis) -> Generator[Sw
     It returns the offset up to which the log is then compacted. The caller makes `gaps_to` durable before the first
     step and `compacted_to` after the last.
     """
-    segments = candidates(log)
+    segments = _sound(candidates(log))
     last: LastOffsets = {}
     count = yield from _remember(segments, log.meta.compacted_to, last)
     rules = _Rules(last, now, config.delete_retention_ms)
@@ -115,6 +116,17 @@ def compact(log: PartitionLog, config: TopicConfig, now: Millis) -> Generator[Sw
     if group:
         yield from _rewrite(group, rules)
     return segments[count - 1].next_offset if count else log.meta.compacted_to
+
+
+def _sound(segments: Sequence[Segment]) -> list[Segment]:
+    """Those before the first that turns out damaged."""
+    sound: list[Segment] = []
+    for segment in segments:
+        segment.verify()
+        if segment.damage:
+            break
+        sound.append(segment)
+    return sound
 
 
 def _remember(segments: Sequence[Segment], dirty_from: Offset, last: LastOffsets) -> Generator[None, None, int]:
@@ -138,7 +150,6 @@ def _rewrite(group: Sequence[Segment], rules: _Rules) -> Iterator[Swap | None]:
     new = Segment.rewritten(group[0].home, group[0].base_offset)
     since: Millis | None = None
     for segment in group:
-        segment.verify()
         drop = rules.tombstones_expired(segment)
         has_tombstones = False
         for batch, header in _batches(segment):
@@ -161,8 +172,9 @@ def _rewrite(group: Sequence[Segment], rules: _Rules) -> Iterator[Swap | None]:
 def _batches(segment: Segment) -> Iterator[tuple[bytes, BatchHeader]]:
     file = segment.file()
     for found in walk(file, 0, segment.length, segment.base_offset):
-        if isinstance(found, Sound):
-            yield file.read(found.position, found.header.size), found.header
+        if isinstance(found, Flaw):
+            raise DamagedRange(f"A batch went bad while its segment was compacted: {found.reason}")
+        yield file.read(found.position, found.header.size), found.header
 
 
 def _records(batch: Buffer, header: BatchHeader) -> Iterator[RawRecord]:

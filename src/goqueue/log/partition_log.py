@@ -102,6 +102,7 @@ class PartitionLog:
         self.segments: tuple[Segment, ...] = tuple(segments)
         self.end_offset: Offset = segments[-1].next_offset if segments else meta.start_offset
         self.synced_offset: Offset = self.end_offset
+        self.wants_seal = any(segment.seal is None for segment in segments[:-1])
         self._dirty = False
         self._new_names = False  # file names not yet durable
         self._meta_lock = threading.Lock()
@@ -168,6 +169,7 @@ class PartitionLog:
     def roll(self) -> Segment:
         """Begins a new active segment; the old one waits for its seal."""
         self.home.stats.segments_rolled += 1
+        self.wants_seal = True
         return self._add_segment()
 
     def _add_segment(self) -> Segment:
@@ -226,6 +228,7 @@ class PartitionLog:
         for segment in self.segments[:-1]:
             if segment.seal is None:
                 return SealJob(segment)
+        self.wants_seal = False
         return None
 
     def finish_seal(self, job: SealJob) -> None:

@@ -1,0 +1,71 @@
+"""`goqueue serve`: a node in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+import uvloop
+
+from goqueue.base.errors import Startup
+from goqueue.base.settings import Settings, load_settings
+from goqueue.cli.logs import set_up_logs
+from goqueue.console import pages
+from goqueue.node import Node, Started
+
+
+@click.command()
+@click.option("--data", "data_dir", metavar="DIR", help="Data directory (default ./data).")
+@click.option("--rest", metavar="HOST:PORT", help="REST listener or 'off'; port 0 picks a free one.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings file (TOML).")
+@click.option("--fsync", metavar="POLICY", help="When messages are safe: always, interval or never.")
+@click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
+def serve(
+    data_dir: str | None, rest: str | None, config: Path | None, fsync: str | None, log_level: str | None
+) -> None:
+    """Run a node until SIGTERM or Ctrl-C."""
+    flags = {"data.dir": data_dir, "rest.listen": rest, "log.fsync": fsync, "logging.level": log_level}
+    try:
+        settings = load_settings(config, os.environ, {key: text for key, text in flags.items() if text is not None})
+        set_up_logs(settings.logging)
+        uvloop.run(_serve(settings))
+    except Startup as why:
+        click.echo(f"error: {why.message} ({why.code})", err=True)
+        sys.exit(1)
+
+
+async def _serve(settings: Settings) -> None:
+    loop = asyncio.get_running_loop()
+    asked_to_stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked_to_stop.set)
+    node = Node(settings, pages())
+    click.echo(block(await node.start()))
+    sys.stdout.flush()
+    await asked_to_stop.wait()
+    click.echo("GoQueue is stopping.")
+    await node.stop()
+    click.echo("GoQueue has stopped; everything accepted is safe.")
+
+
+def block(started: Started) -> str:
+    """What a person wants to know after a start."""
+    found = f"{started.topics} topics, {started.partitions} partitions, {started.messages:,} messages"
+    checked = "clean" if not started.bytes_checked else f"checked {started.bytes_checked:,} bytes after a crash"
+    if started.bytes_cut:
+        checked += f", cut {started.bytes_cut:,}"
+    if started.damaged_ranges:
+        checked += f", {started.damaged_ranges} damaged ranges quarantined"
+    lines = [
+        f"GoQueue {started.version}",
+        f"  data       {started.data_dir} (fsync {started.fsync})",
+        f"  recovered  {found} in {started.seconds:.2f} s ({checked})",
+    ]
+    lines += [f"  {name:<9}  {address}" for name, address in started.addresses.items()]
+    if (rest := started.addresses.get("REST", "off")) != "off":
+        lines += [f"  console    {rest}/", f"  docs       {rest}/docs"]
+    return "\n".join([*lines, "Ready. Stop it with Ctrl-C."])

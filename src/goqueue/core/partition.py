@@ -1,0 +1,58 @@
+"""How far a partition may be read and by whom it may be written. Pure: told what happened, it moves its marks.
+
+On one node the high watermark is the end of the log, or, where every answer waits for the disk, the end of what is
+synced: nobody reads what a power cut could take back. The last stable offset bounds readers of committed data.
+"""
+
+from __future__ import annotations
+
+from goqueue.base.commands import Acks, Isolation
+from goqueue.base.errors import NotEnoughReplicas
+from goqueue.base.ids import Epoch, Offset
+
+
+class PartitionState:
+    """The marks of one partition."""
+
+    __slots__ = ("_reads_wait_for_sync", "end_offset", "high_watermark", "in_sync_replicas", "leader_epoch")
+
+    def __init__(self, end_offset: Offset, reads_wait_for_sync: bool, leader_epoch: Epoch = 0) -> None:
+        self._reads_wait_for_sync = reads_wait_for_sync
+        self.leader_epoch = leader_epoch
+        self.end_offset = end_offset
+        self.high_watermark = end_offset
+        self.in_sync_replicas = 1
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        return self.high_watermark
+
+    def check_acks(self, acks: Acks, min_insync_replicas: int) -> None:
+        """`NotEnoughReplicas` if `acks=all` asks for more than there are."""
+        if acks is Acks.ALL and self.in_sync_replicas < min_insync_replicas:
+            raise NotEnoughReplicas(
+                f"acks=all needs {min_insync_replicas} in-sync replicas and there are {self.in_sync_replicas}; "
+                "lower min.insync.replicas or publish with acks=leader."
+            )
+
+    def appended(self, end_offset: Offset) -> bool:
+        """The log grew. True if readers can go further."""
+        self.end_offset = end_offset
+        return not self._reads_wait_for_sync and self._advance(end_offset)
+
+    def synced(self, end_offset: Offset) -> bool:
+        """Everything below is on disk. True if readers can go further."""
+        return self._advance(end_offset)
+
+    def truncated(self, end_offset: Offset) -> None:
+        self.end_offset = end_offset
+        self.high_watermark = min(self.high_watermark, end_offset)
+
+    def read_limit(self, isolation: Isolation) -> Offset:
+        return self.high_watermark if isolation is Isolation.READ_UNCOMMITTED else self.last_stable_offset
+
+    def _advance(self, to: Offset) -> bool:
+        moved = to > self.high_watermark
+        if moved:
+            self.high_watermark = to
+        return moved

@@ -1,0 +1,111 @@
+"""Looks after every log now and then: rolls what is old, deletes what is expired, compacts what is due.
+
+One partition at a time, so that two jobs never work on one log. A compaction runs in short steps off the loop and rests
+as long as it works, so that readers and writers hardly notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Generator, Iterable
+
+from goqueue.base.clock import Clock
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import Offset
+from goqueue.base.topic_config import TopicConfig
+from goqueue.drive.flusher import Flusher
+from goqueue.drive.offload import Offload
+from goqueue.drive.partition import Partition
+from goqueue.log.compaction import Swap, compact, is_due
+from goqueue.log.retention import new_start, wants_roll
+
+logger = logging.getLogger(__name__)
+
+_STEP_S = 0.004
+
+Work = Callable[[], Iterable[tuple[Partition, TopicConfig]]]
+
+
+class Cleaner:
+    """Retention and compaction for all partitions that `work` names."""
+
+    def __init__(self, work: Work, flusher: Flusher, offload: Offload, clock: Clock, interval_ms: int) -> None:
+        self._work = work
+        self._flusher = flusher
+        self._offload = offload
+        self._clock = clock
+        self._interval_s = interval_ms / 1000
+        self._task: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._loop())
+
+    async def stop(self) -> None:
+        """Stops between two steps; a compaction under way is given up, which costs nothing."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval_s)
+            await self.clean_all()
+
+    async def clean_all(self) -> None:
+        """One look at every partition."""
+        for partition, config in list(self._work()):
+            async with self._lock:
+                await self._clean(partition, config)
+
+    async def drop_head(self, partition: Partition, start_offset: Offset) -> None:
+        """Makes a log begin later, on request; waits until that is durable."""
+        async with self._lock:
+            await self._offload(partition.log.begin_drop_head(start_offset).run)
+
+    async def _clean(self, partition: Partition, config: TopicConfig) -> None:
+        log = partition.log
+        if log.failure is not None or not log.segments:
+            return
+        try:
+            if wants_roll(log.segments[-1], config, self._clock.now_ms()):
+                log.roll()
+            await self._flusher.seal(partition)
+            start = new_start(log.segments, config, self._clock.now_ms())
+            if start is not None:
+                logger.info("retention", extra={"partition": str(partition.at), "new_start_offset": start})
+                await self._offload(log.begin_drop_head(start).run)
+            if is_due(log, config, self._clock.now_ms()):
+                await self._compact(partition, config)
+        except (OSError, GoQueueError) as why:
+            logger.error("clean-up failed", extra={"partition": str(partition.at), "why": str(why)})
+
+    async def _compact(self, partition: Partition, config: TopicConfig) -> None:
+        log = partition.log
+        before = log.size_bytes
+        await self._offload(log.begin_gaps().run)
+        steps = compact(log, config, self._clock.now_ms())
+        while not isinstance(found := await self._offload(lambda: _work_a_little(steps)), int):
+            if found is not None:
+                await self._offload(found.run)
+                log.swap(found.old, found.new)
+                await self._offload(found.clean_up)
+            await asyncio.sleep(_STEP_S)
+        await self._offload(log.end_compaction(found).run)
+        logger.info(
+            "compaction",
+            extra={"partition": str(partition.at), "bytes_before": before, "bytes_after": log.size_bytes},
+        )
+
+
+def _work_a_little(steps: Generator[Swap | None, None, Offset]) -> Swap | Offset | None:
+    """Goes on for a few milliseconds; answers with a swap to carry out, or at the end with how far it got."""
+    until = time.monotonic() + _STEP_S
+    try:
+        while (found := next(steps)) is None and time.monotonic() < until:
+            pass
+    except StopIteration as end:
+        return int(end.value)
+    return found

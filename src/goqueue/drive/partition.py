@@ -1,0 +1,107 @@
+"""Runs one partition: appends to its log, moves its marks, wakes who waits for data, reads off the loop if it must."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from goqueue.base.commands import Isolation
+from goqueue.base.errors import UnknownTopic
+from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.core.partition import PartitionState
+from goqueue.drive.offload import Offload
+from goqueue.format.batch import BatchHeader, Buffer
+from goqueue.log.partition_log import PartitionLog
+from goqueue.log.reader import Suspect, WouldBlock
+
+
+class Syncs(Protocol):
+    """The shared group commit, as a partition sees it."""
+
+    def note_append(self, partition: Partition) -> None: ...
+
+    async def settle(self, partition: Partition) -> None: ...
+
+
+class Partition:
+    """One partition of one topic."""
+
+    __slots__ = ("_offload", "_syncs", "_watchers", "at", "is_closed", "log", "state")
+
+    def __init__(
+        self, at: TopicPartition, log: PartitionLog, state: PartitionState, syncs: Syncs, offload: Offload
+    ) -> None:
+        self.at = at
+        self.log = log
+        self.state = state
+        self._syncs = syncs
+        self._offload = offload
+        self._watchers: list[asyncio.Future[None]] = []
+        self.is_closed = False
+
+    # --- write -------------------------------------------------------------------------------------------
+
+    def append(self, batch: Buffer, header: BatchHeader, now: Millis, append_time: bool) -> Offset:
+        """Puts a verified batch at the end and returns its base offset; safe only after `settle`."""
+        if self.is_closed:
+            raise UnknownTopic(f"The topic {self.at.topic!r} was deleted.", field="topic")
+        base_offset = self.log.append(batch, header, self.state.leader_epoch, now, append_time)
+        if self.state.appended(self.log.end_offset):
+            self.wake()
+        self._syncs.note_append(self)
+        return base_offset
+
+    async def settle(self) -> None:
+        """Returns when all that was appended so far is as safe as the node promises."""
+        await self._syncs.settle(self)
+
+    def synced(self) -> None:
+        """The group commit reached this partition."""
+        if self.state.synced(self.log.synced_offset):
+            self.wake()
+
+    # --- read --------------------------------------------------------------------------------------------
+
+    async def read(self, offset: Offset, bytes_max: int, isolation: Isolation) -> bytes:
+        """Whole batches from the offset on; nothing if there is none yet."""
+        limit = self.state.read_limit(isolation)
+        try:
+            return self.log.read(offset, bytes_max, limit)
+        except WouldBlock:
+            pass
+        except Suspect:
+            # Damaged while the node was down. Rolled, the segment can be verified and fenced whole.
+            self.log.roll()
+        return await self._read_off_loop(offset, bytes_max, limit)
+
+    async def _read_off_loop(self, offset: Offset, bytes_max: int, limit: Offset) -> bytes:
+        try:
+            return await self._offload(lambda: self.log.read(offset, bytes_max, limit, wait=True))
+        except Suspect:
+            self.log.roll()
+            return await self._offload(lambda: self.log.read(offset, bytes_max, limit, wait=True))
+
+    async def offset_at_time(self, timestamp: Millis) -> tuple[Offset, Millis] | None:
+        return await self._offload(lambda: self.log.offset_at_time(timestamp))
+
+    # --- wait --------------------------------------------------------------------------------------------
+
+    def watch(self, watcher: asyncio.Future[None]) -> None:
+        """The future is done when readers can go further, or the partition closes."""
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: asyncio.Future[None]) -> None:
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    def close(self) -> None:
+        """Takes no more writes and lets everybody who waits go."""
+        self.is_closed = True
+        self.wake()
+
+    def wake(self) -> None:
+        if self._watchers:
+            watchers, self._watchers = self._watchers, []
+            for watcher in watchers:
+                if not watcher.done():
+                    watcher.set_result(None)

@@ -1,0 +1,60 @@
+"""Opens partitions: recovers the log on a thread, gives it marks, and ties it to the shared group commit."""
+
+from __future__ import annotations
+
+from goqueue.base.ids import TopicPartition
+from goqueue.base.settings import LogSettings
+from goqueue.base.topic_config import TopicConfig
+from goqueue.core.partition import PartitionState
+from goqueue.drive.flusher import Flusher
+from goqueue.drive.offload import Offload
+from goqueue.drive.partition import Partition
+from goqueue.log.disk import Disk
+from goqueue.log.partition_log import RollRule
+from goqueue.log.recovery import Recovered, open_log
+from goqueue.log.segment import OpenSegments, SegmentHome
+from goqueue.log.stats import StorageStats
+
+LOGS = "logs"
+
+
+def roll_rule(config: TopicConfig) -> RollRule:
+    return RollRule(config.segment_bytes, config.segment_ms)
+
+
+class PartitionOpener:
+    """What all partitions of a node share."""
+
+    def __init__(
+        self, disk: Disk, settings: LogSettings, flusher: Flusher, offload: Offload, stats: StorageStats
+    ) -> None:
+        self._disk = disk
+        self._settings = settings
+        self._flusher = flusher
+        self._offload = offload
+        self._stats = stats
+        self._open_segments = OpenSegments()
+
+    def open(self, at: TopicPartition, config: TopicConfig) -> tuple[Partition, Recovered]:
+        """Blocks while it reads; run it off the loop."""
+        home = SegmentHome(
+            self._disk,
+            f"{LOGS}/{at.topic}/{at.partition}",
+            self._settings.index_interval_bytes,
+            self._open_segments,
+            self._stats,
+        )
+        log, found = open_log(home, roll_rule(config))
+        state = PartitionState(log.end_offset, reads_wait_for_sync=self._settings.fsync == "always")
+        return Partition(at, log, state, self._flusher, self._offload), found
+
+    def adopt(self, partition: Partition) -> None:
+        """Hands what recovery left unsynced or unsealed to the group commit; call it on the loop."""
+        if partition.log.is_dirty:
+            self._flusher.note_append(partition)
+        if partition.log.wants_seal:
+            self._flusher.note_roll(partition)
+
+    def release(self, partition: Partition) -> None:
+        partition.close()
+        self._flusher.forget(partition)

@@ -1,0 +1,233 @@
+"""The topics of a node: a small durable record each, and their open partitions.
+
+A topic exists when its record does; partition directories appear with the first message. A deletion is first noted in
+the record, then carried out, so that a crash in between is finished by the next start. Records that cannot be read are
+reported and left alone, with their data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from goqueue.base.errors import GoQueueError, UnknownPartition
+from goqueue.base.ids import Millis, TopicPartition
+from goqueue.base.names import check_name
+from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig, resolve
+from goqueue.core.partitioner import Partitioner
+from goqueue.drive.offload import Offload
+from goqueue.drive.partition import Partition
+from goqueue.drive.partition_opener import LOGS, PartitionOpener, roll_rule
+from goqueue.log.disk import Disk
+from goqueue.log.note import decode_note, encode_note
+from goqueue.log.recovery import Recovered
+
+logger = logging.getLogger(__name__)
+
+RECORDS: Final = "topics"
+TRASH: Final = "trash"
+_SUFFIX: Final = ".topic"
+
+
+class TopicRecord(msgspec.Struct, frozen=True):
+    """What is durable about a topic."""
+
+    name: str
+    id: str
+    partitions: int
+    overrides: dict[str, str]
+    created_ms: Millis
+    deleting: bool = False
+
+
+class Topic:
+    """A topic that is open."""
+
+    __slots__ = ("config", "partitioner", "partitions", "record")
+
+    def __init__(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> None:
+        self.record = record
+        self.config = config
+        self.partitions = partitions
+        self.partitioner = Partitioner(config.partitioner)
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    def partition(self, number: int) -> Partition:
+        if not 0 <= number < len(self.partitions):
+            raise UnknownPartition(
+                f"The topic {self.name!r} has partitions 0 to {len(self.partitions) - 1}, not {number}.",
+                field="partition",
+            )
+        return self.partitions[number]
+
+
+class TopicTable:
+    """Loads, creates, changes and deletes. One change at a time."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        opener: PartitionOpener,
+        offload: Offload,
+        defaults: TopicConfig,
+        on_deleted: Callable[[str], None],
+    ) -> None:
+        self._on_deleted = on_deleted
+        self._disk = disk
+        self._opener = opener
+        self._offload = offload
+        self._defaults = defaults
+        self._topics: dict[str, Topic] = {}
+        self._changing = asyncio.Lock()
+        self._emptying: set[asyncio.Task[None]] = set()
+
+    def get(self, name: str) -> Topic | None:
+        return self._topics.get(name)
+
+    def all(self) -> list[Topic]:
+        """By name."""
+        return [self._topics[name] for name in sorted(self._topics)]
+
+    # --- start and stop ------------------------------------------------------------------------------------
+
+    async def load(self) -> list[Recovered]:
+        """Opens every topic on disk; answers with what each partition's recovery found."""
+        for directory in (RECORDS, LOGS, TRASH):
+            self._disk.make_dirs(directory)
+        found: list[Recovered] = []
+        for record in await self._offload(self._read_records):
+            if record.deleting:
+                await self._offload(lambda record=record: self._carry_out_deletion(record))  # type: ignore[misc]
+            else:
+                found += await self._open(record)
+        self._report_orphans()
+        self._empty_trash()
+        return found
+
+    def _read_records(self) -> list[TopicRecord]:
+        records: list[TopicRecord] = []
+        for file in self._disk.names(RECORDS):
+            record = decode_note(self._disk.read_file(f"{RECORDS}/{file}"), TopicRecord)
+            if record is None or file != record.name + _SUFFIX or not _is_sane(record):
+                logger.error("not a topic record, left alone", extra={"path": f"{RECORDS}/{file}"})
+            else:
+                records.append(record)
+        return records
+
+    def _report_orphans(self) -> None:
+        for name in self._disk.names(LOGS):
+            if name not in self._topics:
+                logger.warning("no topic of that name, left alone", extra={"path": f"{LOGS}/{name}"})
+
+    async def close(self) -> None:
+        for task in list(self._emptying):
+            await task
+        for topic in self.all():
+            for partition in topic.partitions:
+                partition.close()
+                await self._offload(partition.log.close)
+
+    # --- changes -------------------------------------------------------------------------------------------
+
+    async def create(self, record: TopicRecord) -> Topic | None:
+        """The new topic, durable; None if the name is taken."""
+        async with self._changing:
+            if record.name in self._topics:
+                return None
+            await self._offload(lambda: self._set_aside_orphan(record))
+            await self._offload(lambda: self._write(record))
+            await self._open(record)
+            return self._topics[record.name]
+
+    async def change(self, topic: Topic, record: TopicRecord) -> None:
+        """Makes new settings durable, then lets them hold; may add partitions."""
+        async with self._changing:
+            await self._offload(lambda: self._write(record))
+            config = resolve(record.overrides, self._defaults)
+            if config.partitioner != topic.config.partitioner:
+                topic.partitioner = Partitioner(config.partitioner)
+            topic.record, topic.config = record, config
+            for partition in topic.partitions:
+                partition.log.roll_rule = roll_rule(config)
+            await self._open_partitions(topic, range(len(topic.partitions), record.partitions))
+
+    async def delete(self, topic: Topic) -> None:
+        """Returns when the topic cannot come back."""
+        async with self._changing:
+            if self._topics.get(topic.name) is not topic:
+                return
+            gone = msgspec.structs.replace(topic.record, deleting=True)
+            await self._offload(lambda: self._write(gone))
+            del self._topics[topic.name]
+            for partition in topic.partitions:
+                self._opener.release(partition)
+            await self._offload(lambda: self._carry_out_deletion(gone))
+            self._on_deleted(topic.name)
+            self._empty_trash()
+
+    async def _open(self, record: TopicRecord) -> list[Recovered]:
+        topic = Topic(record, resolve(record.overrides, self._defaults), [])
+        found = await self._open_partitions(topic, range(record.partitions))
+        self._topics[record.name] = topic
+        return found
+
+    async def _open_partitions(self, topic: Topic, numbers: range) -> list[Recovered]:
+        def open_all() -> list[tuple[Partition, Recovered]]:
+            return [self._opener.open(TopicPartition(topic.name, number), topic.config) for number in numbers]
+
+        opened = await self._offload(open_all)
+        for partition, _ in opened:
+            self._opener.adopt(partition)
+            topic.partitions.append(partition)
+        return [found for _, found in opened]
+
+    # --- files ---------------------------------------------------------------------------------------------
+
+    def _write(self, record: TopicRecord) -> None:
+        self._disk.write_file(f"{RECORDS}/{record.name}{_SUFFIX}", encode_note(record))
+
+    def _set_aside_orphan(self, record: TopicRecord) -> None:
+        """Data of unknown origin under the new topic's name must not become its messages."""
+        if self._disk.names(f"{LOGS}/{record.name}"):
+            aside = f"orphans/{record.name}-{record.created_ms}"
+            logger.warning("files under a new topic's name set aside", extra={"path": aside})
+            self._disk.make_dirs("orphans")
+            self._disk.rename(f"{LOGS}/{record.name}", aside)
+            self._disk.sync_dir(LOGS)
+
+    def _carry_out_deletion(self, record: TopicRecord) -> None:
+        if self._disk.is_dir(f"{LOGS}/{record.name}"):
+            self._disk.remove_tree(f"{TRASH}/{record.id}")
+            self._disk.rename(f"{LOGS}/{record.name}", f"{TRASH}/{record.id}")
+            self._disk.sync_dir(LOGS)
+        self._disk.remove(f"{RECORDS}/{record.name}{_SUFFIX}")
+        self._disk.sync_dir(RECORDS)
+
+    def _empty_trash(self) -> None:
+        """Frees the space behind everybody's back."""
+
+        async def empty() -> None:
+            for name in self._disk.names(TRASH):
+                await self._offload(lambda name=name: self._disk.remove_tree(f"{TRASH}/{name}"))  # type: ignore[misc]
+
+        task = asyncio.create_task(empty())
+        self._emptying.add(task)
+        task.add_done_callback(self._emptying.discard)
+
+
+def _is_sane(record: TopicRecord) -> bool:
+    """A record that was damaged or edited by hand must not lead out of the data directory or to a crash later."""
+    try:
+        check_name(record.name)
+        for name, text in record.overrides.items():
+            CONFIG_KEYS[name].parse(text)
+    except (GoQueueError, KeyError, ValueError):
+        return False
+    return record.partitions >= 1

@@ -1,0 +1,111 @@
+"""The REST door as an ASGI application: routes, error mapping, request metrics, pages."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from goqueue.base.errors import GoQueueError, Invalid, UnknownRoute
+from goqueue.edge.rest import openapi
+from goqueue.edge.rest.errors import internal_error, problem
+from goqueue.edge.rest.operations import Operation
+from goqueue.service.metrics import BrokerMetrics
+
+logger = logging.getLogger(__name__)
+
+# A page may only load what this node serves, and run no script that is not a file of its own.
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+Pages = Mapping[str, tuple[str, bytes]]  # path -> (media type, content)
+
+
+def build_app(operations: Sequence[Operation], metrics: BrokerMetrics, pages: Pages) -> ASGIApp:
+    """Every operation, also under `/v1`; the descriptions; the given pages."""
+    described = openapi.document(operations)
+    served: dict[str, tuple[str, bytes]] = {
+        **pages,
+        "/openapi.json": ("application/json", msgspec.json.encode(described)),
+        "/docs": ("text/html; charset=utf-8", openapi.page(operations, described).encode()),
+    }
+    routes = [Route(one.path, one.handler, methods=[one.method]) for one in operations]
+    routes += [Route(path, _page(*content)) for path, content in served.items()]
+    versioned = Mount("/v1", routes=routes)
+    return _Door(Router([*routes, versioned], redirect_slashes=False), metrics)
+
+
+def _page(media_type: str, content: bytes):  # type: ignore[no-untyped-def]
+    async def serve(request: Request) -> Response:
+        return Response(content, 200, _PAGE_HEADERS, media_type)
+
+    return serve
+
+
+class _Door:
+    """Answers errors in the door's own form and counts every request by its route."""
+
+    def __init__(self, router: Router, metrics: BrokerMetrics) -> None:
+        self._router = router
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        started = time.perf_counter()
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        scope["app"] = self
+        try:
+            await self._router(scope, receive, sending)
+        except ClientDisconnect:
+            status = status or 499
+        except Exception as error:
+            if status:
+                raise  # the answer is under way; the connection must break
+            await _answer(error, scope)(scope, receive, sending)
+        self._count(scope, status, time.perf_counter() - started)
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        route = scope.get("route")
+        path = route.path if isinstance(route, Route) else "unknown"
+        self._metrics.requests.labels(scope["method"], path, str(status)).inc()
+        self._metrics.request_seconds.labels(path).observe(seconds)
+
+
+def _answer(error: Exception, scope: Scope) -> Response:
+    if isinstance(error, GoQueueError):
+        return problem(error)
+    if isinstance(error, HTTPException):
+        return _http_error(error, scope)
+    logger.exception("request failed", exc_info=error, extra={"method": scope["method"], "path": scope["path"]})
+    return internal_error()
+
+
+def _http_error(error: HTTPException, scope: Scope) -> Response:
+    """What the router itself refuses: unknown paths and methods."""
+    asked = f"{scope['method']} {scope['path']}"
+    if error.status_code == 405:
+        answer = problem(UnknownRoute(f"{asked} is not a thing here; see /docs."), 405)
+    elif error.status_code == 404:
+        answer = problem(UnknownRoute(f"There is no {asked}; see /docs."), 404)
+    else:
+        answer = problem(Invalid(error.detail), error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer

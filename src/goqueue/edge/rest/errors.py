@@ -1,0 +1,63 @@
+"""Where error words meet HTTP. The only such place."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from goqueue.base import errors
+
+STATUS: Final[dict[type[errors.GoQueueError], int]] = {
+    errors.Invalid: 400,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.TooLarge: 413,
+    errors.Gone: 416,
+    errors.Damaged: 500,
+    errors.Unavailable: 503,
+    errors.Startup: 503,
+    errors.Full: 507,
+}
+_RETRY_AFTER: Final = {"Retry-After": "1"}
+
+
+def status_of(error: errors.GoQueueError) -> int:
+    """The status of the nearest family."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def problem(error: errors.GoQueueError, status: int | None = None) -> Response:
+    """The error as `application/problem+json`."""
+    status = status or status_of(error)
+    body = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        **brief(error),
+        **error.detail,
+    }
+    headers = _RETRY_AFTER if status == 503 else None
+    return Response(msgspec.json.encode(body), status, headers, "application/problem+json")
+
+
+def brief(error: errors.GoQueueError) -> dict[str, object]:
+    """Code, sentence and field: what a single message's result carries."""
+    told: dict[str, object] = {"code": error.code, "detail": error.message}
+    if error.field is not None:
+        told["field"] = error.field
+    return told
+
+
+def internal_error() -> Response:
+    """What a caller is told of a bug: nothing but that it is logged."""
+    body = {
+        "type": "about:blank",
+        "title": "Internal Server Error",
+        "status": 500,
+        "code": "internal",
+        "detail": "The node failed to answer; its log has the reason.",
+    }
+    return Response(msgspec.json.encode(body), 500, None, "application/problem+json")

@@ -1,0 +1,207 @@
+"""Message routes: publish, read, and the live tail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from goqueue.base.commands import Acks, Caller, Placed, PublishMessages, PublishResult
+from goqueue.base.errors import GoQueueError, Overloaded
+from goqueue.base.ids import Offset
+from goqueue.base.limits import MESSAGES_PER_READ_MAX, TAILS_MAX
+from goqueue.base.settings import RestSettings
+from goqueue.edge.rest.errors import brief, problem
+from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.requests import Bodies, Query, decode, number
+from goqueue.edge.rest.schema import (
+    ErrorOut,
+    MessageOut,
+    PartitionPageOut,
+    PublishIn,
+    PublishOut,
+    ResultOut,
+    TopicPageOut,
+)
+from goqueue.edge.rest.translate import cursor_in, cursor_out, message_in, message_out, place_in
+from goqueue.service.browse import Browse, Browsing
+from goqueue.service.health import Health
+from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.publish import Publish, first_error
+
+CALLER = Caller(door="rest")
+_OFFSET_MAX = 2**63 - 1
+_PARTITION_MAX = 2**31 - 1
+_TAIL_BATCH = 500
+_TAIL_BEAT_MS = 15_000
+
+_READ_PARAMS = (
+    Param("limit", "At most this many messages, 1 to 10,000.", "integer"),
+    Param("timeout", "Wait this long for the first message, like `10s`."),
+    Param("isolation", "`read_committed` (default) or `read_uncommitted`."),
+)
+
+
+class MessageRoutes:
+    def __init__(
+        self,
+        publish: Publish,
+        browsing: Browsing,
+        health: Health,
+        metrics: BrokerMetrics,
+        bodies: Bodies,
+        settings: RestSettings,
+    ) -> None:
+        self._publish = publish
+        self._browsing = browsing
+        self._health = health
+        self._metrics = metrics
+        self._bodies = bodies
+        self._poll_ms_max = settings.poll_ms_max
+        self._tails = 0
+
+    def operations(self) -> list[Operation]:
+        tag, topic = "messages", "/topics/{topic}"
+        start = Param("from", "`earliest` (default), `latest`, a point in time, or a cursor.")
+        offset = Param("offset", "First offset to read; default 0 or the log's start.", "integer")
+        tail = (Param("from", "Where to begin; default `latest`."), Param("partition", "Only this one.", "integer"))
+        return [
+            Operation("POST", f"{topic}/messages", self.publish, "Publish messages", tag, PublishOut, 200, PublishIn),
+            Operation(
+                "GET",
+                f"{topic}/messages",
+                self.read_topic,
+                "Read all partitions",
+                tag,
+                TopicPageOut,
+                params=(start, *_READ_PARAMS),
+            ),
+            Operation(
+                "GET",
+                f"{topic}/partitions/{{partition}}/messages",
+                self.read_partition,
+                "Read one partition",
+                tag,
+                PartitionPageOut,
+                params=(offset, *_READ_PARAMS),
+            ),
+            Operation(
+                "GET",
+                f"{topic}/tail",
+                self.tail,
+                "Follow live (server-sent events)",
+                tag,
+                MessageOut,
+                params=tail,
+                media_type="text/event-stream",
+            ),
+        ]
+
+    # --- publish -------------------------------------------------------------------------------------------
+
+    async def publish(self, request: Request) -> Response:
+        Query(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, PublishIn)
+            messages = [message_in(place, one) for place, one in enumerate(given.messages)]
+            command = PublishMessages(request.path_params["topic"], messages, Acks(given.acks), CALLER)
+            results = await self._publish.messages(command)
+        failed = first_error(results)
+        if failed is None:
+            return json({"results": results})
+        if not any(isinstance(result, Placed) for result in results):
+            return problem(failed)
+        return json(PublishOut([_result_out(result) for result in results]), 207)
+
+    # --- read ----------------------------------------------------------------------------------------------
+
+    async def read_partition(self, request: Request) -> Response:
+        query = Query(request, "offset", "limit", "timeout", "isolation")
+        topic = request.path_params["topic"]
+        partition = number(request.path_params["partition"], "partition", 0, _PARTITION_MAX)
+        end = self._browsing.high_watermark(topic, partition)
+        if query.has("offset"):
+            offset = query.number("offset", 0, 0, _OFFSET_MAX)
+        else:
+            offset = (await self._browsing.offsets_from(topic, "earliest"))[partition]
+        page = await self._browsing.read(self._browse(query, topic, {partition: offset}))
+        messages = [message_out(one) for one in page.messages]
+        end = self._browsing.high_watermark(topic, partition)
+        return json(PartitionPageOut(messages, page.next_offsets[partition], end))
+
+    async def read_topic(self, request: Request) -> Response:
+        query = Query(request, "from", "limit", "timeout", "isolation")
+        topic = request.path_params["topic"]
+        offsets = await self._start(topic, query.text("from", "earliest"))
+        page = await self._browsing.read(self._browse(query, topic, offsets))
+        messages = [message_out(one) for one in page.messages]
+        named = {str(partition): offset for partition, offset in page.next_offsets.items()}
+        return json(TopicPageOut(messages, named, cursor_out(page.next_offsets)))
+
+    def _browse(self, query: Query, topic: str, offsets: dict[int, Offset]) -> Browse:
+        limit = query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
+        wait_ms = query.duration_ms("timeout", self._poll_ms_max)
+        return Browse(topic, offsets, limit, wait_ms, query.isolation(), CALLER)
+
+    async def _start(self, topic: str, text: str) -> dict[int, Offset]:
+        place = place_in(text)
+        if not isinstance(place, dict):
+            return await self._browsing.offsets_from(topic, place)
+        for partition in place:
+            self._browsing.high_watermark(topic, partition)  # complains if there is no such partition
+        return place
+
+    # --- tail ----------------------------------------------------------------------------------------------
+
+    async def tail(self, request: Request) -> Response:
+        query = Query(request, "from", "partition")
+        topic = request.path_params["topic"]
+        resumed = request.headers.get("last-event-id")
+        if resumed is not None:
+            offsets = await self._start(topic, cursor_out(cursor_in(resumed, "Last-Event-ID")))
+        else:
+            offsets = await self._start(topic, query.text("from", "latest"))
+        if query.has("partition"):
+            one = query.number("partition", 0, 0, _PARTITION_MAX)
+            self._browsing.high_watermark(topic, one)
+            offsets = {partition: offset for partition, offset in offsets.items() if partition == one}
+        if self._tails >= TAILS_MAX:
+            raise Overloaded(f"{TAILS_MAX} live tails are open already; close one or read by pages.")
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        return StreamingResponse(self._events(topic, offsets), 200, headers, "text/event-stream")
+
+    async def _events(self, topic: str, offsets: dict[int, Offset]) -> AsyncIterator[bytes]:
+        """Ends when the reader leaves, the node stops, or reading fails; the last event then says why."""
+        self._tails += 1
+        self._metrics.tails.inc()
+        try:
+            yield b": tail of " + topic.encode() + b"\n\n"
+            while not self._health.stopping:
+                page = await self._browsing.read(Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, caller=CALLER))
+                yield _frames(page.messages and [message_out(one) for one in page.messages], dict(offsets))
+                offsets = page.next_offsets
+        except GoQueueError as error:
+            yield b"event: error\ndata: " + msgspec.json.encode(brief(error)) + b"\n\n"
+        finally:
+            self._tails -= 1
+            self._metrics.tails.dec()
+
+
+def _frames(messages: list[MessageOut] | object, offsets: dict[int, Offset]) -> bytes:
+    """One event a message, each with the cursor behind it; a comment if there are none, to show the line is alive."""
+    if not isinstance(messages, list) or not messages:
+        return b": still here\n\n"
+    frames: list[bytes] = []
+    for message in messages:
+        offsets[message.partition] = message.offset + 1
+        data = msgspec.json.encode(message)
+        frames.append(b"id: %s\nevent: message\ndata: %s\n\n" % (cursor_out(offsets).encode(), data))
+    return b"".join(frames)
+
+
+def _result_out(result: PublishResult) -> ResultOut:
+    if isinstance(result, Placed):
+        return ResultOut(result.partition, result.offset)
+    return ResultOut(error=ErrorOut(result.code, result.message, result.field))

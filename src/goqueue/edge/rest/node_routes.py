@@ -1,0 +1,57 @@
+"""Routes about the node itself: health, version, statistics, metrics."""
+
+from __future__ import annotations
+
+import platform
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goqueue import __version__
+from goqueue.drive.offload import Offload
+from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.requests import Query
+from goqueue.edge.rest.schema import CheckOut, HealthOut, ReadyOut, VersionOut
+from goqueue.service.health import Health, Stats
+from goqueue.service.metrics import MetricsPage
+
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class NodeRoutes:
+    def __init__(self, health: Health, metrics: MetricsPage, offload: Offload) -> None:
+        self._health = health
+        self._metrics = metrics
+        self._offload = offload
+
+    def operations(self) -> list[Operation]:
+        tag = "node"
+        verbose = Param("verbose", "List every check.", "boolean")
+        return [
+            Operation("GET", "/healthz", self.alive, "Is the process serving", tag, HealthOut),
+            Operation("GET", "/livez", self.alive, "The same, by its Kubernetes name", tag, HealthOut),
+            Operation("GET", "/readyz", self.ready, "Does the node take work", tag, ReadyOut, params=(verbose,)),
+            Operation("GET", "/version", self.version, "Version", tag, VersionOut),
+            Operation("GET", "/stats", self.stats, "The node at a glance", tag, Stats),
+            Operation("GET", "/metrics", self.metrics, "Prometheus metrics", tag, None, media_type="text/plain"),
+        ]
+
+    async def alive(self, request: Request) -> Response:
+        return json(HealthOut("ok"))
+
+    async def ready(self, request: Request) -> Response:
+        verbose = Query(request, "verbose").flag("verbose")
+        checks = self._health.checks()
+        ok = all(check.ok for check in checks)
+        shown = {check.name: CheckOut(check.ok, check.detail) for check in checks if verbose or not check.ok}
+        return json(ReadyOut("ready" if ok else "not ready", shown or None), 200 if ok else 503)
+
+    async def version(self, request: Request) -> Response:
+        return json(VersionOut("goqueue", __version__, platform.python_version()))
+
+    async def stats(self, request: Request) -> Response:
+        Query(request)
+        return json(self._health.stats())
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(await self._offload(self._metrics.render), 200, None, _PROMETHEUS)

@@ -1,0 +1,39 @@
+"""What a route is, for serving it and for describing it in OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Param(msgspec.Struct, frozen=True):
+    """A query parameter."""
+
+    name: str
+    doc: str
+    type: Literal["string", "integer", "boolean"] = "string"
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One method of one path."""
+
+    method: Literal["GET", "POST", "PATCH", "DELETE"]
+    path: str
+    handler: Handler
+    summary: str
+    tag: str
+    reply: Any = None
+    status: int = 200
+    body: Any = None
+    params: tuple[Param, ...] = ()
+    media_type: str = "application/json"
+
+
+def json(reply: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(reply), status, None, "application/json")

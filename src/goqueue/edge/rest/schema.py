@@ -1,0 +1,136 @@
+"""The JSON of the REST door, as types. Unknown fields are errors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from goqueue.base.limits import HEADERS_PER_MESSAGE_MAX, MESSAGES_PER_PUBLISH_MAX
+from goqueue.service.topics import PartitionView, TopicSummary
+
+Encoding = Literal["text", "base64"]
+
+
+class BinaryValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A header value that is not text."""
+
+    value: str
+    encoding: Encoding = "text"
+
+
+HeaderOne = str | BinaryValue | None
+HeaderValue = str | BinaryValue | list[HeaderOne] | None
+
+
+class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message to publish."""
+
+    value: str | None
+    key: str | None = None
+    headers: Annotated[dict[str, HeaderValue], msgspec.Meta(max_length=HEADERS_PER_MESSAGE_MAX)] = {}
+    encoding: Encoding = "text"
+    key_encoding: Encoding = "text"
+    partition: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
+    priority: int | str | None = None
+    timestamp: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | str | None = None
+
+
+class PublishIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    messages: Annotated[list[MessageIn], msgspec.Meta(min_length=1, max_length=MESSAGES_PER_PUBLISH_MAX)]
+    acks: Literal["none", "leader", "all"] = "all"
+
+
+class ErrorOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    code: str
+    detail: str
+    field: str | None = None
+
+
+class ResultOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a message went, or why it went nowhere."""
+
+    partition: int | None = None
+    offset: int | None = None
+    error: ErrorOut | None = None
+
+
+class PublishOut(msgspec.Struct, frozen=True):
+    results: list[ResultOut]
+
+
+class MessageOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message as it stands in the log."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: str | None
+    value: str | None
+    headers: dict[str, HeaderValue]
+    priority: str
+    encoding: Encoding = "text"
+    key_encoding: Encoding = "text"
+
+
+class PartitionPageOut(msgspec.Struct, frozen=True):
+    messages: list[MessageOut]
+    next_offset: int
+    high_watermark: int
+
+
+class TopicPageOut(msgspec.Struct, frozen=True):
+    messages: list[MessageOut]
+    next_offsets: dict[str, int]
+    next: str
+
+
+class TopicIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    num_partitions: int | None = None
+    config: dict[str, int | float | str] = {}
+
+
+class TopicChangeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    config: dict[str, int | float | str | None] = {}
+    num_partitions: int | None = None
+
+
+class TopicListOut(msgspec.Struct, frozen=True):
+    topics: list[TopicSummary]
+
+
+class PartitionListOut(msgspec.Struct, frozen=True):
+    partitions: list[PartitionView]
+
+
+class VersionOut(msgspec.Struct, frozen=True):
+    name: str
+    version: str
+    python: str
+
+
+class HealthOut(msgspec.Struct, frozen=True):
+    status: str
+
+
+class CheckOut(msgspec.Struct, frozen=True):
+    ok: bool
+    detail: str
+
+
+class ReadyOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    status: str
+    checks: dict[str, CheckOut] | None = None
+
+
+class ProblemOut(msgspec.Struct, frozen=True):
+    """An error (RFC 9457). `code` is stable; `detail` says what to do."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    field: str | None = None

@@ -1,0 +1,86 @@
+"""Runs the door's HTTP server on the node's own loop. Signals belong to the node, not to the server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from goqueue.base.errors import AddressUnusable
+
+
+def listen(host: str, port: int, setting: str) -> socket.socket:
+    """A bound socket; `AddressUnusable` says which setting to change."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host, port))
+        except OSError:
+            sock.close()
+            raise
+    except OSError as why:
+        raise AddressUnusable(
+            f"Cannot listen on {host}:{port}: {why.strerror or why}. Choose another address with {setting} "
+            "(port 0 picks a free one), or stop what uses it.",
+            field=setting,
+        ) from why
+    sock.setblocking(False)
+    return sock
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals alone and tells when it serves."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.serving = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.serving.set()
+
+
+class RestServer:
+    """One listener."""
+
+    def __init__(self, app: ASGIApp, sock: socket.socket, drain_ms: int) -> None:
+        self._socket = sock
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=max(1, drain_ms // 1000),
+            backlog=1024,
+        )
+        self._server = _Server(config)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> str:
+        host, port = self._socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+        await self._server.serving.wait()
+
+    async def stop(self) -> None:
+        """Takes no new connections, finishes what is under way."""
+        self._server.should_exit = True
+        if self._task is not None:
+            await self._task

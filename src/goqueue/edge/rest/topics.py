@@ -1,0 +1,58 @@
+"""Topic routes."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goqueue.edge.rest.operations import Operation, json
+from goqueue.edge.rest.requests import Bodies, Query, decode
+from goqueue.edge.rest.schema import PartitionListOut, TopicChangeIn, TopicIn, TopicListOut
+from goqueue.service.topics import Topics, TopicView
+
+
+class TopicRoutes:
+    def __init__(self, topics: Topics, bodies: Bodies) -> None:
+        self._topics = topics
+        self._bodies = bodies
+
+    def operations(self) -> list[Operation]:
+        tag = "topics"
+        return [
+            Operation("GET", "/topics", self.list, "List topics", tag, TopicListOut),
+            Operation("POST", "/topics", self.create, "Create a topic", tag, TopicView, 201, TopicIn),
+            Operation("GET", "/topics/{topic}", self.describe, "Describe a topic", tag, TopicView),
+            Operation("PATCH", "/topics/{topic}", self.alter, "Change a topic", tag, TopicView, 200, TopicChangeIn),
+            Operation("DELETE", "/topics/{topic}", self.delete, "Delete a topic", tag, None, 204),
+            Operation("GET", "/topics/{topic}/partitions", self.partitions, "List partitions", tag, PartitionListOut),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        Query(request)
+        return json(TopicListOut(self._topics.list()))
+
+    async def create(self, request: Request) -> Response:
+        Query(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, TopicIn)
+        made = await self._topics.create(given.name, given.num_partitions, given.config)
+        return json(made, 201)
+
+    async def describe(self, request: Request) -> Response:
+        Query(request)
+        return json(self._topics.describe(request.path_params["topic"]))
+
+    async def alter(self, request: Request) -> Response:
+        Query(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, TopicChangeIn)
+        return json(await self._topics.alter(request.path_params["topic"], given.config, given.num_partitions))
+
+    async def delete(self, request: Request) -> Response:
+        Query(request)
+        await self._topics.delete(request.path_params["topic"])
+        return Response(status_code=204)
+
+    async def partitions(self, request: Request) -> Response:
+        Query(request)
+        return json(PartitionListOut(self._topics.describe(request.path_params["topic"]).partitions))

@@ -1,0 +1,128 @@
+"""Messages between JSON and the commands. Text stays text; what is not UTF-8 travels as base64 with a mark."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode
+
+from goqueue.base.commands import Headers, Message, Stored
+from goqueue.base.errors import GoQueueError, InvalidField
+from goqueue.base.ids import Millis, Offset
+from goqueue.base.priority import HEADER as PRIORITY_HEADER
+from goqueue.base.priority import NAMES, parse_priority, priority_of
+from goqueue.base.times import parse_time_ms
+from goqueue.edge.rest.schema import BinaryValue, Encoding, HeaderOne, HeaderValue, MessageIn, MessageOut
+
+
+def message_in(place: int, given: MessageIn) -> Message:
+    """The message, or `InvalidField` that names the place."""
+    try:
+        return Message(
+            None if given.key is None else to_bytes(given.key, given.key_encoding, "key"),
+            None if given.value is None else to_bytes(given.value, given.encoding, "value"),
+            headers_in(given) if given.headers or given.priority is not None else (),
+            given.partition,
+            given.timestamp if not isinstance(given.timestamp, str) else parse_time_ms(given.timestamp, "timestamp"),
+        )
+    except GoQueueError as error:
+        error.field = f"messages[{place}].{error.field}"
+        raise
+
+
+def to_bytes(text: str, encoding: Encoding, field: str) -> bytes:
+    if encoding == "text":
+        return text.encode()
+    try:
+        return b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidField(f"The {field} is marked base64 but is not.", field=field) from None
+
+
+def headers_in(given: MessageIn) -> Headers:
+    pairs: list[tuple[str, bytes | None]] = []
+    for name, value in given.headers.items():
+        many = value if isinstance(value, list) else [value]
+        pairs += [(name, _header_in(one)) for one in many]
+    if given.priority is not None:
+        number = parse_priority(given.priority)
+        pairs = [pair for pair in pairs if pair[0] != PRIORITY_HEADER]
+        pairs.append((PRIORITY_HEADER, str(number).encode()))
+    return tuple(pairs)
+
+
+def _header_in(value: HeaderOne) -> bytes | None:
+    if isinstance(value, BinaryValue):
+        return to_bytes(value.value, value.encoding, "headers")
+    return None if value is None else value.encode()
+
+
+def message_out(stored: Stored) -> MessageOut:
+    key, key_encoding = from_bytes(stored.key)
+    value, encoding = from_bytes(stored.value)
+    headers = headers_out(stored.headers) if stored.headers else {}
+    return MessageOut(
+        stored.topic,
+        stored.partition,
+        stored.offset,
+        stored.timestamp_ms,
+        key,
+        value,
+        headers,
+        NAMES[priority_of(stored.headers)],
+        encoding,
+        key_encoding,
+    )
+
+
+def from_bytes(data: bytes | None) -> tuple[str | None, Encoding]:
+    if data is None:
+        return None, "text"
+    try:
+        return data.decode(), "text"
+    except UnicodeDecodeError:
+        return b64encode(data).decode(), "base64"
+
+
+def headers_out(headers: Headers) -> dict[str, HeaderValue]:
+    """The priority's own header is not shown: it is the field `priority`."""
+    shown: dict[str, list[HeaderOne]] = {}
+    for name, value in headers:
+        if name != PRIORITY_HEADER:
+            text, encoding = from_bytes(value)
+            one: HeaderOne = text
+            if text is not None and encoding == "base64":
+                one = BinaryValue(text, "base64")
+            shown.setdefault(name, []).append(one)
+    return {name: values[0] if len(values) == 1 else values for name, values in shown.items()}
+
+
+def cursor_out(offsets: dict[int, Offset]) -> str:
+    """Where to go on, as text: `0:17,1:4`."""
+    return ",".join(f"{partition}:{offset}" for partition, offset in sorted(offsets.items()))
+
+
+def cursor_in(text: str, field: str) -> dict[int, Offset]:
+    try:
+        pairs = [part.split(":") for part in text.split(",")]
+        offsets = {int(partition): int(offset) for partition, offset in pairs}
+    except ValueError:
+        offsets = {-1: -1}
+    if any(number < 0 for pair in offsets.items() for number in pair):
+        raise InvalidField(f"{text!r} is not a cursor; it looks like 0:17,1:4.", field=field)
+    return offsets
+
+
+def place_in(text: str, field: str = "from") -> str | Millis | dict[int, Offset]:
+    """`earliest`, `latest`, a point in time, or a cursor."""
+    if text in ("earliest", "latest"):
+        return text
+    if ":" in text and "-" not in text and "T" not in text:
+        return cursor_in(text, field)
+    try:
+        return parse_time_ms(text, field)
+    except InvalidField:
+        raise InvalidField(
+            f"{text!r} is not a place to read from; use earliest, latest, a time like 2026-01-31T12:00:00Z, "
+            "or the cursor of an earlier answer.",
+            field=field,
+        ) from None

@@ -1,0 +1,50 @@
+"""The data directory: made if need be, proved writable, and held by one node at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from goqueue.base.errors import DataDirInUse, DataDirUnusable
+
+LOCK_FILE: Final = "node.lock"
+
+
+class DataDir:
+    """A held directory. The lock lives with the process: it cannot outlast a `kill -9`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+
+    def acquire(self) -> None:
+        """Raises `DataDirUnusable` or `DataDirInUse`."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as why:
+            raise DataDirUnusable(
+                f"The data directory {self.path} cannot be used: {why.strerror}. Choose another with --data, or "
+                "make it writable for this user.",
+                field="data.dir",
+            ) from why
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(fd)
+            raise DataDirInUse(
+                f"Another node (process {holder}) uses the data directory {self.path}. Stop it, or choose another "
+                "directory with --data.",
+                field="data.dir",
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

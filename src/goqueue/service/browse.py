@@ -1,0 +1,141 @@
+"""Browse: messages in the open, read-only, for doors that do not speak record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from goqueue.base.commands import Caller, Fetch, Fetched, FetchFrom, Isolation, Page, Stored
+from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.limits import KIB, MIB
+from goqueue.format.batch import read_header, split
+from goqueue.format.records import decode
+from goqueue.service.fetch import Fetching
+from goqueue.service.topics import Topics
+
+_PART_BYTES = 256 * KIB
+_FETCH_BYTES = 8 * MIB
+
+
+class Browse(msgspec.Struct, frozen=True):
+    """Read up to `limit` messages from these offsets on; wait up to `wait_ms_max` for the first."""
+
+    topic: str
+    offsets: dict[int, Offset]
+    limit: int
+    wait_ms_max: int = 0
+    isolation: Isolation = Isolation.READ_COMMITTED
+    caller: Caller = Caller()
+
+
+class _Run(msgspec.Struct):
+    """What one partition gave so far, in offset order, and how far it was handed out."""
+
+    messages: list[Stored]
+    offset_after: Offset  # where to go on once all messages are handed out
+    taken: int = 0
+
+    @property
+    def head(self) -> Stored | None:
+        return self.messages[self.taken] if self.taken < len(self.messages) else None
+
+    @property
+    def next_offset(self) -> Offset:
+        """Never skips a message that was read but not handed out."""
+        return self.messages[self.taken].offset if self.taken < len(self.messages) else self.offset_after
+
+
+class Browsing:
+    """The verb."""
+
+    def __init__(self, topics: Topics, fetching: Fetching) -> None:
+        self._topics = topics
+        self._fetching = fetching
+
+    async def offsets_from(self, topic: str, place: str | Millis) -> dict[int, Offset]:
+        """Where reading starts in each partition: `earliest`, `latest`, or a time (the end if nothing is later)."""
+        offsets: dict[int, Offset] = {}
+        for partition in self._topics.require(topic).partitions:
+            if place == "earliest":
+                offset = partition.log.start_offset
+            elif place == "latest" or isinstance(place, str):
+                offset = partition.state.high_watermark
+            else:
+                found = await partition.offset_at_time(place)
+                offset = min(found[0] if found else partition.state.high_watermark, partition.state.high_watermark)
+            offsets[partition.at.partition] = offset
+        return offsets
+
+    def high_watermark(self, topic: str, partition: int) -> Offset:
+        return self._topics.require(topic).partition(partition).state.high_watermark
+
+    async def read(self, command: Browse) -> Page:
+        """Partitions are merged by timestamp; within one, offset order holds."""
+        offsets = dict(command.offsets)
+        messages: list[Stored] = []
+        wait_ms = command.wait_ms_max
+        while True:
+            answers = await self._fetch(command, offsets, wait_ms if not messages else 0)
+            limit = command.limit - len(messages)
+            runs = {answer.at.partition: _run(answer, limit) for answer in answers}
+            error = next((answer.error for answer in answers if answer.error is not None), None)
+            if error is not None and not (messages or any(run.messages for run in runs.values())):
+                raise error
+            messages += _merge(list(runs.values()), limit)
+            progress = {partition: run.next_offset for partition, run in runs.items()}
+            moved = progress != offsets
+            offsets = progress
+            if error is not None or len(messages) >= command.limit or not moved:
+                return Page(messages, offsets)
+
+    async def _fetch(self, command: Browse, offsets: dict[int, Offset], wait_ms: int) -> list[Fetched]:
+        parts = [
+            FetchFrom(TopicPartition(command.topic, partition), offset, _PART_BYTES)
+            for partition, offset in offsets.items()
+        ]
+        return await self._fetching.fetch(Fetch(parts, _FETCH_BYTES, 1, wait_ms, command.isolation, command.caller))
+
+
+def _run(answer: Fetched, limit: int) -> _Run:
+    """Decodes only as many batches as can be handed out."""
+    messages: list[Stored] = []
+    after = answer.offset
+    for last_offset, found in _decoded(answer):
+        messages += found
+        after = last_offset + 1
+        if len(messages) >= limit:
+            break
+    return _Run(messages, after)
+
+
+def _decoded(answer: Fetched) -> Iterator[tuple[Offset, list[Stored]]]:
+    topic, partition = answer.at.topic, answer.at.partition
+    for batch in split(answer.batches):
+        header = read_header(batch)
+        records = [] if header.is_control else decode(batch)
+        yield (
+            header.last_offset,
+            [
+                Stored(topic, partition, one.offset, one.timestamp_ms, one.key, one.value, one.headers)
+                for one in records
+                if one.offset >= answer.offset
+            ],
+        )
+
+
+def _merge(runs: list[_Run], limit: int) -> list[Stored]:
+    """Takes the oldest head until the limit; a partition's own order is never touched."""
+    if len(runs) == 1:
+        run = runs[0]
+        run.taken = min(limit, len(run.messages))
+        return run.messages[: run.taken]
+    merged: list[Stored] = []
+    while len(merged) < limit:
+        heads = [run for run in runs if run.head is not None]
+        if not heads:
+            break
+        run = min(heads, key=lambda run: run.messages[run.taken].timestamp_ms)
+        merged.append(run.messages[run.taken])
+        run.taken += 1
+    return merged

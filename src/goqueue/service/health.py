@@ -1,0 +1,77 @@
+"""Is the node fit to serve, and if not, why; and its numbers at a glance."""
+
+from __future__ import annotations
+
+import msgspec
+
+from goqueue.base.clock import Clock
+from goqueue.base.ids import Millis
+from goqueue.drive.topic_table import TopicTable
+from goqueue.log.disk import Usage
+from goqueue.log.space import SpaceGuard
+from goqueue.log.stats import StorageStats
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One reason for or against readiness."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """The node at a glance."""
+
+    version: str
+    uptime_ms: Millis
+    topics: int
+    partitions: int
+    messages: int
+    size_bytes: int
+    disk: Usage
+    storage: StorageStats
+
+
+class Health:
+    """Looks, never changes; `stopping` is set by the node."""
+
+    def __init__(self, table: TopicTable, space: SpaceGuard, stats: StorageStats, clock: Clock, version: str) -> None:
+        self._table = table
+        self._space = space
+        self._stats = stats
+        self._clock = clock
+        self._version = version
+        self._started_ms = clock.now_ms()
+        self.stopping = False
+
+    def checks(self) -> list[Check]:
+        usage = self._space.usage
+        failed = [
+            str(partition.at)
+            for topic in self._table.all()
+            for partition in topic.partitions
+            if partition.log.failure is not None
+        ]
+        return [
+            Check("running", not self.stopping, "the node is stopping" if self.stopping else "accepting requests"),
+            Check(
+                "disk space",
+                not self._space.is_full,
+                f"{usage.used_percent:.0f} % used, {usage.free_bytes} bytes free",
+            ),
+            Check("logs", not failed, f"read-only after disk errors: {', '.join(failed)}" if failed else "writable"),
+        ]
+
+    def stats(self) -> Stats:
+        partitions = [partition for topic in self._table.all() for partition in topic.partitions]
+        return Stats(
+            version=self._version,
+            uptime_ms=self._clock.now_ms() - self._started_ms,
+            topics=len(self._table.all()),
+            partitions=len(partitions),
+            messages=sum(one.state.high_watermark - one.log.start_offset for one in partitions),
+            size_bytes=sum(one.log.size_bytes for one in partitions),
+            disk=self._space.usage,
+            storage=self._stats,
+        )

@@ -1,0 +1,168 @@
+"""What the node shows on `/metrics`.
+
+Hot paths touch cached children and plain numbers; everything that can be looked up is looked up when somebody scrapes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
+
+from goqueue import __version__
+from goqueue.drive.topic_table import TopicTable
+from goqueue.log.space import SpaceGuard
+from goqueue.log.stats import StorageStats
+
+_LATENCY_S = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+
+class TopicCounters:
+    """One topic's children, looked up once."""
+
+    __slots__ = ("batches_in", "bytes_in", "bytes_out", "fetches", "messages_in")
+
+    def __init__(self, metrics: BrokerMetrics, topic: str) -> None:
+        self.messages_in = metrics.messages_published.labels(topic)
+        self.batches_in = metrics.batches_published.labels(topic)
+        self.bytes_in = metrics.bytes_published.labels(topic)
+        self.bytes_out = metrics.bytes_fetched.labels(topic)
+        self.fetches = metrics.fetches.labels(topic)
+
+
+class BrokerMetrics:
+    """The registry and the families that verbs and doors feed."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        topic = ("topic",)
+        self.messages_published = Counter(
+            "goqueue_broker_messages_published", "Messages stored.", topic, registry=registry
+        )
+        self.batches_published = Counter(
+            "goqueue_broker_batches_published", "Record batches stored.", topic, registry=registry
+        )
+        self.bytes_published = Counter("goqueue_broker_bytes_published", "Bytes stored.", topic, registry=registry)
+        self.publish_errors = Counter(
+            "goqueue_broker_publish_errors", "Publishes refused, by error code.", ("code",), registry=registry
+        )
+        self.publish_seconds = Histogram(
+            "goqueue_broker_publish_seconds",
+            "From a batch's arrival at the verb to its answer.",
+            buckets=_LATENCY_S,
+            registry=registry,
+        )
+        self.fetches = Counter("goqueue_broker_fetches", "Reads that found data.", topic, registry=registry)
+        self.bytes_fetched = Counter("goqueue_broker_bytes_fetched", "Bytes read.", topic, registry=registry)
+        self.fetch_errors = Counter(
+            "goqueue_broker_fetch_errors", "Reads refused, by error code.", ("code",), registry=registry
+        )
+        self.long_polls = Gauge("goqueue_broker_long_polls", "Readers waiting for data.", registry=registry)
+        self.sync_seconds = Histogram(
+            "goqueue_storage_sync_seconds", "Rounds of the group commit.", buckets=_LATENCY_S, registry=registry
+        )
+        self.requests = Counter(
+            "goqueue_rest_requests", "REST requests answered.", ("method", "route", "status"), registry=registry
+        )
+        self.request_seconds = Histogram(
+            "goqueue_rest_request_seconds",
+            "REST requests, long polls included.",
+            ("route",),
+            buckets=_LATENCY_S,
+            registry=registry,
+        )
+        self.tails = Gauge("goqueue_rest_tails", "Live tails open.", registry=registry)
+        build = Gauge("goqueue_build_info", "The running version.", ("version",), registry=registry)
+        build.labels(__version__).set(1)
+        ProcessCollector(registry=registry)
+        self._topics: dict[str, TopicCounters] = {}
+
+    def topic(self, name: str) -> TopicCounters:
+        counters = self._topics.get(name)
+        if counters is None:
+            counters = self._topics[name] = TopicCounters(self, name)
+        return counters
+
+    def forget_topic(self, name: str) -> None:
+        """A deleted topic's series go with it."""
+        if self._topics.pop(name, None) is not None:
+            for family in (
+                self.messages_published,
+                self.batches_published,
+                self.bytes_published,
+                self.bytes_fetched,
+                self.fetches,
+            ):
+                family.remove(name)
+
+
+class StorageCollector:
+    """Reads the storage engine's own numbers at scrape time."""
+
+    def __init__(self, topics: TopicTable, stats: StorageStats, space: SpaceGuard, recovery_s: float) -> None:
+        self._topics = topics
+        self._stats = stats
+        self._space = space
+        self._recovery_s = recovery_s
+
+    def collect(self) -> Iterator[Metric]:
+        for name, value in msgspec.structs.asdict(self._stats).items():
+            yield _counter(f"goqueue_storage_{name}", f"Storage: {name.replace('_', ' ')}.", value)
+        usage = self._space.usage
+        yield _gauge("goqueue_storage_disk_used_ratio", "Share of the disk in use.", usage.used_percent / 100)
+        yield _gauge("goqueue_storage_disk_free_bytes", "Free bytes on the disk.", usage.free_bytes)
+        yield _gauge("goqueue_storage_writable", "1 while writes are accepted.", not self._space.is_full)
+        yield _gauge("goqueue_storage_recovery_seconds", "How long the last start-up took.", self._recovery_s)
+        yield from self._per_partition()
+
+    def _per_partition(self) -> Iterable[Metric]:
+        topics = self._topics.all()
+        yield _gauge("goqueue_broker_topics", "Topics.", len(topics))
+        yield _gauge("goqueue_broker_partitions", "Partitions.", sum(len(topic.partitions) for topic in topics))
+        labels = ("topic", "partition")
+        start = GaugeMetricFamily("goqueue_broker_start_offset", "First offset of a log.", labels=labels)
+        high = GaugeMetricFamily("goqueue_broker_high_watermark", "Where readers end.", labels=labels)
+        size = GaugeMetricFamily("goqueue_storage_log_size_bytes", "Bytes of a log.", labels=labels)
+        segments = GaugeMetricFamily("goqueue_storage_segments", "Segments of a log.", labels=labels)
+        failed = GaugeMetricFamily("goqueue_storage_log_failed", "1 if a log is read-only.", labels=labels)
+        for topic in topics:
+            for partition in topic.partitions:
+                names = (topic.name, str(partition.at.partition))
+                start.add_metric(names, partition.log.start_offset)
+                high.add_metric(names, partition.state.high_watermark)
+                size.add_metric(names, partition.log.size_bytes)
+                segments.add_metric(names, len(partition.log.segments))
+                failed.add_metric(names, partition.log.failure is not None)
+        yield from (start, high, size, segments, failed)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    family = CounterMetricFamily(name, text)
+    family.add_metric((), value)
+    return family
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    family = GaugeMetricFamily(name, text)
+    family.add_metric((), float(value))
+    return family
+
+
+class MetricsPage:
+    """The rendered text, at most a second old; `render` blocks, so run it off the loop."""
+
+    def __init__(self, registry: CollectorRegistry, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._registry = registry
+        self._monotonic = monotonic
+        self._text = b""
+        self._at = float("-inf")
+
+    def render(self) -> bytes:
+        now = self._monotonic()
+        if now - self._at >= 1.0:
+            self._text, self._at = generate_latest(self._registry), now
+        return self._text

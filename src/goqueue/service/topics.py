@@ -1,0 +1,220 @@
+"""Topics: create, look at, change, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from goqueue.base.clock import Clock
+from goqueue.base.commands import ANYONE, Caller
+from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.errors import InvalidField, TopicExists, UnknownTopic
+from goqueue.base.ids import Millis, Offset
+from goqueue.base.limits import PARTITIONS_PER_TOPIC_MAX
+from goqueue.base.names import check_name
+from goqueue.base.settings import TopicSettings
+from goqueue.base.topic_config import as_text, parse_overrides
+from goqueue.drive.partition import Partition
+from goqueue.drive.topic_table import Topic, TopicRecord, TopicTable
+from goqueue.log.space import SpaceGuard
+from goqueue.service.hooks import Hooks
+
+NODE_ID: Final = 0
+
+
+class DamagedOffsets(msgspec.Struct, frozen=True):
+    first_offset: Offset
+    last_offset: Offset
+
+
+class PartitionView(msgspec.Struct, frozen=True):
+    """A partition as people see it."""
+
+    partition: int
+    start_offset: Offset
+    end_offset: Offset
+    high_watermark: Offset
+    messages: int
+    size_bytes: int
+    segments: int
+    leader: int
+    leader_epoch: int
+    writable: bool
+    damaged: list[DamagedOffsets]
+
+
+class TopicSummary(msgspec.Struct, frozen=True):
+    name: str
+    id: str
+    num_partitions: int
+    messages: int
+    size_bytes: int
+    created_ms: Millis
+
+
+class TopicView(msgspec.Struct, frozen=True):
+    """A topic with everything about it. `config` is complete; `overrides` is what its owner set."""
+
+    name: str
+    id: str
+    num_partitions: int
+    created_ms: Millis
+    messages: int
+    size_bytes: int
+    config: dict[str, str]
+    overrides: dict[str, str]
+    partitions: list[PartitionView]
+
+
+class Topics:
+    """The verbs."""
+
+    def __init__(
+        self,
+        table: TopicTable,
+        settings: TopicSettings,
+        space: SpaceGuard,
+        clock: Clock,
+        entropy: Entropy,
+        hooks: Hooks,
+    ) -> None:
+        self._table = table
+        self._settings = settings
+        self._space = space
+        self._clock = clock
+        self._entropy = entropy
+        self._hooks = hooks
+
+    # --- look ----------------------------------------------------------------------------------------------
+
+    def require(self, name: str) -> Topic:
+        topic = self._table.get(name)
+        if topic is None:
+            check_name(name, field="topic")
+            raise UnknownTopic(f"There is no topic {name!r}. Create it with POST /topics.", field="topic")
+        return topic
+
+    async def for_publish(self, name: str, caller: Caller) -> Topic:
+        """The topic; made now if it does not exist and the node is told to do that."""
+        topic = self._table.get(name)
+        if topic is None and self._settings.auto_create:
+            try:
+                return await self._create(name, None, {}, caller)
+            except TopicExists:
+                pass  # somebody was faster
+        return topic or self.require(name)
+
+    def list(self, caller: Caller = ANYONE) -> list[TopicSummary]:
+        return [_summary(topic) for topic in self._table.all()]
+
+    def describe(self, name: str, caller: Caller = ANYONE) -> TopicView:
+        self._allow(caller, "describe", name)
+        return _view(self.require(name))
+
+    # --- change --------------------------------------------------------------------------------------------
+
+    async def create(
+        self, name: str, partitions: int | None, config: Mapping[str, object], caller: Caller = ANYONE
+    ) -> TopicView:
+        return _view(await self._create(name, partitions, config, caller))
+
+    async def _create(self, name: str, partitions: int | None, config: Mapping[str, object], caller: Caller) -> Topic:
+        check_name(name)
+        self._allow(caller, "create", name)
+        record = TopicRecord(
+            name,
+            new_uuid(self._entropy),
+            _check_count(self._settings.partitions if partitions is None else partitions),
+            parse_overrides(config),
+            self._clock.now_ms(),
+        )
+        self._space.check()
+        topic = await self._table.create(record)
+        if topic is None:
+            raise TopicExists(f"The topic {name!r} exists already; change it with PATCH /topics/{name}.", field="name")
+        return topic
+
+    async def alter(
+        self, name: str, config: Mapping[str, object | None], partitions: int | None, caller: Caller = ANYONE
+    ) -> TopicView:
+        """Sets what has a value, takes back to the default what is None, adds partitions."""
+        self._allow(caller, "alter", name)
+        topic = self.require(name)
+        changed = parse_overrides({key: value for key, value in config.items() if value is not None})
+        parse_overrides({key: 0 for key in config if key not in changed and key not in topic.record.overrides})
+        kept = {key: text for key, text in topic.record.overrides.items() if key not in config}
+        count = topic.record.partitions if partitions is None else _check_count(partitions)
+        if count < topic.record.partitions:
+            raise InvalidField(
+                f"The topic has {topic.record.partitions} partitions; they can be added to, not taken away.",
+                field="num_partitions",
+            )
+        record = msgspec.structs.replace(topic.record, overrides={**kept, **changed}, partitions=count)
+        await self._table.change(topic, record)
+        return _view(topic)
+
+    async def delete(self, name: str, caller: Caller = ANYONE) -> None:
+        self._allow(caller, "delete", name)
+        await self._table.delete(self.require(name))
+
+    def _allow(self, caller: Caller, operation: str, name: str) -> None:
+        if self._hooks.access is not None:
+            self._hooks.access(caller, operation, name)  # type: ignore[arg-type]
+
+
+def _check_count(partitions: int) -> int:
+    if not 1 <= partitions <= PARTITIONS_PER_TOPIC_MAX:
+        raise InvalidField(
+            f"A topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {partitions}.", field="num_partitions"
+        )
+    return partitions
+
+
+def _summary(topic: Topic) -> TopicSummary:
+    logs = [partition.log for partition in topic.partitions]
+    return TopicSummary(
+        topic.name,
+        topic.record.id,
+        len(topic.partitions),
+        sum(partition.state.high_watermark - partition.log.start_offset for partition in topic.partitions),
+        sum(log.size_bytes for log in logs),
+        topic.record.created_ms,
+    )
+
+
+def _view(topic: Topic) -> TopicView:
+    summary = _summary(topic)
+    return TopicView(
+        name=summary.name,
+        id=summary.id,
+        num_partitions=summary.num_partitions,
+        created_ms=summary.created_ms,
+        messages=summary.messages,
+        size_bytes=summary.size_bytes,
+        config=as_text(topic.config),
+        overrides=topic.record.overrides,
+        partitions=[_partition_view(partition) for partition in topic.partitions],
+    )
+
+
+def _partition_view(partition: Partition) -> PartitionView:
+    log, state = partition.log, partition.state
+    return PartitionView(
+        partition=partition.at.partition,
+        start_offset=log.start_offset,
+        end_offset=log.end_offset,
+        high_watermark=state.high_watermark,
+        messages=state.high_watermark - log.start_offset,
+        size_bytes=log.size_bytes,
+        segments=len(log.segments),
+        leader=NODE_ID,
+        leader_epoch=state.leader_epoch,
+        writable=log.failure is None,
+        damaged=[
+            DamagedOffsets(region.first_offset, region.next_offset - 1)
+            for segment in log.segments
+            for region in segment.damage
+        ],
+    )
