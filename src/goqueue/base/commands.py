@@ -65,7 +65,7 @@ class Appended(msgspec.Struct, frozen=True):
     start_offset: Offset = 0
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """One message to publish; `partition` None lets the topic's partitioner choose."""
 
     key: bytes | None
@@ -84,7 +84,7 @@ class PublishMessages(msgspec.Struct, frozen=True):
     caller: Caller = ANYONE
 
 
-class Placed(msgspec.Struct, frozen=True):
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """Where one message went."""
 
     partition: int
@@ -128,7 +128,7 @@ class Fetched(msgspec.Struct, frozen=True):
     error: GoQueueError | None = None
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """One message as it stands in the log."""
 
     topic: str

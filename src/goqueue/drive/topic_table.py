@@ -99,8 +99,7 @@ class TopicTable:
 
     async def load(self) -> list[Recovered]:
         """Opens every topic on disk; answers with what each partition's recovery found."""
-        for directory in (RECORDS, LOGS, TRASH):
-            self._disk.make_dirs(directory)
+        await self._offload(self._make_directories)
         found: list[Recovered] = []
         for record in await self._offload(self._read_records):
             if record.deleting:
@@ -111,9 +110,17 @@ class TopicTable:
         self._empty_trash()
         return found
 
+    def _make_directories(self) -> None:
+        for directory in (RECORDS, LOGS, TRASH):
+            self._disk.make_dirs(directory)
+        self._disk.sync_dir("")
+
     def _read_records(self) -> list[TopicRecord]:
         records: list[TopicRecord] = []
         for file in self._disk.names(RECORDS):
+            if file.endswith(_SUFFIX + ".tmp"):
+                self._disk.remove(f"{RECORDS}/{file}")  # a write that a crash interrupted
+                continue
             record = decode_note(self._disk.read_file(f"{RECORDS}/{file}"), TopicRecord)
             if record is None or file != record.name + _SUFFIX or not _is_sane(record):
                 logger.error("not a topic record, left alone", extra={"path": f"{RECORDS}/{file}"})
@@ -200,7 +207,8 @@ class TopicTable:
             logger.warning("files under a new topic's name set aside", extra={"path": aside})
             self._disk.make_dirs("orphans")
             self._disk.rename(f"{LOGS}/{record.name}", aside)
-            self._disk.sync_dir(LOGS)
+            for directory in ("", "orphans", LOGS):
+                self._disk.sync_dir(directory)
 
     def _carry_out_deletion(self, record: TopicRecord) -> None:
         if self._disk.is_dir(f"{LOGS}/{record.name}"):

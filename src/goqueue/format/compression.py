@@ -28,7 +28,7 @@ def compress(codec: int, data: Buffer) -> bytes:
     if name == "lz4":
         # Java's reader refuses linked blocks.
         lz4: Any = cramjam.lz4.Compressor(level=1, content_checksum=False, block_linked=False)
-        lz4.compress(data)
+        lz4.compress(bytes(data))
         return bytes(lz4.finish())
     return bytes(getattr(cramjam, name).compress(data))
 

@@ -32,7 +32,7 @@ from goqueue.format.compression import compress, decompress
 RECORD_OVERHEAD_BYTES: Final = 27
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One decoded record."""
 
     offset: Offset
@@ -42,7 +42,7 @@ class Record(msgspec.Struct, frozen=True):
     headers: Headers
 
 
-class NewRecord(msgspec.Struct, frozen=True):
+class NewRecord(msgspec.Struct, frozen=True, gc=False):
     """One record to be encoded."""
 
     key: bytes | None

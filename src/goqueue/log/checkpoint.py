@@ -3,18 +3,28 @@
 It is a lower bound and judges damage: below `synced_offset` everything had been safe, so a bad batch there is damage
 and is fenced off; from there on it is a write that the crash interrupted, and is cut. If the last segment has exactly
 the base and length that were noted, and its indexes fit, it needs no check at all.
+
+Two slots are overwritten in turn, in place: that costs the file system no new names, and a torn one leaves the other.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from goqueue.base.ids import Millis, Offset
+from goqueue.log.disk import Disk
+from goqueue.log.note import decode_note, encode_note
+
+FILE: Final = "checkpoint"
+_SLOT_BYTES: Final = 512
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
     """The active segment as it was when last synced."""
 
+    sync: int  # counts syncs, so that the newer of two is known
     synced_offset: Offset
     base_offset: Offset
     length: int
@@ -30,3 +40,22 @@ class Meta(msgspec.Struct, frozen=True):
     start_offset: Offset = 0
     compacted_to: Offset = 0  # every segment that begins below was compacted
     gaps_to: Offset = 0  # below, compaction may have left offsets without a record
+
+
+def write_checkpoint(disk: Disk, directory: str, checkpoint: Checkpoint) -> None:
+    """Overwrites the older slot."""
+    slot = encode_note(checkpoint).ljust(_SLOT_BYTES)
+    disk.write_at(f"{directory}/{FILE}", checkpoint.sync % 2 * _SLOT_BYTES, slot)
+
+
+def read_checkpoint(disk: Disk, directory: str) -> Checkpoint | None:
+    """The newest sound one."""
+    data = disk.read_file(f"{directory}/{FILE}") or b""
+    slots = [decode_note(data[at : at + _SLOT_BYTES].rstrip(), Checkpoint) for at in (0, _SLOT_BYTES)]
+    return max((slot for slot in slots if slot is not None), key=lambda slot: slot.sync, default=None)
+
+
+def forget_checkpoint(disk: Disk, directory: str) -> None:
+    """Takes the promise back, durably."""
+    disk.remove(f"{directory}/{FILE}")
+    disk.sync_dir(directory)

@@ -22,7 +22,7 @@ class DataDir:
     def acquire(self) -> None:
         """Raises `DataDirUnusable` or `DataDirInUse`."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self._make()
             fd = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as why:
             raise DataDirUnusable(
@@ -43,6 +43,15 @@ class DataDir:
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._fd = fd
+
+    def _make(self) -> None:
+        """With names that outlast a power cut, up to the first directory that was there already."""
+        missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
+        self.path.mkdir(parents=True, exist_ok=True)
+        for path in missing:
+            above = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            os.fsync(above)
+            os.close(above)
 
     def release(self) -> None:
         if self._fd >= 0:

@@ -56,6 +56,10 @@ class Disk(Protocol):
         """Replaces a small file whole, or not at all. Durable: it is there after a power cut."""
         ...
 
+    def write_at(self, path: str, position: int, data: bytes) -> None:
+        """Overwrites a stretch of a small file, made if need be; neither atomic nor durable."""
+        ...
+
     def names(self, path: str) -> list[str]:
         """Names in a directory, sorted; none if it is not there."""
         ...

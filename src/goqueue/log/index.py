@@ -50,6 +50,10 @@ def _little(numbers: array[int]) -> array[int]:
     return numbers
 
 
+def _position_of(entry: int) -> Position:
+    return entry & _LOW
+
+
 class OffsetIndex:
     """Entries of (offset relative to the segment's base, position), packed into one number each."""
 
@@ -71,12 +75,23 @@ class OffsetIndex:
 
     def floor_position(self, position: Position) -> Position:
         """The last indexed batch boundary at or before a position."""
-        at = bisect_right(self._entries, position, key=lambda entry: entry & _LOW)
+        at = bisect_right(self._entries, position, key=_position_of)
         return self._entries[at - 1] & _LOW if at else 0
+
+    def span(self, relative: Offset, size: int) -> tuple[Position, Position, bool]:
+        """Boundaries for a read: where to begin, the last one within `size`, and whether the begin is exact."""
+        entries = self._entries
+        at = bisect_right(entries, relative << 32 | _LOW) - 1
+        if at < 0:
+            return 0, 0, False
+        entry = entries[at]
+        low = entry & _LOW
+        last = bisect_right(entries, low + size, at, key=_position_of) - 1
+        return low, entries[last] & _LOW, entry >> 32 == relative
 
     def cut(self, position: Position) -> None:
         """Forgets entries at or beyond a position."""
-        del self._entries[bisect_left(self._entries, position, key=lambda entry: entry & _LOW) :]
+        del self._entries[bisect_left(self._entries, position, key=_position_of) :]
 
     def encode(self, covers: int) -> bytes:
         return _pack(_OFFSET_KIND, len(self), covers, _little(self._entries).tobytes())

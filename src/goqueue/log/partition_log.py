@@ -12,6 +12,7 @@ import logging
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ import msgspec
 from goqueue.base.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time
-from goqueue.log.checkpoint import Checkpoint, Meta
+from goqueue.log.checkpoint import Checkpoint, Meta, forget_checkpoint, write_checkpoint
 from goqueue.log.disk import Disk, File
 from goqueue.log.note import encode_note
 from goqueue.log.reader import WouldBlock, boundary, find_time, read_batches, read_unverified
@@ -28,7 +29,6 @@ from goqueue.log.segment import Seal, Segment, SegmentHome
 logger = logging.getLogger(__name__)
 
 META_FILE: Final = "meta.json"
-CHECKPOINT_FILE: Final = "checkpoint"
 _RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -54,8 +54,7 @@ class SyncJob(msgspec.Struct):
         if self.new_names:
             self.log.write_meta()
             _sync_path(self.log.home.disk, self.log.home.directory)
-        path = f"{self.log.home.directory}/{CHECKPOINT_FILE}"
-        self.log.home.disk.write_file(path, encode_note(self.checkpoint), durable=False)
+        write_checkpoint(self.log.home.disk, self.log.home.directory, self.checkpoint)
 
     @property
     def end_offset(self) -> Offset:
@@ -95,7 +94,9 @@ class MetaJob(msgspec.Struct):
 class PartitionLog:
     """Made by `log.recovery.open_log`."""
 
-    def __init__(self, home: SegmentHome, roll: RollRule, meta: Meta, segments: Sequence[Segment]) -> None:
+    def __init__(
+        self, home: SegmentHome, roll: RollRule, meta: Meta, segments: Sequence[Segment], first_sync: int = 0
+    ) -> None:
         self.home = home
         self.roll_rule = roll
         self.meta = meta
@@ -105,6 +106,7 @@ class PartitionLog:
         self.wants_seal = any(segment.seal is None for segment in segments[:-1])
         self._dirty = False
         self._new_names = False  # file names not yet durable
+        self._syncs_begun = first_sync
         self._meta_lock = threading.Lock()
         self._failure: StorageFailed | None = None
 
@@ -211,7 +213,9 @@ class PartitionLog:
 
     def _checkpoint(self) -> Checkpoint:
         active = self.segments[-1]
+        self._syncs_begun += 1
         return Checkpoint(
+            self._syncs_begun,
             self.end_offset,
             active.base_offset,
             active.length,
@@ -256,7 +260,7 @@ class PartitionLog:
         limit = min(limit, self.end_offset)
         self._check_range(offset)
         at = bisect_right(segments, offset, key=_base_offset) - 1
-        for segment in segments[max(0, at) :]:
+        for segment in islice(segments, max(0, at), None):
             if segment.base_offset >= limit:
                 break
             data = self._read_segment(segment, max(offset, segment.base_offset), bytes_max, limit, wait)
@@ -341,8 +345,8 @@ class PartitionLog:
         active = keep[-1]
         active.verify()
         # The old promise must be gone before the bytes are.
-        disk, path = self.home.disk, f"{self.home.directory}/{CHECKPOINT_FILE}"
-        disk.write_file(path, encode_note(Checkpoint(active.base_offset, -1, 0, -1, -1, -1)))
+        disk = self.home.disk
+        forget_checkpoint(disk, self.home.directory)
         for segment in reversed(later):
             segment.remove_files()
             disk.sync_dir(self.home.directory)

@@ -24,22 +24,35 @@ def read_batches(segment: Segment, offset: Offset, bytes_max: int, limit: Offset
 
     The first batch may begin below `offset`. Nothing is there if no batch of this segment lies in the range.
     """
-    sound_offset, sound_end = _sound_until(segment, offset)
-    limit = min(limit, sound_offset)
+    sound_offset, sound_end = _sound_until(segment, offset) if segment.damage else (segment.next_offset, segment.length)
     file, index = segment.file(), segment.index()
-    low = index.floor(offset - segment.base_offset)
+    # What was written in this run lies in memory.
+    wait = wait or segment.seal is None
+    low, end, exact = index.span(offset - segment.base_offset, bytes_max)
+    if limit < sound_offset:
+        end = min(end, index.floor(limit - segment.base_offset))
+    elif sound_end - low <= bytes_max:
+        end = sound_end
+    if end > low:
+        # The index alone says what to read: no byte is read or copied in vain.
+        data = _read(file, low, end - low, wait)
+        skip = 0 if exact else _first_holding(data, offset)
+        if skip is not None:
+            return data[skip:] if skip else data
+    return _read_between_entries(segment, offset, bytes_max, min(limit, sound_offset), sound_end, wait)
+
+
+def _read_between_entries(
+    segment: Segment, offset: Offset, bytes_max: int, limit: Offset, sound_end: Position, wait: bool
+) -> bytes:
+    """The stretch that the index is too coarse for: reads on from the entry before and walks."""
+    file, low = segment.file(), segment.index().floor(offset - segment.base_offset)
     wanted = min(bytes_max + segment.home.index_interval_bytes + HEADER_BYTES, sound_end - low)
     data = _read(file, low, wanted, wait)
     skip = _first_holding(data, offset)
     if skip is None:
         return _read_one(file, low, sound_end, offset, limit, wait)
-    whole = low + len(data) == sound_end and limit >= sound_offset
-    if whole and len(data) - skip <= bytes_max:
-        return data[skip:] if skip else data
-    # Both index look-ups answer with a batch boundary, so only the stretch behind it has to be walked.
-    by_size = index.floor_position(low + min(len(data), skip + bytes_max))
-    by_offset = index.floor(limit - segment.base_offset)
-    end = _last_boundary(data, max(skip, min(by_size, by_offset) - low), skip + bytes_max, limit)
+    end = _last_boundary(data, skip, skip + bytes_max, limit)
     if end <= skip:
         return _read_one(file, low + skip, sound_end, offset, limit, wait)
     return data[skip:end]

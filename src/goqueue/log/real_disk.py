@@ -122,6 +122,13 @@ class RealDisk:
         if durable:
             self._sync_dir(target.parent)
 
+    def write_at(self, path: str, position: int, data: bytes) -> None:
+        fd = os.open(self._root / path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.pwrite(fd, data, position)
+        finally:
+            os.close(fd)
+
     def names(self, path: str) -> list[str]:
         try:
             return sorted(path.name for path in (self._root / path).iterdir())

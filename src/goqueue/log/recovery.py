@@ -16,9 +16,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from goqueue.base.ids import Offset
-from goqueue.log.checkpoint import Checkpoint, Meta
+from goqueue.log.checkpoint import Checkpoint, Meta, read_checkpoint
 from goqueue.log.note import decode_note
-from goqueue.log.partition_log import CHECKPOINT_FILE, META_FILE, PartitionLog, RollRule
+from goqueue.log.partition_log import META_FILE, PartitionLog, RollRule
 from goqueue.log.scan import Sound, walk
 from goqueue.log.segment import FORMAT_VERSION, DamagedRegion, Seal, Segment, SegmentHome
 
@@ -62,7 +62,7 @@ class _Recovery:
         self._roll = roll
         self._found = Recovered()
         self._meta = self._read_note(META_FILE, Meta) or Meta(FORMAT_VERSION)
-        self._checkpoint = self._read_note(CHECKPOINT_FILE, Checkpoint)
+        self._checkpoint = read_checkpoint(self._disk, home.directory)
 
     def _read_note(self, name: str, kind: type[T]) -> T | None:
         return decode_note(self._disk.read_file(f"{self._home.directory}/{name}"), kind)
@@ -87,7 +87,8 @@ class _Recovery:
                 break
         self._found.segments = len(segments)
         self._found.damaged_ranges = sum(len(segment.damage) for segment in segments)
-        log = PartitionLog(self._home, self._roll, self._meta, segments)
+        syncs = self._checkpoint.sync if self._checkpoint else 0
+        log = PartitionLog(self._home, self._roll, self._meta, segments, syncs)
         if not self._found.was_clean:
             log.needs_sync()
         return log, self._found

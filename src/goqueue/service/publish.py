@@ -6,7 +6,6 @@ until it is as safe as promised, answer. Batches are never decoded here.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 
@@ -98,14 +97,13 @@ class Publish:
             return error
 
     async def _settle(self, touched: dict[Partition, list[int]], results: list[PublishResult | None]) -> None:
-        """Waits for all partitions at once; where it fails, nothing was promised."""
-        outcomes = await asyncio.gather(*(partition.settle() for partition in touched), return_exceptions=True)
-        for places, outcome in zip(touched.values(), outcomes, strict=True):
-            if isinstance(outcome, GoQueueError):
+        """Waits for all partitions, which one round of the group commit serves; where it fails, nothing was promised."""
+        for partition, places in touched.items():
+            try:
+                await partition.settle()
+            except GoQueueError as error:
                 for at in places:
-                    results[at] = outcome
-            elif outcome is not None:
-                raise outcome
+                    results[at] = error
 
     def _append(
         self, topic: Topic, partition: Partition, batch: Buffer, header: BatchHeader, acks: Acks, caller: Caller

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from goqueue.format.batch import Buffer
@@ -109,6 +109,7 @@ class SimDisk:
         self.steps = 0
         self.fails_sync = False
         self.is_cold = False
+        self.on_power_cut: Callable[[], None] = lambda: None
         self._safe: _Names = {"": None}
         self._names: _Names = {"": None}
         self._pending: list[list[_Change]] = []
@@ -118,6 +119,7 @@ class SimDisk:
     def step(self) -> None:
         """Counts a write or sync, and cuts the power at the appointed one."""
         if self.steps == self.crash_at:
+            self.on_power_cut()
             raise PowerCut
         self.steps += 1
 
@@ -177,6 +179,11 @@ class SimDisk:
         self.rename(path + ".tmp", path)
         if durable:
             self.sync_dir(_parent(path))
+
+    def write_at(self, path: str, position: int, data: bytes) -> None:
+        self.open(path, create=True)
+        self._file(path).write(position, data)
+        self.step()
 
     def names(self, path: str) -> list[str]:
         return sorted(name.rpartition("/")[2] for name in self._names if name and _parent(name) == path)

@@ -23,7 +23,7 @@ HeaderOne = str | BinaryValue | None
 HeaderValue = str | BinaryValue | list[HeaderOne] | None
 
 
-class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A message to publish."""
 
     value: str | None
@@ -59,7 +59,7 @@ class PublishOut(msgspec.Struct, frozen=True):
     results: list[ResultOut]
 
 
-class MessageOut(msgspec.Struct, frozen=True, omit_defaults=True):
+class MessageOut(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A message as it stands in the log."""
 
     topic: str

@@ -63,6 +63,7 @@ class RestServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, drain_ms // 1000),
             backlog=1024,

@@ -1,0 +1,37 @@
+"""`make bench`: every benchmark, or those named: `python -m bench storage rest`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench import memory, opening, rest, storage
+from bench.report import Figure, show
+from bench.storage import scratch
+
+SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
+    "storage": [storage.append_figures, storage.read_figures],
+    "opening": [opening.opening_figures],
+    "rest": [rest.publish_figures],
+    "memory": [memory.memory_figures],
+}
+
+
+def main(names: list[str]) -> int:
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}")
+    missed = 0
+    for name in names or SUITES:
+        for suite in SUITES[name]:
+            with scratch() as root:
+                figures = list(suite(root))
+            show(name, figures)
+            missed += sum(figure.ok is False for figure in figures)
+    print(f"\n{'All bars held.' if not missed else f'{missed} bars missed.'}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""A real node in a process of its own, for benchmarks and for tests through its doors."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+
+class NodeProcess:
+    """`with NodeProcess(dir) as node:` serves at `node.url` until the block is left."""
+
+    def __init__(self, data_dir: Path, *flags: str, settings: dict[str, str] | None = None) -> None:
+        self.data_dir = data_dir
+        self._command = [
+            sys.executable,
+            "-c",
+            "from goqueue.cli import main; main()",
+            "serve",
+            "--data",
+            str(data_dir),
+            "--rest",
+            "127.0.0.1:0",
+            *flags,
+        ]
+        # A crowded disk must not decide about tests and figures.
+        chosen = {"GOQUEUE_LOG_DISK_USED_PERCENT_MAX": "100", **(settings or {})}
+        mine = {name: value for name, value in os.environ.items() if not name.startswith("GOQUEUE_")}
+        self._environ = {**mine, **chosen}
+        self._process: subprocess.Popen[str] | None = None
+        self.url = ""
+        self.block = ""
+
+    def start(self) -> NodeProcess:
+        """Returns when the node is ready; raises with its output if it does not start."""
+        log = (self.data_dir.parent / f"{self.data_dir.name}.stderr").open("a")
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environ
+        )
+        log.close()
+        assert self._process.stdout is not None
+        self.block = ""
+        for line in self._process.stdout:
+            self.block += line
+            if line.startswith("Ready"):
+                break
+        found = re.search(r"REST\s+(http://\S+)", self.block)
+        if found is None:
+            raise RuntimeError(f"the node did not start:\n{self.block}\n{self.stderr}")
+        self.url = found[1]
+        return self
+
+    @property
+    def stderr(self) -> str:
+        return (self.data_dir.parent / f"{self.data_dir.name}.stderr").read_text()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def rss_bytes(self) -> int:
+        fields = Path(f"/proc/{self.pid}/statm").read_text().split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def kill(self) -> None:
+        """`kill -9`, and wait until it is gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        code = process.wait(60)
+        if process.stdout is not None:
+            process.stdout.close()
+        return code
+
+    def __enter__(self) -> NodeProcess:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

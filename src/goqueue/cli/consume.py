@@ -1,0 +1,131 @@
+"""`goqueue consume`: what is in the log, up to its end or for ever."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+import click
+
+from goqueue.cli.failures import Failed
+from goqueue.cli.options import server_option
+from goqueue.cli.show import bytes_text, headers_text, time_text
+from goqueue.client import Client, Message, Page
+from goqueue.client.messages import encode_received
+
+_PAGE: Final = 1_000
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "--from",
+    "start",
+    metavar="PLACE",
+    help="earliest, latest, a time, or a cursor like 0:17,1:4; default earliest, with --follow latest.",
+)
+@click.option("--partition", type=click.IntRange(0), metavar="N", help="Only this partition.")
+@click.option("--offset", type=click.IntRange(0), metavar="N", help="Begin here; needs --partition.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for more at the end; Ctrl-C stops it.")
+@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="Stop after so many messages.")
+@click.option(
+    "--output",
+    type=click.Choice(["value", "json", "full"]),
+    default="value",
+    help="value: one a line (default); json: objects as in REST; full: partition, offset, time, lane, key, headers, "
+    "value, with tabs between.",
+)
+@server_option
+def consume(
+    topic: str,
+    start: str | None,
+    partition: int | None,
+    offset: int | None,
+    follow: bool,
+    count: int | None,
+    output: str,
+    server: str,
+) -> None:
+    """Read messages without taking them away.
+
+    Partitions are merged; within one, messages come in their order. Ends at the end of the log unless told to follow.
+    """
+    if offset is not None and (partition is None or start is not None):
+        raise click.UsageError("--offset goes with --partition and without --from.")
+    place = start or ("latest" if follow else "earliest")
+    with Client(server) as client:
+        if partition is not None:
+            place = _cursor(client, topic, partition, place) if offset is None else f"{partition}:{offset}"
+        messages = (
+            client.tail(topic, from_=place, partition=partition) if follow else _pages(client, topic, place, count)
+        )
+        try:
+            _write(islice(messages, count), _FORMS[output], flush=follow)
+        except KeyboardInterrupt:
+            return
+
+
+def _pages(client: Client, topic: str, place: str, count: int | None) -> Iterator[Message]:
+    """Everything up to where the log ended when the reading began."""
+    ends = {one.partition: one.high_watermark for one in client.topic(topic).partitions}
+    left = count
+    while True:
+        limit = _PAGE if left is None else min(left, _PAGE)
+        page = client.read(topic, from_=place, limit=limit)
+        yield from page
+        left = None if left is None else left - len(page)
+        if left == 0 or _is_at_end(page, ends) or (not page.messages and page.next == place):
+            return
+        place = page.next or place
+
+
+def _is_at_end(page: Page, ends: dict[int, int]) -> bool:
+    return all(offset >= ends.get(partition, 0) for partition, offset in page.next_offsets.items())
+
+
+def _cursor(client: Client, topic: str, partition: int, place: str) -> str:
+    """A place as the cursor of one partition."""
+    found = {one.partition: one for one in client.topic(topic).partitions}
+    if partition not in found:
+        raise Failed(f"Topic {topic!r} has no partition {partition}; it has 0 to {len(found) - 1} (unknown-partition)")
+    if place == "earliest":
+        return f"{partition}:{found[partition].start_offset}"
+    if place == "latest":
+        return f"{partition}:{found[partition].high_watermark}"
+    # The first message from that place on, of whatever partition, moved only its own partition.
+    page = client.read(topic, from_=place, limit=1)
+    offsets = page.next_offsets | {message.partition: message.offset for message in page}
+    if partition not in offsets:
+        raise click.UsageError(f"The cursor {place!r} has no partition {partition}.")
+    return f"{partition}:{offsets[partition]}"
+
+
+def _write(messages: Iterator[Message], form: Callable[[Message], bytes], flush: bool) -> None:
+    out = sys.stdout.buffer
+    for message in messages:
+        out.write(form(message) + b"\n")
+        if flush:
+            out.flush()
+    out.flush()
+
+
+def _full(message: Message) -> bytes:
+    parts = (
+        str(message.partition),
+        str(message.offset),
+        time_text(message.timestamp),
+        message.priority,
+        bytes_text(message.key),
+        headers_text(message.headers),
+        bytes_text(message.value),
+    )
+    return "\t".join(parts).encode()
+
+
+_FORMS: Final[dict[str, Callable[[Message], bytes]]] = {
+    "value": lambda message: message.value or b"",
+    "json": encode_received,
+    "full": _full,
+}

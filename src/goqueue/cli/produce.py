@@ -1,0 +1,149 @@
+"""`goqueue produce`: one message from the command line, or one for each line of a file or of stdin."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from goqueue.base.errors import InvalidField
+from goqueue.base.priority import parse_priority
+from goqueue.cli.failures import Failed
+from goqueue.cli.options import pairs, server_option
+from goqueue.cli.sending import Sending
+from goqueue.cli.show import counted, print_json_line, remark
+from goqueue.client import Client, GoQueueClientError
+from goqueue.client.calls import Acks
+from goqueue.client.messages import MessageFields
+
+
+def _priority(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    try:
+        return None if value is None else parse_priority(value)
+    except InvalidField as why:
+        raise click.BadParameter(why.message, ctx, param) from None
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("value", required=False)
+@click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A message for each line.")
+@click.option("--key", help="The key; without one the broker spreads messages.")
+@click.option("--key-separator", metavar="SEP", help="Each line is key, SEP, value; \\t is a tab.")
+@click.option(
+    "--tombstone", is_flag=True, help="A message without a value, which deletes its key in a compacted topic."
+)
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", callback=pairs("header"), help="A header; repeatable."
+)
+@click.option("--partition", type=click.IntRange(0), metavar="N", help="Where to store; default by the key.")
+@click.option("--priority", metavar="LANE", callback=_priority, help="critical, high, normal, low, background or 0-4.")
+@click.option("--acks", type=click.Choice(["none", "leader", "all"]), default="all", show_default=True)
+@click.option("--output", type=click.Choice(["none", "json"]), default="none", help="json: a line for each place.")
+@server_option
+def produce(
+    topic: str,
+    value: str | None,
+    file: Path | None,
+    key: str | None,
+    key_separator: str | None,
+    tombstone: bool,
+    headers: list[tuple[str, str]],
+    partition: int | None,
+    priority: int | None,
+    acks: Acks,
+    output: str,
+    server: str,
+) -> None:
+    """Publish messages.
+
+    VALUE is one message. Without it, or with -, each line of stdin is a message; with --file, each line of the file.
+    An empty line is a message with an empty value.
+    """
+    _check_sources(value, file, tombstone)
+    fields = MessageFields(key=key, headers=headers, partition=partition, priority=priority)
+    as_json = output == "json"
+    if tombstone or (value is not None and value != "-"):
+        _check_single(key, key_separator, tombstone)
+        _produce_one(server, topic, None if tombstone else value, acks, fields, as_json)
+        return
+    if key is not None and key_separator is not None:
+        raise click.UsageError("Give --key or --key-separator, not both.")
+    with _opened(file) as stream, Client(server) as client:
+        client.version()  # An absent broker is better found before any input is read.
+        separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
+        _produce_lines(Sending(client, topic, acks, fields, as_json), stream, separator, _size_of(file))
+
+
+def _check_sources(value: str | None, file: Path | None, tombstone: bool) -> None:
+    if (value is not None) + (file is not None) + tombstone > 1:
+        raise click.UsageError("Give VALUE, --file or --tombstone; only one of them.")
+    if value is None and file is None and not tombstone and sys.stdin.isatty():
+        raise click.UsageError("Nothing to send; give VALUE, --file, or - to type lines.")
+
+
+def _check_single(key: str | None, key_separator: str | None, tombstone: bool) -> None:
+    if key_separator is not None:
+        raise click.UsageError("--key-separator is for lines; use --key for one message.")
+    if tombstone and key is None:
+        raise click.UsageError("A tombstone needs --key: it deletes that key.")
+
+
+def _produce_one(server: str, topic: str, value: str | None, acks: Acks, fields: MessageFields, as_json: bool) -> None:
+    # Bytes that the shell passed and that are no text are in the argument as surrogates.
+    raw = None if value is None else value.encode("utf-8", "surrogateescape")
+    with Client(server) as client:
+        placed = client.publish(topic, raw, acks=acks, **fields)
+    if as_json:
+        print_json_line(placed)
+    remark(f"Stored 1 message in {topic!r}, partition {placed.partition}, offset {placed.offset}.")
+
+
+def _produce_lines(sending: Sending, stream: BinaryIO, separator: bytes | None, size: int | None) -> None:
+    # The producer logs what fails; here each failure is told by its line.
+    logging.getLogger("goqueue.client").addHandler(logging.NullHandler())
+    try:
+        with sending, _progress(size) as advance:
+            for line in stream:
+                sending.send(line.removesuffix(b"\n"), separator)
+                advance(len(line))
+    except GoQueueClientError:
+        remark(f"Stored {counted(sending.stored, 'message')} in {sending.topic!r} before it failed.")
+        raise
+    if sending.refused:
+        told = f"Stored {sending.stored:,} of {counted(sending.stored + sending.refused, 'message')}"
+        raise Failed(f"{told} in {sending.topic!r}; {sending.refused:,} refused.")
+    remark(f"Stored {counted(sending.stored, 'message')} in {sending.topic!r}.")
+
+
+@contextmanager
+def _opened(file: Path | None) -> Iterator[BinaryIO]:
+    if file is None:
+        yield sys.stdin.buffer
+        return
+    with file.open("rb") as stream:
+        yield stream
+
+
+def _size_of(file: Path | None) -> int | None:
+    return None if file is None else file.stat().st_size
+
+
+@contextmanager
+def _progress(size: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr while input is read, if a person watches and does not type it."""
+    if not sys.stderr.isatty() or (size is None and sys.stdin.isatty()):
+        yield lambda read: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("sending"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=size)
+        yield lambda read: bar.advance(task, read)

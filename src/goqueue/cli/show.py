@@ -1,0 +1,83 @@
+"""How things look: tables and JSON on stdout, remarks on stderr, bytes and times as text."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import click
+import msgspec
+
+_WIDE: Final = 10_000  # nobody looks at a pipe's width; cutting there would lose data
+
+
+def remark(text: str) -> None:
+    """A line for people; stdout is for data."""
+    click.echo(text, err=True)
+
+
+def print_json(value: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def print_json_line(value: object) -> None:
+    click.echo(msgspec.json.encode(value))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns by their width; numbers stand right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    cells = [list(row) for row in rows]
+    for place, name in enumerate(columns):
+        is_number = bool(cells) and all(isinstance(row[place], int) for row in cells)
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
+    for row in cells:
+        table.add_row(*map(_cell, row))
+    width = None if sys.stdout.isatty() else _WIDE
+    console = Console(markup=False, highlight=False, emoji=False, width=width)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def time_text(millis: int) -> str:
+    """RFC 3339 in UTC; the bare number where that cannot say it."""
+    try:
+        moment = datetime.fromtimestamp(millis / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(millis)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z") if millis >= 0 else str(millis)
+
+
+def bytes_text(data: bytes | None) -> str:
+    """One line without control characters: text as it is, other bytes as `base64:...`, nothing as `null`."""
+    if data is None:
+        return "null"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "base64:" + b64encode(data).decode("ascii")
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def headers_text(headers: Sequence[tuple[str, bytes | None]]) -> str:
+    return ",".join(f"{bytes_text(name.encode())}={bytes_text(value)}" for name, value in headers) or "-"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 message`, `1,234 messages`."""
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

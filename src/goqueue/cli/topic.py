@@ -1,0 +1,153 @@
+"""`goqueue topic`: create, list, describe, alter, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from goqueue.cli.options import output_option, pairs, server_option
+from goqueue.cli.show import counted, print_json, print_table, remark, time_text
+from goqueue.client import Client, Topic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def config_option(command: F) -> F:
+    return click.option(
+        "--config", multiple=True, metavar="NAME=VALUE", callback=pairs("setting"), help="A setting; repeatable."
+    )(command)
+
+
+def partitions_option(help_text: str) -> Callable[[F], F]:
+    return click.option("--partitions", type=click.IntRange(1), metavar="N", help=help_text)
+
+
+@click.group()
+def topic() -> None:
+    """Create, list, describe, alter and delete topics."""
+
+
+@topic.command()
+@click.argument("name")
+@partitions_option("How many; default from the broker.")
+@config_option
+@server_option
+@output_option
+def create(name: str, partitions: int | None, config: list[tuple[str, str]], server: str, output: str) -> None:
+    """Create a topic."""
+    with Client(server) as client:
+        made = client.create_topic(name, partitions, dict(config))
+    _tell(made, f"Created topic {made.name!r} with {counted(made.num_partitions, 'partition')}.", output)
+
+
+@topic.command("list")
+@server_option
+@output_option
+def list_(server: str, output: str) -> None:
+    """List topics."""
+    with Client(server) as client:
+        found = client.topics()
+    if output == "json":
+        print_json(found)
+        return
+    columns = ("NAME", "PARTITIONS", "MESSAGES", "BYTES", "CREATED")
+    rows = [(one.name, one.num_partitions, one.messages, one.size_bytes, time_text(one.created_ms)) for one in found]
+    print_table(columns, rows)
+
+
+@topic.command()
+@click.argument("name")
+@server_option
+@output_option
+def describe(name: str, server: str, output: str) -> None:
+    """Show a topic's settings and partitions."""
+    with Client(server) as client:
+        found = client.topic(name)
+    if output == "json":
+        print_json(found)
+    else:
+        _describe(found)
+
+
+@topic.command()
+@click.argument("name")
+@config_option
+@click.option("--reset", multiple=True, metavar="NAME", help="Take a setting back to its default; repeatable.")
+@partitions_option("Grow to this many; a topic never shrinks.")
+@server_option
+@output_option
+def alter(
+    name: str, config: list[tuple[str, str]], reset: tuple[str, ...], partitions: int | None, server: str, output: str
+) -> None:
+    """Change settings, add partitions."""
+    if both := sorted(set(dict(config)) & set(reset)):
+        raise click.UsageError(f"{', '.join(both)}: set and reset at once.")
+    changes: dict[str, str | int | float | None] = {**dict(config), **dict.fromkeys(reset)}
+    if not changes and partitions is None:
+        raise click.UsageError("Nothing to change; give --config, --reset or --partitions.")
+    with Client(server) as client:
+        changed = client.alter_topic(name, changes, partitions)
+    _tell(changed, f"Changed topic {changed.name!r}.", output)
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@server_option
+def delete(name: str, yes: bool, server: str) -> None:
+    """Delete a topic and its messages."""
+    with Client(server) as client:
+        if not yes:
+            messages = counted(client.topic(name).messages, "message")
+            click.confirm(f"Delete topic {name!r} and its {messages} for ever?", abort=True, err=True)
+        client.delete_topic(name)
+    remark(f"Deleted topic {name!r}.")
+
+
+def _tell(found: Topic, sentence: str, output: str) -> None:
+    if output == "json":
+        print_json(found)
+    else:
+        remark(sentence)
+
+
+def _describe(found: Topic) -> None:
+    facts = [
+        ("name", found.name),
+        ("id", found.id),
+        ("created", time_text(found.created_ms)),
+        ("messages", f"{found.messages:,}"),
+        ("bytes", f"{found.size_bytes:,}"),
+    ]
+    for name, value in facts:
+        click.echo(f"{name:<10}{value}")
+    click.echo()
+    settings = sorted(found.config.items())
+    print_table(("SETTING", "VALUE", "SET BY"), [(*one, _set_by(found, one[0])) for one in settings])
+    click.echo()
+    columns = ("PARTITION", "START", "END", "HIGH WATERMARK", "MESSAGES", "BYTES", "SEGMENTS", "STATE")
+    rows = [
+        (
+            one.partition,
+            one.start_offset,
+            one.end_offset,
+            one.high_watermark,
+            one.messages,
+            one.size_bytes,
+            one.segments,
+            _state(one.writable, len(one.damaged)),
+        )
+        for one in found.partitions
+    ]
+    print_table(columns, rows)
+
+
+def _set_by(found: Topic, name: str) -> str:
+    return "topic" if name in found.overrides else "default"
+
+
+def _state(writable: bool, damaged: int) -> str:
+    state = "ok" if writable else "read-only"
+    return f"{state}, {counted(damaged, 'damaged stretch')}" if damaged else state

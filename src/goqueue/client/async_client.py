@@ -1,0 +1,172 @@
+"""The client for programs on asyncio. The same surface as `Client`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, TypeVar, Unpack
+
+import httpx
+
+from goqueue.client import calls
+from goqueue.client.calls import Acks, Call, Config, Isolation, ReadOptions, finish
+from goqueue.client.errors import GoQueueClientError, error_of_reply
+from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Placed
+from goqueue.client.replies import Page, Readiness, Topic, TopicSummary, Version
+from goqueue.client.tail import Tail
+from goqueue.client.transport import (
+    DEFAULT_PATIENCE,
+    DEFAULT_TIMEOUT,
+    DEFAULT_URL,
+    client_options,
+    failure_of,
+    request_options,
+    stream_ended,
+    stream_options,
+)
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """One broker, over HTTP. Safe to share between tasks; close it, or use it in an `async with`.
+
+    `timeout` is seconds for each request. Every method raises `GoQueueClientError` for what the broker refuses and
+    its subclass `ConnectionFailed` where there was no answer. Nothing is repeated behind the caller's back.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        timeout: float = DEFAULT_TIMEOUT,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._timeout = timeout
+        self._http = httpx.AsyncClient(**client_options(url, timeout), transport=transport)
+        self.url = url.rstrip("/")
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def perform(self, call: Call[T]) -> T:
+        """Sends one request and reads its answer."""
+        try:
+            response = await self._http.request(**request_options(call, self._timeout))
+        except httpx.HTTPError as why:
+            raise failure_of(why, self.url) from why
+        return finish(call, response.status_code, response.content)
+
+    # --- topics ---------------------------------------------------------------------------------------
+
+    async def create_topic(self, name: str, partitions: int | None = None, config: Config | None = None) -> Topic:
+        """Creates a topic; `topic-exists` if there is one. Partitions default to the broker's setting."""
+        return await self.perform(calls.create_topic(name, partitions, config))
+
+    async def topics(self) -> list[TopicSummary]:
+        """All topics, by name."""
+        return await self.perform(calls.topics())
+
+    async def topic(self, name: str) -> Topic:
+        """One topic with its settings and partitions."""
+        return await self.perform(calls.topic(name))
+
+    async def alter_topic(self, name: str, config: Config | None = None, partitions: int | None = None) -> Topic:
+        """Changes settings (None takes one back to its default) and adds partitions."""
+        return await self.perform(calls.alter_topic(name, config, partitions))
+
+    async def delete_topic(self, name: str) -> None:
+        """Deletes a topic and its messages."""
+        await self.perform(calls.delete_topic(name))
+
+    # --- messages -------------------------------------------------------------------------------------
+
+    async def publish(
+        self, topic: str, value: Content, *, acks: Acks = "all", **fields: Unpack[MessageFields]
+    ) -> Placed:
+        """Stores one message and says where. For many, use `publish_many` or an `AsyncProducer`."""
+        return await self.perform(calls.publish(topic, NewMessage(value, **fields), acks))
+
+    async def publish_many(
+        self, topic: str, messages: Iterable[NewMessage | Content], *, acks: Acks = "all"
+    ) -> list[Placed]:
+        """Stores messages in one request. `PartlyStored` if some were not: its `results` say which."""
+        return await self.perform(calls.publish_many(topic, messages, acks))
+
+    async def read(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        offset: int | None = None,
+        from_: Moment | None = None,
+        limit: int = 100,
+        timeout: float = 0.0,
+        isolation: Isolation = "read_committed",
+    ) -> Page:
+        """A page of one partition from an offset (default: its start), or of all from `from_`. Takes nothing away.
+
+        `from_` is `earliest` (default), `latest`, a point in time, or the `next` of another page. Waits up to `timeout`
+        seconds for the first message.
+        """
+        return await self.perform(calls.read(topic, partition, offset, from_, ReadOptions(limit, timeout, isolation)))
+
+    async def tail(
+        self,
+        topic: str,
+        *,
+        from_: Moment = "latest",
+        partition: int | None = None,
+        patience: float = DEFAULT_PATIENCE,
+    ) -> AsyncGenerator[Message, None]:
+        """Messages as they come, for ever. A lost connection is made anew behind the last message handed out.
+
+        Leave it with `contextlib.aclosing` around it, so that the connection closes at once.
+        Raises if the first connection fails, if the broker refuses, or after `patience` seconds without a connection.
+        """
+        tail = Tail(topic, from_, partition, patience)
+        while True:
+            try:
+                async with aclosing(self._connection(tail)) as messages:
+                    async for message in messages:
+                        yield message
+                raise stream_ended(self.url)
+            except GoQueueClientError as why:
+                pause = tail.lost(why, asyncio.get_running_loop().time())
+            await asyncio.sleep(pause)
+
+    async def _connection(self, tail: Tail) -> AsyncGenerator[Message, None]:
+        try:
+            async with self._http.stream(**stream_options(tail.request(), self._timeout)) as response:
+                if response.status_code != 200:
+                    raise error_of_reply(response.status_code, await response.aread())
+                tail.connected()
+                async for chunk in response.aiter_bytes():
+                    for message in tail.feed(chunk):
+                        yield message
+        except httpx.HTTPError as why:
+            raise failure_of(why, self.url) from why
+
+    # --- the node -------------------------------------------------------------------------------------
+
+    async def stats(self) -> dict[str, Any]:
+        """Uptime, topics, messages, bytes, disk and storage counters."""
+        return await self.perform(calls.stats())
+
+    async def version(self) -> Version:
+        """Which broker answers."""
+        return await self.perform(calls.version())
+
+    async def ready(self) -> Readiness:
+        """Whether the node takes writes, and if not, why."""
+        return await self.perform(calls.ready())

@@ -1,0 +1,248 @@
+"""Every request of the REST door and what its answer means, without I/O. Both clients perform these and add nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from goqueue.base.errors import InvalidName
+from goqueue.base.names import check_name
+from goqueue.client.errors import (
+    GoQueueClientError,
+    PartlyStored,
+    bad_reply,
+    error_of_problem,
+    error_of_reply,
+    invalid,
+)
+from goqueue.client.messages import Content, Moment, NewMessage, Placed, decode_message, encode_message, moment
+from goqueue.client.replies import Page, Readiness, Topic, TopicSummary, Version
+
+T = TypeVar("T")
+Acks: TypeAlias = Literal["none", "leader", "all"]
+Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
+Result: TypeAlias = Placed | GoQueueClientError
+Config: TypeAlias = Mapping[str, str | int | float | None]
+
+
+class Call(msgspec.Struct, Generic[T], frozen=True):
+    """One request, and how to read an answer of success. `wait_seconds` is how long the broker was asked to wait."""
+
+    method: str
+    path: str
+    read: Callable[[int, bytes], T]
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    body: bytes | None = None
+    wait_seconds: float = 0.0
+    accepts: tuple[int, ...] = ()  # statuses above 299 that are answers and not errors
+
+
+def finish(call: Call[T], status: int, body: bytes) -> T:
+    """The answer's meaning; raises what the broker refused with."""
+    if not 200 <= status < 300 and status not in call.accepts:
+        raise error_of_reply(status, body)
+    try:
+        return call.read(status, body)
+    except ValueError as why:
+        raise bad_reply(why) from None
+
+
+# --- topics -------------------------------------------------------------------------------------------
+
+
+class _Topics(msgspec.Struct):
+    topics: list[TopicSummary]
+
+
+def create_topic(name: str, partitions: int | None, config: Config | None) -> Call[Topic]:
+    body: dict[str, Any] = {"name": name}
+    if partitions is not None:
+        body["num_partitions"] = partitions
+    if config:
+        body["config"] = config
+    return Call("POST", "/topics", _reader(Topic), body=_json(body))
+
+
+def topics() -> Call[list[TopicSummary]]:
+    return Call("GET", "/topics", lambda status, body: _reader(_Topics)(status, body).topics)
+
+
+def topic(name: str) -> Call[Topic]:
+    return Call("GET", _topic_path(name), _reader(Topic))
+
+
+def alter_topic(name: str, config: Config | None, partitions: int | None) -> Call[Topic]:
+    body: dict[str, Any] = {}
+    if config:
+        body["config"] = config
+    if partitions is not None:
+        body["num_partitions"] = partitions
+    return Call("PATCH", _topic_path(name), _reader(Topic), body=_json(body))
+
+
+def delete_topic(name: str) -> Call[None]:
+    return Call("DELETE", _topic_path(name), lambda status, body: None)
+
+
+# --- publish ------------------------------------------------------------------------------------------
+
+
+class _Results(msgspec.Struct):
+    results: list[dict[str, Any]]
+
+
+def publish(name: str, message: NewMessage, acks: Acks) -> Call[Placed]:
+    call = publish_encoded(name, [encode_message(message)], acks)
+
+    def read(status: int, body: bytes) -> Placed:
+        result = call.read(status, body)[0]
+        if isinstance(result, GoQueueClientError):
+            raise result
+        return result
+
+    return Call(call.method, call.path, read, body=call.body)
+
+
+def publish_many(name: str, messages: Iterable[NewMessage | Content], acks: Acks) -> Call[list[Placed]]:
+    encoded = [encode_message(one if isinstance(one, NewMessage) else NewMessage(one)) for one in messages]
+    call = publish_encoded(name, encoded, acks)
+
+    def read(status: int, body: bytes) -> list[Placed]:
+        results = call.read(status, body)
+        placed = [result for result in results if isinstance(result, Placed)]
+        if len(placed) < len(results):
+            raise PartlyStored(results)
+        return placed
+
+    return Call(call.method, call.path, read, body=call.body)
+
+
+def publish_encoded(name: str, encoded: Sequence[bytes], acks: Acks) -> Call[list[Result]]:
+    """Messages that are JSON already; the answer has one result for each, in order."""
+    body = b'{"messages":[' + b",".join(encoded) + b'],"acks":' + _json(acks) + b"}"
+
+    def read(status: int, answer: bytes) -> list[Result]:
+        results = [_result(one) for one in _reader(_Results)(status, answer).results]
+        if len(results) != len(encoded):
+            raise bad_reply(f"{len(results)} results for {len(encoded)} messages")
+        return results
+
+    return Call("POST", f"{_topic_path(name)}/messages", read, body=body)
+
+
+def _result(told: dict[str, Any]) -> Result:
+    if "error" in told:
+        return error_of_problem(None, told["error"])
+    return msgspec.convert(told, Placed)
+
+
+# --- read ---------------------------------------------------------------------------------------------
+
+
+class _Page(msgspec.Struct):
+    messages: list[msgspec.Raw]
+    next_offset: int | None = None
+    high_watermark: int | None = None
+    next_offsets: dict[int, int] = {}
+    next: str | None = None
+
+
+class ReadOptions(msgspec.Struct, frozen=True):
+    """How to read, wherever from."""
+
+    limit: int = 100
+    timeout: float = 0.0
+    isolation: Isolation = "read_committed"
+
+
+def read_partition(name: str, partition: int, offset: int | None, options: ReadOptions) -> Call[Page]:
+    """Without an offset, from the partition's start."""
+    path = f"{_topic_path(name)}/partitions/{partition}/messages"
+    return _read(path, {} if offset is None else {"offset": str(offset)}, options, partition)
+
+
+def read_topic(name: str, from_: Moment, options: ReadOptions) -> Call[Page]:
+    return _read(f"{_topic_path(name)}/messages", {"from": str(moment(from_, "from"))}, options, None)
+
+
+def read(
+    name: str, partition: int | None, offset: int | None, from_: Moment | None, options: ReadOptions
+) -> Call[Page]:
+    """A read of one partition from an offset, or of all from anywhere else."""
+    if partition is None and offset is not None:
+        raise invalid("An offset belongs to a partition; name that too.", "partition")
+    if partition is None:
+        return read_topic(name, "earliest" if from_ is None else from_, options)
+    if from_ is not None:
+        raise invalid("A read of one partition starts at an offset; leave from_ out.", "from")
+    return read_partition(name, partition, offset, options)
+
+
+def _read(path: str, start: dict[str, str], options: ReadOptions, partition: int | None) -> Call[Page]:
+    query = start | {"limit": str(options.limit)}
+    if options.timeout:
+        query["timeout"] = f"{round(options.timeout * 1000)}ms"
+    if options.isolation != "read_committed":
+        query["isolation"] = options.isolation
+
+    def read(status: int, body: bytes) -> Page:
+        page = _reader(_Page)(status, body)
+        next_offsets = page.next_offsets
+        if partition is not None and page.next_offset is not None:
+            next_offsets = {partition: page.next_offset}
+        messages = [decode_message(one) for one in page.messages]
+        return Page(messages, next_offsets, page.next, page.next_offset, page.high_watermark)
+
+    return Call("GET", path, read, query, wait_seconds=options.timeout)
+
+
+def tail(name: str, from_: Moment, partition: int | None, last_event_id: str | None) -> Call[None]:
+    """The stream's request; its events are read by `Tail`."""
+    query = {"from": str(moment(from_, "from"))}
+    if partition is not None:
+        query["partition"] = str(partition)
+    headers = {"accept": "text/event-stream"}
+    if last_event_id is not None:
+        headers["last-event-id"] = last_event_id
+    return Call("GET", f"{_topic_path(name)}/tail", lambda status, body: None, query, headers)
+
+
+# --- the node -----------------------------------------------------------------------------------------
+
+
+def stats() -> Call[dict[str, Any]]:
+    return Call("GET", "/stats", _reader(dict[str, Any]))
+
+
+def version() -> Call[Version]:
+    return Call("GET", "/version", _reader(Version))
+
+
+def ready() -> Call[Readiness]:
+    def read(status: int, body: bytes) -> Readiness:
+        return Readiness(status == 200, _reader(dict[str, Any])(status, body))
+
+    return Call("GET", "/readyz", read, {"verbose": "true"}, accepts=(503,))
+
+
+def check_topic(name: str) -> str:
+    """The name, or `invalid-name`. An empty one or `..` would silently be another route."""
+    try:
+        return check_name(name, field="topic")
+    except InvalidName as why:
+        raise GoQueueClientError(why.code, why.message, why.field) from None
+
+
+def _topic_path(name: str) -> str:
+    return f"/topics/{check_topic(name)}"
+
+
+def _reader(kind: type[T]) -> Callable[[int, bytes], T]:
+    return lambda status, body: msgspec.json.decode(body, type=kind)
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value)

@@ -1,0 +1,161 @@
+"""The client for programs without an event loop. The same surface as `AsyncClient`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable
+from types import TracebackType
+from typing import Any, TypeVar, Unpack
+
+import httpx
+
+from goqueue.client import calls
+from goqueue.client.calls import Acks, Call, Config, Isolation, ReadOptions, finish
+from goqueue.client.errors import GoQueueClientError, error_of_reply
+from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Placed
+from goqueue.client.replies import Page, Readiness, Topic, TopicSummary, Version
+from goqueue.client.tail import Tail
+from goqueue.client.transport import (
+    DEFAULT_PATIENCE,
+    DEFAULT_TIMEOUT,
+    DEFAULT_URL,
+    client_options,
+    failure_of,
+    request_options,
+    stream_ended,
+    stream_options,
+)
+
+T = TypeVar("T")
+
+
+class Client:
+    """One broker, over HTTP. Safe to share between threads; close it, or use it in a `with`.
+
+    `timeout` is seconds for each request. Every method raises `GoQueueClientError` for what the broker refuses and
+    its subclass `ConnectionFailed` where there was no answer. Nothing is repeated behind the caller's back.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        timeout: float = DEFAULT_TIMEOUT,
+        *,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._timeout = timeout
+        self._http = httpx.Client(**client_options(url, timeout), transport=transport)
+        self.url = url.rstrip("/")
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def perform(self, call: Call[T]) -> T:
+        """Sends one request and reads its answer."""
+        try:
+            response = self._http.request(**request_options(call, self._timeout))
+        except httpx.HTTPError as why:
+            raise failure_of(why, self.url) from why
+        return finish(call, response.status_code, response.content)
+
+    # --- topics ---------------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int | None = None, config: Config | None = None) -> Topic:
+        """Creates a topic; `topic-exists` if there is one. Partitions default to the broker's setting."""
+        return self.perform(calls.create_topic(name, partitions, config))
+
+    def topics(self) -> list[TopicSummary]:
+        """All topics, by name."""
+        return self.perform(calls.topics())
+
+    def topic(self, name: str) -> Topic:
+        """One topic with its settings and partitions."""
+        return self.perform(calls.topic(name))
+
+    def alter_topic(self, name: str, config: Config | None = None, partitions: int | None = None) -> Topic:
+        """Changes settings (None takes one back to its default) and adds partitions."""
+        return self.perform(calls.alter_topic(name, config, partitions))
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic and its messages."""
+        self.perform(calls.delete_topic(name))
+
+    # --- messages -------------------------------------------------------------------------------------
+
+    def publish(self, topic: str, value: Content, *, acks: Acks = "all", **fields: Unpack[MessageFields]) -> Placed:
+        """Stores one message and says where. For many, use `publish_many` or a `Producer`."""
+        return self.perform(calls.publish(topic, NewMessage(value, **fields), acks))
+
+    def publish_many(self, topic: str, messages: Iterable[NewMessage | Content], *, acks: Acks = "all") -> list[Placed]:
+        """Stores messages in one request. `PartlyStored` if some were not: its `results` say which."""
+        return self.perform(calls.publish_many(topic, messages, acks))
+
+    def read(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        offset: int | None = None,
+        from_: Moment | None = None,
+        limit: int = 100,
+        timeout: float = 0.0,
+        isolation: Isolation = "read_committed",
+    ) -> Page:
+        """A page of one partition from an offset (default: its start), or of all from `from_`. Takes nothing away.
+
+        `from_` is `earliest` (default), `latest`, a point in time, or the `next` of another page. Waits up to `timeout`
+        seconds for the first message.
+        """
+        return self.perform(calls.read(topic, partition, offset, from_, ReadOptions(limit, timeout, isolation)))
+
+    def tail(
+        self,
+        topic: str,
+        *,
+        from_: Moment = "latest",
+        partition: int | None = None,
+        patience: float = DEFAULT_PATIENCE,
+    ) -> Generator[Message, None, None]:
+        """Messages as they come, for ever. A lost connection is made anew behind the last message handed out.
+
+        Raises if the first connection fails, if the broker refuses, or after `patience` seconds without a connection.
+        """
+        tail = Tail(topic, from_, partition, patience)
+        while True:
+            try:
+                yield from self._connection(tail)
+                raise stream_ended(self.url)
+            except GoQueueClientError as why:
+                pause = tail.lost(why, time.monotonic())
+            time.sleep(pause)
+
+    def _connection(self, tail: Tail) -> Generator[Message, None, None]:
+        try:
+            with self._http.stream(**stream_options(tail.request(), self._timeout)) as response:
+                if response.status_code != 200:
+                    raise error_of_reply(response.status_code, response.read())
+                tail.connected()
+                for chunk in response.iter_bytes():
+                    yield from tail.feed(chunk)
+        except httpx.HTTPError as why:
+            raise failure_of(why, self.url) from why
+
+    # --- the node -------------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        """Uptime, topics, messages, bytes, disk and storage counters."""
+        return self.perform(calls.stats())
+
+    def version(self) -> Version:
+        """Which broker answers."""
+        return self.perform(calls.version())
+
+    def ready(self) -> Readiness:
+        """Whether the node takes writes, and if not, why."""
+        return self.perform(calls.ready())

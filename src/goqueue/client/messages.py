@@ -1,0 +1,230 @@
+"""Messages as Python users have them, and as JSON carries them.
+
+Keys, values and header values are bytes here. In JSON they are text where they are UTF-8 and marked base64 where not.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final, TypeAlias, TypedDict
+
+import msgspec
+
+from goqueue.client.errors import bad_reply, invalid
+
+Content: TypeAlias = str | bytes | None
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+HeadersIn: TypeAlias = Mapping[str, Content] | Iterable[tuple[str, Content]]
+Moment: TypeAlias = int | str | datetime  # milliseconds since 1970, RFC 3339, or a datetime with a zone
+
+BASE64: Final = "base64"
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """Where a message was stored."""
+
+    partition: int
+    offset: int
+
+
+class MessageFields(TypedDict, total=False):
+    """What a message may have beside its value."""
+
+    key: Content
+    headers: HeadersIn
+    partition: int | None
+    priority: str | int | None
+    timestamp: Moment | None
+
+
+class NewMessage(msgspec.Struct, frozen=True):
+    """One message to publish. Text is sent as UTF-8; a value of None is a tombstone.
+
+    `partition` None lets the topic's partitioner choose. `priority` is a lane's name or 0 (critical) to 4.
+    """
+
+    value: Content
+    key: Content = None
+    headers: HeadersIn = ()
+    partition: int | None = None
+    priority: str | int | None = None
+    timestamp: Moment | None = None
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message as it stands in the log; `timestamp` is milliseconds since 1970. A value of None is a tombstone."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    priority: str = "normal"
+
+    @property
+    def text(self) -> str | None:
+        """The value as text; `UnicodeDecodeError` if it is not UTF-8."""
+        return None if self.value is None else self.value.decode()
+
+    @property
+    def key_text(self) -> str | None:
+        """The key as text; `UnicodeDecodeError` if it is not UTF-8."""
+        return None if self.key is None else self.key.decode()
+
+    def header(self, name: str) -> bytes | None:
+        """The value of the first header of that name; None if there is none."""
+        return next((value for found, value in self.headers if found == name), None)
+
+
+# --- JSON ---------------------------------------------------------------------------------------------
+
+
+class _Marked(msgspec.Struct):
+    """A header's value that is not text."""
+
+    encoding: str
+    value: str
+
+
+_HeaderValue: TypeAlias = str | _Marked | None
+_HeaderValues: TypeAlias = dict[str, _HeaderValue | list[_HeaderValue]]
+
+
+class _Sent(msgspec.Struct, omit_defaults=True):
+    value: str | None
+    encoding: str | None = None
+    key: str | None = None
+    key_encoding: str | None = None
+    headers: _HeaderValues = {}
+    partition: int | None = None
+    priority: str | int | None = None
+    timestamp: int | str | None = None
+
+
+class _Received(msgspec.Struct, omit_defaults=True):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    value: str | None
+    encoding: str | None = None
+    key: str | None = None
+    key_encoding: str | None = None
+    headers: _HeaderValues = {}
+    priority: str = "normal"
+
+
+_encode = msgspec.json.Encoder().encode
+_decoder = msgspec.json.Decoder(_Received)
+
+
+def encode_message(message: NewMessage) -> bytes:
+    """The message as JSON for a publish."""
+    value, encoding = _to_text(message.value, "value")
+    key, key_encoding = _to_text(message.key, "key")
+    return _encode(
+        _Sent(
+            value=value,
+            encoding=encoding,
+            key=key,
+            key_encoding=key_encoding,
+            headers=_headers_to_json(_pairs(message.headers)),
+            partition=message.partition,
+            priority=message.priority,
+            timestamp=None if message.timestamp is None else moment(message.timestamp, "timestamp"),
+        )
+    )
+
+
+def decode_message(data: bytes | msgspec.Raw) -> Message:
+    """A message as the broker sends it; `bad-reply` if it is not one."""
+    try:
+        got = _decoder.decode(data)
+        return Message(
+            topic=got.topic,
+            partition=got.partition,
+            offset=got.offset,
+            timestamp=got.timestamp,
+            key=_to_bytes(got.key, got.key_encoding),
+            value=_to_bytes(got.value, got.encoding),
+            headers=_headers_of_json(got.headers),
+            priority=got.priority,
+        )
+    except ValueError as why:
+        raise bad_reply(why) from None
+
+
+def encode_received(message: Message) -> bytes:
+    """The message as the broker sent it: what a program that passes messages on as JSON writes."""
+    place = {"topic": message.topic, "partition": message.partition, "offset": message.offset}
+    content = json_content(message.key, message.value, message.headers)
+    return _encode({**place, "timestamp": message.timestamp, **content, "priority": message.priority})
+
+
+def json_content(key: bytes | None, value: bytes | None, headers: Headers) -> dict[str, object]:
+    """What a message carries, in the members that JSON has for it."""
+    value_text, encoding = _to_text(value, "value")
+    key_text, key_encoding = _to_text(key, "key")
+    marks = {"encoding": encoding, "key_encoding": key_encoding}
+    given = {mark: told for mark, told in marks.items() if told is not None}
+    return {"key": key_text, "value": value_text, **given, "headers": _headers_to_json(headers)}
+
+
+def moment(when: Moment, field: str) -> int | str:
+    """A point in time as JSON and queries carry it. A datetime must know its zone."""
+    if not isinstance(when, datetime):
+        return when
+    if when.tzinfo is None:
+        raise invalid(f"{when} has no time zone; use datetime.now(UTC) or add one.", field)
+    return round(when.timestamp() * 1000)
+
+
+def _pairs(headers: HeadersIn) -> Iterable[tuple[str, Content]]:
+    return headers.items() if isinstance(headers, Mapping) else headers
+
+
+def _headers_to_json(pairs: Iterable[tuple[str, Content]]) -> _HeaderValues:
+    values: dict[str, list[_HeaderValue]] = {}
+    for name, content in pairs:
+        text, encoding = _to_text(content, f"headers.{name}")
+        marked = text if encoding is None or text is None else _Marked(encoding, text)
+        values.setdefault(name, []).append(marked)
+    return {name: found[0] if len(found) == 1 else found for name, found in values.items()}
+
+
+def _headers_of_json(headers: _HeaderValues) -> Headers:
+    return tuple(
+        (name, _to_bytes(value.value, value.encoding) if isinstance(value, _Marked) else _to_bytes(value, None))
+        for name, found in headers.items()
+        for value in (found if isinstance(found, list) else [found])
+    )
+
+
+def _to_text(content: Content, field: str) -> tuple[str | None, str | None]:
+    """The text for JSON, and the mark where it is not the plain text."""
+    if content is None:
+        return None, None
+    if isinstance(content, str):
+        try:
+            content.encode()
+        except UnicodeEncodeError as why:
+            raise invalid(f"The text cannot be UTF-8 ({why.reason}); send bytes instead.", field) from None
+        return content, None
+    try:
+        return str(content, "utf-8"), None
+    except UnicodeDecodeError:
+        return b64encode(content).decode("ascii"), BASE64
+
+
+def _to_bytes(text: str | None, encoding: str | None) -> bytes | None:
+    if text is None:
+        return None
+    if encoding is None or encoding == "text":
+        return text.encode()
+    if encoding != BASE64:
+        raise ValueError(f"unknown encoding {encoding!r}")
+    return b64decode(text, validate=True)

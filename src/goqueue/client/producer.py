@@ -1,0 +1,148 @@
+"""The batching producer for programs without an event loop: callers fill the accumulator, one thread empties it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import random
+import threading
+import time
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TypeAlias, Unpack
+
+from goqueue.client.accumulator import Accumulator, Batch, Batching
+from goqueue.client.calls import Acks, Result, check_topic
+from goqueue.client.client import Client
+from goqueue.client.errors import GoQueueClientError, ProducerClosed
+from goqueue.client.messages import Content, MessageFields, NewMessage, Placed, encode_message
+from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle, settle_all, unexpected
+from goqueue.client.retry import Retries
+
+_Batch: TypeAlias = Batch[Outgoing[Future[Placed]]]
+
+
+class Producer:
+    """Sends messages in batches: 100 messages, 64 KiB or 5 ms, whichever comes first (see `Batching`).
+
+    Order is kept within a topic: it has one request on its way at a time. A publish over REST is not idempotent, so
+    a request that the broker may have received is not repeated (see `Retries`): its messages' futures get the error,
+    and the caller decides. Safe to share between threads. Close it, or use it in a `with`, or the last messages may
+    not be sent. One thread sends, for all topics. The client is the caller's and stays open.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        acks: Acks = "all",
+        batching: Batching | None = None,
+        retries: Retries | None = None,
+        block_seconds: float = 60.0,
+    ) -> None:
+        self._client = client
+        self._acks = acks
+        self._retries = retries or Retries()
+        self._block_seconds = block_seconds
+        self._accumulator: Accumulator[Outgoing[Future[Placed]]] = Accumulator(batching or Batching())
+        self._closing = False
+        self._abandoned = threading.Event()
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+        self._thread = threading.Thread(target=self._run, name="goqueue-producer", daemon=True)
+        self._thread.start()
+
+    def send(
+        self, topic: str, value: Content, *, timeout: float | None = None, **fields: Unpack[MessageFields]
+    ) -> Future[Placed]:
+        """Takes the message and answers at once with the future of its place.
+
+        Blocks while the buffer is full, for `timeout` seconds (default: `block_seconds`); then `BufferFull`.
+        """
+        check_topic(topic)
+        payload = encode_message(NewMessage(value, **fields))
+        seconds = self._block_seconds if timeout is None else timeout
+        with self._lock:
+            self._wait_for_room(len(payload), seconds)
+            future: Future[Placed] = Future()
+            future.set_running_or_notify_cancel()  # From here on it will be sent; it cannot be cancelled.
+            if self._accumulator.add(topic, Outgoing(payload, future), len(payload), time.monotonic()):
+                self._work.notify()
+        return future
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Sends everything taken so far and waits until each message has its result; False if time ran out."""
+        with self._lock:
+            self._accumulator.flush()
+            futures = [outgoing.future for outgoing in self._accumulator.unfinished()]
+            self._work.notify()
+        return not concurrent.futures.wait(futures, timeout).not_done
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flushes and stops. What was not sent after `timeout` seconds gets `ProducerClosed`. May be called twice."""
+        with self._lock:
+            self._closing = True
+            self._accumulator.flush()
+            self._work.notify()
+            self._room.notify_all()
+        self._thread.join(timeout)
+        self._abandoned.set()
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _wait_for_room(self, size: int, seconds: float) -> None:
+        if not self._accumulator.can_ever_fit(size):
+            raise never_fits(size)
+        if not self._room.wait_for(lambda: self._closing or self._accumulator.has_room(size), seconds):
+            raise no_room(seconds)
+        if self._closing:
+            raise ProducerClosed
+
+    # --- the thread -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while (batch := self._next_batch()) is not None:
+            try:
+                self._check_abandoned()
+                settle(batch, self._results(batch))
+            except GoQueueClientError as why:
+                settle_all(batch, why)
+            except Exception as why:
+                settle_all(batch, unexpected(why))
+            with self._lock:
+                self._accumulator.finished(batch)
+                self._room.notify_all()
+
+    def _next_batch(self) -> _Batch | None:
+        """Waits for a batch that is due; None when closed and empty."""
+        with self._lock:
+            while True:
+                now = time.monotonic()
+                if batch := self._accumulator.take(now):
+                    return batch
+                if self._closing and self._accumulator.is_empty:
+                    return None
+                deadline = self._accumulator.next_deadline()
+                self._work.wait(None if deadline is None else max(0.0, deadline - now))
+
+    def _check_abandoned(self) -> None:
+        if self._abandoned.is_set():
+            raise ProducerClosed
+
+    def _results(self, batch: _Batch) -> list[Result]:
+        call = request_for(batch, self._acks)
+        attempt = 1
+        while True:
+            try:
+                return self._client.perform(call)
+            except GoQueueClientError as why:
+                pause = self._retries.pause(why, attempt, time.monotonic() - batch.since, random.random())
+                if pause is None:
+                    raise
+            self._abandoned.wait(pause)
+            self._check_abandoned()
+            attempt += 1

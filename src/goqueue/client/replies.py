@@ -1,0 +1,89 @@
+"""What the broker answers, as Python users have it. Members a newer broker adds are ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from goqueue.client.messages import Message
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """One partition: readable are the offsets from `start_offset` up to, not including, `high_watermark`."""
+
+    partition: int
+    start_offset: int
+    end_offset: int
+    high_watermark: int
+    messages: int
+    size_bytes: int
+    segments: int = 0
+    leader: int = 0
+    leader_epoch: int = 0
+    writable: bool = True
+    damaged: list[Any] = []
+
+
+class TopicSummary(msgspec.Struct, frozen=True):
+    """One line of a list of topics."""
+
+    name: str
+    id: str
+    num_partitions: int
+    messages: int
+    size_bytes: int
+    created_ms: int
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """One topic. `config` is every setting in force, `overrides` those its owner set."""
+
+    name: str
+    id: str
+    num_partitions: int
+    messages: int
+    size_bytes: int
+    created_ms: int
+    config: dict[str, str]
+    overrides: dict[str, str]
+    partitions: list[Partition]
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Messages of one read, and where to go on.
+
+    A read of all partitions has `next`, a cursor for `from_`. A read of one partition has `next_offset` and
+    `high_watermark`. `next_offsets` is there in both, by partition.
+    """
+
+    messages: list[Message]
+    next_offsets: dict[int, int]
+    next: str | None = None
+    next_offset: int | None = None
+    high_watermark: int | None = None
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+class Version(msgspec.Struct, frozen=True):
+    """Which broker answers."""
+
+    name: str
+    version: str
+    python: str = ""
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether the node takes writes; `told` is its whole answer, which says why not."""
+
+    ready: bool
+    told: dict[str, Any]
+
+    def __bool__(self) -> bool:
+        return self.ready

@@ -1,0 +1,66 @@
+"""A whole broker in virtual time on a simulated disk."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from goqueue.base.commands import Fetch, FetchFrom, Message, Placed, PublishMessages
+from goqueue.base.ids import TopicPartition
+from goqueue.base.settings import LogSettings, Settings, TopicSettings
+from goqueue.format.batch import split
+from goqueue.format.records import Record, decode
+from goqueue.node import Broker
+from goqueue.sim.disk import SimDisk
+from goqueue.sim.time import VirtualClock, VirtualLoop, in_place
+
+
+class SeededEntropy:
+    def __init__(self) -> None:
+        self._count = 0
+
+    def token(self, size: int) -> bytes:
+        self._count += 1
+        return self._count.to_bytes(size, "big")
+
+
+def settings(**log: object) -> Settings:
+    chosen = {"cleanup_interval_ms": 10_000, "index_interval_bytes": 256, **log}
+    return Settings(log=LogSettings(**chosen), topics=TopicSettings(partitions=1))  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def broker_on(disk: SimDisk, loop: VirtualLoop, chosen: Settings | None = None) -> AsyncIterator[Broker]:
+    broker = Broker(chosen or settings(), disk, in_place, VirtualClock(loop), SeededEntropy())
+    await broker.start()
+    yield broker
+    await broker.stop()
+
+
+async def publish(broker: Broker, topic: str, *values: str, key: str | None = None) -> list[int]:
+    encoded = None if key is None else key.encode()
+    messages = [Message(encoded, value.encode()) for value in values]
+    results = await broker.publish.messages(PublishMessages(topic, messages))
+    offsets: list[int] = []
+    for result in results:
+        if not isinstance(result, Placed):
+            raise result
+        offsets.append(result.offset)
+    return offsets
+
+
+async def fetch(broker: Broker, topic: str, offset: int, wait_ms: int = 0, partition: int = 0) -> list[Record]:
+    """Records of one partition from an offset on, with the error raised if there is one."""
+    part = FetchFrom(TopicPartition(topic, partition), offset, 1 << 20)
+    (answer,) = await broker.fetching.fetch(Fetch([part], 1 << 20, 1, wait_ms))
+    if answer.error is not None:
+        raise answer.error
+    return [one for batch in split(answer.batches) for one in decode(batch) if one.offset >= offset]
+
+
+async def fetch_all(broker: Broker, topic: str, offset: int) -> list[Record]:
+    records: list[Record] = []
+    while found := await fetch(broker, topic, offset):
+        records += found
+        offset = found[-1].offset + 1
+    return records

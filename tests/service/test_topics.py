@@ -1,0 +1,168 @@
+"""Topics survive what happens to a node, and change under way."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from goqueue.base.errors import InvalidConfig, InvalidField, InvalidName, TopicExists, UnknownTopic
+from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
+from goqueue.sim.time import VirtualLoop, run_virtually
+from tests.service.brokers import broker_on, fetch_all, publish, settings
+
+
+def test_a_topic_and_its_settings_survive_a_restart() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop) as broker:
+            made = await broker.topics.create("t", 4, {"retention.ms": 5000, "cleanup.policy": "delete, compact"})
+            assert made.config["cleanup.policy"] == "compact,delete"
+            await broker.topics.alter("t", {"retention.ms": None, "segment.bytes": "2048"}, 6)
+        async with broker_on(disk, loop) as broker:
+            found = broker.topics.describe("t")
+            assert (found.id, found.num_partitions) == (made.id, 6)
+            assert found.overrides == {"cleanup.policy": "compact,delete", "segment.bytes": "2048"}
+            assert found.config["retention.ms"] == "604800000"
+
+    run_virtually(scenario)
+
+
+def test_bad_topics_are_refused_with_every_mistake_named() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            for name in ("", "..", ".", "a/b", "a" * 300, "tö", "a b", "a\x00"):
+                with pytest.raises(InvalidName):
+                    await broker.topics.create(name, 1, {})
+            with pytest.raises(InvalidConfig) as refused:
+                await broker.topics.create("t", 1, {"retention.ms": "soon", "nonsense": 1, "segment.bytes": 1})
+            assert set(refused.value.detail["mistakes"]) == {"retention.ms", "nonsense", "segment.bytes"}  # type: ignore[call-overload]
+            for count in (0, -1, 10_001):
+                with pytest.raises(InvalidField):
+                    await broker.topics.create("t", count, {})
+            await broker.topics.create("t", 3, {})
+            with pytest.raises(TopicExists):
+                await broker.topics.create("t", 3, {})
+            with pytest.raises(InvalidField):
+                await broker.topics.alter("t", {}, 2)
+            with pytest.raises(InvalidConfig):
+                await broker.topics.alter("t", {"nonsense": None}, None)
+
+    run_virtually(scenario)
+
+
+def test_a_deleted_topic_is_gone_and_its_name_is_free() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop) as broker:
+            await broker.topics.create("t", 1, {})
+            await publish(broker, "t", "old")
+            await broker.topics.delete("t")
+            with pytest.raises(UnknownTopic):
+                broker.topics.describe("t")
+            await broker.topics.create("t", 1, {})
+            assert await publish(broker, "t", "new") == [0]
+        assert disk.names("trash") == []
+        async with broker_on(disk, loop) as broker:
+            assert [one.value for one in await fetch_all(broker, "t", 0)] == [b"new"]
+
+    run_virtually(scenario)
+
+
+def test_foreign_files_in_the_data_directory_stop_nothing() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop) as broker:
+            await broker.topics.create("t", 1, {})
+            await publish(broker, "t", "v")
+        disk.make_dirs("logs/stranger/0")
+        disk.make_dirs("logs/t/not-a-number")
+        for path in ("README", "logs/notes.txt", "topics/x.topic", "topics/y.txt", "logs/t/0/todo", "trash/x"):
+            disk.put(path, b"hello")
+        disk.put("logs/stranger/0/00000000000000000000.log", b"data of unknown origin")
+        async with broker_on(disk, loop) as broker:
+            assert [one.value for one in await fetch_all(broker, "t", 0)] == [b"v"]
+            await broker.topics.create("stranger", 1, {})
+            assert broker.topics.describe("stranger").messages == 0
+            assert await publish(broker, "stranger", "mine") == [0]
+        assert any("stranger" in name for name in disk.names("orphans")), "unknown data is kept"
+
+    run_virtually(scenario)
+
+
+def test_a_damaged_topic_record_is_left_alone_with_its_data() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop) as broker:
+            await broker.topics.create("a", 1, {})
+            await broker.topics.create("b", 1, {})
+            await publish(broker, "a", "v")
+        disk.flip_bit("topics/a.topic", 30)
+        async with broker_on(disk, loop) as broker:
+            assert [one.name for one in broker.topics.list()] == ["b"]
+        disk.flip_bit("topics/a.topic", 30)
+        async with broker_on(disk, loop) as broker:
+            assert [one.value for one in await fetch_all(broker, "a", 0)] == [b"v"]
+
+    run_virtually(scenario)
+
+
+@pytest.mark.parametrize("mode", ["kept", "dropped", "torn"])
+def test_a_power_cut_at_any_moment_leaves_topics_whole_or_absent(mode: CrashMode) -> None:
+    """Create, publish (fsync=always), change, delete, create again; what was answered holds."""
+
+    async def life(disk: SimDisk, loop: VirtualLoop, done: list[str]) -> None:
+        async with broker_on(disk, loop, settings(fsync="always")) as broker:
+            await broker.topics.create("t", 1, {})
+            done.append("created")
+            await publish(broker, "t", "one")
+            done.append("published")
+            await broker.topics.alter("t", {"retention.ms": 7}, 2)
+            done.append("altered")
+            await broker.topics.delete("t")
+            done.append("deleted")
+            await broker.topics.create("t", 1, {})
+            done.append("created again")
+            await publish(broker, "t", "two")
+            done.append("published again")
+
+    async def until_power_cut(disk: SimDisk, loop: VirtualLoop, done: list[str]) -> None:
+        cut = loop.create_future()
+        disk.on_power_cut = lambda: None if cut.done() else cut.set_result(None)
+        living = loop.create_task(life(disk, loop, done))
+        await asyncio.wait({living, cut}, return_when="FIRST_COMPLETED")
+        if living.done():
+            living.exception()
+        living.cancel()
+
+    async def check(disk: SimDisk, loop: VirtualLoop, done: list[str]) -> None:
+        async with broker_on(disk, loop, settings(fsync="always")) as broker:
+            names = [one.name for one in broker.topics.list()]
+            after = done[-1] if done else ""
+            if after in ("created", "published", "published again", "created again"):
+                assert names == ["t"]
+            if names:
+                values = [one.value for one in await fetch_all(broker, "t", 0)]
+                if after == "published":
+                    assert values == [b"one"]
+                if after == "published again":
+                    assert values == [b"two"]
+                if after == "deleted":
+                    assert values == []
+                assert await publish(broker, "t", "more") == [len(values)]
+            else:
+                await broker.topics.create("t", 1, {})
+                assert await publish(broker, "t", "more") == [0]
+
+    disk = SimDisk()
+    run_virtually(lambda loop: life(disk, loop, []))
+    for crash_at in range(disk.steps):
+        broken = SimDisk(crash_at)
+        done: list[str] = []
+        run_virtually(lambda loop, broken=broken, done=done: until_power_cut(broken, loop, done))  # type: ignore[misc]
+        after = broken.crash(mode, crash_at)
+        run_virtually(lambda loop, after=after, done=done: check(after, loop, done))  # type: ignore[misc]
+
+
+def test_the_power_cut_is_not_an_error_to_be_handled() -> None:
+    assert not issubclass(PowerCut, Exception)
