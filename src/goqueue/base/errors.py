@@ -32,6 +32,10 @@ class Invalid(GoQueueError):
     """The request can never work as it stands."""
 
 
+class Forbidden(GoQueueError):
+    """Understood, and refused."""
+
+
 class NotFound(GoQueueError):
     """The thing named does not exist."""
 
@@ -91,6 +95,10 @@ class KeyRequired(Invalid):
     """A compacted topic was given a record without a key."""
 
 
+class ForeignOrigin(Forbidden):
+    """A web page of another site asks a browser to write here."""
+
+
 class UnknownTopic(NotFound):
     """No such topic."""
 
@@ -105,10 +113,6 @@ class UnknownRoute(NotFound):
 
 class TopicExists(Conflict):
     """A topic of that name exists already."""
-
-
-class TopicBeingDeleted(Conflict):
-    """The topic's deletion is under way."""
 
 
 class MessageTooLarge(TooLarge):
@@ -157,6 +161,10 @@ class DataDirUnusable(Startup):
 
 class DataDirInUse(Startup):
     """Another node holds the data directory."""
+
+
+class DataTooNew(Startup):
+    """The data was written by a later version, in a format that this one does not know."""
 
 
 class AddressUnusable(Startup):

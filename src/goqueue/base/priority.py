@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from goqueue.base.commands import Headers
 from goqueue.base.errors import InvalidField
 
 HEADER: Final = "goqueue-priority"
@@ -23,12 +24,18 @@ def parse_priority(value: str | int, field: str = "priority") -> int:
     raise InvalidField(f"{value!r} is not a priority; use {', '.join(NAMES)} or 0 to 4.", field=field)
 
 
-def priority_of(headers: tuple[tuple[str, bytes | None], ...]) -> int:
+def lane_of(value: bytes | None) -> int | None:
+    """The lane that a priority header names; None if it names none."""
+    try:
+        return None if value is None else parse_priority(value.decode("ascii"))
+    except (InvalidField, UnicodeDecodeError):
+        return None
+
+
+def priority_of(headers: Headers) -> int:
     """The lane a record's headers name; absent or unreadable means normal."""
     for name, value in headers:
-        if name == HEADER and value is not None:
-            try:
-                return parse_priority(value.decode("ascii"))
-            except (InvalidField, UnicodeDecodeError):
-                return NORMAL
+        if name == HEADER:
+            lane = lane_of(value)
+            return NORMAL if lane is None else lane
     return NORMAL

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import click
 
 from goqueue.base.errors import GoQueueError
 from goqueue.client import ConnectionFailed, GoQueueClientError
+
+# What the broker says in REST's words, in those of this program.
+_HINTS: Final = {
+    "unknown-topic": "`goqueue topic list` shows what there is; `goqueue topic create NAME` makes one.",
+    "topic-exists": "`goqueue topic alter NAME` changes it.",
+}
 
 
 class Failed(click.ClickException):
@@ -51,7 +57,8 @@ def _of_client(why: GoQueueClientError) -> Failed:
         return NoAnswer(f"{why}\nName another broker with --server URL or GOQUEUE_SERVER.")
     if why.status is None and why.code.startswith("invalid-"):
         return Misused(str(why))
-    return Failed(str(why))
+    hint = _HINTS.get(why.code)
+    return Failed(f"{why}\n{hint}" if hint else str(why))
 
 
 def _reader_left() -> click.exceptions.Exit:

@@ -83,8 +83,16 @@ def produce(
 def _check_sources(value: str | None, file: Path | None, tombstone: bool) -> None:
     if (value is not None) + (file is not None) + tombstone > 1:
         raise click.UsageError("Give VALUE, --file or --tombstone; only one of them.")
-    if value is None and file is None and not tombstone and sys.stdin.isatty():
+    if value is None and file is None and not tombstone and _is_typed():
         raise click.UsageError("Nothing to send; give VALUE, --file, or - to type lines.")
+
+
+def _is_typed() -> bool:
+    return sys.stdin.isatty()
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty()
 
 
 def _check_single(key: str | None, key_separator: str | None, tombstone: bool) -> None:
@@ -137,7 +145,7 @@ def _size_of(file: Path | None) -> int | None:
 @contextmanager
 def _progress(size: int | None) -> Iterator[Callable[[int], None]]:
     """A bar on stderr while input is read, if a person watches and does not type it."""
-    if not sys.stderr.isatty() or (size is None and sys.stdin.isatty()):
+    if not _is_watched() or (size is None and _is_typed()):
         yield lambda read: None
         return
     from rich.console import Console

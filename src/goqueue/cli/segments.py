@@ -9,6 +9,7 @@ import io
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -91,8 +92,8 @@ def segments_at(path: Path) -> tuple[list[Segment], list[str]]:
         return [Segment(path, int(named[1]) if named else 0)], []
     names = sorted(entry.name for entry in path.iterdir())
     found = [(int(match[1]), path / name) for name in names if (match := _SEGMENT.fullmatch(name))]
-    following = [base for base, _ in found[1:]] + [None]
-    segments = [Segment(file, base, limit) for (base, file), limit in zip(found, following, strict=True)]
+    limits = [base for base, _ in found[1:]]
+    segments = [Segment(file, base, limit) for (base, file), limit in zip_longest(found, limits)]
     return segments, [name for name in names if not _COMPANION.fullmatch(name)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from typing import Final
 import click
 import msgspec
 
-_WIDE: Final = 10_000  # nobody looks at a pipe's width; cutting there would lose data
+_WIDE: Final = 10_000  # a terminal wraps long lines by itself; cutting them would lose data
 
 
 def remark(text: str) -> None:
@@ -39,8 +38,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
     for row in cells:
         table.add_row(*map(_cell, row))
-    width = None if sys.stdout.isatty() else _WIDE
-    console = Console(markup=False, highlight=False, emoji=False, width=width)
+    console = Console(markup=False, highlight=False, emoji=False, width=_WIDE)
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():

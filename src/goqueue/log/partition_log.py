@@ -153,6 +153,7 @@ class PartitionLog:
         self._dirty = True
         stats = self.home.stats
         stats.batches_appended += 1
+        stats.records_appended += header.record_count
         stats.bytes_appended += header.size
         return base_offset
 
@@ -169,7 +170,9 @@ class PartitionLog:
         return self.roll() if full or old or far else active
 
     def roll(self) -> Segment:
-        """Begins a new active segment; the old one waits for its seal."""
+        """Begins a new active segment; the old one waits for its seal. An empty one is new enough."""
+        if self.segments and not self.segments[-1].length:
+            return self.segments[-1]
         self.home.stats.segments_rolled += 1
         self.wants_seal = True
         return self._add_segment()

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from goqueue.base.errors import DataTooNew
 from goqueue.base.ids import Offset
 from goqueue.log.checkpoint import Checkpoint, Meta, read_checkpoint
 from goqueue.log.note import decode_note
@@ -62,6 +63,12 @@ class _Recovery:
         self._roll = roll
         self._found = Recovered()
         self._meta = self._read_note(META_FILE, Meta) or Meta(FORMAT_VERSION)
+        if self._meta.version > FORMAT_VERSION:
+            raise DataTooNew(
+                f"{home.directory} has format version {self._meta.version}; this version of GoQueue knows up to "
+                f"{FORMAT_VERSION}. Start the version that wrote it, or a later one.",
+                field="data.dir",
+            )
         self._checkpoint = read_checkpoint(self._disk, home.directory)
 
     def _read_note(self, name: str, kind: type[T]) -> T | None:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Annotated, get_args
+
 import msgspec
+
+Doc = msgspec.Meta
 
 
 class StorageStats(msgspec.Struct):
     """Counters only grow while the node lives."""
 
-    batches_appended: int = 0
-    bytes_appended: int = 0
-    bytes_read: int = 0
-    reads: int = 0
-    segments_rolled: int = 0
-    segments_sealed: int = 0
-    segments_deleted: int = 0
-    segments_verified: int = 0
-    segments_compacted: int = 0
-    records_compacted_away: int = 0
-    bytes_compacted_away: int = 0
-    bytes_cut: int = 0
-    damaged_ranges: int = 0
-    indexes_rebuilt: int = 0
-    append_failures: int = 0
-    sync_failures: int = 0
+    batches_appended: Annotated[int, Doc(description="Record batches written to logs.")] = 0
+    records_appended: Annotated[int, Doc(description="Messages written to logs.")] = 0
+    bytes_appended: Annotated[int, Doc(description="Bytes written to logs.")] = 0
+    bytes_read: Annotated[int, Doc(description="Bytes read from logs.")] = 0
+    reads: Annotated[int, Doc(description="Reads from logs that found data.")] = 0
+    segments_rolled: Annotated[int, Doc(description="Segments closed because they were full or old.")] = 0
+    segments_sealed: Annotated[int, Doc(description="Closed segments whose checksum is on record.")] = 0
+    segments_deleted: Annotated[int, Doc(description="Segments deleted by retention, compaction or cuts.")] = 0
+    segments_verified: Annotated[int, Doc(description="Segments of an earlier run compared with their checksum.")] = 0
+    segments_compacted: Annotated[int, Doc(description="Segments rewritten by compaction.")] = 0
+    records_compacted_away: Annotated[int, Doc(description="Superseded records that compaction dropped.")] = 0
+    bytes_compacted_away: Annotated[int, Doc(description="Bytes that compaction freed.")] = 0
+    bytes_cut: Annotated[int, Doc(description="Bytes cut from the ends of logs, most of them torn writes.")] = 0
+    damaged_ranges: Annotated[int, Doc(description="Stretches found damaged and quarantined.")] = 0
+    indexes_rebuilt: Annotated[int, Doc(description="Indexes that were missing or damaged and made anew.")] = 0
+    append_failures: Annotated[int, Doc(description="Writes that the disk refused.")] = 0
+    sync_failures: Annotated[int, Doc(description="Syncs that failed; each makes a partition read-only.")] = 0
+
+    def described(self) -> Iterator[tuple[str, str, int]]:
+        """(name, meaning, value) of every counter."""
+        for field in msgspec.structs.fields(self):
+            meta = next(part for part in get_args(field.type) if isinstance(part, msgspec.Meta))
+            yield field.name, meta.description or "", getattr(self, field.name)

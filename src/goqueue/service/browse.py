@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import msgspec
 
 from goqueue.base.commands import Caller, Fetch, Fetched, FetchFrom, Isolation, Page, Stored
+from goqueue.base.errors import InvalidField
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import KIB, MIB
 from goqueue.format.batch import read_header, split
@@ -16,6 +18,7 @@ from goqueue.service.topics import Topics
 
 _PART_BYTES = 256 * KIB
 _FETCH_BYTES = 8 * MIB
+_PAGE_BYTES = 8 * MIB  # a page ends with the message that passes this
 
 
 class Browse(msgspec.Struct, frozen=True):
@@ -71,23 +74,27 @@ class Browsing:
         return self._topics.require(topic).partition(partition).state.high_watermark
 
     async def read(self, command: Browse) -> Page:
-        """Partitions are merged by timestamp; within one, offset order holds."""
+        """Partitions are merged by timestamp; within one, offset order holds. A page is bounded in bytes too."""
         offsets = dict(command.offsets)
+        if not offsets:
+            raise InvalidField("No partition to read from.", field="from")
         messages: list[Stored] = []
-        wait_ms = command.wait_ms_max
+        room = _PAGE_BYTES
         while True:
-            answers = await self._fetch(command, offsets, wait_ms if not messages else 0)
+            answers = await self._fetch(command, offsets, command.wait_ms_max if not messages else 0)
             limit = command.limit - len(messages)
-            runs = {answer.at.partition: _run(answer, limit) for answer in answers}
+            runs = {answer.at.partition: _run(answer, limit, room) for answer in answers}
             error = next((answer.error for answer in answers if answer.error is not None), None)
             if error is not None and not (messages or any(run.messages for run in runs.values())):
                 raise error
-            messages += _merge(list(runs.values()), limit)
+            merged, room = _merge(list(runs.values()), limit, room)
+            messages += merged
             progress = {partition: run.next_offset for partition, run in runs.items()}
             moved = progress != offsets
             offsets = progress
-            if error is not None or len(messages) >= command.limit or not moved:
+            if error is not None or len(messages) >= command.limit or room <= 0 or not moved:
                 return Page(messages, offsets)
+            await asyncio.sleep(0)  # decoding is work: others go first
 
     async def _fetch(self, command: Browse, offsets: dict[int, Offset], wait_ms: int) -> list[Fetched]:
         parts = [
@@ -97,16 +104,21 @@ class Browsing:
         return await self._fetching.fetch(Fetch(parts, _FETCH_BYTES, 1, wait_ms, command.isolation, command.caller))
 
 
-def _run(answer: Fetched, limit: int) -> _Run:
+def _run(answer: Fetched, limit: int, room: int) -> _Run:
     """Decodes only as many batches as can be handed out."""
     messages: list[Stored] = []
     after = answer.offset
     for last_offset, found in _decoded(answer):
         messages += found
         after = last_offset + 1
-        if len(messages) >= limit:
+        room -= sum(map(_size, found))
+        if len(messages) >= limit or room <= 0:
             break
     return _Run(messages, after)
+
+
+def _size(message: Stored) -> int:
+    return len(message.key or b"") + len(message.value or b"")
 
 
 def _decoded(answer: Fetched) -> Iterator[tuple[Offset, list[Stored]]]:
@@ -124,18 +136,19 @@ def _decoded(answer: Fetched) -> Iterator[tuple[Offset, list[Stored]]]:
         )
 
 
-def _merge(runs: list[_Run], limit: int) -> list[Stored]:
-    """Takes the oldest head until the limit; a partition's own order is never touched."""
-    if len(runs) == 1:
-        run = runs[0]
-        run.taken = min(limit, len(run.messages))
-        return run.messages[: run.taken]
+def _merge(runs: list[_Run], limit: int, room: int) -> tuple[list[Stored], int]:
+    """Takes the oldest head until the limit; a partition's own order is never touched. Answers with the room left."""
     merged: list[Stored] = []
-    while len(merged) < limit:
-        heads = [run for run in runs if run.head is not None]
-        if not heads:
+    while len(merged) < limit and room > 0:
+        heads = [run for run in runs if run.head is not None] if len(runs) > 1 else runs
+        run = min(heads, key=_head_time, default=None)
+        if run is None or run.head is None:
             break
-        run = min(heads, key=lambda run: run.messages[run.taken].timestamp_ms)
-        merged.append(run.messages[run.taken])
+        merged.append(run.head)
+        room -= _size(run.head)
         run.taken += 1
-    return merged
+    return merged, room
+
+
+def _head_time(run: _Run) -> Millis:
+    return run.head.timestamp_ms if run.head is not None else 0

@@ -94,6 +94,7 @@ class Fetching:
                 batches = await partition.read(part.offset, min(part.bytes_max, left), command.isolation)
         except GoQueueError as error:
             self._metrics.fetch_errors.labels(error.code).inc()
+            error.detail.update(topic=part.at.topic, partition=part.at.partition)
             failure = error
         if batches:
             counters = self._metrics.topic(part.at.topic)

@@ -6,6 +6,7 @@ import msgspec
 
 from goqueue.base.clock import Clock
 from goqueue.base.ids import Millis
+from goqueue.base.limits import GIB
 from goqueue.drive.topic_table import TopicTable
 from goqueue.log.disk import Usage
 from goqueue.log.space import SpaceGuard
@@ -58,7 +59,7 @@ class Health:
             Check(
                 "disk space",
                 not self._space.is_full,
-                f"{usage.used_percent:.0f} % used, {usage.free_bytes} bytes free",
+                f"{usage.used_percent:.0f} % used, {usage.free_bytes / GIB:.1f} GiB free",
             ),
             Check("logs", not failed, f"read-only after disk errors: {', '.join(failed)}" if failed else "writable"),
         ]

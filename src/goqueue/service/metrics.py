@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-import msgspec
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 
@@ -38,6 +37,7 @@ class BrokerMetrics:
     """The registry and the families that verbs and doors feed."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         topic = ("topic",)
         self.messages_published = Counter(
@@ -110,8 +110,8 @@ class StorageCollector:
         self._recovery_s = recovery_s
 
     def collect(self) -> Iterator[Metric]:
-        for name, value in msgspec.structs.asdict(self._stats).items():
-            yield _counter(f"goqueue_storage_{name}", f"Storage: {name.replace('_', ' ')}.", value)
+        for name, meaning, value in self._stats.described():
+            yield _counter(f"goqueue_storage_{name}", meaning, value)
         usage = self._space.usage
         yield _gauge("goqueue_storage_disk_used_ratio", "Share of the disk in use.", usage.used_percent / 100)
         yield _gauge("goqueue_storage_disk_free_bytes", "Free bytes on the disk.", usage.free_bytes)

@@ -97,7 +97,7 @@ class Publish:
             return error
 
     async def _settle(self, touched: dict[Partition, list[int]], results: list[PublishResult | None]) -> None:
-        """Waits for all partitions, which one round of the group commit serves; where it fails, nothing was promised."""
+        """Waits for all partitions; one round of the group commit serves them. Where it fails, nothing was promised."""
         for partition, places in touched.items():
             try:
                 await partition.settle()

@@ -26,19 +26,26 @@ function scaled(number, step, units) {
   return [number.toFixed(digits), units[unit]];
 }
 
-/** "3 d 4 h", "12 min", "8 s": the two largest units at most. */
+/** "3 d 4 h", "12 min", "8 s": the largest unit, and the next one where it counts. */
 export function duration(ms) {
   const seconds = Math.floor(ms / 1000);
-  const minutes = Math.floor(seconds / 60);
-  const hours = Math.floor(minutes / 60);
-  const days = Math.floor(hours / 24);
-  if (days) {
-    return `${days} d ${hours % 24} h`;
+  const parts = [[Math.floor(seconds / 86_400), "d"], [Math.floor(seconds / 3_600) % 24, "h"],
+    [Math.floor(seconds / 60) % 60, "min"], [seconds % 60, "s"]];
+  const first = parts.findIndex(([number]) => number > 0);
+  const shown = first < 0 ? parts.slice(-1) : parts.slice(first, first + 2).filter(([number]) => number > 0);
+  return shown.map((part) => part.join(" ")).join(" ");
+}
+
+/** What a setting's number means, or nothing. */
+export function meaning(key, value) {
+  const number = Number(value);
+  if (number === -1) {
+    return "no limit";
   }
-  if (hours) {
-    return `${hours} h ${minutes % 60} min`;
+  if (key.endsWith(".ms") && number >= 1000) {
+    return duration(number);
   }
-  return minutes ? `${minutes} min` : `${seconds} s`;
+  return key.endsWith(".bytes") && number >= 1024 ? bytes(number) : "";
 }
 
 const two = (number) => String(number).padStart(2, "0");

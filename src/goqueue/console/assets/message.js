@@ -33,6 +33,7 @@ function showBody(row, message) {
   const body = row.querySelector(".body");
   if (row.open && !body.firstChild) {
     body.append(facts(message), ...value(message));
+    row.scrollIntoView({ block: "nearest" });
   }
 }
 

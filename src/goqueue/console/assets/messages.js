@@ -126,7 +126,11 @@ function showTimeField() {
 async function tailOn() {
   form().from.value = "latest";
   showTimeField();
+  const asked = topic;
   await show("latest");
+  if (asked !== topic) {
+    return;
+  }
   tailed = 0;
   showTail("waiting");
   startTail(topic, chosen(), page.ends, { onMessages: append, onState: showTail, onEnd: tailOff });

@@ -8,7 +8,7 @@ const DISK_WARM_PERCENT = 80;
 const DISK_HOT_PERCENT = 90;
 
 const tiles = [
-  { id: "messages-in", rate: new Rate(), value: (stats) => stats.messages, parts: countParts, unit: "/s" },
+  { id: "messages-in", rate: new Rate(), value: (stats) => stats.storage.records_appended, parts: countParts, unit: "/s" },
   { id: "bytes-in", rate: new Rate(), value: (stats) => stats.storage.bytes_appended, parts: bytesParts, unit: "/s" },
   { id: "bytes-read", rate: new Rate(), value: (stats) => stats.storage.bytes_read, parts: bytesParts, unit: "/s" },
 ];
@@ -65,7 +65,7 @@ function showTile({ id, rate, parts, unit }) {
   const [number, prefix] = rate.current === null ? ["–", ""] : parts(rate.current);
   setText(tile.querySelector(".number"), number);
   setText(tile.querySelector(".unit"), prefix + unit);
-  setText(tile.querySelector(".peak"), rate.peak ? `peak ${parts(rate.peak).join(" ")}${unit}` : "");
+  setText(tile.querySelector(".peak"), rate.peak ? `peak ${parts(rate.peak).join(" ").trim()}${unit}` : "");
   rate.draw(tile.querySelector(".spark"));
 }
 

@@ -4,10 +4,11 @@ import { address, Problem } from "./api.js";
 import { complain } from "./toast.js";
 
 const SHOWN_AT_ONCE_MAX = 500;
+const PAUSE_MS = 150; // drawing more often would freeze the page under a flood
 
 let source = null;
 
-/** Hands over messages at most once a frame; of a flood, only the newest. */
+/** Hands over messages a few times a second; of a flood, only the newest. */
 export function startTail(topic, partition, ends, { onMessages, onState, onEnd }) {
   stopTail();
   const from = [...ends].map(([place, offset]) => `${place}:${offset}`).join(",");
@@ -24,7 +25,7 @@ export function startTail(topic, partition, ends, { onMessages, onState, onEnd }
   stream.addEventListener("open", () => onState("live"));
   stream.addEventListener("message", (event) => {
     if (!received) {
-      requestAnimationFrame(flush);
+      setTimeout(flush, PAUSE_MS);
     }
     waiting.push(event.data);
     received += 1;
@@ -38,7 +39,10 @@ export function startTail(topic, partition, ends, { onMessages, onState, onEnd }
       onState("reconnecting");
       return;
     }
-    complain(new Problem(event.data ? JSON.parse(event.data) : { code: "tail-ended", detail: "The node closed the tail." }));
+    const why = event.data ? JSON.parse(event.data) : { code: "tail-ended", detail: "The node closed the tail." };
+    if (why.code !== "unknown-topic") {
+      complain(new Problem(why)); // that the topic is gone, its own view tells
+    }
     onEnd();
   });
   source = stream;

@@ -24,8 +24,9 @@ export function complain(error) {
   show("bad", error.message, error.message, [], BAD_MS);
 }
 
-/** Runs an action of the person's; what goes wrong becomes a toast, and marks the field in `form`. */
+/** Runs an action of the person's, which ends older complaints. What goes wrong is shown, and marked in `form`. */
 export async function trying(action, form = null) {
+  document.querySelectorAll(".toast.bad").forEach((toast) => toast.remove());
   form?.querySelectorAll("[aria-invalid]").forEach((input) => input.removeAttribute("aria-invalid"));
   try {
     return await action();

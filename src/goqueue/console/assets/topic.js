@@ -2,10 +2,12 @@
 
 import { call, Problem } from "./api.js";
 import { $, clone, keyed, make, offerPartitions, setText } from "./dom.js";
-import { bytes, count, counted, time } from "./format.js";
+import { bytes, count, counted, meaning, time } from "./format.js";
 import { leaveMessages, openMessages, showPending } from "./messages.js";
 import { openPublish } from "./publish.js";
 import { rateText } from "./topics.js";
+
+const DAMAGED_SHOWN_MAX = 4;
 
 let name = null; // the topic that is asked for
 let opened = null; // the one whose messages are shown
@@ -52,8 +54,8 @@ async function describe(asked) {
   try {
     return await call("GET /topics/{topic}", { params: { topic: asked } });
   } catch (error) {
-    if (error instanceof Problem && (error.status === 404 || error.status === 400)) {
-      return null;
+    if (error instanceof Problem && !(error.status >= 500)) {
+      return null; // unknown, or no name for a topic at all
     }
     throw error;
   }
@@ -94,7 +96,7 @@ function showFacts() {
     counted(topic.messages, "message"),
     bytes(topic.size_bytes),
     counted(topic.num_partitions, "partition"),
-    `${rateText(topic.name)} in`,
+    `rate ${rateText(topic.name)}`,
     `created ${time(topic.created_ms).slice(0, 19)}`,
     `id ${topic.id}`,
   ];
@@ -111,24 +113,33 @@ function showPartition(row, one, most) {
   row.querySelector(".bar > span").style.width = `${(100 * one.messages) / most}%`;
   fill("size", bytes(one.size_bytes));
   fill("segments", count(one.segments));
-  const wrong = troubles(one);
-  const health = row.querySelector(".health");
-  setText(health, wrong.join(", ") || "ok");
-  health.classList.toggle("bad", wrong.length > 0);
+  const states = healthOf(one);
+  const describe = (node, [kind, text]) => {
+    node.className = kind;
+    setText(node, text);
+  };
+  keyed(row.querySelector(".health"), states, ([, text]) => text, () => make("span"), describe);
 }
 
-function troubles(one) {
+function healthOf(one) {
   const stretches = one.damaged.map((range) => `damaged ${count(range.first_offset)}–${count(range.last_offset)}`);
-  return one.writable ? stretches : ["read-only", ...stretches];
+  const more = stretches.length - DAMAGED_SHOWN_MAX;
+  const wrong = [
+    ...(one.writable ? [] : ["read-only"]),
+    ...stretches.slice(0, DAMAGED_SHOWN_MAX),
+    ...(more > 0 ? [`and ${count(more)} more`] : []),
+  ];
+  return wrong.length ? wrong.map((text) => ["bad", text]) : [["", "ok"]];
 }
 
 function makeSetting() {
-  return make("div", "", make("dt"), make("dd"));
+  return make("div", "", make("dt"), make("dd", "", make("span"), make("code")));
 }
 
 function showSetting(line, [key, value]) {
   setText(line.querySelector("dt"), key);
-  setText(line.querySelector("dd"), value);
+  setText(line.querySelector("span"), meaning(key, value));
+  setText(line.querySelector("code"), value);
   line.classList.toggle("set", key in topic.overrides);
   line.title = key in topic.overrides ? "set for this topic" : "the node's default";
 }

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goqueue.base.errors import GoQueueError, Invalid, UnknownRoute
+from goqueue.base.errors import ForeignOrigin, GoQueueError, Invalid, UnknownRoute
 from goqueue.edge.rest import openapi
 from goqueue.edge.rest.errors import internal_error, problem
 from goqueue.edge.rest.operations import Operation
@@ -73,6 +73,7 @@ class _Door:
 
         scope["app"] = self
         try:
+            _refuse_foreign_pages(scope)
             await self._router(scope, receive, sending)
         except ClientDisconnect:
             status = status or 499
@@ -87,6 +88,18 @@ class _Door:
         path = route.path if isinstance(route, Route) else "unknown"
         self._metrics.requests.labels(scope["method"], path, str(status)).inc()
         self._metrics.request_seconds.labels(path).observe(seconds)
+
+
+def _refuse_foreign_pages(scope: Scope) -> None:
+    """A browser lets any site send a POST; it names the site in `Origin`. Programs that are not browsers do not."""
+    if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        return
+    headers = dict(scope["headers"])
+    origin, host = headers.get(b"origin"), headers.get(b"host", b"")
+    if origin is not None and origin.rpartition(b"//")[2] != host:
+        raise ForeignOrigin(
+            "A page of another site may not write here; send the request from a program or this node's page."
+        )
 
 
 def _answer(error: Exception, scope: Scope) -> Response:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final
 
-import msgspec
 from starlette.responses import Response
 
 from goqueue.base import errors
+from goqueue.edge.rest.operations import json
 
 STATUS: Final[dict[type[errors.GoQueueError], int]] = {
     errors.Invalid: 400,
+    errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.TooLarge: 413,
@@ -21,7 +22,7 @@ STATUS: Final[dict[type[errors.GoQueueError], int]] = {
     errors.Startup: 503,
     errors.Full: 507,
 }
-_RETRY_AFTER: Final = {"Retry-After": "1"}
+_MEDIA_TYPE: Final = "application/problem+json"
 
 
 def status_of(error: errors.GoQueueError) -> int:
@@ -39,8 +40,10 @@ def problem(error: errors.GoQueueError, status: int | None = None) -> Response:
         **brief(error),
         **error.detail,
     }
-    headers = _RETRY_AFTER if status == 503 else None
-    return Response(msgspec.json.encode(body), status, headers, "application/problem+json")
+    answer = json(body, status, _MEDIA_TYPE)
+    if status == 503:
+        answer.headers["Retry-After"] = "1"
+    return answer
 
 
 def brief(error: errors.GoQueueError) -> dict[str, object]:
@@ -60,4 +63,4 @@ def internal_error() -> Response:
         "code": "internal",
         "detail": "The node failed to answer; its log has the reason.",
     }
-    return Response(msgspec.json.encode(body), 500, None, "application/problem+json")
+    return json(body, 500, _MEDIA_TYPE)

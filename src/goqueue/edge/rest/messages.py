@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from goqueue.base.commands import Acks, Caller, Placed, PublishMessages, PublishResult
-from goqueue.base.errors import GoQueueError, Overloaded
+from goqueue.base.commands import Acks, Caller, Placed, PublishMessages, PublishResult, Stored
+from goqueue.base.errors import GoQueueError, InvalidField, Overloaded
 from goqueue.base.ids import Offset
 from goqueue.base.limits import MESSAGES_PER_READ_MAX, TAILS_MAX
 from goqueue.base.settings import RestSettings
@@ -35,6 +36,7 @@ CALLER = Caller(door="rest")
 _OFFSET_MAX = 2**63 - 1
 _PARTITION_MAX = 2**31 - 1
 _TAIL_BATCH = 500
+_STRETCH = 500
 _TAIL_BEAT_MS = 15_000
 
 _READ_PARAMS = (
@@ -65,7 +67,7 @@ class MessageRoutes:
     def operations(self) -> list[Operation]:
         tag, topic = "messages", "/topics/{topic}"
         start = Param("from", "`earliest` (default), `latest`, a point in time, or a cursor.")
-        offset = Param("offset", "First offset to read; default 0 or the log's start.", "integer")
+        offset = Param("offset", "First offset to read; wins over `from`.", "integer")
         tail = (Param("from", "Where to begin; default `latest`."), Param("partition", "Only this one.", "integer"))
         return [
             Operation("POST", f"{topic}/messages", self.publish, "Publish messages", tag, PublishOut, 200, PublishIn),
@@ -85,7 +87,7 @@ class MessageRoutes:
                 "Read one partition",
                 tag,
                 PartitionPageOut,
-                params=(offset, *_READ_PARAMS),
+                params=(offset, start, *_READ_PARAMS),
             ),
             Operation(
                 "GET",
@@ -118,16 +120,16 @@ class MessageRoutes:
     # --- read ----------------------------------------------------------------------------------------------
 
     async def read_partition(self, request: Request) -> Response:
-        query = Query(request, "offset", "limit", "timeout", "isolation")
+        query = Query(request, "offset", "from", "limit", "timeout", "isolation")
         topic = request.path_params["topic"]
         partition = number(request.path_params["partition"], "partition", 0, _PARTITION_MAX)
-        end = self._browsing.high_watermark(topic, partition)
+        self._browsing.high_watermark(topic, partition)  # complains if there is no such partition
         if query.has("offset"):
             offset = query.number("offset", 0, 0, _OFFSET_MAX)
         else:
-            offset = (await self._browsing.offsets_from(topic, "earliest"))[partition]
+            offset = _of_partition(await self._start(topic, query.text("from", "earliest")), partition)
         page = await self._browsing.read(self._browse(query, topic, {partition: offset}))
-        messages = [message_out(one) for one in page.messages]
+        messages = await _messages_out(page.messages)
         end = self._browsing.high_watermark(topic, partition)
         return json(PartitionPageOut(messages, page.next_offsets[partition], end))
 
@@ -136,7 +138,7 @@ class MessageRoutes:
         topic = request.path_params["topic"]
         offsets = await self._start(topic, query.text("from", "earliest"))
         page = await self._browsing.read(self._browse(query, topic, offsets))
-        messages = [message_out(one) for one in page.messages]
+        messages = await _messages_out(page.messages)
         named = {str(partition): offset for partition, offset in page.next_offsets.items()}
         return json(TopicPageOut(messages, named, cursor_out(page.next_offsets)))
 
@@ -166,7 +168,7 @@ class MessageRoutes:
         if query.has("partition"):
             one = query.number("partition", 0, 0, _PARTITION_MAX)
             self._browsing.high_watermark(topic, one)
-            offsets = {partition: offset for partition, offset in offsets.items() if partition == one}
+            offsets = {one: _of_partition(offsets, one)}
         if self._tails >= TAILS_MAX:
             raise Overloaded(f"{TAILS_MAX} live tails are open already; close one or read by pages.")
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -177,21 +179,39 @@ class MessageRoutes:
         self._tails += 1
         self._metrics.tails.inc()
         try:
-            yield b": tail of " + topic.encode() + b"\n\n"
+            # The first id comes before the first message: who reconnects early begins at the same place.
+            yield f": tail of {topic}\nid: {cursor_out(offsets)}\n\n".encode()
             while not self._health.stopping:
                 page = await self._browsing.read(Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, caller=CALLER))
-                yield _frames(page.messages and [message_out(one) for one in page.messages], dict(offsets))
+                yield _frames(await _messages_out(page.messages), dict(offsets))
                 offsets = page.next_offsets
+                await asyncio.sleep(0)  # a tail that is far behind must not hold up the node
         except GoQueueError as error:
-            yield b"event: error\ndata: " + msgspec.json.encode(brief(error)) + b"\n\n"
+            yield b"event: error\ndata: " + msgspec.json.encode({**brief(error), **error.detail}) + b"\n\n"
         finally:
             self._tails -= 1
             self._metrics.tails.dec()
 
 
-def _frames(messages: list[MessageOut] | object, offsets: dict[int, Offset]) -> bytes:
+def _of_partition(offsets: dict[int, Offset], partition: int) -> Offset:
+    if partition not in offsets:
+        raise InvalidField(f"The cursor does not say where to read partition {partition}.", field="from")
+    return offsets[partition]
+
+
+async def _messages_out(messages: Sequence[Stored]) -> list[MessageOut]:
+    """A long page is translated in stretches, so that others get their turn."""
+    shown: list[MessageOut] = []
+    for at in range(0, len(messages), _STRETCH):
+        if at:
+            await asyncio.sleep(0)
+        shown += [message_out(one) for one in messages[at : at + _STRETCH]]
+    return shown
+
+
+def _frames(messages: list[MessageOut], offsets: dict[int, Offset]) -> bytes:
     """One event a message, each with the cursor behind it; a comment if there are none, to show the line is alive."""
-    if not isinstance(messages, list) or not messages:
+    if not messages:
         return b": still here\n\n"
     frames: list[bytes] = []
     for message in messages:

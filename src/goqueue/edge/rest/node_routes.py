@@ -37,6 +37,7 @@ class NodeRoutes:
         ]
 
     async def alive(self, request: Request) -> Response:
+        Query(request)
         return json(HealthOut("ok"))
 
     async def ready(self, request: Request) -> Response:
@@ -47,6 +48,7 @@ class NodeRoutes:
         return json(ReadyOut("ready" if ok else "not ready", shown or None), 200 if ok else 503)
 
     async def version(self, request: Request) -> Response:
+        Query(request)
         return json(VersionOut("goqueue", __version__, platform.python_version()))
 
     async def stats(self, request: Request) -> Response:
@@ -54,4 +56,5 @@ class NodeRoutes:
         return json(self._health.stats())
 
     async def metrics(self, request: Request) -> Response:
+        Query(request)
         return Response(await self._offload(self._metrics.render), 200, None, _PROMETHEUS)

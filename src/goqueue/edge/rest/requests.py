@@ -87,6 +87,8 @@ class Query:
             if name not in known:
                 listed = f"known are {', '.join(known)}" if known else "this route takes none"
                 raise InvalidField(f"The query parameter {name!r} is unknown; {listed}.", field=name)
+        if len(self._given.multi_items()) > len(self._given):
+            raise InvalidField("A query parameter is given twice.", field="query")
 
     def text(self, name: str, default: str) -> str:
         return self._given.get(name, default)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import binascii
+import re
 from base64 import b64decode, b64encode
+from typing import Final
 
 from goqueue.base.commands import Headers, Message, Stored
 from goqueue.base.errors import GoQueueError, InvalidField
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.priority import HEADER as PRIORITY_HEADER
-from goqueue.base.priority import NAMES, parse_priority, priority_of
+from goqueue.base.priority import NAMES, lane_of, parse_priority, priority_of
 from goqueue.base.times import parse_time_ms
 from goqueue.edge.rest.schema import BinaryValue, Encoding, HeaderOne, HeaderValue, MessageIn, MessageOut
+
+_NUMBER: Final = re.compile(r"\d{1,18}")
 
 
 def message_in(place: int, given: MessageIn) -> Message:
@@ -84,10 +88,10 @@ def from_bytes(data: bytes | None) -> tuple[str | None, Encoding]:
 
 
 def headers_out(headers: Headers) -> dict[str, HeaderValue]:
-    """The priority's own header is not shown: it is the field `priority`."""
+    """The priority's own header is not shown: it is the field `priority`. One that names no lane is shown."""
     shown: dict[str, list[HeaderOne]] = {}
     for name, value in headers:
-        if name != PRIORITY_HEADER:
+        if name != PRIORITY_HEADER or lane_of(value) is None:
             text, encoding = from_bytes(value)
             one: HeaderOne = text
             if text is not None and encoding == "base64":
@@ -102,12 +106,10 @@ def cursor_out(offsets: dict[int, Offset]) -> str:
 
 
 def cursor_in(text: str, field: str) -> dict[int, Offset]:
-    try:
-        pairs = [part.split(":") for part in text.split(",")]
-        offsets = {int(partition): int(offset) for partition, offset in pairs}
-    except ValueError:
-        offsets = {-1: -1}
-    if any(number < 0 for pair in offsets.items() for number in pair):
+    pairs = [part.partition(":") for part in text.split(",")]
+    sound = all(_NUMBER.fullmatch(partition) and _NUMBER.fullmatch(offset) for partition, _, offset in pairs)
+    offsets = {int(partition): int(offset) for partition, _, offset in pairs} if sound else {}
+    if len(offsets) < len(pairs):
         raise InvalidField(f"{text!r} is not a cursor; it looks like 0:17,1:4.", field=field)
     return offsets
 

@@ -1,0 +1,120 @@
+"""The documentation is true: its examples run, and nothing that a user can set or see is missing from it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bench.node_process import NodeProcess
+from goqueue.base.errors import leaves
+from goqueue.base.settings import load_settings, setting_keys
+from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig, as_text
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n(?:\n?```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+
+
+def examples(page: Path) -> Iterator[tuple[str, str, str | None]]:
+    """(language, code, expected output) of every block that is meant to run: `sh` and `python`."""
+    for language, code, expected in BLOCK.findall(page.read_text()):
+        if language in ("sh", "python"):
+            yield language, code, expected or None
+
+
+def run(language: str, code: str, port: str) -> str:
+    code = code.replace("8080", port)
+    command = (
+        ["bash", "-euo", "pipefail", "-c", code] if language == "sh" else [sys.executable, "-W", "error", "-c", code]
+    )
+    environ = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "GOQUEUE_SERVER": f"http://127.0.0.1:{port}",
+    }
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ, cwd=ROOT)
+    assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def matches(printed: str, expected: str) -> bool:
+    """Line by line; `…` stands for anything, a line of it alone for any lines."""
+    pattern = re.escape(expected.strip()).replace(re.escape("…\n"), r"(?:.*\n)*?").replace("…", ".*?")
+    return re.fullmatch(pattern, printed.strip()) is not None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if list(examples(page))], ids=lambda page: page.name)
+def test_the_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
+    if "curl" in page.read_text() and shutil.which("curl") is None:
+        pytest.skip("the examples of this page need curl")
+    with NodeProcess(tmp_path / "data") as node:
+        port = node.url.rpartition(":")[2]
+        for language, code, expected in examples(page):
+            printed = run(language, code, port).replace(port, "8080")
+            if expected is not None:
+                assert matches(printed, expected), f"{code}\nprinted:\n{printed}\nexpected:\n{expected}"
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    text = (ROOT / "docs/configuration.md").read_text()
+    for key in setting_keys():
+        row = re.search(
+            rf"^\| `{re.escape(key.dotted)}` \| `{key.variable}` \| `(.*?)` \| (.*) \|$", text, re.MULTILINE
+        )
+        assert row is not None, key.dotted
+        assert row[2] == key.doc
+        shown = load_settings(None, {}, {key.dotted: row[1]})
+        assert getattr(getattr(shown, key.section), key.name) == key.default, key.dotted
+
+
+def test_every_topic_setting_is_documented_with_its_default() -> None:
+    text = (ROOT / "docs/configuration.md").read_text()
+    for name, value in as_text(TopicConfig()).items():
+        assert f"| `{name}` | `{value}` | {CONFIG_KEYS[name].doc} |" in text
+
+
+def test_every_metric_is_documented_and_every_documented_one_exported(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node, httpx.Client(base_url=node.url) as client:
+        client.post("/topics", json={"name": "t"})
+        client.post("/topics/t/messages", json={"messages": [{"value": "v"}]})
+        client.post("/topics/t/messages", json={"messages": [{"value": "v", "partition": 9}]})
+        client.get("/topics/t/messages")
+        client.get("/topics/t/partitions/0/messages", params={"offset": 77})
+        exported = set(re.findall(r"^# TYPE (goqueue_\w+)", client.get("/metrics").text, re.MULTILINE))
+    documented = set(re.findall(r"^\| `(goqueue_\w+)", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+    assert exported == documented
+
+
+def test_every_route_is_documented(server_url: str) -> None:
+    text = (ROOT / "docs/rest.md").read_text()
+    for path, methods in httpx.get(f"{server_url}/openapi.json").json()["paths"].items():
+        for method in methods:
+            assert f"{method.upper()} {path}" in text, f"{method} {path}"
+
+
+def test_every_error_code_that_a_door_can_give_is_documented() -> None:
+    text = (ROOT / "docs/rest.md").read_text()
+    for leaf in leaves():
+        if leaf.__mro__[1].__name__ != "Startup":
+            assert f"`{leaf.code}`" in text, leaf.code
+
+
+def test_the_files_that_the_path_names_exist() -> None:
+    named = re.findall(r"`(src/[\w/.]+)`", (ROOT / "docs/PATH.md").read_text())
+    assert len(named) > 20
+    for path in named:
+        assert (ROOT / path).is_file(), path
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*PAGES, *sorted((ROOT / "docs/decisions").glob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[\w-]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -1,0 +1,84 @@
+"""The shared group commit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from goqueue.base.commands import Message, PublishMessages
+from goqueue.drive.partition import Partition
+from goqueue.node import Broker
+from goqueue.sim.disk import SimDisk
+from goqueue.sim.time import VirtualLoop, run_virtually
+from tests.service.brokers import broker_on, publish, settings
+
+
+def partitions(broker: Broker, topic: str) -> list[Partition]:
+    found = broker.table.get(topic)
+    assert found is not None
+    return found.partitions
+
+
+def rounds(broker: Broker) -> float:
+    value = broker.metrics.registry.get_sample_value("goqueue_storage_sync_seconds_count")
+    assert value is not None
+    return value
+
+
+def test_one_round_serves_many_publishes_and_partitions() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop, settings(fsync="always")) as broker:
+            await broker.topics.create("t", 5, {})
+            before = rounds(broker)
+            messages = [Message(None, b"v", partition=number % 5) for number in range(100)]
+            commands = [PublishMessages("t", messages[at : at + 2]) for at in range(0, 100, 2)]
+            await asyncio.gather(*(broker.publish.messages(command) for command in commands))
+            assert rounds(broker) - before <= 3
+            assert all(one.log.synced_offset == one.log.end_offset == 20 for one in partitions(broker, "t"))
+
+    run_virtually(scenario)
+
+
+def test_an_idle_tail_is_synced_too() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop, settings(fsync_interval_ms=1000)) as broker:
+            await broker.topics.create("t", 1, {})
+            await publish(broker, "t", "the last one for a long time")
+            (partition,) = partitions(broker, "t")
+            assert partition.log.is_dirty
+            await asyncio.sleep(1.5)
+            assert not partition.log.is_dirty and partition.log.synced_offset == 1
+            async with broker_on(disk.crash("dropped"), loop) as after:
+                assert after.topics.describe("t").messages == 1
+
+    run_virtually(scenario)
+
+
+def test_without_a_policy_only_the_stop_syncs() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop, settings(fsync="never")) as broker:
+            await broker.topics.create("t", 1, {})
+            await publish(broker, "t", "v")
+            await asyncio.sleep(100)
+            assert partitions(broker, "t")[0].log.is_dirty
+        async with broker_on(disk.crash("dropped"), loop) as after:
+            assert after.topics.describe("t").messages == 1
+
+    run_virtually(scenario)
+
+
+@pytest.mark.parametrize("policy", ["always", "interval", "never"])
+def test_full_segments_are_sealed_under_every_policy(policy: str) -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop, settings(fsync=policy)) as broker:
+            await broker.topics.create("t", 1, {"segment.bytes": 1024})
+            for _ in range(20):
+                await publish(broker, "t", "v" * 200)
+            await asyncio.sleep(1)
+            segments = partitions(broker, "t")[0].log.segments
+            assert len(segments) > 4 and all(segment.seal is not None for segment in segments[:-1])
+
+    run_virtually(scenario)
