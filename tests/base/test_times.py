@@ -51,7 +51,6 @@ def test_any_text_is_a_duration_or_an_invalid_field(text: str) -> None:
         assert parse_duration_ms(text, "delay") >= 0
 
 
-@pytest.mark.xfail(strict=True, reason="a number too large for a float raises OverflowError")
 @pytest.mark.parametrize("text", ["9" * 400 + "s", "P" + "9" * 400 + "D", "PT" + "9" * 400 + "S"])
 def test_a_duration_beyond_all_measure_is_refused(text: str) -> None:
     with pytest.raises(InvalidField):

@@ -10,10 +10,10 @@ from goqueue.format.batch import read_header, split, strides
 from goqueue.format.records import NewRecord, Record, build, decode
 from goqueue.log.compaction import compact
 from goqueue.log.disk import Disk
+from goqueue.log.home import OpenSegments, SegmentHome
 from goqueue.log.partition_log import PartitionLog, RollRule
 from goqueue.log.reader import Suspect
 from goqueue.log.recovery import Recovered, open_log
-from goqueue.log.segment import OpenSegments, SegmentHome
 from goqueue.log.stats import StorageStats
 
 DIRECTORY = "logs/orders/0"

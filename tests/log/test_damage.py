@@ -164,7 +164,6 @@ def test_a_flip_of_any_byte_of_a_sealed_segment_hurts_only_its_batch() -> None:
         check_flip(disk, path, position, position % 8, owner)
 
 
-@pytest.mark.xfail(strict=True, reason="no CRC of the batch covers its base offset, and a walk believes one that skips")
 def test_a_flip_of_a_base_offset_in_a_sealed_segment_hurts_only_its_batch() -> None:
     disk = SimDisk()
     path = stopped(disk).segments[0].path(".log")
@@ -174,7 +173,6 @@ def test_a_flip_of_a_base_offset_in_a_sealed_segment_hurts_only_its_batch() -> N
                 check_flip(disk, path, start + position, bit, number)
 
 
-@pytest.mark.xfail(strict=True, reason="a segment with known damage is never verified again, so later damage is served")
 def test_damage_that_comes_later_is_found_too(disk: Disk) -> None:
     log = stopped(disk)
     path = log.segments[0].path(".log")
@@ -187,7 +185,6 @@ def test_damage_that_comes_later_is_found_too(disk: Disk) -> None:
     assert survey(reopened(disk)) == [value_at(0), DAMAGED, DAMAGED, *wanted()[3:]]
 
 
-@pytest.mark.xfail(strict=True, reason="the note of the damage is durable before the index that leads around it")
 def test_records_behind_damage_are_served_after_a_power_cut() -> None:
     disk = SimDisk()
     log = stopped(disk)
@@ -200,7 +197,6 @@ def test_records_behind_damage_are_served_after_a_power_cut() -> None:
     assert survey(reopened(disk.crash("dropped"))) == expected
 
 
-@pytest.mark.xfail(strict=True, reason="behind damage a batch inside a record's value is taken for a batch of the log")
 def test_a_batch_within_a_value_is_never_served_as_a_record(disk: Disk) -> None:
     inner = build([NewRecord(None, b"not a record", (), 1_000)])
     inner = assemble(msgspec.structs.replace(read_header(inner), base_offset=1), inner[61:])
@@ -243,7 +239,6 @@ def test_a_sealed_file_cut_between_batches_loses_only_what_was_cut(disk: Disk, l
     assert survey(log) == wanted()[:left] + [DAMAGED] * (4 - left) + wanted()[4:]
 
 
-@pytest.mark.xfail(strict=True, reason="a missing end is looked for only in a segment without other damage")
 def test_a_sealed_file_that_is_damaged_and_cut_loses_both_loudly(disk: Disk) -> None:
     log = stopped(disk)
     path = log.segments[0].path(".log")
@@ -289,7 +284,6 @@ def test_a_deleted_first_file_moves_the_start(disk: Disk) -> None:
     assert log.start_offset == 4 and survey(log) == wanted(20)[4:]
 
 
-@pytest.mark.xfail(strict=True, reason="a gap noted at the start is forgotten when its neighbour is walked again")
 def test_a_gap_behind_a_damaged_segment_is_still_an_error(disk: Disk) -> None:
     log = stopped(disk, 20)
     before, gone = log.segments[:2]
@@ -298,7 +292,6 @@ def test_a_gap_behind_a_damaged_segment_is_still_an_error(disk: Disk) -> None:
     assert survey(reopened(disk)) == [DAMAGED, *wanted(4)[1:], *[DAMAGED] * 4, *wanted(20)[8:]]
 
 
-@pytest.mark.xfail(strict=True, reason="a gap noted at the start is forgotten when its neighbour's index is rebuilt")
 def test_a_gap_behind_a_segment_without_index_is_still_an_error(disk: Disk) -> None:
     log = stopped(disk, 20)
     before, gone = log.segments[:2]
@@ -375,7 +368,6 @@ def test_a_flip_of_any_byte_of_a_damage_note_changes_no_record() -> None:
         assert survey(reopened(damaged)) == expected, position
 
 
-@pytest.mark.xfail(strict=True, reason="a seal written over known damage vouches for the damaged bytes")
 def test_damage_known_when_the_seal_was_written_outlives_its_note() -> None:
     disk = SimDisk()
     log = stopped(disk, 6, segment_bytes=10_000)
@@ -445,7 +437,6 @@ def check_active_flip(disk: SimDisk, path: str, position: int, bit: int, owner: 
         assert value == value_at(offset) or (offset == owner and value == DAMAGED), (position, bit, offset)
 
 
-@pytest.mark.xfail(strict=True, reason="no CRC of the batch covers its base offset, and reads believe it")
 @pytest.mark.parametrize("owner", range(5))
 def test_a_flip_of_a_base_offset_in_the_active_segment_is_never_served(owner: int) -> None:
     disk = SimDisk()
@@ -456,7 +447,6 @@ def test_a_flip_of_a_base_offset_in_the_active_segment_is_never_served(owner: in
             check_active_flip(disk, path, start + position, bit, owner)
 
 
-@pytest.mark.xfail(strict=True, reason="a batch whose last offset is flipped is stepped over before its CRC is checked")
 def test_a_flip_of_a_last_offset_in_the_active_segment_leaves_no_silent_hole() -> None:
     disk = SimDisk()
     path = stopped(disk, 5, segment_bytes=10_000).segments[0].path(".log")
@@ -466,9 +456,6 @@ def test_a_flip_of_a_last_offset_in_the_active_segment_leaves_no_silent_hole() -
                 check_active_flip(disk, path, start + position, bit, owner)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="no CRC of the batch covers its base offset, and recovery believes one that skips"
-)
 def test_a_flip_of_a_base_offset_after_a_crash_does_not_move_the_end() -> None:
     disk = SimDisk()
     log, _ = open_at(disk, segment_bytes=10_000)
@@ -540,9 +527,6 @@ def test_a_malformed_batch_with_a_right_crc_hurts_only_itself(disk: Disk) -> Non
     assert look(log, 1) == "next"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a look-up by time decodes a malformed batch and fails as if the caller had sent it"
-)
 def test_a_malformed_batch_does_not_spoil_looking_up_times(disk: Disk) -> None:
     log, _ = open_at(disk)
     append(log, by_hand.batch(b"\x7f" * 50, 1))

@@ -302,7 +302,6 @@ def test_a_full_disk_takes_nothing_and_keeps_what_it_has() -> None:
     assert disk.usage().free_bytes == 0
 
 
-@pytest.mark.xfail(strict=True, reason="a failing sync spares directories and notes")
 def test_a_failing_sync_fails_for_directories_too() -> None:
     disk = SimDisk()
     made(disk)

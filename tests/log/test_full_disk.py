@@ -145,7 +145,6 @@ def test_after_a_failed_sync_a_restart_finds_what_is_there() -> None:
         assert look(again, again.end_offset - 1) == value_at(again.end_offset - 1)
 
 
-@pytest.mark.xfail(strict=True, reason="notes are written in a sync: without space for them the partition is read-only")
 def test_a_sync_on_a_full_disk_does_not_fail_the_partition() -> None:
     disk = SimDisk()
     log, _ = open_at(disk, segment_bytes=400)
@@ -157,7 +156,6 @@ def test_a_sync_on_a_full_disk_does_not_fail_the_partition() -> None:
     assert log.synced_offset == 6
 
 
-@pytest.mark.xfail(strict=True, reason="the note of damage needs space, and reads fail without it")
 def test_damage_is_told_and_the_rest_is_read_on_a_full_disk() -> None:
     disk = SimDisk()
     log, _ = open_at(disk, segment_bytes=600)

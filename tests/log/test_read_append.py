@@ -195,7 +195,6 @@ def test_a_segment_rolls_by_time(disk: Disk) -> None:
     assert values(log) == ["a", "b", "c"]
 
 
-@pytest.mark.xfail(strict=True, reason="old messages are compared with the clock: each batch of a backfill rolls")
 def test_a_backfill_of_old_messages_does_not_roll_at_every_batch() -> None:
     log, _ = open_at(SimDisk(), segment_bytes=100_000)
     for _ in range(20):

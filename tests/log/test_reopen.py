@@ -23,8 +23,6 @@ from tests.log.logs import (
     value_at,
 )
 
-LAST_READ_SUSPECT = "an empty read of an active segment from before the start raises Suspect, and the segment is rolled"
-
 
 def wanted(count: int) -> list[str]:
     return [value_at(number) for number in range(count)]
@@ -125,7 +123,6 @@ def test_an_empty_active_segment_is_reopened(disk: Disk) -> None:
     assert survey(log) == wanted(5)
 
 
-@pytest.mark.xfail(strict=True, reason=LAST_READ_SUSPECT)
 def test_a_consumer_at_the_end_gets_nothing_after_a_clean_start(disk: Disk) -> None:
     log, _ = open_at(disk)
     fill(log, 3)
@@ -134,7 +131,6 @@ def test_a_consumer_at_the_end_gets_nothing_after_a_clean_start(disk: Disk) -> N
     assert log.read(3, 1_000, 3, wait=True) == b""
 
 
-@pytest.mark.xfail(strict=True, reason=LAST_READ_SUSPECT)
 def test_a_batch_above_the_limit_is_not_read_after_a_clean_start(disk: Disk) -> None:
     log, _ = open_at(disk)
     append(log, batch("a"))
@@ -202,9 +198,6 @@ def test_sealed_segments_are_not_read_at_start() -> None:
     assert log.home.stats.segments_verified == 1
 
 
-@pytest.mark.xfail(
-    strict=True, reason="recovery removes an old seal without syncing the directory; a power cut can bring it back"
-)
 def test_a_removed_seal_does_not_come_back_over_synced_records() -> None:
     for seed in range(12):
         disk = SimDisk()
@@ -227,9 +220,6 @@ def test_a_removed_seal_does_not_come_back_over_synced_records() -> None:
         assert survey(log)[:safe] == wanted(safe)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the start offset is durable before the records below it: the log ends before it"
-)
 def test_a_log_never_begins_behind_its_end() -> None:
     disk = SimDisk()
     log, _ = open_at(disk)

@@ -90,7 +90,6 @@ def test_segments_left_by_a_crash_in_a_drop_go_at_the_next_start(disk: Disk) -> 
     assert survey(log) == wanted(8, 16)
 
 
-@pytest.mark.xfail(strict=True, reason="a log without a directory has nowhere to note its start")
 def test_dropping_the_head_of_an_empty_log_is_no_error(disk: Disk) -> None:
     log, _ = open_at(disk)
     log.begin_drop_head(0).run()
@@ -171,7 +170,6 @@ def test_a_crash_anywhere_in_a_cut_leaves_the_old_or_a_shorter_log(mode: CrashMo
             assert not any(segment.damage for segment in log.segments)
 
 
-@pytest.mark.xfail(strict=True, reason="a sync begun before a cut raises the synced offset beyond the new end")
 def test_a_sync_begun_before_a_cut_vouches_for_nothing_written_after_it() -> None:
     log, _ = open_at(SimDisk())
     fill(log, 6)
@@ -184,9 +182,6 @@ def test_a_sync_begun_before_a_cut_vouches_for_nothing_written_after_it() -> Non
     assert log.synced_offset <= 2
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a sync begun before a cut writes its checkpoint over the one that was taken back"
-)
 def test_a_sync_begun_before_a_cut_promises_nothing_after_a_restart() -> None:
     disk = SimDisk()
     log, _ = open_at(disk)
@@ -204,7 +199,6 @@ def test_a_sync_begun_before_a_cut_promises_nothing_after_a_restart() -> None:
     assert not [name for name in disk.names(DIRECTORY) if name.endswith(".cut")]
 
 
-@pytest.mark.xfail(strict=True, reason="a cut inside the batch that holds the start ends the log before its start")
 def test_a_cut_never_ends_the_log_before_its_start(disk: Disk) -> None:
     log, _ = open_at(disk)
     append(log, batch(*"abcdef"))
@@ -215,7 +209,6 @@ def test_a_cut_never_ends_the_log_before_its_start(disk: Disk) -> None:
     assert look(log, offset) == "new"
 
 
-@pytest.mark.xfail(strict=True, reason="a cut inside a damaged range forgets the range but keeps its offsets")
 def test_a_cut_within_a_damaged_range_leaves_no_silent_hole(disk: Disk) -> None:
     log = filled(disk)
     path = log.segments[0].path(".log")
@@ -229,9 +222,6 @@ def test_a_cut_within_a_damaged_range_leaves_no_silent_hole(disk: Disk) -> None:
     assert "missing" not in survey(log)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a cut leaves the compaction marks beyond the end, so new segments count as clean"
-)
 def test_a_cut_takes_the_compaction_marks_back() -> None:
     log, _ = open_at(SimDisk(), segment_bytes=600)
     fill(log, 16, keys=["k"] * 16)
@@ -300,7 +290,6 @@ def test_the_active_and_the_unsealed_segments_stay() -> None:
     assert new_start((), TopicConfig(retention_ms=1), 99 * HOUR_MS) is None
 
 
-@pytest.mark.xfail(strict=True, reason="sealed segments are counted without looking whether they come first")
 def test_an_unsealed_segment_keeps_all_behind_it() -> None:
     log = by_hours([9, 1, 1])
     log.segments[0].seal = None
@@ -332,7 +321,6 @@ def test_an_active_segment_rolls_when_it_is_old_or_all_expired() -> None:
     assert not wants_roll(log.segments[-1], quick, 999 * HOUR_MS), "an empty segment is left alone"
 
 
-@pytest.mark.xfail(strict=True, reason="messages without a time count as infinitely old and are deleted at once")
 def test_messages_without_a_time_are_not_expired_at_once() -> None:
     log, _ = open_at(SimDisk())
     append(log, batch("a", time=-1), now=1_000 * HOUR_MS)

@@ -73,7 +73,6 @@ def verified(disk: Hook) -> PartitionLog:
     return log
 
 
-@pytest.mark.xfail(strict=True, reason="a rebuild of indexes shows its half-done state to other readers")
 def test_a_reader_beside_a_rebuild_of_the_index_skips_nothing() -> None:
     disk = stopped()
     log = verified(disk)
@@ -94,7 +93,6 @@ def test_a_reader_beside_a_rebuild_of_the_index_skips_nothing() -> None:
     assert found == [value_at(2)]
 
 
-@pytest.mark.xfail(strict=True, reason="a walk over a damaged segment shows its size as nothing meanwhile")
 def test_the_size_of_the_log_stands_still_while_a_segment_is_verified() -> None:
     disk = stopped()
     log, _ = open_at(disk, segment_bytes=600)
@@ -116,7 +114,6 @@ def test_the_size_of_the_log_stands_still_while_a_segment_is_verified() -> None:
     assert reads > 1 and set(seen) == {(size, youngest)}
 
 
-@pytest.mark.xfail(strict=True, reason="a reader that holds the old segments gets the file system's error")
 def test_a_read_that_retention_overtakes_is_out_of_range() -> None:
     disk = stopped()
     log = verified(disk)
@@ -128,7 +125,6 @@ def test_a_read_that_retention_overtakes_is_out_of_range() -> None:
         log.read(0, 100, 12, wait=True)
 
 
-@pytest.mark.xfail(strict=True, reason="a reader that loads the active segment's index while it grows rebuilds it")
 def test_appends_beside_the_first_read_after_a_start_are_not_forgotten() -> None:
     disk = Hook()
     log, _ = open_at(disk, segment_bytes=10_000)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,16 +88,12 @@ def test_indexes_that_go_missing_are_rebuilt(disk: Disk) -> None:
     assert log.home.stats.indexes_rebuilt > 0
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the record with the segment's largest time is below the start: nothing is found"
-)
 def test_the_latest_time_looks_at_what_is_left(disk: Disk) -> None:
     log = filled(disk, [5_000, 1_000], segment_bytes=10_000)
     log.begin_drop_head(1).run()
     assert log.latest_time() == (1, 1_000)
 
 
-@pytest.mark.xfail(strict=True, reason="a segment keeps the largest time of records that compaction took away")
 def test_the_latest_time_is_found_after_compaction() -> None:
     log, _ = open_at(SimDisk(), segment_bytes=400)
     append(log, build([NewRecord(b"k", b"young", (), 5_000), NewRecord(b"stays", b"v", (), 1_000)]))
@@ -110,7 +105,6 @@ def test_the_latest_time_is_found_after_compaction() -> None:
     assert log.latest_time() == (1, 1_000)
 
 
-@pytest.mark.xfail(strict=True, reason="the look-up gives up at a damaged batch instead of going on behind it")
 def test_a_time_behind_damage_in_the_same_segment_is_found(disk: Disk) -> None:
     log, _ = open_at(disk, segment_bytes=1_000, interval=10_000)
     fill(log, 20)

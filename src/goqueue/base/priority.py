@@ -10,6 +10,7 @@ from goqueue.base.errors import InvalidField
 HEADER: Final = "goqueue-priority"
 NAMES: Final = ("critical", "high", "normal", "low", "background")
 NORMAL: Final = 2
+_DIGITS: Final = tuple(str(number) for number in range(len(NAMES)))
 
 
 def parse_priority(value: str | int, field: str = "priority") -> int:
@@ -19,7 +20,7 @@ def parse_priority(value: str | int, field: str = "priority") -> int:
     if isinstance(value, str):
         if value in NAMES:
             return NAMES.index(value)
-        if value.isdecimal() and int(value) < len(NAMES):
+        if value in _DIGITS:
             return int(value)
     raise InvalidField(f"{value!r} is not a priority; use {', '.join(NAMES)} or 0 to 4.", field=field)
 

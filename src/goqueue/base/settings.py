@@ -144,9 +144,8 @@ def load_settings(file: Path | None, environ: Mapping[str, str], flags: Mapping[
             sections.setdefault(key.section, {})[key.name] = _convert(key, raw)
         except (msgspec.ValidationError, InvalidField, ValueError) as why:
             mistakes.append(f"{source}: {raw!r}: {why}")
-    if not mistakes:
-        settings = msgspec.convert(sections, Settings)
-        mistakes += _contradictions(settings)
+    settings = msgspec.convert(sections, Settings)
+    mistakes += _contradictions(settings)
     if mistakes:
         listed = "\n".join(f"  - {mistake}" for mistake in mistakes)
         raise SettingsInvalid(f"Settings are not right:\n{listed}", mistakes=mistakes)
@@ -198,7 +197,7 @@ def _nearest(word: str, known: Mapping[str, object]) -> str:
 
 
 def _convert(key: SettingKey, raw: object) -> object:
-    if isinstance(raw, str) and key.name.endswith("_ms") and raw != "-1":
+    if isinstance(raw, str) and key.name.endswith(("_ms", "_ms_max")) and raw != "-1":
         raw = parse_duration_ms(raw, key.dotted)
     if isinstance(raw, str) and key.name.endswith(("_bytes", "_bytes_max", "_total_max")) and raw != "-1":
         raw = parse_size(raw)

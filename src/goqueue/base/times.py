@@ -16,6 +16,7 @@ _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIMPLE = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _ISO = re.compile(r"P(?:(\d+(?:\.\d+)?)D)?(?:T(?=\d)(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _ISO_MS = (86_400_000, 3_600_000, 60_000, 1_000)
+_MS_MAX = 10**18
 _DIGITS = re.compile(r"\d{1,18}")
 
 
@@ -25,11 +26,18 @@ def parse_duration_ms(text: str, field: str) -> Millis:
     if _DIGITS.fullmatch(text):
         return int(text)
     if simple := _SIMPLE.fullmatch(text):
-        return round(float(simple[1]) * _UNIT_MS[simple[2]])
+        return _whole(float(simple[1]) * _UNIT_MS[simple[2]], field)
     iso = _ISO.fullmatch(text)
     if iso and any(iso.groups()):
-        return round(sum(float(part) * unit for part, unit in zip(iso.groups(), _ISO_MS, strict=True) if part))
+        parts = zip(iso.groups(), _ISO_MS, strict=True)
+        return _whole(sum(float(part) * unit for part, unit in parts if part), field)
     raise InvalidField(f"{text!r} is not a duration; write it like 1500ms, 10s, 5m, 2h or PT1.5S.", field=field)
+
+
+def _whole(ms: float, field: str) -> Millis:
+    if ms > _MS_MAX:
+        raise InvalidField("The duration is longer than this broker can count.", field=field)
+    return round(ms)
 
 
 def parse_time_ms(text: str, field: str) -> Millis:

@@ -50,12 +50,11 @@ class ConfigKey(msgspec.Struct, frozen=True):
     doc: str
 
 
-def _whole(low: int, high: int | None = None) -> Callable[[str], Value]:
+def _whole(low: int, high: int = (1 << 63) - 1) -> Callable[[str], Value]:
     def parse(text: str) -> Value:
         number = int(text)
-        if number < low or (high is not None and number > high):
-            bound = f"at least {low}" if high is None else f"from {low} to {high}"
-            raise ValueError(f"must be {bound}")
+        if not low <= number <= high:
+            raise ValueError(f"must be from {low} to {high}")
         return number
 
     return parse

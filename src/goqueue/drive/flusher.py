@@ -17,7 +17,7 @@ from goqueue.base.errors import ShuttingDown
 from goqueue.base.settings import LogSettings
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
-from goqueue.log.partition_log import SyncJob
+from goqueue.log.jobs import SyncJob
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from goqueue.drive.flusher import Flusher
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.log.disk import Disk
+from goqueue.log.home import OpenSegments, SegmentHome
 from goqueue.log.partition_log import RollRule
 from goqueue.log.recovery import Recovered, open_log
-from goqueue.log.segment import OpenSegments, SegmentHome
 from goqueue.log.stats import StorageStats
 
 LOGS = "logs"

@@ -121,6 +121,8 @@ def raw_records(data: Buffer) -> Iterator[RawRecord]:
             _, cursor = _varint(view, body + 1)
             offset_delta, cursor = _varint(view, cursor)
             key_size, cursor = _varint(view, cursor)
+            if cursor + key_size >= end:
+                raise CorruptBatch("A record's key runs past its record.")
             key = None if key_size < 0 else bytes(view[cursor : cursor + key_size])
             value_size, _ = _varint(view, cursor + max(0, key_size))
             yield RawRecord(at, end, offset_delta, key, value_size < 0)

@@ -15,14 +15,14 @@ from collections.abc import Generator, Iterator, Sequence
 
 import msgspec
 
-from goqueue.base.errors import DamagedRange
+from goqueue.base.errors import CorruptBatch, DamagedRange
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import COMPACTION_KEYS_MAX
 from goqueue.base.topic_config import TopicConfig
 from goqueue.format.batch import BatchHeader, Buffer, assemble
 from goqueue.format.compression import compress
 from goqueue.format.records import RawRecord, payload, raw_records
-from goqueue.log.partition_log import PartitionLog
+from goqueue.log.partition_log import RELATIVE_OFFSET_MAX, PartitionLog
 from goqueue.log.scan import Flaw, walk
 from goqueue.log.segment import Segment
 
@@ -108,7 +108,8 @@ def compact(log: PartitionLog, config: TopicConfig, now: Millis) -> Generator[Sw
     group: list[Segment] = []
     size = 0
     for segment in segments[:count]:
-        if group and size + segment.length > config.segment_bytes:
+        far = group and segment.next_offset - group[0].base_offset > RELATIVE_OFFSET_MAX
+        if group and (far or size + segment.length > config.segment_bytes):
             yield from _rewrite(group, rules)
             group, size = [], 0
         group.append(segment)
@@ -177,18 +178,22 @@ def _batches(segment: Segment) -> Iterator[tuple[bytes, BatchHeader]]:
         yield file.read(found.position, found.header.size), found.header
 
 
-def _records(batch: Buffer, header: BatchHeader) -> Iterator[RawRecord]:
-    return iter(()) if header.is_control else raw_records(payload(batch, header))
+def _records(batch: Buffer, header: BatchHeader) -> Sequence[RawRecord]:
+    try:
+        return () if header.is_control else list(raw_records(payload(batch, header)))
+    except CorruptBatch:
+        return ()  # a producer can put anything under a right CRC; it stays as it is
 
 
 def _filter(batch: bytes, header: BatchHeader, rules: _Rules, drop_tombstones: bool) -> tuple[bytes | None, bool, int]:
     """The batch without superseded records (None if none is left), whether tombstones stay, and how many went."""
-    if header.is_control:
+    records = _records(batch, header)
+    if not records:
         return batch, False, 0
     body = payload(batch, header)
     kept: list[RawRecord] = []
     gone = 0
-    for record in raw_records(body):
+    for record in records:
         if rules.survives(record, header.base_offset + record.offset_delta, drop_tombstones):
             kept.append(record)
         else:

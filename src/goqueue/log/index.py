@@ -73,6 +73,14 @@ class OffsetIndex:
         at = bisect_right(self._entries, relative << 32 | _LOW)
         return self._entries[at - 1] & _LOW if at else 0
 
+    def entry(self, relative: Offset) -> tuple[Offset, Position]:
+        """The last indexed batch that begins at or before the offset: its relative offset and position."""
+        at = bisect_right(self._entries, relative << 32 | _LOW)
+        return (self._entries[at - 1] >> 32, self._entries[at - 1] & _LOW) if at else (0, 0)
+
+    def last_entry(self) -> tuple[Offset, Position]:
+        return (self._entries[-1] >> 32, self._entries[-1] & _LOW) if self._entries else (0, 0)
+
     def floor_position(self, position: Position) -> Position:
         """The last indexed batch boundary at or before a position."""
         at = bisect_right(self._entries, position, key=_position_of)

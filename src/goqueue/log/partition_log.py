@@ -7,7 +7,6 @@ threads: the tuple of segments is replaced, never changed.
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 from bisect import bisect_right
@@ -21,16 +20,16 @@ from goqueue.base.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time
 from goqueue.log.checkpoint import Checkpoint, Meta, forget_checkpoint, write_checkpoint
-from goqueue.log.disk import Disk, File
+from goqueue.log.home import NO_SPACE, SegmentHome, unless_full
+from goqueue.log.jobs import MetaJob, SealJob, SyncJob
 from goqueue.log.note import encode_note
-from goqueue.log.reader import WouldBlock, boundary, find_time, read_batches, read_unverified
-from goqueue.log.segment import Seal, Segment, SegmentHome
+from goqueue.log.reader import WouldBlock, boundary, find_latest, find_time, read_batches, read_unverified
+from goqueue.log.segment import Segment
 
 logger = logging.getLogger(__name__)
 
 META_FILE: Final = "meta.json"
-_RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
-_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
 
 class RollRule(msgspec.Struct, frozen=True):
@@ -38,57 +37,6 @@ class RollRule(msgspec.Struct, frozen=True):
 
     segment_bytes: int
     segment_ms: int
-
-
-class SyncJob(msgspec.Struct):
-    """Makes everything up to `end_offset` safe; `run` on any thread."""
-
-    log: PartitionLog
-    files: list[File]
-    new_names: bool
-    checkpoint: Checkpoint
-
-    def run(self) -> None:
-        for file in self.files:
-            file.sync()
-        if self.new_names:
-            self.log.write_meta()
-            _sync_path(self.log.home.disk, self.log.home.directory)
-        write_checkpoint(self.log.home.disk, self.log.home.directory, self.checkpoint)
-
-    @property
-    def end_offset(self) -> Offset:
-        return self.checkpoint.synced_offset
-
-
-def _sync_path(disk: Disk, directory: str) -> None:
-    """Syncs a directory and those above it, so that its own name is durable too."""
-    parts = directory.split("/")
-    for depth in range(len(parts), -1, -1):
-        disk.sync_dir("/".join(parts[:depth]))
-
-
-class SealJob(msgspec.Struct):
-    """Seals one rolled segment; `run` on any thread."""
-
-    segment: Segment
-    seal: Seal | None = None
-
-    def run(self) -> None:
-        self.segment.verify()
-        self.seal = self.segment.write_seal()
-
-
-class MetaJob(msgspec.Struct):
-    """Makes the log's own facts durable, then deletes segments that they made superfluous; `run` on any thread."""
-
-    log: PartitionLog
-    dropped: tuple[Segment, ...] = ()
-
-    def run(self) -> None:
-        self.log.write_meta()
-        for segment in self.dropped:
-            segment.remove_files()
 
 
 class PartitionLog:
@@ -101,13 +49,15 @@ class PartitionLog:
         self.roll_rule = roll
         self.meta = meta
         self.segments: tuple[Segment, ...] = tuple(segments)
-        self.end_offset: Offset = segments[-1].next_offset if segments else meta.start_offset
+        # The start is durable at once, the records below it perhaps not.
+        self.end_offset: Offset = max(segments[-1].next_offset if segments else 0, meta.start_offset)
         self.synced_offset: Offset = self.end_offset
         self.wants_seal = any(segment.seal is None for segment in segments[:-1])
         self._dirty = False
         self._new_names = False  # file names not yet durable
         self._syncs_begun = first_sync
         self._meta_lock = threading.Lock()
+        self._cuts = 0
         self._failure: StorageFailed | None = None
 
     # --- what is there -----------------------------------------------------------------------------------
@@ -140,7 +90,8 @@ class PartitionLog:
         if self._failure is not None:
             raise self._failure
         base_offset = self.end_offset
-        if append_time:
+        if append_time or header.max_timestamp < 0:
+            # Messages without a time get the broker's, or retention would find them infinitely old.
             buffers, header = stamp_with_time(batch, header, base_offset, epoch, now)
         else:
             buffers = stamp(batch, base_offset, epoch)
@@ -165,8 +116,9 @@ class PartitionLog:
             return active
         rule = self.roll_rule
         full = active.length + header.size > rule.segment_bytes
-        old = 0 <= active.first_timestamp < now - rule.segment_ms
-        far = self.end_offset + header.last_offset_delta - active.base_offset > _RELATIVE_OFFSET_MAX
+        # Message times on both sides: old messages that come late do not roll at every batch.
+        old = 0 <= active.first_timestamp < header.max_timestamp - rule.segment_ms
+        far = self.end_offset + header.last_offset_delta - active.base_offset > RELATIVE_OFFSET_MAX
         return self.roll() if full or old or far else active
 
     def roll(self) -> Segment:
@@ -190,7 +142,7 @@ class PartitionLog:
 
     def _append_failed(self, why: OSError) -> DiskFull | StorageFailed:
         self.home.stats.append_failures += 1
-        if why.errno in _NO_SPACE:
+        if why.errno in NO_SPACE:
             return DiskFull("No space left on the disk; free some or add retention. Nothing was written.")
         return self.fail(why)
 
@@ -210,7 +162,7 @@ class PartitionLog:
             return None
         unsealed = [segment for segment in self.segments if segment.seal is None]
         files = [segment.file() for segment in unsealed]
-        job = SyncJob(self, files, self._new_names, self._checkpoint())
+        job = SyncJob(self, files, self._new_names, self._checkpoint(), self._cuts)
         self._dirty = self._new_names = False
         return job
 
@@ -228,7 +180,14 @@ class PartitionLog:
         )
 
     def finish_sync(self, job: SyncJob) -> None:
-        self.synced_offset = max(self.synced_offset, job.end_offset)
+        if job.cuts == self._cuts:
+            self.synced_offset = max(self.synced_offset, job.end_offset)
+
+    def note_checkpoint(self, job: SyncJob) -> None:
+        """Runs off the loop; a job that a cut overtook promises nothing."""
+        with self._meta_lock, unless_full():
+            if job.cuts == self._cuts:
+                write_checkpoint(self.home.disk, self.home.directory, job.checkpoint)
 
     def begin_seal(self) -> SealJob | None:
         """A job that seals the oldest rolled segment, or None if all are sealed."""
@@ -262,11 +221,18 @@ class PartitionLog:
         segments = self.segments
         limit = min(limit, self.end_offset)
         self._check_range(offset)
+        if offset >= limit:
+            return b""
         at = bisect_right(segments, offset, key=_base_offset) - 1
         for segment in islice(segments, max(0, at), None):
             if segment.base_offset >= limit:
                 break
-            data = self._read_segment(segment, max(offset, segment.base_offset), bytes_max, limit, wait)
+            try:
+                data = self._read_segment(segment, max(offset, segment.base_offset), bytes_max, limit, wait)
+            except FileNotFoundError:
+                if segment in self.segments:
+                    raise
+                return self.read(offset, bytes_max, limit, wait)  # dropped or merged meanwhile
             if data:
                 self.home.stats.reads += 1
                 self.home.stats.bytes_read += len(data)
@@ -282,12 +248,12 @@ class PartitionLog:
             )
 
     def _read_segment(self, segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool) -> bytes:
-        if segment.verified:
+        if segment.verified or offset >= segment.trusted_from:
             return read_batches(segment, offset, bytes_max, limit, wait)
-        if segment is self.segments[-1]:
-            return read_unverified(segment, offset, bytes_max, limit, wait)
         if not wait:
             raise WouldBlock
+        if segment is self.segments[-1]:
+            return read_unverified(segment, offset, bytes_max, limit)
         segment.verify()
         return read_batches(segment, offset, bytes_max, limit, wait)
 
@@ -306,7 +272,13 @@ class PartitionLog:
         if not self.segments:
             return None
         newest = max(self.segments, key=lambda segment: segment.max_timestamp)
-        return self.offset_at_time(newest.max_timestamp) if newest.length else None
+        best = self.offset_at_time(newest.max_timestamp) if newest.length else None
+        if best is not None or not newest.length:
+            return best
+        # The message that held it was dropped or compacted away.
+        for segment in self.segments:
+            best = find_latest(segment, self.start_offset, best[1] if best else -1) or best
+        return best
 
     # --- shorten -----------------------------------------------------------------------------------------
 
@@ -331,7 +303,15 @@ class PartitionLog:
     def write_meta(self) -> None:
         """Makes the partition's own facts durable."""
         with self._meta_lock:
+            if not self.segments:
+                self.home.disk.make_dirs(self.home.directory)
             self.home.disk.write_file(f"{self.home.directory}/{META_FILE}", encode_note(self.meta))
+
+    def write_first_meta(self) -> None:
+        """The format version must lie beside the first segment; later changes are written as they come."""
+        if self.home.disk.read_file(f"{self.home.directory}/{META_FILE}") is None:
+            with unless_full():
+                self.write_meta()
 
     def swap(self, old: Sequence[Segment], new: Segment) -> None:
         """Puts a rewritten segment in the place of neighbours that it holds the survivors of."""
@@ -349,17 +329,27 @@ class PartitionLog:
         active.verify()
         # The old promise must be gone before the bytes are.
         disk = self.home.disk
-        forget_checkpoint(disk, self.home.directory)
+        with self._meta_lock:
+            self._cuts += 1
+            forget_checkpoint(disk, self.home.directory)
         for segment in reversed(later):
             segment.remove_files()
             disk.sync_dir(self.home.directory)
         active.unseal()
-        active.cut(*boundary(active, offset))
+        position, end = boundary(active, offset)
+        active.cut(position, max(end, self.start_offset))
         active.file().sync()
         disk.sync_dir(self.home.directory)
         self.segments = keep
         self.end_offset = self.synced_offset = active.next_offset
         self._dirty = True  # so that the next sync notes the new end
+        end = self.end_offset
+        meta = msgspec.structs.replace(
+            self.meta, compacted_to=min(self.meta.compacted_to, end), gaps_to=min(self.meta.gaps_to, end)
+        )
+        if meta != self.meta:
+            self.meta = meta
+            self.write_meta()
 
 
 def _base_offset(segment: Segment) -> Offset:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 from goqueue.base.errors import CorruptBatch, DamagedRange
 from goqueue.base.ids import Millis, Offset, Position
-from goqueue.format.batch import HEADER_BYTES, read_header, strides, verify
-from goqueue.format.records import decode
+from goqueue.format.batch import HEADER_BYTES, BatchHeader, read_header, strides
+from goqueue.format.records import Record, decode
 from goqueue.log.disk import File
 from goqueue.log.scan import Flaw, walk
 from goqueue.log.segment import Segment
@@ -24,7 +27,9 @@ def read_batches(segment: Segment, offset: Offset, bytes_max: int, limit: Offset
 
     The first batch may begin below `offset`. Nothing is there if no batch of this segment lies in the range.
     """
-    sound_offset, sound_end = _sound_until(segment, offset) if segment.damage else (segment.next_offset, segment.length)
+    # The length first: an append beside this read must not show a batch that is not below its own offset.
+    length = segment.length
+    sound_offset, sound_end = _sound_until(segment, offset) if segment.damage else (segment.next_offset, length)
     file, index = segment.file(), segment.index()
     # What was written in this run lies in memory.
     wait = wait or segment.seal is None
@@ -58,43 +63,75 @@ def _read_between_entries(
     return data[skip:end]
 
 
-def read_unverified(segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool) -> bytes:
-    """The same from an active segment of an earlier run: what it hands out is checked batch by batch."""
-    try:
-        data = read_batches(segment, offset, bytes_max, limit, wait)
-        checked = 0
-        for at, end, _, _ in strides(data):
-            verify(data, read_header(data, at), at)
-            checked = end
-    except CorruptBatch:
-        raise Suspect from None
-    if checked != len(data) or not data:
-        raise Suspect
-    return data
+def read_unverified(segment: Segment, offset: Offset, bytes_max: int, limit: Offset) -> bytes:
+    """The same from an active segment of an earlier run: every batch from the index entry before on is checked."""
+    relative, position = segment.index().entry(offset - segment.base_offset)
+    next_offset = segment.base_offset + relative
+    start = end = -1
+    for found in walk(segment.file(), position, segment.length, next_offset, may_skip=False):
+        if isinstance(found, Flaw):
+            if start < 0:
+                raise Suspect
+            break
+        if found.header.last_offset >= limit or (start >= 0 and found.end - start > bytes_max):
+            break
+        if found.header.last_offset >= offset:
+            start, end = (found.position if start < 0 else start), found.end
+    return segment.file().read(start, end - start) if start >= 0 else b""
 
 
 def find_time(segment: Segment, timestamp: Millis, start_offset: Offset) -> tuple[Offset, Millis] | None:
     """The segment's first message at or after a time, not before `start_offset`."""
     position = segment.index().floor(segment.time_index().floor(timestamp))
-    for found in walk(segment.file(), position, segment.length, segment.base_offset):
-        if isinstance(found, Flaw):
-            break
-        if found.header.max_timestamp >= timestamp and found.header.last_offset >= start_offset:
-            for record in decode(segment.file().read(found.position, found.header.size)):
+    for header, batch in _sound_batches(segment, position):
+        if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+            for record in _decoded(batch()):
                 if record.timestamp_ms >= timestamp and record.offset >= start_offset:
                     return record.offset, record.timestamp_ms
     return None
 
 
+def find_latest(segment: Segment, start_offset: Offset, above: Millis) -> tuple[Offset, Millis] | None:
+    """The segment's first message with its largest time, if that is above a time."""
+    best: tuple[Offset, Millis] | None = None
+    for header, batch in _sound_batches(segment, 0):
+        if header.max_timestamp > above and header.last_offset >= start_offset:
+            for record in _decoded(batch()):
+                if record.timestamp_ms > above and record.offset >= start_offset:
+                    best, above = (record.offset, record.timestamp_ms), record.timestamp_ms
+    return best
+
+
+def _sound_batches(segment: Segment, position: Position) -> Iterator[tuple[BatchHeader, Callable[[], bytes]]]:
+    """Walks on behind damage."""
+    file = segment.file()
+    for start in (position, *(region.end for region in segment.damage if region.end > position)):
+        for found in walk(file, start, segment.length, segment.base_offset):
+            if isinstance(found, Flaw):
+                break
+            yield found.header, partial(file.read, found.position, found.header.size)
+        else:
+            return
+
+
+def _decoded(batch: bytes) -> list[Record]:
+    """A producer can put anything under a right CRC; what cannot be read has no times."""
+    try:
+        return decode(batch)
+    except CorruptBatch:
+        return []
+
+
 def boundary(segment: Segment, offset: Offset) -> tuple[Position, Offset]:
     """Where the first batch begins that reaches the offset, and the end of the log if it were cut there."""
-    position = segment.index().floor(offset - segment.base_offset)
+    relative, position = segment.index().entry(offset - segment.base_offset)
+    end = segment.base_offset + relative
     for found in walk(segment.file(), position, segment.length, segment.base_offset):
         if isinstance(found, Flaw):
-            break
+            return position, min(offset, end)
         if found.header.last_offset >= offset:
             return found.position, min(offset, found.header.base_offset)
-        position = found.end
+        position, end = found.end, found.header.next_offset
     return position, offset
 
 

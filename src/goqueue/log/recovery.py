@@ -11,21 +11,20 @@ import logging
 import re
 from collections.abc import Iterator
 from itertools import zip_longest
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from goqueue.base.errors import DataTooNew
 from goqueue.base.ids import Offset
 from goqueue.log.checkpoint import Checkpoint, Meta, read_checkpoint
+from goqueue.log.home import SegmentHome
 from goqueue.log.note import decode_note
 from goqueue.log.partition_log import META_FILE, PartitionLog, RollRule
 from goqueue.log.scan import Sound, walk
-from goqueue.log.segment import FORMAT_VERSION, DamagedRegion, Seal, Segment, SegmentHome
+from goqueue.log.segment import FORMAT_VERSION, DamagedRegion, Seal, Segment
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _SEGMENT_FILE: Final = re.compile(r"(\d{20})\.(log|index|timeindex|seal|damage)")
 _LITTER: Final = re.compile(r"(\d{20}\.\w+|meta\.json|checkpoint)\.(tmp|compact)")
@@ -62,7 +61,7 @@ class _Recovery:
         self._disk = home.disk
         self._roll = roll
         self._found = Recovered()
-        self._meta = self._read_note(META_FILE, Meta) or Meta(FORMAT_VERSION)
+        self._meta = self._read_meta()
         if self._meta.version > FORMAT_VERSION:
             raise DataTooNew(
                 f"{home.directory} has format version {self._meta.version}; this version of GoQueue knows up to "
@@ -71,8 +70,13 @@ class _Recovery:
             )
         self._checkpoint = read_checkpoint(self._disk, home.directory)
 
-    def _read_note(self, name: str, kind: type[T]) -> T | None:
-        return decode_note(self._disk.read_file(f"{self._home.directory}/{name}"), kind)
+    def _read_meta(self) -> Meta:
+        path = f"{self._home.directory}/{META_FILE}"
+        data = self._disk.read_file(path)
+        meta = decode_note(data, Meta)
+        if data is not None and meta is None:
+            logger.error("damaged note replaced by its defaults", extra={"path": path})
+        return meta or Meta(FORMAT_VERSION)
 
     @property
     def _synced_offset(self) -> Offset:
@@ -133,6 +137,7 @@ class _Recovery:
 
     def _open_sealed(self, base: Offset, seal: Seal) -> Segment:
         segment = Segment.sealed(self._home, base, seal)
+        segment.may_skip = base < self._meta.gaps_to
         if self._disk.size(segment.path(".log")) != seal.length and not segment.damage:
             segment.verify()
         return segment
@@ -155,18 +160,23 @@ class _Recovery:
         segment = Segment.opened(self._home, base, seal)
         if length == 0:
             return segment
-        index = segment.stored_index()
-        if index is None or segment.stored_time_index() is None:
+        index, times = segment.stored_index(), segment.stored_time_index()
+        if index is None or times is None:
             return None
-        tail = list(walk(segment.file(), index.floor_position(length), length, base))
-        sound = bool(tail) and all(isinstance(found, Sound) for found in tail)
+        relative, position = index.last_entry()
+        *_, last = walk(segment.file(), position, length, base + relative, base < self._meta.gaps_to)
+        if not isinstance(last, Sound) or last.header.next_offset != known.synced_offset:
+            return None
         segment.let_go()
-        return segment if sound else None
+        return segment
 
     def _check_unsealed(self, base: Offset, following: Offset | None) -> tuple[Segment, bool]:
         segment = Segment(self._home, base)
+        segment.may_skip = base < self._meta.gaps_to
         for suffix in (".seal", ".damage"):
             self._disk.remove(segment.path(suffix))
+        # An old seal must not come back over what is appended from now on.
+        self._disk.sync_dir(self._home.directory)
         length = segment.file().size
         self._found.bytes_checked += length
         regions = segment.check(0, length, following)
@@ -223,6 +233,9 @@ class _Recovery:
         if not segments or segments[-1].next_offset >= segment.base_offset:
             return
         before = segments[-1]
+        if before.seal is None and segment.base_offset <= self._meta.gaps_to:
+            before.next_offset = segment.base_offset  # a merge whose last records were compacted away
+            return
         gap = DamagedRegion(before.length, before.length, before.next_offset, segment.base_offset)
         before.next_offset = segment.base_offset
         if gap not in before.damage:

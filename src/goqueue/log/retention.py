@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.topic_config import TopicConfig
@@ -13,7 +14,7 @@ def new_start(segments: Sequence[Segment], config: TopicConfig, now: Millis) -> 
     """Where the log should begin, or None if all may stay. The active segment always stays."""
     if not config.deletes:
         return None
-    sealed = [segment for segment in segments[:-1] if segment.seal is not None]
+    sealed = list(takewhile(lambda segment: segment.seal is not None, segments[:-1]))
     count = max(_expired(sealed, config.retention_ms, now), _surplus(segments, sealed, config.retention_bytes))
     return segments[count].base_offset if count else None
 

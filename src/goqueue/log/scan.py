@@ -35,8 +35,13 @@ class Flaw(msgspec.Struct, frozen=True):
     reason: str
 
 
-def walk(file: File, start: Position, end: Position, next_offset: Offset) -> Iterator[Sound | Flaw]:
-    """Yields sound batches from `start`; a `Flaw`, if any, comes last. Offsets may skip but never go back."""
+def walk(
+    file: File, start: Position, end: Position, next_offset: Offset, may_skip: bool = True
+) -> Iterator[Sound | Flaw]:
+    """Yields sound batches from `start`; a `Flaw`, if any, comes last. Offsets never go back; some may skip.
+
+    No CRC covers a batch's base offset, so where nothing was compacted away a skip is a flaw too.
+    """
     window = b""
     window_at = position = start
     while position < end:
@@ -51,7 +56,7 @@ def walk(file: File, start: Position, end: Position, next_offset: Offset) -> Ite
                 size = max(header.size, min(_WINDOW_BYTES, end - position))
                 window, window_at, at = file.read(position, size), position, 0
             verify(window, header, at)
-            if header.base_offset < next_offset:
+            if header.base_offset < next_offset or (header.base_offset > next_offset and not may_skip):
                 raise CorruptBatch(f"Offset {header.base_offset} follows offset {next_offset - 1}.")
         except CorruptBatch as why:
             yield Flaw(position, why.message)
@@ -78,6 +83,21 @@ def find_sound(
             at = window.find(MAGIC, at + 1)
         position += max(1, len(window) - HEADER_BYTES + 1)
     return None
+
+
+def behind(
+    file: File, position: Position, end: Position, next_offset: Offset, offset_limit: Offset | None
+) -> Sound | None:
+    """The batch behind a bad one, if the bad one's length still leads to it."""
+    try:
+        start = position + read_header(file.read(position, HEADER_BYTES)).size
+    except CorruptBatch:
+        return None
+    head = file.read(start, HEADER_BYTES)
+    if start >= end or not _plausible(head, 0, next_offset, offset_limit):
+        return None
+    found = next(walk(file, start, end, next_offset))
+    return found if isinstance(found, Sound) else None
 
 
 def _plausible(window: bytes, at: int, next_offset: Offset, offset_limit: Offset | None) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,18 +16,19 @@ import msgspec
 from crc32c import crc32c
 
 from goqueue.base.ids import Millis, Offset, Position
-from goqueue.base.limits import MIB, OPEN_SEALED_SEGMENTS_MAX
+from goqueue.base.limits import MIB
 from goqueue.format.batch import BatchHeader, Buffer
-from goqueue.log.disk import Disk, File
+from goqueue.log.disk import File
+from goqueue.log.home import SegmentHome, unless_full
 from goqueue.log.index import OffsetIndex, TimeIndex
 from goqueue.log.note import decode_note, encode_note
-from goqueue.log.scan import Flaw, Sound, find_sound, walk
-from goqueue.log.stats import StorageStats
+from goqueue.log.scan import Flaw, Sound, behind, find_sound, walk
 
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION: Final = 1
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".seal", ".damage")
+_NOWHERE: Final = 1 << 63
 
 
 class Seal(msgspec.Struct, frozen=True):
@@ -53,37 +53,6 @@ class DamagedRegion(msgspec.Struct, frozen=True):
     next_offset: Offset
 
 
-class OpenSegments:
-    """Keeps at most so many sealed segments open, node-wide; the least recently used is let go first."""
-
-    def __init__(self, limit: int = OPEN_SEALED_SEGMENTS_MAX) -> None:
-        self._limit = limit
-        self._open: OrderedDict[int, Segment] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def touch(self, segment: Segment) -> None:
-        with self._lock:
-            self._open[id(segment)] = segment
-            self._open.move_to_end(id(segment))
-            while len(self._open) > self._limit:
-                _, oldest = self._open.popitem(last=False)
-                oldest.let_go()
-
-    def forget(self, segment: Segment) -> None:
-        with self._lock:
-            self._open.pop(id(segment), None)
-
-
-class SegmentHome(msgspec.Struct, frozen=True):
-    """What every segment of one partition shares."""
-
-    disk: Disk
-    directory: str
-    index_interval_bytes: int
-    open_segments: OpenSegments
-    stats: StorageStats
-
-
 class Segment:
     """See the module's first lines."""
 
@@ -92,6 +61,7 @@ class Segment:
         "_index",
         "_indexed_to",
         "_lock",
+        "_pinned",
         "_time_index",
         "base_offset",
         "damage",
@@ -100,8 +70,10 @@ class Segment:
         "length",
         "max_timestamp",
         "max_timestamp_offset",
+        "may_skip",
         "next_offset",
         "seal",
+        "trusted_from",
         "verified",
     )
 
@@ -116,11 +88,14 @@ class Segment:
         self.seal: Seal | None = None
         self.damage: tuple[DamagedRegion, ...] = ()
         self.verified = True
+        self.trusted_from: Offset = _NOWHERE  # from here on it was written in this run, so it needs no check
+        self.may_skip = False  # compaction may have left offsets without a record
+        self._pinned = False
         self._file: File | None = None
         self._index: OffsetIndex | None = OffsetIndex()
         self._time_index: TimeIndex | None = TimeIndex()
         self._indexed_to = -home.index_interval_bytes
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @classmethod
     def create(cls, home: SegmentHome, base_offset: Offset) -> Segment:
@@ -139,7 +114,7 @@ class Segment:
         segment._take_facts(seal)
         segment.seal = seal
         segment.damage = tuple(decode_note(home.disk.read_file(segment.path(".damage")), list[DamagedRegion]) or ())
-        segment.verified = bool(segment.damage)
+        segment.verified = False
         segment.let_go()
         return segment
 
@@ -149,6 +124,7 @@ class Segment:
         segment = cls(home, base_offset)
         segment._take_facts(facts)
         segment.verified = facts.length == 0
+        segment.trusted_from = facts.next_offset
         if facts.length:
             segment.let_go()
         return segment
@@ -157,6 +133,7 @@ class Segment:
     def rewritten(cls, home: SegmentHome, base_offset: Offset) -> Segment:
         """A segment under construction in a `.log.compact` file, to take an older one's place."""
         segment = cls(home, base_offset)
+        segment.may_skip = True
         home.disk.remove(segment.path(".log.compact"))
         segment._file = home.disk.open(segment.path(".log.compact"), create=True)
         return segment
@@ -178,44 +155,47 @@ class Segment:
         file = self._file
         if file is None:
             file = self._file = self.home.disk.open(self.path(".log"))
-        if self.seal is not None:
+        if self.seal is not None and not self._pinned:
             self.home.open_segments.touch(self)
         return file
 
     def stored_index(self) -> OffsetIndex | None:
         """The offset index as it lies on disk, if it fits."""
-        return OffsetIndex.decode(self.home.disk.read_file(self.path(".index")), self.length)
+        covers = self.length
+        return OffsetIndex.decode(self.home.disk.read_file(self.path(".index")), covers)
 
     def stored_time_index(self) -> TimeIndex | None:
-        return TimeIndex.decode(self.home.disk.read_file(self.path(".timeindex")), self.length)
+        covers = self.length
+        return TimeIndex.decode(self.home.disk.read_file(self.path(".timeindex")), covers)
 
     def index(self) -> OffsetIndex:
         index = self._index
-        if index is None:
-            index = self.stored_index()
-            if index is None:
-                self.rebuild_indexes()
-                return self.index()
-            self._index = index
-        return index
+        return self._load_indexes()[0] if index is None else index
 
     def time_index(self) -> TimeIndex:
-        index = self._time_index
-        if index is None:
-            index = self.stored_time_index()
-            if index is None:
-                self.rebuild_indexes()
-                return self.time_index()
-            self._time_index = index
-        return index
+        times = self._time_index
+        return self._load_indexes()[1] if times is None else times
+
+    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """An active segment's first append comes here before it changes the length, so file and index agree."""
+        with self._lock:
+            stored, stored_times = self.stored_index(), self.stored_time_index()
+            if self._index is not None and self._time_index is not None:
+                return self._index, self._time_index
+            if stored is None or stored_times is None:
+                return self.rebuild_indexes()
+            self._index, self._time_index = stored, stored_times
+            return stored, stored_times
 
     def let_go(self) -> None:
         """Drops handle and indexes of a sealed segment; readers that hold them keep them."""
-        self._file = self._index = self._time_index = None
+        if not self._pinned:
+            self._file = self._index = self._time_index = None
 
     def pin(self) -> None:
         """Holds on to file and indexes for good: the name on disk is about to mean another file."""
         self.file(), self.index(), self.time_index()
+        self._pinned = True
         self.home.open_segments.forget(self)
 
     # --- growing -----------------------------------------------------------------------------------------
@@ -250,7 +230,7 @@ class Segment:
         seal = Seal(
             FORMAT_VERSION,
             self.length,
-            self._checksum(),
+            self._checksum() if not self.damage else -1,  # damage is looked for anew at the next start
             self.next_offset,
             self.max_timestamp,
             self.max_timestamp_offset,
@@ -284,35 +264,45 @@ class Segment:
                 return
             self.home.stats.segments_verified += 1
             seal = self.seal
-            if seal is None or self.file().size != seal.length or self._checksum() != seal.crc:
+            if self.damage or seal is None or self.file().size != seal.length or self._checksum() != seal.crc:
                 self._rescan()
             self.verified = True
 
-    def rebuild_indexes(self) -> None:
+    def rebuild_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Makes both indexes anew from the file."""
         self.home.stats.indexes_rebuilt += 1
         logger.warning("index rebuilt", extra={"segment": self.path(".log")})
-        self._rescan()
+        return self._rescan()
 
-    def _rescan(self) -> None:
-        """Walks the whole file: new indexes, and new damage if there is any. Length and end stay as promised."""
-        length, next_offset, known = self.length, self.next_offset, self.damage
-        self.reset()
-        regions = self.check(0, min(self.file().size, length), next_offset)
-        if self.next_offset < next_offset and self.length < length and not regions:
-            regions.append(DamagedRegion(self.length, length, self.next_offset, next_offset))
-        self.length, self.next_offset = length, next_offset
-        if regions != list(known):
+    def _rescan(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Walks the whole file: new indexes, and new damage if there is any. Length and end stay as promised.
+
+        Readers see the old state or the new one: the walk is done on a copy.
+        """
+        fresh = Segment(self.home, self.base_offset)
+        fresh._file, fresh.may_skip = self.file(), self.may_skip
+        regions = fresh.check(0, min(fresh._file.size, self.length), self.next_offset)
+        if fresh.length < self.length and not (regions and regions[-1].next_offset == self.next_offset):
+            regions.append(DamagedRegion(fresh.length, self.length, fresh.next_offset, self.next_offset))
+        # A missing neighbour leaves no trace in this file.
+        reached = regions[-1].next_offset if regions else self.base_offset
+        regions += [gap for gap in self.damage if gap.position == gap.end and gap.next_offset > reached]
+        index, times = fresh.index(), fresh.time_index()
+        if regions != list(self.damage):
             self.quarantine(regions)
-        self.damage = tuple(regions)
+        self._index, self._time_index, self._indexed_to = index, times, fresh._indexed_to
+        self.max_timestamp, self.max_timestamp_offset = fresh.max_timestamp, fresh.max_timestamp_offset
         if self.seal is not None:
-            self.write_indexes()
+            with unless_full():
+                self.write_indexes()
+        return index, times
 
     def quarantine(self, regions: Sequence[DamagedRegion]) -> None:
         """Records damaged regions beside the segment; reads go around them."""
         self.damage = tuple(regions)
         self.home.stats.damaged_ranges += len(regions)
-        self.home.disk.write_file(self.path(".damage"), encode_note(self.damage))
+        with unless_full():
+            self.home.disk.write_file(self.path(".damage"), encode_note(self.damage))
         for region in regions:
             logger.error(
                 "damaged bytes quarantined",
@@ -328,11 +318,14 @@ class Segment:
         regions: list[DamagedRegion] = []
         position = start
         while position < end:
-            for found in walk(self.file(), position, end, self.next_offset):
+            for found in walk(self.file(), position, end, self.next_offset, self.may_skip):
                 if isinstance(found, Flaw):
-                    sound = find_sound(self.file(), found.position + 1, end, self.next_offset, offset_limit)
+                    sound = behind(self.file(), found.position, end, self.next_offset, offset_limit) or find_sound(
+                        self.file(), found.position + 1, end, self.next_offset, offset_limit
+                    )
                     regions.append(self._region(found.position, sound, end, offset_limit))
                     position = sound.position if sound else end
+                    self.next_offset = sound.header.base_offset if sound else self.next_offset
                     # The next batch must be found without walking over the damage.
                     self._indexed_to = -self.home.index_interval_bytes
                 else:

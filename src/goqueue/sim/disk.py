@@ -219,6 +219,8 @@ class SimDisk:
 
     def sync_dir(self, path: str) -> None:
         self.step()
+        if self.fails_sync:
+            raise OSError(errno.EIO, "simulated sync failure")
         if not self.is_dir(path):
             raise FileNotFoundError(path)
         ours = [changes for changes in self._pending if any(_parent(name) == path for name, _, _ in changes)]

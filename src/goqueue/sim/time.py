@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from goqueue.base.ids import Millis
+from goqueue.sim.disk import PowerCut
 
 T = TypeVar("T")
 
@@ -54,9 +55,16 @@ async def in_place(work: Callable[[], T]) -> T:
     return work()
 
 
+def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A task that died of a power cut is nobody's mistake."""
+    if not isinstance(context.get("exception"), PowerCut):
+        loop.default_exception_handler(context)
+
+
 def run_virtually(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
     """Runs a coroutine to its end in virtual time."""
     loop = VirtualLoop()
+    loop.set_exception_handler(_tell)
     try:
         return loop.run_until_complete(main(loop))
     finally:

@@ -1,0 +1,67 @@
+"""What a log has to wait for the device for, as jobs: they touch files only, run on any thread, and are handed back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from goqueue.base.ids import Offset
+from goqueue.log.checkpoint import Checkpoint
+from goqueue.log.disk import Disk, File
+from goqueue.log.segment import Seal, Segment
+
+if TYPE_CHECKING:
+    from goqueue.log.partition_log import PartitionLog
+
+
+class SyncJob(msgspec.Struct):
+    """Makes everything up to `end_offset` safe; `run` on any thread."""
+
+    log: PartitionLog
+    files: list[File]
+    new_names: bool
+    checkpoint: Checkpoint
+    cuts: int  # how often the log had been cut when it began
+
+    def run(self) -> None:
+        for file in self.files:
+            file.sync()
+        if self.new_names:
+            self.log.write_first_meta()
+            _sync_path(self.log.home.disk, self.log.home.directory)
+        self.log.note_checkpoint(self)
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.checkpoint.synced_offset
+
+
+def _sync_path(disk: Disk, directory: str) -> None:
+    """Syncs a directory and those above it, so that its own name is durable too."""
+    parts = directory.split("/")
+    for depth in range(len(parts), -1, -1):
+        disk.sync_dir("/".join(parts[:depth]))
+
+
+class SealJob(msgspec.Struct):
+    """Seals one rolled segment; `run` on any thread."""
+
+    segment: Segment
+    seal: Seal | None = None
+
+    def run(self) -> None:
+        self.segment.verify()
+        self.seal = self.segment.write_seal()
+
+
+class MetaJob(msgspec.Struct):
+    """Makes the log's own facts durable, then deletes segments that they made superfluous; `run` on any thread."""
+
+    log: PartitionLog
+    dropped: tuple[Segment, ...] = ()
+
+    def run(self) -> None:
+        self.log.write_meta()
+        for segment in self.dropped:
+            segment.remove_files()
