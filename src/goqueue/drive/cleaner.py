@@ -18,6 +18,7 @@ from goqueue.base.topic_config import TopicConfig
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
+from goqueue.drive.repeating import Repeating
 from goqueue.log.compaction import Swap, compact, is_due
 from goqueue.log.retention import new_start, wants_roll
 
@@ -36,23 +37,10 @@ class Cleaner:
         self._flusher = flusher
         self._offload = offload
         self._clock = clock
-        self._interval_s = interval_ms / 1000
-        self._task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._loop())
-
-    async def stop(self) -> None:
-        """Stops between two steps; a compaction under way is given up, which costs nothing."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _loop(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval_s)
-            await self.clean_all()
+        rounds = Repeating(interval_ms / 1000, self.clean_all)
+        self.start = rounds.start
+        self.stop = rounds.stop  # a compaction under way is given up, which costs nothing
 
     async def clean_all(self) -> None:
         """One look at every partition."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 from goqueue.drive.offload import Offload
+from goqueue.drive.repeating import Repeating
 from goqueue.log.space import SpaceGuard
 
 logger = logging.getLogger(__name__)
@@ -14,25 +14,19 @@ _PERIOD_S = 1.0
 
 
 class SpaceWatch:
+    """Also tells when the limit is crossed, either way."""
+
     def __init__(self, guard: SpaceGuard, offload: Offload) -> None:
         self._guard = guard
         self._offload = offload
-        self._task: asyncio.Task[None] | None = None
+        self._was_full = guard.is_full
+        self._rounds = Repeating(_PERIOD_S, self._look)
+        self.start = self._rounds.start
+        self.stop = self._rounds.stop
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._loop())
-
-    async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _loop(self) -> None:
-        was_full = self._guard.is_full
-        while True:
-            await asyncio.sleep(_PERIOD_S)
-            usage = await self._offload(self._guard.measure)
-            if self._guard.is_full != was_full:
-                was_full = self._guard.is_full
-                told = "disk over its limit, writes refused" if was_full else "disk has room again, writes accepted"
-                logger.warning(told, extra={"used_percent": round(usage.used_percent, 1)})
+    async def _look(self) -> None:
+        usage = await self._offload(self._guard.measure)
+        if self._guard.is_full != self._was_full:
+            self._was_full = self._guard.is_full
+            told = "disk over its limit, writes refused" if self._was_full else "disk has room again, writes accepted"
+            logger.warning(told, extra={"used_percent": round(usage.used_percent, 1)})
