@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench import memory, opening, rest, storage
+from bench import kafka, memory, opening, rest, storage
 from bench.report import Figure, show
 from bench.storage import scratch
 
@@ -16,6 +16,7 @@ SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
     "storage": [storage.append_figures, storage.read_figures],
     "opening": [opening.opening_figures],
     "rest": [rest.publish_figures],
+    "kafka": [kafka.kafka_figures],
     "memory": [memory.memory_figures],
 }
 

@@ -25,6 +25,8 @@ class NodeProcess:
             str(data_dir),
             "--rest",
             "127.0.0.1:0",
+            "--kafka",
+            "127.0.0.1:0",
             *flags,
         ]
         # A crowded disk must not decide about tests and figures.
@@ -33,6 +35,7 @@ class NodeProcess:
         self._environ = {**mine, **chosen}
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
+        self.kafka = ""
         self.block = ""
 
     def start(self) -> NodeProcess:
@@ -52,6 +55,8 @@ class NodeProcess:
         if found is None:
             raise RuntimeError(f"the node did not start:\n{self.block}\n{self.stderr}")
         self.url = found[1]
+        kafka = re.search(r"Kafka\s+(\S+)", self.block)
+        self.kafka = kafka[1] if kafka else ""
         return self
 
     @property

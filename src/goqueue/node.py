@@ -12,16 +12,30 @@ import msgspec
 
 from goqueue import __version__
 from goqueue.base.clock import Clock, SystemClock
-from goqueue.base.entropy import Entropy, SystemEntropy
+from goqueue.base.entropy import Entropy, SystemEntropy, new_uuid
 from goqueue.base.settings import Settings, parse_address
 from goqueue.base.topic_config import TopicConfig
+from goqueue.core.groups.settings import GroupSettings
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.flusher import Flusher
+from goqueue.drive.group_runner import GROUPS_CONFIG, GROUPS_TOPIC, GroupRunner
+from goqueue.drive.identity import Identity, load_identity
 from goqueue.drive.offload import Offload, Threads
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import PartitionOpener
 from goqueue.drive.space_watch import SpaceWatch
-from goqueue.drive.topic_table import TopicTable
+from goqueue.drive.topic_table import TopicRecord, TopicTable
+from goqueue.edge.kafka.admin import AdminHandler
+from goqueue.edge.kafka.cluster import ClusterHandler
+from goqueue.edge.kafka.configs import ConfigHandler
+from goqueue.edge.kafka.door import handlers
+from goqueue.edge.kafka.fetch import FetchHandler
+from goqueue.edge.kafka.groups import GroupHandler
+from goqueue.edge.kafka.listener import Dispatcher, KafkaListener
+from goqueue.edge.kafka.names import TopicNames
+from goqueue.edge.kafka.offsets import OffsetHandler
+from goqueue.edge.kafka.produce import ProduceHandler
+from goqueue.edge.kafka.producers import ProducerHandler
 from goqueue.edge.rest.app import Pages, build_app
 from goqueue.edge.rest.messages import MessageRoutes
 from goqueue.edge.rest.node_routes import NodeRoutes
@@ -36,10 +50,13 @@ from goqueue.log.space import SpaceGuard
 from goqueue.log.stats import StorageStats
 from goqueue.service.browse import Browsing
 from goqueue.service.fetch import Fetching
+from goqueue.service.groups import Groups
 from goqueue.service.health import Health
 from goqueue.service.hooks import Hooks
 from goqueue.service.metrics import BrokerMetrics, MetricsPage, StorageCollector
+from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
+from goqueue.service.storage import Storage
 from goqueue.service.topics import Topics
 
 logger = logging.getLogger(__name__)
@@ -72,8 +89,8 @@ class Broker:
         hooks = Hooks()
         self.space = SpaceGuard(disk, settings.log.disk_used_percent_max)
         self.flusher = Flusher(settings.log, offload, self.metrics.sync_seconds.observe)
-        opener = PartitionOpener(disk, settings.log, self.flusher, offload, self.storage_stats)
-        self.table = TopicTable(disk, opener, offload, settings.topics.defaults(), self.metrics.forget_topic)
+        opener = PartitionOpener(disk, settings.log, self.flusher, offload, self.storage_stats, clock)
+        self.table = TopicTable(disk, opener, offload, settings.topics.defaults())
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log.cleanup_interval_ms)
         self._space_watch = SpaceWatch(self.space, offload)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
@@ -81,6 +98,12 @@ class Broker:
         self.fetching = Fetching(self.topics, self.metrics, hooks)
         self.browsing = Browsing(self.topics, self.fetching)
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
+        self.producer_ids = ProducerIds(disk, offload)
+        self.runner = GroupRunner(_group_settings(settings), self._partition_counts, clock)
+        self.groups = Groups(self.runner, self.topics, entropy)
+        self.table.on_changed = self._topics_changed
+        self._clock, self._entropy, self._disk = clock, entropy, disk
+        self.identity = Identity("")
 
     def _logs(self) -> Iterator[tuple[Partition, TopicConfig]]:
         for topic in self.table.all():
@@ -90,14 +113,36 @@ class Broker:
     async def start(self) -> list[Recovered]:
         self.flusher.start()
         found = await self.table.load()
+        self.identity = await self.offload(lambda: load_identity(self._disk, self._entropy))
+        await self._load_groups()
         self.cleaner.start()
         self._space_watch.start()
         return found
 
+    async def _load_groups(self) -> None:
+        topic = self.table.get(GROUPS_TOPIC)
+        if topic is None:
+            record = TopicRecord(GROUPS_TOPIC, new_uuid(self._entropy), 1, GROUPS_CONFIG, self._clock.now_ms())
+            topic = await self.table.create(record)
+        assert topic is not None
+        partition = topic.partitions[0]
+        await self.offload(lambda: self.runner.replay(partition))
+        self.runner.begin(partition)
+
+    def _partition_counts(self) -> dict[str, int]:
+        return {topic.name: len(topic.partitions) for topic in self.topics.all()}
+
+    def _topics_changed(self, deleted: str | None) -> None:
+        if deleted is not None:
+            self.runner.tell(lambda now: self.runner.coordinator.topic_deleted(deleted))
+            self.metrics.forget_topic(deleted)
+        self.runner.tell(lambda now: self.runner.coordinator.topics_changed(self._partition_counts(), now))
+
     def stop_waiting(self) -> None:
-        """Long polls and tails end, so that a stop need not wait for them."""
+        """Long polls, tails and rebalances end, so that a stop need not wait for them."""
         self.health.stopping = True
         self.fetching.stop()
+        self.runner.stop()
 
     async def stop(self) -> None:
         """Everything that was accepted is safe when this returns."""
@@ -118,6 +163,7 @@ class Node:
         self._threads = Threads()
         self._broker: Broker | None = None
         self._rest: RestServer | None = None
+        self._kafka: KafkaListener | None = None
 
     async def start(self) -> Started:
         """Raises a `Startup` error with nothing left behind, or serves."""
@@ -132,19 +178,40 @@ class Node:
 
     async def _start(self, began: float) -> Started:
         rest = parse_address(self._settings.rest.listen)
-        sock = listen(*rest, "rest.listen") if rest else None
+        kafka = parse_address(self._settings.kafka.listen)
+        rest_socket = listen(*rest, "rest.listen") if rest else None
+        kafka_socket = listen(*kafka, "kafka.listen") if kafka else None
         disk = RealDisk(self._data_dir.path)
         self._broker = broker = Broker(self._settings, disk, self._threads, SystemClock(), SystemEntropy())
         found = await broker.start()
         seconds = time.perf_counter() - began
         collector = StorageCollector(broker.table, broker.storage_stats, broker.space, seconds)
         broker.metrics.registry.register(collector)
-        addresses = {"REST": "off"}
-        if sock is not None:
-            self._rest = RestServer(self._rest_app(broker), sock, self._settings.rest.drain_ms)
+        addresses = {"REST": "off", "Kafka": "off"}
+        if rest_socket is not None:
+            self._rest = RestServer(self._rest_app(broker), rest_socket, self._settings.rest.drain_ms)
             addresses["REST"] = f"http://{self._rest.address}"
             await self._rest.start()
+        if kafka_socket is not None:
+            self._kafka = KafkaListener(self._kafka_door(broker), kafka_socket, self._settings.kafka, broker.metrics)
+            addresses["Kafka"] = self._kafka.address
+            await self._kafka.start()
         return self._report(broker, found, addresses, seconds)
+
+    def _kafka_door(self, broker: Broker) -> Dispatcher:
+        names = TopicNames(broker.topics)
+        storage = Storage(broker.topics, broker.cleaner, broker.space, str(self._data_dir.path.resolve()))
+        table = handlers(
+            ClusterHandler(broker.topics, names, broker.identity.cluster_id, self._settings.kafka.advertised),
+            ProduceHandler(broker.publish, names),
+            FetchHandler(broker.fetching, broker.topics, names),
+            GroupHandler(broker.groups, names),
+            OffsetHandler(broker.groups, broker.topics, names),
+            AdminHandler(broker.topics, storage, names),
+            ConfigHandler(broker.topics, self._settings),
+            ProducerHandler(broker.producer_ids, broker.topics),
+        )
+        return Dispatcher(table, broker.metrics)
 
     def _rest_app(self, broker: Broker):  # type: ignore[no-untyped-def]
         bodies = Bodies(self._settings.rest)
@@ -179,12 +246,27 @@ class Node:
         """Drains, syncs, closes. Safe to call once after `start`."""
         if self._broker is not None:
             self._broker.stop_waiting()
+        if self._kafka is not None:
+            await self._kafka.stop(self._settings.rest.drain_ms)
         if self._rest is not None:
             await self._rest.stop()
         if self._broker is not None:
             await self._broker.stop()
         self._threads.close()
         self._data_dir.release()
+
+
+def _group_settings(settings: Settings) -> GroupSettings:
+    chosen = settings.groups
+    return GroupSettings(
+        session_ms_min=chosen.session_ms_min,
+        session_ms_max=chosen.session_ms_max,
+        session_ms=chosen.session_ms,
+        heartbeat_ms=chosen.heartbeat_ms,
+        initial_rebalance_delay_ms=chosen.initial_rebalance_delay_ms,
+        group_members_max=chosen.members_max,
+        offsets_retention_ms=chosen.offsets_retention_ms,
+    )
 
 
 def _allow_many_files() -> None:

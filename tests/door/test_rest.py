@@ -144,7 +144,7 @@ def test_bad_topic_requests(http: httpx.Client, topic: str) -> None:
     problem(http.post("/topics", json={"name": topic}), 409, "topic-exists", "name")
     problem(http.post("/topics", json={}), 400, "invalid-field", "name")
     problem(http.post("/topics", json={"name": "x", "partitions": 3}), 400, "invalid-field", "partitions")
-    problem(http.post("/topics", json={"name": "x", "num_partitions": 0}), 400, "invalid-field", "num_partitions")
+    problem(http.post("/topics", json={"name": "x", "num_partitions": 0}), 400, "invalid-partitions", "num_partitions")
     refused = problem(
         http.post("/topics", json={"name": "x", "config": {"retention.ms": "soon", "nope": 1}}),
         400,
@@ -152,7 +152,7 @@ def test_bad_topic_requests(http: httpx.Client, topic: str) -> None:
         "config",
     )
     assert set(refused["mistakes"]) == {"retention.ms", "nope"}  # type: ignore[call-overload]
-    problem(http.patch(f"/topics/{topic}", json={"num_partitions": 1}), 400, "invalid-field", "num_partitions")
+    problem(http.patch(f"/topics/{topic}", json={"num_partitions": 1}), 400, "invalid-partitions", "num_partitions")
 
 
 @pytest.mark.parametrize(

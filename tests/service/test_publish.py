@@ -158,7 +158,7 @@ def test_topics_are_made_on_demand_only_if_told_so() -> None:
         async with broker_on(SimDisk(), loop) as broker:
             with pytest.raises(UnknownTopic):
                 await publish(broker, "new", "v")
-        telling = Settings(topics=TopicSettings(auto_create=True, partitions=2))
+        telling = Settings(topics=TopicSettings(auto_create="all", partitions=2))
         async with broker_on(SimDisk(), loop, telling) as broker:
             await asyncio.gather(publish(broker, "new", "v"), publish(broker, "new", "w"))
             assert broker.topics.describe("new").num_partitions == 2

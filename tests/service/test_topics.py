@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from goqueue.base.errors import InvalidConfig, InvalidField, InvalidName, TopicExists, UnknownTopic
+from goqueue.base.errors import InvalidConfig, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, fetch_all, publish, settings
@@ -38,12 +38,12 @@ def test_bad_topics_are_refused_with_every_mistake_named() -> None:
                 await broker.topics.create("t", 1, {"retention.ms": "soon", "nonsense": 1, "segment.bytes": 1})
             assert set(refused.value.detail["mistakes"]) == {"retention.ms", "nonsense", "segment.bytes"}  # type: ignore[call-overload]
             for count in (0, -1, 10_001):
-                with pytest.raises(InvalidField):
+                with pytest.raises(InvalidPartitions):
                     await broker.topics.create("t", count, {})
             await broker.topics.create("t", 3, {})
             with pytest.raises(TopicExists):
                 await broker.topics.create("t", 3, {})
-            with pytest.raises(InvalidField):
+            with pytest.raises(InvalidPartitions):
                 await broker.topics.alter("t", {}, 2)
             with pytest.raises(InvalidConfig):
                 await broker.topics.alter("t", {"nonsense": None}, None)

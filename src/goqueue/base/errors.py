@@ -79,6 +79,14 @@ class InvalidField(Invalid):
     """A field of a request is missing, unknown, of the wrong type or out of range."""
 
 
+class InvalidGroup(Invalid):
+    """A group without a name."""
+
+
+class InvalidPartitions(Invalid):
+    """A topic cannot have that number of partitions."""
+
+
 class InvalidJson(Invalid):
     """The body is not JSON."""
 
@@ -99,8 +107,16 @@ class ForeignOrigin(Forbidden):
     """A web page of another site asks a browser to write here."""
 
 
+class InternalTopic(Forbidden):
+    """The broker keeps its own books in that topic."""
+
+
 class UnknownTopic(NotFound):
     """No such topic."""
+
+
+class UnknownTopicId(NotFound):
+    """No topic has that id."""
 
 
 class UnknownPartition(NotFound):
@@ -113,6 +129,14 @@ class UnknownRoute(NotFound):
 
 class TopicExists(Conflict):
     """A topic of that name exists already."""
+
+
+class OutOfOrderSequence(Conflict):
+    """A batch of an idempotent producer does not follow the last one stored."""
+
+
+class InvalidProducerEpoch(Conflict):
+    """A newer incarnation of the producer took its place."""
 
 
 class MessageTooLarge(TooLarge):

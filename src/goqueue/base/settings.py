@@ -46,6 +46,18 @@ class RestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drain_ms: Annotated[int, Doc(ge=0, description="How long a stopping node waits for requests in progress.")] = 10_000
 
 
+class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    listen: Annotated[
+        str, Doc(description="Address of Kafka's door, `HOST:PORT` or `off`; port 0 picks a free one.")
+    ] = "127.0.0.1:9092"
+    advertised: Annotated[
+        str,
+        Doc(description="Address that clients are told to use, `HOST:PORT`; empty means the one they reached."),
+    ] = ""
+    request_bytes_max: Annotated[int, Doc(ge=1024, description="Largest request.")] = 100 * MIB
+    connections_max: Annotated[int, Doc(ge=1, description="Connections at once; more are closed at once.")] = 10_000
+
+
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fsync: Annotated[
         Fsync,
@@ -66,7 +78,13 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partitions: Annotated[int, Doc(ge=1, le=10_000, description="Partitions of a topic created without a count.")] = 3
-    auto_create: Annotated[bool, Doc(description="Publishing to a topic that does not exist creates it.")] = False
+    auto_create: Annotated[
+        Literal["off", "kafka", "all"],
+        Doc(
+            description="Who gets a topic that does not exist made: nobody, Kafka clients that ask for its metadata, "
+            "or publishers at every door."
+        ),
+    ] = "kafka"
     retention_ms: Annotated[int, Doc(ge=-1, description="Default of `retention.ms`.")] = TopicConfig().retention_ms
     retention_bytes: Annotated[int, Doc(ge=-1, description="Default of `retention.bytes`.")] = -1
     segment_bytes: Annotated[int, Doc(ge=1024, description="Default of `segment.bytes`.")] = TopicConfig().segment_bytes
@@ -84,6 +102,20 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+class GroupSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    session_ms: Annotated[int, Doc(ge=1, description="Session of REST members that do not say.")] = 30_000
+    session_ms_min: Annotated[int, Doc(ge=1, description="Shortest session that a member may ask for.")] = 6_000
+    session_ms_max: Annotated[int, Doc(ge=1, description="Longest session that a member may ask for.")] = 1_800_000
+    heartbeat_ms: Annotated[int, Doc(ge=1, description="How often members of the server-side protocol report.")] = 3_000
+    initial_rebalance_delay_ms: Annotated[
+        int, Doc(ge=0, description="How long the first rebalance of an empty classic group waits for more members.")
+    ] = 0
+    members_max: Annotated[int, Doc(ge=1, description="Members of one group.")] = 10_000
+    offsets_retention_ms: Annotated[
+        int, Doc(ge=1, description="How long the offsets of a group without members are kept.")
+    ] = 7 * 24 * 3_600_000
+
+
 class LoggingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: Annotated[
         Literal["debug", "info", "warning", "error"], Doc(description="Least severe line that is written.")
@@ -99,8 +131,10 @@ class Settings(msgspec.Struct, frozen=True):
 
     data: DataSettings = DataSettings()
     rest: RestSettings = RestSettings()
+    kafka: KafkaSettings = KafkaSettings()
     log: LogSettings = LogSettings()
     topics: TopicSettings = TopicSettings()
+    groups: GroupSettings = GroupSettings()
     logging: LoggingSettings = LoggingSettings()
 
 
@@ -197,7 +231,7 @@ def _nearest(word: str, known: Mapping[str, object]) -> str:
 
 
 def _convert(key: SettingKey, raw: object) -> object:
-    if isinstance(raw, str) and key.name.endswith(("_ms", "_ms_max")) and raw != "-1":
+    if isinstance(raw, str) and key.name.endswith(("_ms", "_ms_max", "_ms_min")) and raw != "-1":
         raw = parse_duration_ms(raw, key.dotted)
     if isinstance(raw, str) and key.name.endswith(("_bytes", "_bytes_max", "_total_max")) and raw != "-1":
         raw = parse_size(raw)
@@ -224,10 +258,14 @@ def parse_address(text: str) -> tuple[str, int] | None:
 
 def _contradictions(settings: Settings) -> list[str]:
     found: list[str] = []
-    try:
-        parse_address(settings.rest.listen)
-    except ValueError as why:
-        found.append(f"rest.listen: {why}")
+    addresses = {"rest.listen": settings.rest.listen, "kafka.listen": settings.kafka.listen}
+    if settings.kafka.advertised:
+        addresses["kafka.advertised"] = settings.kafka.advertised
+    for name, address in addresses.items():
+        try:
+            parse_address(address)
+        except ValueError as why:
+            found.append(f"{name}: {why}")
     if settings.rest.body_bytes_total_max < settings.rest.body_bytes_max:
         found.append("rest.body_bytes_total_max must be at least rest.body_bytes_max")
     for name in ("retention.ms", "retention.bytes", "segment.bytes", "max.message.bytes"):

@@ -22,14 +22,26 @@ from goqueue.node import Node, Started
 @click.command()
 @click.option("--data", "data_dir", metavar="DIR", help="Data directory (default ./data).")
 @click.option("--rest", metavar="HOST:PORT", help="REST listener or 'off'; port 0 picks a free one.")
+@click.option("--kafka", metavar="HOST:PORT", help="Kafka listener or 'off'; port 0 picks a free one.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings file (TOML).")
 @click.option("--fsync", metavar="POLICY", help="When messages are safe: always, interval or never.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
 def serve(
-    data_dir: str | None, rest: str | None, config: Path | None, fsync: str | None, log_level: str | None
+    data_dir: str | None,
+    rest: str | None,
+    kafka: str | None,
+    config: Path | None,
+    fsync: str | None,
+    log_level: str | None,
 ) -> None:
     """Run a node until SIGTERM or Ctrl-C."""
-    flags = {"data.dir": data_dir, "rest.listen": rest, "log.fsync": fsync, "logging.level": log_level}
+    flags = {
+        "data.dir": data_dir,
+        "rest.listen": rest,
+        "kafka.listen": kafka,
+        "log.fsync": fsync,
+        "logging.level": log_level,
+    }
     try:
         settings = load_settings(config, os.environ, {key: text for key, text in flags.items() if text is not None})
         set_up_logs(settings.logging)

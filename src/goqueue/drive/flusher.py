@@ -63,12 +63,14 @@ class Flusher:
 
     async def settle(self, partition: Partition) -> None:
         """Under `always`, waits for a round that began after now. Raises what became of the partition."""
-        log = partition.log
-        if self._policy != "always" or log.synced_offset >= log.end_offset:
+        if self.is_settled(partition):
             return
         await self._round_after_now()
-        if log.failure is not None:
-            raise log.failure
+        if partition.log.failure is not None:
+            raise partition.log.failure
+
+    def is_settled(self, partition: Partition) -> bool:
+        return self._policy != "always" or partition.log.synced_offset >= partition.log.end_offset
 
     async def _round_after_now(self) -> None:
         if self._stopping:
@@ -138,6 +140,7 @@ class Flusher:
         while log.failure is None and (job := log.begin_seal()) is not None:
             try:
                 await self._offload(job.run)
+                await self._offload(partition.producers_job())
             except OSError as why:
                 if not partition.is_closed:
                     log.fail(why)

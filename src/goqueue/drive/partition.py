@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from goqueue.base.commands import Isolation
 from goqueue.base.errors import UnknownTopic
 from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.core.dedupe import Dedupe
 from goqueue.core.partition import PartitionState
 from goqueue.drive.offload import Offload
+from goqueue.drive.producers import snapshot_producers, write_producers
 from goqueue.format.batch import BatchHeader, Buffer
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reader import Suspect, WouldBlock
@@ -20,13 +23,15 @@ class Syncs(Protocol):
 
     def note_append(self, partition: Partition) -> None: ...
 
+    def is_settled(self, partition: Partition) -> bool: ...
+
     async def settle(self, partition: Partition) -> None: ...
 
 
 class Partition:
     """One partition of one topic."""
 
-    __slots__ = ("_offload", "_syncs", "_watchers", "at", "is_closed", "log", "state")
+    __slots__ = ("_offload", "_syncs", "_watchers", "at", "dedupe", "is_closed", "log", "state")
 
     def __init__(
         self, at: TopicPartition, log: PartitionLog, state: PartitionState, syncs: Syncs, offload: Offload
@@ -37,6 +42,7 @@ class Partition:
         self._syncs = syncs
         self._offload = offload
         self._watchers: list[asyncio.Future[None]] = []
+        self.dedupe = Dedupe()
         self.is_closed = False
 
     # --- write -------------------------------------------------------------------------------------------
@@ -46,10 +52,15 @@ class Partition:
         if self.is_closed:
             raise UnknownTopic(f"The topic {self.at.topic!r} was deleted.", field="topic")
         base_offset = self.log.append(batch, header, self.state.leader_epoch, now, append_time)
+        self.dedupe.appended(header, base_offset, now)
         if self.state.appended(self.log.end_offset):
             self.wake()
         self._syncs.note_append(self)
         return base_offset
+
+    @property
+    def is_settled(self) -> bool:
+        return self._syncs.is_settled(self)
 
     async def settle(self) -> None:
         """Returns when all that was appended so far is as safe as the node promises."""
@@ -83,6 +94,23 @@ class Partition:
 
     async def offset_at_time(self, timestamp: Millis) -> tuple[Offset, Millis] | None:
         return await self._offload(lambda: self.log.offset_at_time(timestamp))
+
+    async def latest_time(self) -> tuple[Offset, Millis] | None:
+        return await self._offload(self.log.latest_time)
+
+    def read_now(self, offset: Offset, bytes_max: int, isolation: Isolation) -> bytes | None:
+        """The same without waiting: None if it has to be done off the loop."""
+        try:
+            return self.log.read(offset, bytes_max, self.state.read_limit(isolation))
+        except (WouldBlock, Suspect):
+            return None
+
+    # --- producers ---------------------------------------------------------------------------------------
+
+    def producers_job(self) -> Callable[[], None]:
+        """Writes down the idempotent producers as of now; runs off the loop."""
+        snapshot = snapshot_producers(self.dedupe, self.log.end_offset)
+        return lambda: write_producers(self.log, snapshot)
 
     # --- wait --------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from goqueue.base.clock import Clock
 from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import LogSettings
 from goqueue.base.topic_config import TopicConfig
@@ -9,6 +10,7 @@ from goqueue.core.partition import PartitionState
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
+from goqueue.drive.producers import recover_producers
 from goqueue.log.disk import Disk
 from goqueue.log.home import OpenSegments, SegmentHome
 from goqueue.log.partition_log import RollRule
@@ -26,8 +28,15 @@ class PartitionOpener:
     """What all partitions of a node share."""
 
     def __init__(
-        self, disk: Disk, settings: LogSettings, flusher: Flusher, offload: Offload, stats: StorageStats
+        self,
+        disk: Disk,
+        settings: LogSettings,
+        flusher: Flusher,
+        offload: Offload,
+        stats: StorageStats,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._disk = disk
         self._settings = settings
         self._flusher = flusher
@@ -46,7 +55,9 @@ class PartitionOpener:
         )
         log, found = open_log(home, roll_rule(config))
         state = PartitionState(log.end_offset, reads_wait_for_sync=self._settings.fsync == "always")
-        return Partition(at, log, state, self._flusher, self._offload), found
+        partition = Partition(at, log, state, self._flusher, self._offload)
+        partition.dedupe = recover_producers(log, found.was_clean, self._clock.now_ms())
+        return partition, found
 
     def adopt(self, partition: Partition) -> None:
         """Hands what recovery left unsynced or unsealed to the group commit; call it on the loop."""

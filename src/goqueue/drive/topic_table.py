@@ -29,6 +29,7 @@ from goqueue.log.recovery import Recovered
 logger = logging.getLogger(__name__)
 
 RECORDS: Final = "topics"
+INTERNAL_PREFIX: Final = "__goqueue"
 TRASH: Final = "trash"
 _SUFFIX: Final = ".topic"
 
@@ -59,6 +60,10 @@ class Topic:
     def name(self) -> str:
         return self.record.name
 
+    @property
+    def is_internal(self) -> bool:
+        return self.record.name.startswith(INTERNAL_PREFIX)
+
     def partition(self, number: int) -> Partition:
         if not 0 <= number < len(self.partitions):
             raise UnknownPartition(
@@ -77,19 +82,22 @@ class TopicTable:
         opener: PartitionOpener,
         offload: Offload,
         defaults: TopicConfig,
-        on_deleted: Callable[[str], None],
     ) -> None:
-        self._on_deleted = on_deleted
+        self.on_changed: Callable[[str | None], None] = lambda deleted: None  # told after every change
         self._disk = disk
         self._opener = opener
         self._offload = offload
         self._defaults = defaults
         self._topics: dict[str, Topic] = {}
+        self._names: dict[str, str] = {}  # by id
         self._changing = asyncio.Lock()
         self._emptying: set[asyncio.Task[None]] = set()
 
     def get(self, name: str) -> Topic | None:
         return self._topics.get(name)
+
+    def name_of(self, topic_id: str) -> str | None:
+        return self._names.get(topic_id)
 
     def all(self) -> list[Topic]:
         """By name."""
@@ -140,6 +148,7 @@ class TopicTable:
             for partition in topic.partitions:
                 partition.close()
                 await self._offload(partition.log.close)
+                await self._offload(partition.producers_job())
 
     # --- changes -------------------------------------------------------------------------------------------
 
@@ -151,6 +160,7 @@ class TopicTable:
             await self._offload(lambda: self._set_aside_orphan(record))
             await self._offload(lambda: self._write(record))
             await self._open(record)
+            self.on_changed(None)
             return self._topics[record.name]
 
     async def change(self, topic: Topic, record: TopicRecord) -> None:
@@ -164,6 +174,7 @@ class TopicTable:
             for partition in topic.partitions:
                 partition.log.roll_rule = roll_rule(config)
             await self._open_partitions(topic, range(len(topic.partitions), record.partitions))
+            self.on_changed(None)
 
     async def delete(self, topic: Topic) -> None:
         """Returns when the topic cannot come back."""
@@ -172,17 +183,18 @@ class TopicTable:
                 return
             gone = msgspec.structs.replace(topic.record, deleting=True)
             await self._offload(lambda: self._write(gone))
-            del self._topics[topic.name]
+            del self._topics[topic.name], self._names[topic.record.id]
             for partition in topic.partitions:
                 self._opener.release(partition)
             await self._offload(lambda: self._carry_out_deletion(gone))
-            self._on_deleted(topic.name)
+            self.on_changed(topic.name)
             self._empty_trash()
 
     async def _open(self, record: TopicRecord) -> list[Recovered]:
         topic = Topic(record, resolve(record.overrides, self._defaults), [])
         found = await self._open_partitions(topic, range(record.partitions))
         self._topics[record.name] = topic
+        self._names[record.id] = record.name
         return found
 
     async def _open_partitions(self, topic: Topic, numbers: range) -> list[Recovered]:

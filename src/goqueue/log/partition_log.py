@@ -10,20 +10,21 @@ from __future__ import annotations
 import logging
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
-from goqueue.base.errors import DiskFull, OffsetOutOfRange, StorageFailed
+from goqueue.base.errors import DamagedRange, DiskFull, OffsetOutOfRange, StorageFailed
 from goqueue.base.ids import Epoch, Millis, Offset
-from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time
+from goqueue.base.limits import MIB
+from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time, strides
 from goqueue.log.checkpoint import Checkpoint, Meta, forget_checkpoint, write_checkpoint
 from goqueue.log.home import NO_SPACE, SegmentHome, unless_full
 from goqueue.log.jobs import MetaJob, SealJob, SyncJob
 from goqueue.log.note import encode_note
-from goqueue.log.reader import WouldBlock, boundary, find_latest, find_time, read_batches, read_unverified
+from goqueue.log.reader import Suspect, WouldBlock, boundary, find_latest, find_time, read_batches, read_unverified
 from goqueue.log.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -256,6 +257,24 @@ class PartitionLog:
             return read_unverified(segment, offset, bytes_max, limit)
         segment.verify()
         return read_batches(segment, offset, bytes_max, limit, wait)
+
+    def batches(self, start: Offset) -> Iterator[memoryview]:
+        """All whole batches from an offset on, damage left out. Waits for the device."""
+        while start < self.end_offset:
+            try:
+                data = self.read(start, MIB, self.end_offset, wait=True)
+            except DamagedRange as damage:
+                start = cast(Offset, damage.detail["next_offset"])
+                continue
+            except Suspect:
+                self.roll()
+                continue
+            if not data:
+                return
+            view = memoryview(data)
+            for at, end, _, last_offset in strides(data):
+                yield view[at:end]
+                start = last_offset + 1
 
     def offset_at_time(self, timestamp: Millis) -> tuple[Offset, Millis] | None:
         """The first message at or after a time, as (offset, its time); None if there is none. May wait."""

@@ -27,8 +27,8 @@ from goqueue.log.segment import FORMAT_VERSION, DamagedRegion, Seal, Segment
 logger = logging.getLogger(__name__)
 
 _SEGMENT_FILE: Final = re.compile(r"(\d{20})\.(log|index|timeindex|seal|damage)")
-_LITTER: Final = re.compile(r"(\d{20}\.\w+|meta\.json|checkpoint)\.(tmp|compact)")
-_KEPT: Final = re.compile(r"\d{20}\.\d+\.cut|meta\.json|checkpoint")
+_LITTER: Final = re.compile(r"(\d{20}\.\w+|meta\.json|checkpoint|producers)\.(tmp|compact)")
+_KEPT: Final = re.compile(r"\d{20}\.\d+\.cut|meta\.json|checkpoint|producers")
 
 
 class Recovered(msgspec.Struct):

@@ -71,6 +71,34 @@ class Fetching:
             self._waiting.discard(watcher)
             self._metrics.long_polls.dec()
 
+    def fetch_now(self, command: Fetch) -> list[Fetched] | None:
+        """The answers, if all is in memory and enough, or there is nothing to wait for; None otherwise."""
+        left = min(command.bytes_max, FETCH_BYTES_MAX)
+        answers: list[Fetched] = []
+        got = 0
+        for part in command.parts:
+            partition = self._find(part, command)
+            if isinstance(partition, Fetched):
+                answers.append(partition)
+                continue
+            batches: bytes | None = b""
+            try:
+                if left > 0:
+                    batches = partition.read_now(part.offset, min(part.bytes_max, left), command.isolation)
+            except GoQueueError as error:
+                answers.append(self._answer(part, partition, b"", error))
+                continue
+            if batches is None:
+                return None
+            left -= len(batches)
+            got += len(batches)
+            answers.append(self._answer(part, partition, batches, None))
+        enough = got >= command.bytes_min or command.wait_ms_max <= 0 or self._stopping
+        if not enough and not any(answer.error is not None for answer in answers):
+            return None
+        self._count(answers, command)
+        return answers
+
     async def _read_all(self, command: Fetch) -> list[Fetched]:
         left = min(command.bytes_max, FETCH_BYTES_MAX)
         answers: list[Fetched] = []
@@ -78,30 +106,32 @@ class Fetching:
             answer = await self._read(part, command, left)
             left -= len(answer.batches)
             answers.append(answer)
+        self._count(answers, command)
         return answers
 
     async def _read(self, part: FetchFrom, command: Fetch, left: int) -> Fetched:
+        partition = self._find(part, command)
+        if isinstance(partition, Fetched):
+            return partition
         try:
-            if self._hooks.access is not None:
-                self._hooks.access(command.caller, "read", part.at.topic)
-            partition = self._topics.require(part.at.topic).partition(part.at.partition)
-        except GoQueueError as error:
-            self._metrics.fetch_errors.labels(error.code).inc()
-            return Fetched(part.at, part.offset, b"", -1, -1, -1, error)
-        batches, failure = b"", None
-        try:
+            batches = b""
             if left > 0:
                 batches = await partition.read(part.offset, min(part.bytes_max, left), command.isolation)
         except GoQueueError as error:
-            self._metrics.fetch_errors.labels(error.code).inc()
+            return self._answer(part, partition, b"", error)
+        return self._answer(part, partition, batches, None)
+
+    def _find(self, part: FetchFrom, command: Fetch) -> Partition | Fetched:
+        try:
+            if self._hooks.access is not None:
+                self._hooks.access(command.caller, "read", part.at.topic)
+            return self._topics.require(part.at.topic).partition(part.at.partition)
+        except GoQueueError as error:
+            return Fetched(part.at, part.offset, b"", -1, -1, -1, error)
+
+    def _answer(self, part: FetchFrom, partition: Partition, batches: bytes, error: GoQueueError | None) -> Fetched:
+        if error is not None:
             error.detail.update(topic=part.at.topic, partition=part.at.partition)
-            failure = error
-        if batches:
-            counters = self._metrics.topic(part.at.topic)
-            counters.bytes_out.inc(len(batches))
-            counters.fetches.inc()
-            if self._hooks.quota is not None:
-                self._hooks.quota(command.caller, "read", part.at.topic, len(batches))
         state = partition.state
         return Fetched(
             part.at,
@@ -110,5 +140,16 @@ class Fetching:
             state.high_watermark,
             state.last_stable_offset,
             partition.log.start_offset,
-            failure,
+            error,
         )
+
+    def _count(self, answers: list[Fetched], command: Fetch) -> None:
+        for answer in answers:
+            if answer.error is not None:
+                self._metrics.fetch_errors.labels(answer.error.code).inc()
+            elif answer.batches:
+                counters = self._metrics.topic(answer.at.topic)
+                counters.bytes_out.inc(len(answer.batches))
+                counters.fetches.inc()
+                if self._hooks.quota is not None:
+                    self._hooks.quota(command.caller, "read", answer.at.topic, len(answer.batches))

@@ -65,11 +65,12 @@ class Health:
         ]
 
     def stats(self) -> Stats:
-        partitions = [partition for topic in self._table.all() for partition in topic.partitions]
+        topics = [topic for topic in self._table.all() if not topic.is_internal]
+        partitions = [partition for topic in topics for partition in topic.partitions]
         return Stats(
             version=self._version,
             uptime_ms=self._clock.now_ms() - self._started_ms,
-            topics=len(self._table.all()),
+            topics=len(topics),
             partitions=len(partitions),
             messages=sum(one.state.high_watermark - one.log.start_offset for one in partitions),
             size_bytes=sum(one.log.size_bytes for one in partitions),

@@ -75,6 +75,17 @@ class BrokerMetrics:
             buckets=_LATENCY_S,
             registry=registry,
         )
+        self.kafka_connections = Gauge("goqueue_kafka_connections", "Kafka clients connected.", registry=registry)
+        self.kafka_requests = Counter(
+            "goqueue_kafka_requests", "Kafka requests begun, by API.", ("api",), registry=registry
+        )
+        self.kafka_request_seconds = Histogram(
+            "goqueue_kafka_request_seconds",
+            "Kafka requests from their arrival to their answer, long polls included.",
+            ("api",),
+            buckets=_LATENCY_S,
+            registry=registry,
+        )
         self.tails = Gauge("goqueue_rest_tails", "Live tails open.", registry=registry)
         build = Gauge("goqueue_build_info", "The running version.", ("version",), registry=registry)
         build.labels(__version__).set(1)

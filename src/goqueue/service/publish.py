@@ -22,14 +22,14 @@ from goqueue.base.commands import (
     PublishMessages,
     PublishResult,
 )
-from goqueue.base.errors import CorruptBatch, GoQueueError, KeyRequired, MessageTooLarge
-from goqueue.base.ids import Millis
+from goqueue.base.errors import CorruptBatch, GoQueueError, InternalTopic, KeyRequired, MessageTooLarge
+from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.limits import BUILD_BATCH_BYTES
 from goqueue.drive.partition import Partition
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, Buffer, read_header, verified_header
 from goqueue.format.compression import CODECS
-from goqueue.format.records import NewRecord, build
+from goqueue.format.records import NewRecord, build, payload, raw_records
 from goqueue.log.space import SpaceGuard
 from goqueue.service.hooks import Hooks
 from goqueue.service.metrics import BrokerMetrics
@@ -47,22 +47,39 @@ class Publish:
         self._hooks = hooks
 
     async def batch(self, command: PublishBatch) -> Appended:
-        """Stores one encoded batch as it is."""
+        """Stores one encoded batch as it is, and waits until it is as safe as promised."""
+        appended = self.append(command)
+        if command.acks is not Acks.NONE:
+            await self.settle(command.at)
+        return appended
+
+    def append(self, command: PublishBatch) -> Appended:
+        """Puts one encoded batch into its log, at once. It is not safe before `settle`."""
         started = time.perf_counter()
         try:
-            topic = await self._topics.for_publish(command.at.topic, command.caller)
+            topic = self._topics.require(command.at.topic)
             partition = topic.partition(command.at.partition)
             header = verified_header(command.batch)
             if header.is_control:
                 raise CorruptBatch("Control batches are written by the broker only.")
+            if topic.config.compacts and any(
+                record.key is None for record in raw_records(payload(command.batch, header))
+            ):
+                raise KeyRequired("The topic is compacted: every message needs a key.", field="key")
             appended = self._append(topic, partition, command.batch, header, command.acks, command.caller)
-            if command.acks is not Acks.NONE:
-                await partition.settle()
         except GoQueueError as error:
             self._metrics.publish_errors.labels(error.code).inc()
             raise
         self._metrics.publish_seconds.observe(time.perf_counter() - started)
         return appended
+
+    def is_settled(self, at: TopicPartition) -> bool:
+        """Nothing that was appended still waits to be made safe."""
+        return self._topics.require(at.topic).partition(at.partition).is_settled
+
+    async def settle(self, at: TopicPartition) -> None:
+        """Returns when all that was appended to the partition is as safe as the node promises."""
+        await self._topics.require(at.topic).partition(at.partition).settle()
 
     async def messages(self, command: PublishMessages) -> list[PublishResult]:
         """Stores messages in the open, one batch for each partition (or a few, if they are large)."""
@@ -110,6 +127,8 @@ class Publish:
     ) -> Appended:
         """The single pipeline. Checks come before the write; after it only counting."""
         hooks, config = self._hooks, topic.config
+        if topic.is_internal:
+            raise InternalTopic(f"{topic.name} holds the broker's own books; publish to a topic of yours.")
         if hooks.access is not None:
             hooks.access(caller, "write", topic.name)
         if header.size > config.max_message_bytes:
@@ -124,6 +143,8 @@ class Publish:
         self._space.check()
         now = self._clock.now_ms()
         append_time = config.message_timestamp_type == "LogAppendTime"
+        if (stored := partition.dedupe.check(header)) is not None:
+            return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.log.start_offset)
         base_offset = partition.append(batch, header, now, append_time)
         counters = self._metrics.topic(topic.name)
         counters.messages_in.inc(header.record_count)

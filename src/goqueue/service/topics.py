@@ -10,14 +10,14 @@ import msgspec
 from goqueue.base.clock import Clock
 from goqueue.base.commands import ANYONE, Caller
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.base.errors import InvalidField, TopicExists, UnknownTopic
+from goqueue.base.errors import InternalTopic, InvalidPartitions, TopicExists, UnknownTopic
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import PARTITIONS_PER_TOPIC_MAX
 from goqueue.base.names import check_name
 from goqueue.base.settings import TopicSettings
 from goqueue.base.topic_config import as_text, parse_overrides
 from goqueue.drive.partition import Partition
-from goqueue.drive.topic_table import Topic, TopicRecord, TopicTable
+from goqueue.drive.topic_table import INTERNAL_PREFIX, Topic, TopicRecord, TopicTable
 from goqueue.log.space import SpaceGuard
 from goqueue.service.hooks import Hooks
 
@@ -96,10 +96,25 @@ class Topics:
             raise UnknownTopic(f"There is no topic {name!r}. Create it with POST /topics.", field="topic")
         return topic
 
+    def find(self, name: str) -> Topic | None:
+        return self._table.get(name)
+
+    def all(self) -> list[Topic]:
+        """The users' topics, by name."""
+        return [topic for topic in self._table.all() if not topic.is_internal]
+
+    def name_of(self, topic_id: str) -> str | None:
+        """The name of the topic with that id."""
+        return self._table.name_of(topic_id)
+
+    @property
+    def kafka_may_create(self) -> bool:
+        return self._settings.auto_create != "off"
+
     async def for_publish(self, name: str, caller: Caller) -> Topic:
         """The topic; made now if it does not exist and the node is told to do that."""
         topic = self._table.get(name)
-        if topic is None and self._settings.auto_create:
+        if topic is None and self._settings.auto_create == "all":
             try:
                 return await self._create(name, None, {}, caller)
             except TopicExists:
@@ -107,7 +122,8 @@ class Topics:
         return topic or self.require(name)
 
     def list(self, caller: Caller = ANYONE) -> list[TopicSummary]:
-        return [_summary(topic) for topic in self._table.all()]
+        """The users' topics; the broker's own are left out."""
+        return [_summary(topic) for topic in self.all()]
 
     def describe(self, name: str, caller: Caller = ANYONE) -> TopicView:
         self._allow(caller, "describe", name)
@@ -121,20 +137,28 @@ class Topics:
         return _view(await self._create(name, partitions, config, caller))
 
     async def _create(self, name: str, partitions: int | None, config: Mapping[str, object], caller: Caller) -> Topic:
-        check_name(name)
         self._allow(caller, "create", name)
-        record = TopicRecord(
-            name,
-            new_uuid(self._entropy),
-            _check_count(self._settings.partitions if partitions is None else partitions),
-            parse_overrides(config),
-            self._clock.now_ms(),
-        )
+        count = self.check_new(name, partitions, config)
+        record = TopicRecord(name, new_uuid(self._entropy), count, parse_overrides(config), self._clock.now_ms())
         self._space.check()
         topic = await self._table.create(record)
         if topic is None:
             raise TopicExists(f"The topic {name!r} exists already; change it with PATCH /topics/{name}.", field="name")
         return topic
+
+    def check_new(self, name: str, partitions: int | None, config: Mapping[str, object]) -> int:
+        """Complains about what could not be created; answers with the number of partitions it would have."""
+        check_name(name)
+        if name.startswith(INTERNAL_PREFIX):
+            raise InternalTopic(f"Names that begin with {INTERNAL_PREFIX} are the broker's own.", field="name")
+        count = _check_count(self._settings.partitions if partitions is None else partitions)
+        self.check_config(config)
+        if self._table.get(name) is not None:
+            raise TopicExists(f"The topic {name!r} exists already; change it with PATCH /topics/{name}.", field="name")
+        return count
+
+    def check_config(self, config: Mapping[str, object | None]) -> None:
+        parse_overrides({key: value for key, value in config.items() if value is not None})
 
     async def alter(
         self, name: str, config: Mapping[str, object | None], partitions: int | None, caller: Caller = ANYONE
@@ -147,7 +171,7 @@ class Topics:
         kept = {key: text for key, text in topic.record.overrides.items() if key not in config}
         count = topic.record.partitions if partitions is None else _check_count(partitions)
         if count < topic.record.partitions:
-            raise InvalidField(
+            raise InvalidPartitions(
                 f"The topic has {topic.record.partitions} partitions; they can be added to, not taken away.",
                 field="num_partitions",
             )
@@ -157,7 +181,10 @@ class Topics:
 
     async def delete(self, name: str, caller: Caller = ANYONE) -> None:
         self._allow(caller, "delete", name)
-        await self._table.delete(self.require(name))
+        topic = self.require(name)
+        if topic.is_internal:
+            raise InternalTopic(f"{name} holds the broker's own books and cannot be deleted.", field="topic")
+        await self._table.delete(topic)
 
     def _allow(self, caller: Caller, operation: str, name: str) -> None:
         if self._hooks.access is not None:
@@ -166,7 +193,7 @@ class Topics:
 
 def _check_count(partitions: int) -> int:
     if not 1 <= partitions <= PARTITIONS_PER_TOPIC_MAX:
-        raise InvalidField(
+        raise InvalidPartitions(
             f"A topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {partitions}.", field="num_partitions"
         )
     return partitions

@@ -1,0 +1,249 @@
+"""All groups of a node behind one face.
+
+Every request comes with a ticket and is answered once, in the step of this call or of a later one. The coordinator
+applies its own records at once; the driver makes a step's records durable, in order, before it sends its replies. If
+it cannot, it must drop this coordinator and recover a new one from what is stored: `apply` every record, then
+`recovered`. Reads (`offsets`, `describe`, `list_groups`, `stats`) answer from memory or raise an error word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import Millis, TopicPartition
+from goqueue.core.groups import heartbeat as kafka
+from goqueue.core.groups import rest
+from goqueue.core.groups.commits import check_commit, check_delete, check_empty, check_epoch
+from goqueue.core.groups.consumer import ConsumerGroup
+from goqueue.core.groups.describe import description, listing, live_topics
+from goqueue.core.groups.errors import GroupSubscribed
+from goqueue.core.groups.parts import PartList, listed
+from goqueue.core.groups.records import OffsetCommitted, Record
+from goqueue.core.groups.replies import (
+    Done,
+    GroupDescription,
+    GroupListing,
+    OffsetResult,
+    OffsetsReply,
+    RebalanceStats,
+    Step,
+)
+from goqueue.core.groups.requests import (
+    JOIN,
+    CommitRequest,
+    ConsumerHeartbeat,
+    HeartbeatRequest,
+    JoinRequest,
+    LeaveRequest,
+    OffsetCommit,
+    RestJoin,
+    SyncRequest,
+)
+from goqueue.core.groups.settings import GroupSettings
+from goqueue.core.groups.table import GroupTable, check_group_name
+from goqueue.core.groups.timing import RebalanceTiming
+
+
+class Coordinator:
+    """Finds or makes the group, lets it decide, and keeps the timers."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self._settings = settings
+        self._table = GroupTable(settings)
+
+    # --- recovery and time -----------------------------------------------------------------------------
+
+    def apply(self, record: Record) -> None:
+        """A stored record, in order; only before `recovered`."""
+        self._table.apply(record)
+
+    def recovered(self, now: Millis, topics: Mapping[str, int]) -> Step:
+        """All records are applied: sessions start afresh. `topics` are partition counts by name."""
+        out = Step()
+        self._table.recovered(now, topics, out)
+        return out
+
+    def tick(self, now: Millis) -> Step:
+        """Does everything that is due."""
+        out = Step()
+        self._table.tick(now, out)
+        return out
+
+    def next_deadline(self) -> Millis | None:
+        """When to tick next. It may be early, never late."""
+        return self._table.next_deadline()
+
+    def topics_changed(self, topics: Mapping[str, int], now: Millis) -> Step:
+        """Topics came, went or grew; `topics` has all there are now."""
+        out = Step()
+        self._table.set_topics(topics, now, out)
+        return out
+
+    def topic_deleted(self, topic: str) -> Step:
+        """Forgets every group's offsets of the topic."""
+        out = Step()
+        self._table.offsets.delete_topic(topic, out)
+        return out
+
+    # --- the classic protocol --------------------------------------------------------------------------
+
+    def join(self, ticket: int, request: JoinRequest, now: Millis) -> Step:
+        """Answered when the rebalance has everybody or its time is up."""
+        with self._deciding(ticket, request.group, now) as out:
+            rest.check_session(request.session_ms, self._settings)
+            if request.member_id:
+                group = self._table.classic(request.group)
+            else:
+                group = self._table.classic_to_join(request.group, now, out)
+            group.join(ticket, request, now, out)
+        return out
+
+    def sync(self, ticket: int, request: SyncRequest, now: Millis) -> Step:
+        """Answered when the leader has synced."""
+        with self._deciding(ticket, request.group, now) as out:
+            self._table.classic(request.group).sync(ticket, request, now, out)
+        return out
+
+    def heartbeat(self, ticket: int, request: HeartbeatRequest, now: Millis) -> Step:
+        with self._deciding(ticket, request.group, now) as out:
+            self._table.classic(request.group).heartbeat(ticket, request, now, out)
+        return out
+
+    def leave(self, ticket: int, request: LeaveRequest, now: Millis) -> Step:
+        with self._deciding(ticket, request.group, now) as out:
+            self._table.classic(request.group).leave(ticket, request, now, out)
+        return out
+
+    # --- the server-side protocol and REST -------------------------------------------------------------
+
+    def consumer_heartbeat(self, ticket: int, request: ConsumerHeartbeat, now: Millis) -> Step:
+        with self._deciding(ticket, request.group, now) as out:
+            if request.member_epoch == JOIN:
+                group = self._table.consumer_to_join(request.group, now)
+            else:
+                group = self._table.consumer(request.group)
+            kafka.beat(group, ticket, request, now, out)
+            self._table.install(group)
+        return out
+
+    def rest_join(self, ticket: int, request: RestJoin, now: Millis) -> Step:
+        with self._deciding(ticket, request.group, now) as out:
+            group = self._table.consumer_to_join(request.group, now)
+            rest.join(group, ticket, request, now, out)
+            self._table.install(group)
+        return out
+
+    def rest_heartbeat(self, ticket: int, group: str, member_id: str, generation: int, now: Millis) -> Step:
+        with self._deciding(ticket, group, now) as out:
+            rest.heartbeat(self._table.consumer(group), ticket, member_id, generation, now, out)
+        return out
+
+    def rest_revoke(
+        self,
+        ticket: int,
+        group: str,
+        member_id: str,
+        generation: int,
+        partitions: Sequence[tuple[str, Sequence[int]]],
+        now: Millis,
+    ) -> Step:
+        """The member gives partitions back; the answer is that of a heartbeat."""
+        with self._deciding(ticket, group, now) as out:
+            rest.revoke(self._table.consumer(group), ticket, member_id, generation, partitions, now, out)
+        return out
+
+    def rest_leave(self, ticket: int, group: str, member_id: str, now: Millis) -> Step:
+        with self._deciding(ticket, group, now) as out:
+            rest.leave(self._table.consumer(group), ticket, member_id, now, out)
+        return out
+
+    def rest_readable(self, group: str, member_id: str, generation: int) -> PartList:
+        """What a REST member may read in this generation; raises if the generation is not its current one."""
+        return listed(rest.readable(self._table.consumer(group), member_id, generation))
+
+    # --- offsets ---------------------------------------------------------------------------------------
+
+    def commit(self, ticket: int, request: CommitRequest, now: Millis) -> Step:
+        with self._deciding(ticket, request.group, now) as out:
+            check_commit(self._table.groups.get(request.group), request)
+            out.answer(ticket, self._committed(request.group, request.offsets, now, out))
+        return out
+
+    def reset_offsets(self, ticket: int, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> Step:
+        """An administrator moves a group without members."""
+        with self._deciding(ticket, group, now) as out:
+            check_empty(self._table.groups.get(group))
+            out.answer(ticket, self._committed(group, offsets, now, out))
+        return out
+
+    def delete_offsets(self, ticket: int, group: str, partitions: Sequence[TopicPartition], now: Millis) -> Step:
+        with self._deciding(ticket, group, now) as out:
+            machine = self._table.find(group)
+            check_delete(machine)
+            topics = frozenset[str]() if machine is None else live_topics(machine)
+            results = [_deletable(at, topics) for at in partitions]
+            gone = [TopicPartition(each.topic, each.partition) for each in results if each.error is None]
+            self._table.offsets.delete(group, gone, out)
+            out.answer(ticket, OffsetsReply(results))
+        return out
+
+    def offsets(
+        self,
+        group: str,
+        partitions: Sequence[TopicPartition] | None = None,
+        *,
+        member_id: str | None = None,
+        epoch: int = -1,
+    ) -> dict[TopicPartition, OffsetCommitted]:
+        """What is committed of these partitions (None: of all). A member of a consumer group shows its epoch."""
+        machine = self._table.groups.get(group)
+        if isinstance(machine, ConsumerGroup) and member_id is not None and epoch >= 0:
+            check_epoch(machine, member_id, epoch)
+        found = self._table.offsets.of(group)
+        return dict(found) if partitions is None else {at: found[at] for at in partitions if at in found}
+
+    # --- administration --------------------------------------------------------------------------------
+
+    def delete_group(self, ticket: int, group: str, now: Millis) -> Step:
+        with self._deciding(ticket, group, now) as out:
+            check_empty(self._table.find(group))
+            self._table.delete(group, out)
+            out.answer(ticket, Done())
+        return out
+
+    def list_groups(self) -> list[GroupListing]:
+        return [listing(name, self._table.groups.get(name)) for name in self._table.names()]
+
+    def describe(self, group: str) -> GroupDescription:
+        return description(group, self._table.find(group))
+
+    def stats(self, group: str) -> RebalanceStats:
+        """Rebalances since this node started."""
+        machine = self._table.find(group)
+        return (RebalanceTiming() if machine is None else machine.timing).stats(group)
+
+    # --- inside ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _deciding(self, ticket: int, group: str, now: Millis) -> Iterator[Step]:
+        """A step for one group; an error word is its answer."""
+        out = Step()
+        try:
+            yield out
+        except GoQueueError as error:
+            out.answer(ticket, error)
+        self._table.watch(group, now)
+
+    def _committed(self, group: str, offsets: Sequence[OffsetCommit], now: Millis, out: Step) -> OffsetsReply:
+        check_group_name(group)
+        return OffsetsReply(self._table.offsets.commit(group, offsets, self._table.topics, now, out))
+
+
+def _deletable(at: TopicPartition, subscribed: frozenset[str] | None) -> OffsetResult:
+    """None means that members may read anything."""
+    if subscribed is not None and at.topic not in subscribed:
+        return OffsetResult(at.topic, at.partition)
+    error = GroupSubscribed(f"The group reads {at.topic!r}; stop its members or unsubscribe them first.", field="topic")
+    return OffsetResult(at.topic, at.partition, error)

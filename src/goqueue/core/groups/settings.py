@@ -1,0 +1,28 @@
+"""What a node's owner can tell the groups."""
+
+from __future__ import annotations
+
+import msgspec
+
+from goqueue.base.ids import Millis
+
+
+class GroupSettings(msgspec.Struct, frozen=True):
+    """Limits and defaults of all groups.
+
+    `initial_rebalance_delay_ms` is how long the first rebalance of an empty classic group waits for more members.
+    Kafka waits 3000; 0 rebalances at once, which suits tests and small groups. Members that come while a rebalance
+    is under way are always taken into it.
+    """
+
+    session_ms_min: Millis = 6_000
+    session_ms_max: Millis = 1_800_000
+    session_ms: Millis = 30_000
+    heartbeat_ms: Millis = 3_000
+    rebalance_ms: Millis = 60_000
+    initial_rebalance_delay_ms: Millis = 0
+    new_member_join_ms: Millis = 300_000
+    group_members_max: int = 10_000
+    offsets_retention_ms: Millis = 7 * 86_400_000
+    offsets_check_ms: Millis = 600_000
+    offset_metadata_bytes_max: int = 4_096

@@ -1,0 +1,196 @@
+"""The groups there are: found, made, turned from one kind into the other, woken in time and cleaned up."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from typing import Final
+
+from goqueue.base.errors import InvalidName
+from goqueue.base.ids import Millis
+from goqueue.core.groups.classic import ClassicGroup
+from goqueue.core.groups.commits import Group, is_empty
+from goqueue.core.groups.consumer import ConsumerGroup
+from goqueue.core.groups.describe import live_topics
+from goqueue.core.groups.errors import InconsistentProtocol, UnknownGroup, UnknownMember
+from goqueue.core.groups.offsets import Offsets
+from goqueue.core.groups.records import GroupGone, GroupState, Record
+from goqueue.core.groups.replies import Step
+from goqueue.core.groups.settings import GroupSettings
+
+_CLEANING: Final = ""  # no group has this name
+
+
+class GroupTable:
+    """Groups and offsets by name. A group that only has offsets has no machine."""
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets(settings)
+        self.topics: Mapping[str, int] | None = None  # not known yet
+        self._settings = settings
+        self._wakes: list[tuple[Millis, str]] = []
+        self._watched: dict[str, Millis] = {}
+
+    # --- durable state ---------------------------------------------------------------------------------
+
+    def apply(self, record: Record) -> None:
+        if isinstance(record, GroupState):
+            self._apply_group(record)
+        elif isinstance(record, GroupGone):
+            self.groups.pop(record.group, None)
+        else:
+            self.offsets.apply(record)
+
+    def _apply_group(self, record: GroupState) -> None:
+        group = self.groups.get(record.group)
+        if group is None or group.kind != record.kind:
+            group = self._made(record)
+            self.groups[record.group] = group
+        group.apply(record)
+
+    def _made(self, record: GroupState) -> Group:
+        if record.kind == "classic":
+            return ClassicGroup(record.group, self._settings, record.generation)
+        return ConsumerGroup(record, self._settings, self.topics or {})
+
+    # --- finding and making ----------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        return sorted(set(self.groups).union(self.offsets.groups()))
+
+    def find(self, name: str) -> Group | None:
+        """The machine, None if there are only offsets, `UnknownGroup` if there is nothing."""
+        group = self.groups.get(name)
+        if group is None and not self.offsets.of(name):
+            raise UnknownGroup(f"No group {name!r}.", field="group")
+        return group
+
+    def classic(self, name: str) -> ClassicGroup:
+        group = self.groups.get(name)
+        if isinstance(group, ClassicGroup):
+            return group
+        raise UnknownMember(f"No such member in group {name!r}; join again.")
+
+    def consumer(self, name: str) -> ConsumerGroup:
+        group = self.groups.get(name)
+        if isinstance(group, ConsumerGroup):
+            return group
+        raise UnknownMember(f"No such member in group {name!r}; join again.")
+
+    def classic_to_join(self, name: str, now: Millis, out: Step) -> ClassicGroup:
+        """The group, made if need be, or turned into a classic one if it has no members."""
+        check_group_name(name)
+        group = self.groups.get(name)
+        if isinstance(group, ClassicGroup):
+            return group
+        if not is_empty(group):
+            raise InconsistentProtocol(f"Group {name!r} is assigned by the server; set group.protocol=consumer.")
+        made = ClassicGroup(name, self._settings, 0 if group is None else group.record.generation)
+        made.since_ms = now
+        self.groups[name] = made
+        made.write(now, out)
+        return made
+
+    def consumer_to_join(self, name: str, now: Millis) -> ConsumerGroup:
+        """The group, or one for `install`, which goes on from a classic one without members."""
+        check_group_name(name)
+        group = self.groups.get(name)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if not is_empty(group):
+            raise InconsistentProtocol(f"Group {name!r} has members of Kafka's classic protocol; use another group.")
+        generation = 0 if group is None else group.generation
+        return ConsumerGroup(GroupState(name, "consumer", generation, now), self._settings, self.topics or {})
+
+    def install(self, group: ConsumerGroup) -> None:
+        """A group that took its first member is a group."""
+        self.groups[group.name] = group
+
+    def delete(self, name: str, out: Step) -> None:
+        """Forgets the group and its offsets."""
+        self.offsets.delete(name, list(self.offsets.of(name)), out)
+        if name in self.groups:
+            out.records.append(GroupGone(name))
+            self.apply(GroupGone(name))
+
+    def set_topics(self, topics: Mapping[str, int], now: Millis, out: Step) -> None:
+        self.topics = dict(topics)
+        for name, group in sorted(self.groups.items()):
+            if isinstance(group, ConsumerGroup):
+                group.topics = self.topics
+                group.topics_changed(now, out)
+                self.watch(name, now)
+
+    # --- time ------------------------------------------------------------------------------------------
+
+    def recovered(self, now: Millis, topics: Mapping[str, int], out: Step) -> None:
+        self.topics = dict(topics)
+        for name, group in sorted(self.groups.items()):
+            if isinstance(group, ConsumerGroup):
+                group.topics = self.topics
+                group.recovered(now, out)
+            else:
+                group.recovered(now)
+            self.watch(name, now)
+        self.watch(_CLEANING, now)
+
+    def watch(self, name: str, now: Millis) -> None:
+        """Sees to it that the group is woken in time, and the offsets cleaned."""
+        group = self.groups.get(name)
+        if group is not None and group.deadlines.earliest is not None:
+            self._wake(name, group.deadlines.earliest)
+        if _CLEANING not in self._watched and (self.groups or self.offsets.groups()):
+            self._wake(_CLEANING, now + self._settings.offsets_check_ms)
+
+    def _wake(self, name: str, at: Millis) -> None:
+        if at < self._watched.get(name, at + 1):
+            self._watched[name] = at
+            heapq.heappush(self._wakes, (at, name))
+
+    def next_deadline(self) -> Millis | None:
+        while self._wakes and self._watched.get(self._wakes[0][1]) != self._wakes[0][0]:
+            heapq.heappop(self._wakes)
+        return self._wakes[0][0] if self._wakes else None
+
+    def tick(self, now: Millis, out: Step) -> None:
+        """Wakes every group that is due, once."""
+        for name in self._due(now):
+            group = self.groups.get(name)
+            if name == _CLEANING:
+                self._clean(now, out)
+            elif group is not None:
+                group.tick(now, out)
+            self.watch(name, now)
+
+    def _due(self, now: Millis) -> list[str]:
+        due: list[str] = []
+        while (at := self.next_deadline()) is not None and at <= now:
+            _, name = heapq.heappop(self._wakes)
+            del self._watched[name]
+            due.append(name)
+        return due
+
+    def _clean(self, now: Millis, out: Step) -> None:
+        """Expired offsets go, and groups that have neither members nor offsets."""
+        for name in self.names():
+            group = self.groups.get(name)
+            topics = frozenset[str]() if group is None else live_topics(group)
+            idle_since = None if group is None or not is_empty(group) else _since(group)
+            self.offsets.delete(name, list(self.offsets.expired(name, idle_since, topics, now)), out)
+            if group is not None and _is_idle(group) and not self.offsets.of(name):
+                self.delete(name, out)
+
+
+def check_group_name(name: str) -> None:
+    """Kafka's groups may be called anything but nothing."""
+    if not name:
+        raise InvalidName("The group name is empty.", field="group")
+
+
+def _since(group: Group) -> Millis:
+    return group.since_ms if isinstance(group, ClassicGroup) else group.record.since_ms
+
+
+def _is_idle(group: Group) -> bool:
+    return is_empty(group) and not (isinstance(group, ClassicGroup) and group.roster.pending)

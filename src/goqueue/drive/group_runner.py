@@ -1,0 +1,152 @@
+"""Runs the group coordinator: feeds it events and time, makes its records durable, then hands out its replies.
+
+The records live in an internal compacted topic; a start replays them. One timer serves all groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from goqueue.base.clock import Clock
+from goqueue.base.errors import GoQueueError, ShuttingDown
+from goqueue.core.groups.coordinator import Coordinator
+from goqueue.core.groups.records import decode_record, encode_record
+from goqueue.core.groups.replies import Reply, Result, Step
+from goqueue.core.groups.settings import GroupSettings
+from goqueue.drive.partition import Partition
+from goqueue.format.batch import read_header
+from goqueue.format.records import NewRecord, build, decode
+
+logger = logging.getLogger(__name__)
+
+GROUPS_TOPIC: Final = "__goqueue_groups"
+GROUPS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+
+Question = Callable[[int, int], Step]  # (ticket, now) -> step
+
+
+class GroupRunner:
+    """Made empty; `load` gives it its topic's partition and brings the groups back."""
+
+    def __init__(self, settings: GroupSettings, topics: Callable[[], Mapping[str, int]], clock: Clock) -> None:
+        self.coordinator = Coordinator(settings)
+        self._settings = settings
+        self._topics = topics
+        self._clock = clock
+        self._partition: Partition | None = None
+        self._tickets = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Result]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._settling: set[asyncio.Task[None]] = set()
+
+    # --- start and stop ------------------------------------------------------------------------------------
+
+    def replay(self, partition: Partition) -> int:
+        """Blocks while it reads the records; run it off the loop. Answers with how many there were."""
+        count = 0
+        for batch in partition.log.batches(partition.log.start_offset):
+            for stored in decode(batch):
+                if stored.key is not None and (record := decode_record(stored.key, stored.value)) is not None:
+                    self.coordinator.apply(record)
+                    count += 1
+        return count
+
+    def begin(self, partition: Partition) -> None:
+        """From now on groups are served."""
+        self._partition = partition
+        self._perform(self.coordinator.recovered(self._clock.now_ms(), self._topics()))
+
+    def stop(self) -> None:
+        """Everybody who waits for a rebalance is told that the node stops."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_result(ShuttingDown("The node is stopping; try again in a moment."))
+        self._asked.clear()
+
+    # --- questions -----------------------------------------------------------------------------------------
+
+    def ask(self, question: Question) -> Result | asyncio.Future[Result]:
+        """The answer, or where it will be: when it is safe, or when the others of the group have come."""
+        ticket = next(self._tickets)
+        asked: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._asked[ticket] = asked
+        self._perform(question(ticket, self._clock.now_ms()))
+        return asked.result() if asked.done() else asked
+
+    def tell(self, news: Callable[[int], Step]) -> None:
+        """Something happened that nobody waits for an answer to."""
+        self._perform(news(self._clock.now_ms()))
+
+    def _perform(self, step: Step) -> None:
+        """Records first, then the replies that they carry."""
+        error: GoQueueError | None = None
+        if step.records:
+            try:
+                self._append(step)
+            except GoQueueError as why:
+                logger.error("group records could not be written", extra={"why": why.message})
+                error = why
+                self._start_over(why)
+        partition = self._partition
+        if error is None and step.records and partition is not None and not partition.is_settled:
+            task = asyncio.ensure_future(self._settle(partition, step.replies))
+            self._settling.add(task)
+            task.add_done_callback(self._settling.discard)
+        else:
+            self._hand_out(step.replies, error)
+        self._reset_timer()
+
+    def _start_over(self, why: GoQueueError) -> None:
+        """What the coordinator believes is not on disk: back to what is. Everybody who waits has to ask again."""
+        waiting, self._asked = self._asked, {}
+        for asked in waiting.values():
+            if not asked.done():
+                asked.set_result(why)
+        self.coordinator = Coordinator(self._settings)
+        if self._partition is not None:
+            self.replay(self._partition)
+            self.coordinator.recovered(self._clock.now_ms(), self._topics())
+
+    def _append(self, step: Step) -> None:
+        partition = self._partition
+        if partition is None:
+            raise ShuttingDown("Groups are not loaded yet; try again in a moment.")
+        now = self._clock.now_ms()
+        pairs = [encode_record(record) for record in step.records]
+        batch = build([NewRecord(key, value, (), now) for key, value in pairs])
+        partition.append(batch, read_header(batch), now, append_time=False)
+
+    async def _settle(self, partition: Partition, replies: list[Reply]) -> None:
+        try:
+            await partition.settle()
+        except GoQueueError as error:
+            self._hand_out(replies, error)
+        else:
+            self._hand_out(replies, None)
+
+    def _hand_out(self, replies: list[Reply], error: GoQueueError | None) -> None:
+        for reply in replies:
+            asked = self._asked.pop(reply.ticket, None)
+            if asked is not None and not asked.done():
+                asked.set_result(reply.result if error is None else error)
+
+    # --- time ----------------------------------------------------------------------------------------------
+
+    def _reset_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self.coordinator.next_deadline()
+        if deadline is not None:
+            delay_s = max(0, deadline - self._clock.now_ms()) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._perform(self.coordinator.tick(self._clock.now_ms()))

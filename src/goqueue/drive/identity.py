@@ -1,0 +1,26 @@
+"""Who this data belongs to: a cluster id, made once and kept."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.log.disk import Disk
+from goqueue.log.note import decode_note, encode_note
+
+_FILE: Final = "identity"
+
+
+class Identity(msgspec.Struct, frozen=True):
+    cluster_id: str
+
+
+def load_identity(disk: Disk, entropy: Entropy) -> Identity:
+    """Blocks; runs off the loop."""
+    known = decode_note(disk.read_file(_FILE), Identity)
+    if known is None:
+        known = Identity(new_uuid(entropy))
+        disk.write_file(_FILE, encode_note(known))
+    return known

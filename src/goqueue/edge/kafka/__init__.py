@@ -1,0 +1,1 @@
+"""Kafka's door: its wire protocol on a socket, translated to commands and back."""

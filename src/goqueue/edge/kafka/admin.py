@@ -1,0 +1,192 @@
+"""Topics as administrators see them: create, delete, widen, shorten, describe."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from goqueue.base.errors import GoQueueError, InvalidField, InvalidPartitions
+from goqueue.base.ids import Offset
+from goqueue.drive.topic_table import Topic
+from goqueue.edge.kafka.calls import CALLER, Call
+from goqueue.edge.kafka.errors import (
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    NONE,
+    UNKNOWN_TOPIC_ID,
+    code_of,
+)
+from goqueue.edge.kafka.names import TopicNames
+from goqueue.service.storage import Storage
+from goqueue.service.topics import NODE_ID, Topics
+from goqueue.wire.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from goqueue.wire.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from goqueue.wire.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from goqueue.wire.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from goqueue.wire.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+TOPIC_SOURCE = 1  # a setting that the topic's owner made
+DEFAULT_SOURCE = 5
+
+
+class AdminHandler:
+    def __init__(self, topics: Topics, storage: Storage, names: TopicNames) -> None:
+        self._topics = topics
+        self._storage = storage
+        self._names = names
+
+    # --- create and delete ---------------------------------------------------------------------------------
+
+    async def create_topics(self, call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        seen = [topic.name for topic in request.topics]
+        results = [
+            await self._create(topic, request.validate_only, seen.count(topic.name) > 1) for topic in request.topics
+        ]
+        return CreateTopicsResponse(topics=results)
+
+    async def _create(self, asked: CreatableTopic, only_check: bool, is_double: bool) -> CreatableTopicResult:
+        try:
+            if is_double:
+                raise InvalidField(f"The topic {asked.name!r} is named twice in one request.", field="name")
+            if code := _placement_error(asked):
+                return CreatableTopicResult(
+                    name=asked.name, error_code=code, error_message="There is one node: a topic has one replica."
+                )
+            count = len(asked.assignments) or (None if asked.num_partitions == -1 else asked.num_partitions)
+            config = {one.name: one.value for one in asked.configs if one.value is not None}
+            if only_check:
+                made = self._topics.check_new(asked.name, count, config)
+                return CreatableTopicResult(name=asked.name, num_partitions=made, replication_factor=1, configs=[])
+            view = await self._topics.create(asked.name, count, config, CALLER)
+        except GoQueueError as error:
+            return CreatableTopicResult(name=asked.name, error_code=code_of(error), error_message=error.message)
+        return CreatableTopicResult(
+            name=view.name,
+            topic_id=uuid.UUID(view.id).bytes,
+            num_partitions=view.num_partitions,
+            replication_factor=1,
+            configs=[
+                CreatableTopicConfigs(
+                    name=name,
+                    value=value,
+                    config_source=TOPIC_SOURCE if name in view.overrides else DEFAULT_SOURCE,
+                )
+                for name, value in view.config.items()
+            ],
+        )
+
+    async def delete_topics(self, call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        if call.version < 6:
+            return DeleteTopicsResponse(responses=[await self._delete(name) for name in request.topic_names])
+        results: list[DeletableTopicResult] = []
+        for one in request.topics:
+            name = one.name if one.name is not None else self._names.by_id(one.topic_id)
+            if name is None:
+                results.append(DeletableTopicResult(name=None, topic_id=one.topic_id, error_code=UNKNOWN_TOPIC_ID))
+            else:
+                results.append(await self._delete(name))
+        return DeleteTopicsResponse(responses=results)
+
+    async def _delete(self, name: str) -> DeletableTopicResult:
+        topic_id = self._names.id_of(name)
+        try:
+            await self._topics.delete(name, CALLER)
+        except GoQueueError as error:
+            return DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=code_of(error), error_message=error.message
+            )
+        return DeletableTopicResult(name=name, topic_id=topic_id)
+
+    async def create_partitions(self, call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        results = [await self._widen(topic, request.validate_only) for topic in request.topics]
+        return CreatePartitionsResponse(results=results)
+
+    async def _widen(self, asked: CreatePartitionsTopic, only_check: bool) -> CreatePartitionsTopicResult:
+        try:
+            count = len(self._topics.require(asked.name).partitions)
+            if asked.count <= count:
+                raise InvalidPartitions(f"The topic has {count} partitions; ask for more than that.")
+            if not only_check:
+                await self._topics.alter(asked.name, {}, asked.count, CALLER)
+        except GoQueueError as error:
+            return CreatePartitionsTopicResult(name=asked.name, error_code=code_of(error), error_message=error.message)
+        return CreatePartitionsTopicResult(name=asked.name)
+
+    # --- records and files ---------------------------------------------------------------------------------
+
+    async def delete_records(self, call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+        topics = [
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    await self._shorten(topic.name, one.partition_index, one.offset) for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return DeleteRecordsResponse(topics=topics)
+
+    async def _shorten(self, topic: str, index: int, offset: Offset) -> DeleteRecordsPartitionResult:
+        try:
+            low = await self._storage.delete_records(topic, index, offset)
+        except GoQueueError as error:
+            return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=code_of(error))
+        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low)
+
+    def log_dirs(self, call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+        asked = None if request.topics is None else {one.topic: one.partitions for one in request.topics}
+        topics = [
+            DescribeLogDirsTopic(
+                name=topic.name, partitions=_sizes(topic, None if asked is None else asked[topic.name])
+            )
+            for topic in self._topics.all()
+            if asked is None or topic.name in asked
+        ]
+        usage = self._storage.usage
+        result = DescribeLogDirsResult(
+            error_code=NONE,
+            log_dir=self._storage.data_dir,
+            topics=topics,
+            total_bytes=usage.total_bytes,
+            usable_bytes=usage.free_bytes,
+        )
+        return DescribeLogDirsResponse(results=[result])
+
+
+def _placement_error(asked: CreatableTopic) -> int:
+    if asked.assignments:
+        indexes = sorted(one.partition_index for one in asked.assignments)
+        whole = indexes == list(range(len(indexes)))
+        here = all(list(one.broker_ids) == [NODE_ID] for one in asked.assignments)
+        return NONE if whole and here else INVALID_REPLICA_ASSIGNMENT
+    return NONE if asked.replication_factor in (-1, 1) else INVALID_REPLICATION_FACTOR
+
+
+def _sizes(topic: Topic, wanted: Sequence[int] | None) -> list[DescribeLogDirsPartition]:
+    return [
+        DescribeLogDirsPartition(partition_index=one.at.partition, partition_size=one.log.size_bytes)
+        for one in topic.partitions
+        if wanted is None or one.at.partition in wanted
+    ]

@@ -1,0 +1,26 @@
+"""One request on its way through the door: who asks, in which version, and what answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from goqueue.base.commands import Caller
+
+CALLER = Caller(door="kafka")
+
+
+class Call(msgspec.Struct, frozen=True):
+    """What a handler is told besides the request itself."""
+
+    version: int
+    client_id: str
+    client_host: str
+    local_address: tuple[str, int]
+
+
+# A handler answers at once, later, or (None) not at all.
+Answer: TypeAlias = Any | Awaitable[Any] | None
+Handler: TypeAlias = Callable[[Call, Any], Answer]

@@ -1,0 +1,170 @@
+"""What a client asks first: versions, metadata, who coordinates. And SASL, which is refused until it is there."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Mapping
+from typing import Final
+
+from goqueue.base.errors import GoQueueError, InternalTopic, TopicExists, UnknownTopic
+from goqueue.base.settings import parse_address
+from goqueue.drive.topic_table import Topic
+from goqueue.edge.kafka.calls import CALLER, Call, Handler
+from goqueue.edge.kafka.errors import (
+    ILLEGAL_SASL_STATE,
+    INVALID_REQUEST,
+    NONE,
+    UNKNOWN_TOPIC_ID,
+    UNSUPPORTED_SASL_MECHANISM,
+    UNSUPPORTED_VERSION,
+    code_of,
+)
+from goqueue.edge.kafka.names import NO_ID, TopicNames
+from goqueue.service.topics import NODE_ID, Topics
+from goqueue.wire.api import APIS
+from goqueue.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from goqueue.wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from goqueue.wire.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from goqueue.wire.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from goqueue.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from goqueue.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+PRODUCE: Final = 0
+_STABLE: Final = {22: 5}  # the newest version of InitProducerId is not settled yet
+_GROUP_KEY: Final = 0
+
+
+class ClusterHandler:
+    def __init__(self, topics: Topics, names: TopicNames, cluster_id: str, advertised: str) -> None:
+        self._topics = topics
+        self._names = names
+        self._cluster_id = cluster_id
+        self._advertised = parse_address(advertised) if advertised else None
+        self._served: Mapping[int, Handler] = {}
+
+    def advertise(self, served: Mapping[int, Handler]) -> None:
+        """Only what has a handler is advertised."""
+        self._served = served
+
+    def api_versions(self, call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+        keys = [
+            ApiVersion(
+                api_key=key,
+                # Old clients of the C library take fright if produce does not begin at 0.
+                min_version=0 if key == PRODUCE else APIS[key].min_version,
+                max_version=_STABLE.get(key, APIS[key].max_version),
+            )
+            for key in sorted(self._served)
+        ]
+        return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION if request is None else NONE, api_keys=keys)
+
+    # --- metadata ------------------------------------------------------------------------------------------
+
+    def metadata(self, call: Call, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
+        asked = request.topics
+        if asked is None or (call.version == 0 and not asked):
+            return self._metadata(call, [self._describe(topic) for topic in self._topics.all()])
+        may_create = request.allow_auto_topic_creation and self._topics.kafka_may_create
+        if may_create and any(self._is_missing(one) for one in asked):
+            return self._create_and_describe(call, list(asked))
+        return self._metadata(call, [self._find(one) for one in asked])
+
+    def _is_missing(self, asked: MetadataRequestTopic) -> bool:
+        return bool(asked.name) and self._topics.find(asked.name or "") is None
+
+    async def _create_and_describe(self, call: Call, asked: list[MetadataRequestTopic]) -> MetadataResponse:
+        found: list[MetadataResponseTopic] = []
+        for one in asked:
+            try:
+                if self._is_missing(one):
+                    await self._topics.create(one.name or "", None, {}, CALLER)
+            except TopicExists:
+                pass  # somebody was faster
+            except GoQueueError as error:
+                code = code_of(UnknownTopic("")) if isinstance(error, InternalTopic) else code_of(error)
+                found.append(MetadataResponseTopic(error_code=code, name=one.name))
+                continue
+            found.append(self._find(one))
+        return self._metadata(call, found)
+
+    def _find(self, asked: MetadataRequestTopic) -> MetadataResponseTopic:
+        if asked.name is None and bytes(asked.topic_id) != NO_ID:
+            name = self._names.by_id(asked.topic_id)
+            if name is None:
+                return MetadataResponseTopic(error_code=UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=None)
+        else:
+            name = asked.name or ""
+        try:
+            return self._describe(self._topics.require(name))
+        except GoQueueError as error:
+            return MetadataResponseTopic(error_code=code_of(error), name=name, topic_id=asked.topic_id)
+
+    def _describe(self, topic: Topic) -> MetadataResponseTopic:
+        partitions = [
+            MetadataResponsePartition(
+                partition_index=one.at.partition,
+                leader_id=NODE_ID,
+                leader_epoch=one.state.leader_epoch,
+                replica_nodes=[NODE_ID],
+                isr_nodes=[NODE_ID],
+            )
+            for one in topic.partitions
+        ]
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=uuid.UUID(topic.record.id).bytes,
+            is_internal=topic.is_internal,
+            partitions=partitions,
+        )
+
+    def _metadata(self, call: Call, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+        host, port = self._address(call)
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=NODE_ID, host=host, port=port)],
+            cluster_id=self._cluster_id,
+            controller_id=NODE_ID,
+            topics=topics,
+        )
+
+    def _address(self, call: Call) -> tuple[str, int]:
+        return self._advertised or call.local_address
+
+    def cluster(self, call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        host, port = self._address(call)
+        return DescribeClusterResponse(
+            cluster_id=self._cluster_id,
+            controller_id=NODE_ID,
+            brokers=[DescribeClusterBroker(broker_id=NODE_ID, host=host, port=port)],
+        )
+
+    # --- coordinators --------------------------------------------------------------------------------------
+
+    def find_coordinator(self, call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        host, port = self._address(call)
+        if request.key_type != _GROUP_KEY:
+            told = "This broker coordinates groups only, not transactions."
+            refused = [
+                Coordinator(key=key, node_id=-1, port=-1, error_code=INVALID_REQUEST, error_message=told)
+                for key in request.coordinator_keys
+            ]
+            return FindCoordinatorResponse(
+                error_code=INVALID_REQUEST, error_message=told, node_id=-1, port=-1, coordinators=refused
+            )
+        found = [Coordinator(key=key, node_id=NODE_ID, host=host, port=port) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(node_id=NODE_ID, host=host, port=port, coordinators=found)
+
+    # --- SASL ----------------------------------------------------------------------------------------------
+
+    def sasl_handshake(self, call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+        return SaslHandshakeResponse(error_code=UNSUPPORTED_SASL_MECHANISM, mechanisms=[])
+
+    def sasl_authenticate(self, call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+        told = "This listener has no authentication; connect with security.protocol=PLAINTEXT."
+        return SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=told)

@@ -1,0 +1,64 @@
+"""Which handler answers which API. What is not in this table is not advertised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from goqueue.edge.kafka.admin import AdminHandler
+from goqueue.edge.kafka.calls import Handler
+from goqueue.edge.kafka.cluster import ClusterHandler
+from goqueue.edge.kafka.configs import ConfigHandler
+from goqueue.edge.kafka.fetch import FetchHandler
+from goqueue.edge.kafka.groups import GroupHandler
+from goqueue.edge.kafka.offsets import OffsetHandler
+from goqueue.edge.kafka.produce import ProduceHandler
+from goqueue.edge.kafka.producers import ProducerHandler
+
+
+def handlers(
+    cluster: ClusterHandler,
+    produce: ProduceHandler,
+    fetch: FetchHandler,
+    groups: GroupHandler,
+    offsets: OffsetHandler,
+    admin: AdminHandler,
+    configs: ConfigHandler,
+    producers: ProducerHandler,
+) -> Mapping[int, Handler]:
+    """By API key."""
+    table: dict[int, Handler] = {
+        0: produce.produce,
+        1: fetch.fetch,
+        2: fetch.list_offsets,
+        3: cluster.metadata,
+        8: offsets.commit,
+        9: offsets.fetch,
+        10: cluster.find_coordinator,
+        11: groups.join,
+        12: groups.heartbeat,
+        13: groups.leave,
+        14: groups.sync,
+        15: groups.describe,
+        16: groups.list,
+        17: cluster.sasl_handshake,
+        18: cluster.api_versions,
+        19: admin.create_topics,
+        20: admin.delete_topics,
+        21: admin.delete_records,
+        22: producers.init_producer_id,
+        23: fetch.epoch_ends,
+        32: configs.describe,
+        33: configs.alter,
+        35: admin.log_dirs,
+        36: cluster.sasl_authenticate,
+        37: admin.create_partitions,
+        42: groups.delete,
+        44: configs.alter_incrementally,
+        47: offsets.delete,
+        60: cluster.cluster,
+        61: producers.describe,
+        68: groups.consumer_heartbeat,
+        69: groups.consumer_describe,
+    }
+    cluster.advertise(table)
+    return table

@@ -1,0 +1,319 @@
+"""Group membership for Kafka clients: the classic protocol and the server-side one (KIP-848)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from goqueue.base.errors import GoQueueError
+from goqueue.core.groups.errors import UnknownGroup
+from goqueue.core.groups.parts import PartList
+from goqueue.core.groups.replies import (
+    ConsumerHeartbeatReply,
+    GroupDescription,
+    JoinReply,
+    LeaveReply,
+    MemberDescription,
+    Result,
+    SyncReply,
+)
+from goqueue.core.groups.requests import (
+    ConsumerHeartbeat,
+    HeartbeatRequest,
+    JoinRequest,
+    LeaveRequest,
+    SyncRequest,
+)
+from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.errors import NONE, code_of
+from goqueue.edge.kafka.names import TopicNames
+from goqueue.service.groups import Groups
+from goqueue.wire import consumer_group_describe as described
+from goqueue.wire import consumer_group_heartbeat as beats
+from goqueue.wire import delete_groups as deleting
+from goqueue.wire import describe_groups as describing
+from goqueue.wire import heartbeat as hearts
+from goqueue.wire import join_group as joining
+from goqueue.wire import leave_group as leaving
+from goqueue.wire import list_groups as listing
+from goqueue.wire import sync_group as syncing
+
+T = TypeVar("T")
+_DEAD = "Dead"
+
+
+def when_known(result: Result | asyncio.Future[Result], build: Callable[[Result], T]) -> T | Awaitable[T]:
+    """The response of a result that is there, or that will be."""
+    if not isinstance(result, asyncio.Future):
+        return build(result)
+
+    async def later() -> T:
+        return build(await result)
+
+    return later()
+
+
+class GroupHandler:
+    def __init__(self, groups: Groups, names: TopicNames) -> None:
+        self._groups = groups
+        self._names = names
+
+    # --- classic ---------------------------------------------------------------------------------------------
+
+    def join(
+        self, call: Call, request: joining.JoinGroupRequest
+    ) -> joining.JoinGroupResponse | Awaitable[joining.JoinGroupResponse]:
+        asked = JoinRequest(
+            group=request.group_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=call.client_id,
+            client_host=f"/{call.client_host}",
+            protocol_type=request.protocol_type,
+            protocols=[(one.name, bytes(one.metadata)) for one in request.protocols],
+            session_ms=request.session_timeout_ms,
+            rebalance_ms=request.rebalance_timeout_ms if call.version >= 1 else request.session_timeout_ms,
+            requires_member_id=call.version >= 4,
+            supports_skipping_assignment=call.version >= 9,
+            new_member_id=self._groups.new_member_id(request.group_instance_id or call.client_id),
+            reason=request.reason or "",
+        )
+        return when_known(self._groups.join(asked), lambda result: _joined(asked.member_id, call.version, result))
+
+    def sync(
+        self, call: Call, request: syncing.SyncGroupRequest
+    ) -> syncing.SyncGroupResponse | Awaitable[syncing.SyncGroupResponse]:
+        asked = SyncRequest(
+            group=request.group_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+            assignments=[(one.member_id, bytes(one.assignment)) for one in request.assignments],
+        )
+        return when_known(self._groups.sync(asked), _synced)
+
+    def heartbeat(
+        self, call: Call, request: hearts.HeartbeatRequest
+    ) -> hearts.HeartbeatResponse | Awaitable[hearts.HeartbeatResponse]:
+        asked = HeartbeatRequest(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
+        return when_known(
+            self._groups.heartbeat(asked), lambda result: hearts.HeartbeatResponse(error_code=_code(result))
+        )
+
+    def leave(
+        self, call: Call, request: leaving.LeaveGroupRequest
+    ) -> leaving.LeaveGroupResponse | Awaitable[leaving.LeaveGroupResponse]:
+        if call.version < 3:
+            members: list[tuple[str, str | None]] = [(request.member_id, None)]
+        else:
+            members = [(one.member_id, one.group_instance_id) for one in request.members]
+        asked = LeaveRequest(request.group_id, members)
+        return when_known(self._groups.leave(asked), lambda result: _left(call.version, result))
+
+    # --- the server-side protocol ------------------------------------------------------------------------------
+
+    def consumer_heartbeat(
+        self, call: Call, request: beats.ConsumerGroupHeartbeatRequest
+    ) -> beats.ConsumerGroupHeartbeatResponse | Awaitable[beats.ConsumerGroupHeartbeatResponse]:
+        owned = None
+        if request.topic_partitions is not None:
+            named = [(self._names.by_id(one.topic_id), one.partitions) for one in request.topic_partitions]
+            owned = [(name, list(numbers)) for name, numbers in named if name is not None]
+        subscribed = request.subscribed_topic_names
+        asked = ConsumerHeartbeat(
+            group=request.group_id,
+            member_id=request.member_id or self._groups.new_member_id(call.client_id),
+            member_epoch=request.member_epoch,
+            instance_id=request.instance_id,
+            rack=request.rack_id,
+            rebalance_ms=None if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms,
+            subscribed_topics=None if subscribed is None else list(subscribed),
+            subscribed_regex=request.subscribed_topic_regex,
+            server_assignor=request.server_assignor,
+            owned=owned,
+            client_id=call.client_id,
+            client_host=f"/{call.client_host}",
+        )
+        return when_known(self._groups.consumer_heartbeat(asked), self._beaten)
+
+    def _beaten(self, result: Result) -> beats.ConsumerGroupHeartbeatResponse:
+        if isinstance(result, GoQueueError):
+            return beats.ConsumerGroupHeartbeatResponse(error_code=code_of(result), error_message=result.message)
+        assert isinstance(result, ConsumerHeartbeatReply)
+        assignment = None
+        if result.assignment is not None:
+            parts = [
+                beats.TopicPartitions(topic_id=self._names.id_of(topic), partitions=numbers)
+                for topic, numbers in result.assignment
+            ]
+            assignment = beats.Assignment(topic_partitions=parts)
+        return beats.ConsumerGroupHeartbeatResponse(
+            member_id=result.member_id,
+            member_epoch=result.member_epoch,
+            heartbeat_interval_ms=result.heartbeat_ms,
+            assignment=assignment,
+        )
+
+    def consumer_describe(
+        self, call: Call, request: described.ConsumerGroupDescribeRequest
+    ) -> described.ConsumerGroupDescribeResponse:
+        return described.ConsumerGroupDescribeResponse(groups=[self._consumer_group(one) for one in request.group_ids])
+
+    def _consumer_group(self, group: str) -> described.DescribedGroup:
+        try:
+            found = self._groups.describe(group)
+            if found.kind != "consumer":
+                raise UnknownGroup(f"{group} is not a group of the server-side protocol.")
+        except GoQueueError as error:
+            return described.DescribedGroup(
+                group_id=group, group_state=_DEAD, error_code=code_of(error), error_message=error.message
+            )
+        return described.DescribedGroup(
+            group_id=group,
+            group_state=found.state,
+            group_epoch=found.generation,
+            assignment_epoch=found.generation,
+            assignor_name=found.protocol,
+            members=[self._consumer_member(one) for one in found.members],
+        )
+
+    def _consumer_member(self, member: MemberDescription) -> described.Member:
+        return described.Member(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            rack_id=member.rack,
+            member_epoch=member.epoch,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=member.topics,
+            subscribed_topic_regex=member.regex,
+            assignment=self._parts(member.assignment),
+            target_assignment=self._parts(member.target),
+            member_type=1,
+        )
+
+    def _parts(self, parts: PartList) -> described.Assignment:
+        return described.Assignment(
+            topic_partitions=[
+                described.TopicPartitions(topic_id=self._names.id_of(topic), topic_name=topic, partitions=numbers)
+                for topic, numbers in parts
+            ]
+        )
+
+    # --- looking -----------------------------------------------------------------------------------------------
+
+    def describe(self, call: Call, request: describing.DescribeGroupsRequest) -> describing.DescribeGroupsResponse:
+        return describing.DescribeGroupsResponse(groups=[self._classic_group(call, one) for one in request.groups])
+
+    def _classic_group(self, call: Call, group: str) -> describing.DescribedGroup:
+        try:
+            found = self._groups.describe(group)
+            if found.kind != "classic":
+                raise UnknownGroup(f"{group} is a group of the server-side protocol.")
+        except GoQueueError as error:
+            # Older versions know no such error: a group that is not there is dead.
+            code = code_of(error) if call.version >= 6 else NONE
+            return describing.DescribedGroup(
+                group_id=group, group_state=_DEAD, error_code=code, error_message=error.message
+            )
+        return _classic(found)
+
+    def list(self, call: Call, request: listing.ListGroupsRequest) -> listing.ListGroupsResponse:
+        states = {state.lower() for state in request.states_filter}
+        kinds = {kind.lower() for kind in request.types_filter}
+        found = [
+            listing.ListedGroup(
+                group_id=one.group, protocol_type=one.protocol_type, group_state=one.state, group_type=one.kind
+            )
+            for one in self._groups.list()
+            if (not states or one.state.lower() in states) and (not kinds or one.kind in kinds)
+        ]
+        return listing.ListGroupsResponse(groups=found)
+
+    async def delete(self, call: Call, request: deleting.DeleteGroupsRequest) -> deleting.DeleteGroupsResponse:
+        results: list[deleting.DeletableGroupResult] = []
+        for group in request.groups_names:
+            try:
+                await self._groups.delete(group)
+                code = NONE
+            except GoQueueError as error:
+                code = code_of(error)
+            results.append(deleting.DeletableGroupResult(group_id=group, error_code=code))
+        return deleting.DeleteGroupsResponse(results=results)
+
+
+def _code(result: Result) -> int:
+    return code_of(result) if isinstance(result, GoQueueError) else NONE
+
+
+def _joined(member_id: str, version: int, result: Result) -> joining.JoinGroupResponse:
+    if isinstance(result, GoQueueError):
+        given = result.detail.get("member_id", member_id)
+        name = None if version >= 7 else ""
+        return joining.JoinGroupResponse(
+            error_code=code_of(result), generation_id=-1, protocol_name=name, member_id=str(given)
+        )
+    assert isinstance(result, JoinReply)
+    return joining.JoinGroupResponse(
+        generation_id=result.generation,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            joining.JoinGroupResponseMember(
+                member_id=one.member_id, group_instance_id=one.instance_id, metadata=one.metadata
+            )
+            for one in result.members
+        ],
+    )
+
+
+def _synced(result: Result) -> syncing.SyncGroupResponse:
+    if isinstance(result, GoQueueError):
+        return syncing.SyncGroupResponse(error_code=code_of(result))
+    assert isinstance(result, SyncReply)
+    return syncing.SyncGroupResponse(
+        protocol_type=result.protocol_type, protocol_name=result.protocol_name, assignment=result.assignment
+    )
+
+
+def _left(version: int, result: Result) -> leaving.LeaveGroupResponse:
+    if isinstance(result, GoQueueError):
+        return leaving.LeaveGroupResponse(error_code=code_of(result))
+    assert isinstance(result, LeaveReply)
+    members = [
+        leaving.MemberResponse(
+            member_id=member_id,
+            group_instance_id=instance_id,
+            error_code=NONE if error is None else code_of(error),
+        )
+        for member_id, instance_id, error in result.members
+    ]
+    if version < 3:
+        return leaving.LeaveGroupResponse(error_code=members[0].error_code if members else NONE)
+    return leaving.LeaveGroupResponse(members=members)
+
+
+def _classic(found: GroupDescription) -> describing.DescribedGroup:
+    return describing.DescribedGroup(
+        group_id=found.group,
+        group_state=found.state,
+        protocol_type=found.protocol_type,
+        protocol_data=found.protocol,
+        members=[
+            describing.DescribedGroupMember(
+                member_id=one.member_id,
+                group_instance_id=one.instance_id,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                member_metadata=one.metadata,
+                member_assignment=one.assignment_bytes,
+            )
+            for one in found.members
+        ],
+    )

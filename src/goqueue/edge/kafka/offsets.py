@@ -1,0 +1,213 @@
+"""Committed offsets for Kafka clients: commit, fetch, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Sequence
+
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import TopicPartition
+from goqueue.core.groups.records import OffsetCommitted
+from goqueue.core.groups.replies import OffsetsReply, Result
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.errors import NONE, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, code_of
+from goqueue.edge.kafka.groups import when_known
+from goqueue.edge.kafka.names import TopicNames
+from goqueue.service.groups import Groups
+from goqueue.service.topics import Topics
+from goqueue.wire import offset_commit as committing
+from goqueue.wire import offset_delete as deleting
+from goqueue.wire import offset_fetch as fetching
+
+Codes = dict[TopicPartition, int]
+
+
+class OffsetHandler:
+    def __init__(self, groups: Groups, topics: Topics, names: TopicNames) -> None:
+        self._groups = groups
+        self._topics = topics
+        self._names = names
+
+    # --- commit ----------------------------------------------------------------------------------------------
+
+    def commit(
+        self, call: Call, request: committing.OffsetCommitRequest
+    ) -> committing.OffsetCommitResponse | Awaitable[committing.OffsetCommitResponse]:
+        wanted: list[OffsetCommit] = []
+        codes: Codes = {}
+        for topic in request.topics:
+            name = self._name(call.version >= 10, topic.topic_id, topic.name)
+            for one in topic.partitions:
+                at = TopicPartition(name or "", one.partition_index)
+                if not self._exists(at):
+                    codes[at] = UNKNOWN_TOPIC_ID if name is None else UNKNOWN_TOPIC_OR_PARTITION
+                    continue
+                wanted.append(
+                    OffsetCommit(
+                        at.topic,
+                        at.partition,
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.committed_metadata or "",
+                    )
+                )
+        asked = CommitRequest(
+            request.group_id,
+            request.member_id,
+            request.generation_id_or_member_epoch,
+            request.group_instance_id,
+            wanted,
+        )
+        return when_known(
+            self._groups.commit(asked), lambda result: self._committed(call, request, codes | _codes(wanted, result))
+        )
+
+    def _committed(
+        self, call: Call, request: committing.OffsetCommitRequest, codes: Codes
+    ) -> committing.OffsetCommitResponse:
+        topics: list[committing.OffsetCommitResponseTopic] = []
+        for topic in request.topics:
+            name = self._name(call.version >= 10, topic.topic_id, topic.name) or ""
+            parts = [
+                committing.OffsetCommitResponsePartition(
+                    partition_index=one.partition_index,
+                    error_code=codes.get(TopicPartition(name, one.partition_index), NONE),
+                )
+                for one in topic.partitions
+            ]
+            topics.append(
+                committing.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
+            )
+        return committing.OffsetCommitResponse(topics=topics)
+
+    def _name(self, by_id: bool, topic_id: bytes, name: str) -> str | None:
+        return self._names.by_id(topic_id) if by_id else name
+
+    def _exists(self, at: TopicPartition) -> bool:
+        topic = self._topics.find(at.topic)
+        return topic is not None and 0 <= at.partition < len(topic.partitions)
+
+    # --- fetch -----------------------------------------------------------------------------------------------
+
+    def fetch(self, call: Call, request: fetching.OffsetFetchRequest) -> fetching.OffsetFetchResponse:
+        if call.version >= 8:
+            return fetching.OffsetFetchResponse(groups=[self._group(call, one) for one in request.groups])
+        asked = None if request.topics is None else [(one.name, one.partition_indexes) for one in request.topics]
+        topics = [
+            fetching.OffsetFetchResponseTopic(
+                name=topic,
+                partitions=[
+                    fetching.OffsetFetchResponsePartition(
+                        partition_index=one.partition,
+                        committed_offset=one.offset,
+                        committed_leader_epoch=one.leader_epoch,
+                        metadata=one.metadata,
+                    )
+                    for one in found
+                ],
+            )
+            for topic, found in self._found(request.group_id, asked)
+        ]
+        return fetching.OffsetFetchResponse(topics=topics)
+
+    def _group(self, call: Call, asked: fetching.OffsetFetchRequestGroup) -> fetching.OffsetFetchResponseGroup:
+        if asked.member_id is not None and asked.member_epoch >= 0:
+            try:
+                self._groups.check_member(asked.group_id, asked.member_id, asked.member_epoch)
+            except GoQueueError as error:
+                return fetching.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code_of(error))
+        wanted = None
+        topics: list[fetching.OffsetFetchResponseTopics] = []
+        if asked.topics is not None:
+            wanted = []
+            for topic in asked.topics:
+                name = self._name(call.version >= 10, topic.topic_id, topic.name)
+                if name is None:
+                    topics.append(_unknown(topic))
+                else:
+                    wanted.append((name, topic.partition_indexes))
+        for name, found in self._found(asked.group_id, wanted):
+            parts = [
+                fetching.OffsetFetchResponsePartitions(
+                    partition_index=one.partition,
+                    committed_offset=one.offset,
+                    committed_leader_epoch=one.leader_epoch,
+                    metadata=one.metadata,
+                )
+                for one in found
+            ]
+            topics.append(
+                fetching.OffsetFetchResponseTopics(name=name, topic_id=self._names.id_of(name), partitions=parts)
+            )
+        return fetching.OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+
+    def _found(
+        self, group: str, wanted: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> Iterable[tuple[str, list[OffsetCommitted]]]:
+        """By topic. What was never committed has offset -1."""
+        known = self._groups.offsets(group)
+        if wanted is None:
+            by_topic: dict[str, list[OffsetCommitted]] = {}
+            for at in sorted(known):
+                by_topic.setdefault(at.topic, []).append(known[at])
+            return by_topic.items()
+        return [
+            (topic, [known.get(TopicPartition(topic, number)) or _nothing(group, topic, number) for number in numbers])
+            for topic, numbers in wanted
+        ]
+
+    # --- delete ----------------------------------------------------------------------------------------------
+
+    async def delete(self, call: Call, request: deleting.OffsetDeleteRequest) -> deleting.OffsetDeleteResponse:
+        wanted = [
+            TopicPartition(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
+        ]
+        try:
+            results = await self._groups.delete_offsets(request.group_id, wanted)
+        except GoQueueError as error:
+            return deleting.OffsetDeleteResponse(error_code=code_of(error))
+        codes = {
+            TopicPartition(one.topic, one.partition): NONE if one.error is None else code_of(one.error)
+            for one in results
+        }
+        topics = [
+            deleting.OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    deleting.OffsetDeleteResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=self._delete_code(TopicPartition(topic.name, one.partition_index), codes),
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return deleting.OffsetDeleteResponse(topics=topics)
+
+    def _delete_code(self, at: TopicPartition, codes: Codes) -> int:
+        return codes.get(at, NONE) if self._exists(at) else UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _codes(wanted: list[OffsetCommit], result: Result) -> Codes:
+    if isinstance(result, GoQueueError):
+        return {TopicPartition(one.topic, one.partition): code_of(result) for one in wanted}
+    assert isinstance(result, OffsetsReply)
+    return {
+        TopicPartition(one.topic, one.partition): NONE if one.error is None else code_of(one.error)
+        for one in result.results
+    }
+
+
+def _nothing(group: str, topic: str, number: int) -> OffsetCommitted:
+    return OffsetCommitted(group, topic, number, -1, -1, "", -1)
+
+
+def _unknown(topic: fetching.OffsetFetchRequestTopics) -> fetching.OffsetFetchResponseTopics:
+    parts = [
+        fetching.OffsetFetchResponsePartitions(
+            partition_index=number, committed_offset=-1, metadata="", error_code=UNKNOWN_TOPIC_ID
+        )
+        for number in topic.partition_indexes
+    ]
+    return fetching.OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=parts)

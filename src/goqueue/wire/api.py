@@ -1,0 +1,82 @@
+"""Every API by its key, and what stands in front of a body: the request's header and the response's frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from goqueue.format.batch import Buffer
+from goqueue.wire.errors import WireError
+from goqueue.wire.primitives import BAD_BYTES, skip_tags, wrong_bytes, wrong_end, wrong_length
+from goqueue.wire.shape import Api
+from goqueue.wire.table import MESSAGES
+
+__all__ = ["APIS", "Api", "RequestHeader", "decode_header", "encode_request_frame", "encode_response_frame"]
+
+APIS: Mapping[int, Api] = MappingProxyType({api.key: api for api in MESSAGES})
+
+_API_VERSIONS = 18
+_REQUEST = Struct(">hhih")
+_RESPONSE = Struct(">ii")
+_FLEXIBLE_RESPONSE = Struct(">iix")
+
+
+class RequestHeader(msgspec.Struct, frozen=True, gc=False):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None = None
+
+
+def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
+    """The header and where the body starts.
+
+    The version is not checked: a client may send ApiVersions in a version we do not know and must be answered.
+    """
+    try:
+        return _decode_header(frame)
+    except BAD_BYTES as error:
+        raise wrong_bytes(error) from error
+
+
+def _decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
+    key, version, correlation_id, size = _REQUEST.unpack_from(frame, 0)
+    api = APIS.get(key)
+    if api is None:
+        raise WireError(f"no API has the key {key}")
+    at = _REQUEST.size
+    client_id = None
+    if size >= 0:
+        client_id = str(frame[at : at + size], "utf-8")
+        at += size
+    elif size != -1:
+        raise wrong_length("client_id", size)
+    if version >= api.flexible_from:
+        at = skip_tags(frame, at + 1, frame[at])
+    if at > len(frame):
+        raise wrong_end(at, len(frame))
+    return RequestHeader(key, version, correlation_id, client_id), at
+
+
+def encode_response_frame(api: Api, version: int, correlation_id: int, response: Any) -> list[Buffer]:
+    """Size, header and body. ApiVersions keeps the oldest header: its reader does not know our versions yet."""
+    body = api.encode_response(version, response)
+    size = sum(map(len, body))
+    if version >= api.flexible_from and api.key != _API_VERSIONS:
+        return [_FLEXIBLE_RESPONSE.pack(size + 5, correlation_id), *body]
+    return [_RESPONSE.pack(size + 4, correlation_id), *body]
+
+
+def encode_request_frame(api: Api, header: RequestHeader, request: Any) -> list[Buffer]:
+    """Size, header and body, as a client sends them."""
+    client_id = b"" if header.client_id is None else header.client_id.encode()
+    size = -1 if header.client_id is None else len(client_id)
+    head = _REQUEST.pack(header.api_key, header.api_version, header.correlation_id, size) + client_id
+    if header.api_version >= api.flexible_from:
+        head += b"\0"
+    body = api.encode_request(header.api_version, request)
+    return [(len(head) + sum(map(len, body))).to_bytes(4, "big") + head, *body]

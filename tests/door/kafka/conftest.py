@@ -1,0 +1,36 @@
+"""A real node that the tests of Kafka's door share; each test uses topics and groups of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bench.node_process import NodeProcess
+from tests.door.kafka.raw import Line, new_topic, unique
+
+
+@pytest.fixture(scope="session")
+def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path_factory.mktemp("kafka") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kafka(shared_node: NodeProcess) -> str:
+    """Its address."""
+    return shared_node.kafka
+
+
+@pytest.fixture
+def topic(kafka: str) -> str:
+    """A topic of the test's own, with three partitions."""
+    name = unique("t")
+    with Line(kafka) as line:
+        assert line.ask(new_topic(name, 3)).topics[0].error_code == 0
+    return name
+
+
+@pytest.fixture
+def group() -> str:
+    return unique("g")

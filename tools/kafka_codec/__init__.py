@@ -1,0 +1,1 @@
+"""Writes `src/goqueue/wire/` from Kafka's message definitions: `python -m tools.kafka_codec`."""
