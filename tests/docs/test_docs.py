@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from bench.node_process import NodeProcess
 from goqueue.base.errors import leaves
 from goqueue.base.settings import load_settings, setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig, as_text
+from goqueue.wire.api import APIS, RequestHeader, encode_request_frame
+from goqueue.wire.api_versions import ApiVersionsRequest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -30,8 +33,10 @@ def examples(page: Path) -> Iterator[tuple[str, str, str | None]]:
             yield language, code, expected or None
 
 
-def run(language: str, code: str, port: str) -> str:
-    code = code.replace("8080", port)
+def run(language: str, code: str, node: NodeProcess) -> str:
+    """The examples name the usual ports; the node has others."""
+    port = node.url.rpartition(":")[2]
+    code = code.replace("8080", port).replace("localhost:9092", node.kafka)
     command = (
         ["bash", "-euo", "pipefail", "-c", code] if language == "sh" else [sys.executable, "-W", "error", "-c", code]
     )
@@ -53,12 +58,13 @@ def matches(printed: str, expected: str) -> bool:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if list(examples(page))], ids=lambda page: page.name)
 def test_the_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
-    if "curl" in page.read_text() and shutil.which("curl") is None:
-        pytest.skip("the examples of this page need curl")
+    for tool in ("curl", "kcat"):
+        if f"{tool} -" in page.read_text() and shutil.which(tool) is None:
+            pytest.skip(f"the examples of this page need {tool}")
     with NodeProcess(tmp_path / "data") as node:
         port = node.url.rpartition(":")[2]
         for language, code, expected in examples(page):
-            printed = run(language, code, port).replace(port, "8080")
+            printed = run(language, code, node).replace(port, "8080")
             if expected is not None:
                 assert matches(printed, expected), f"{code}\nprinted:\n{printed}\nexpected:\n{expected}"
 
@@ -105,6 +111,21 @@ def test_every_error_code_that_a_door_can_give_is_documented() -> None:
     for leaf in leaves():
         if leaf.__mro__[1].__name__ != "Startup":
             assert f"`{leaf.code}`" in text, leaf.code
+
+
+def test_the_kafka_page_lists_what_is_advertised(tmp_path: Path) -> None:
+    told = re.findall(r"\| (\w+) \| (\d+)(?: to (\d+))? (?=\|)", (ROOT / "docs/kafka.md").read_text())
+    documented = {name: (int(low), int(high or low)) for name, low, high in told}
+    request = b"".join(encode_request_frame(APIS[18], RequestHeader(18, 0, 1, "docs"), ApiVersionsRequest()))
+    with NodeProcess(tmp_path / "data") as node:
+        host, _, port = node.kafka.rpartition(":")
+        with socket.create_connection((host, int(port))) as line, line.makefile("rb") as answers:
+            line.sendall(request)
+            body = answers.read(int.from_bytes(answers.read(4), "big"))
+    found = APIS[18].decode_response(0, memoryview(body), 4)
+    advertised = {APIS[one.api_key].name: (one.min_version, one.max_version) for one in found.api_keys}
+    assert advertised.pop("Produce") == (0, documented.pop("Produce")[1]), "from 0 on, for old clients' sake"
+    assert advertised == documented
 
 
 def test_the_files_that_the_path_names_exist() -> None:

@@ -216,6 +216,16 @@ def test_a_static_member_finds_its_partitions_when_it_is_back():
         world.hear("s1", 2, instance_id="i1")
 
 
+def test_a_static_member_that_is_back_holds_nothing_it_would_have_to_give_back():
+    world = World()
+    join(world, "s1", instance_id="i1")
+    world.hear("s1", -2, instance_id="i1")
+    join(world, "m2")
+    reply = join(world, "s2", instance_id="i1")
+    assert (reply.member_epoch, reply.assignment) == (2, [("a", [0, 1])])
+    assert world.hear("m2", 2).assignment == [("a", [2])]
+
+
 def test_a_static_place_is_lost_with_the_session():
     world = World()
     join(world, "s1", instance_id="i1")

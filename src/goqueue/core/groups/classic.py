@@ -114,6 +114,7 @@ class ClassicGroup:
 
     def join(self, ticket: int, request: JoinRequest, now: Millis, out: Step) -> None:
         if not self._has_room(request.member_id):
+            self._drop(request.member_id, now, out)
             raise GroupFull(f"The group has {self._settings.group_members_max} members; use another group.")
         if not self.roster.supports(request.protocol_type, (name for name, _ in request.protocols)):
             raise InconsistentProtocol("The group's members have no protocol in common with this one; align assignors.")
@@ -344,11 +345,7 @@ class ClassicGroup:
             else:
                 self._complete(now, out)
         else:
-            member = self.roster.members.get(key[1])
-            if member is not None:
-                self._remove(member, out)
-            self.roster.remove(key[1])
-            self._after_removal(now, out)
+            self._drop(key[1], now, out)
 
     # --- small moves -----------------------------------------------------------------------------------
 
@@ -365,6 +362,14 @@ class ClassicGroup:
         if self.state is State.PREPARING:
             return (known is not None and known.join_ticket is not None) or self.roster.waiting < most
         return known is not None or len(self.roster.members) < most
+
+    def _drop(self, member_id: str, now: Millis, out: Step) -> None:
+        """Removes a member, or an id that was given out; a rebalance does not wait for it any longer."""
+        member = self.roster.members.get(member_id)
+        if member is not None:
+            self._remove(member, out)
+        self.roster.remove(member_id)
+        self._after_removal(now, out)
 
     def _check_generation(self, generation: int) -> None:
         if generation != self.generation:

@@ -49,7 +49,7 @@ def _join(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: St
         if place.epoch != LEFT_STATIC:
             raise UnreleasedInstance(f"A live member runs as {request.instance_id!r}; stop it or choose another name.")
         fresh = replace(place, member_id=request.member_id, epoch=0, previous_epoch=0)
-        member = group.put(_updated(group, fresh, request), now, out, replaces=place.member_id)
+        member = group.put(_updated(group, fresh, request), now, out, owned={}, replaces=place.member_id)
     else:
         known = group.members.get(request.member_id) or ConsumerMember(request.member_id)
         if known.door != "kafka":

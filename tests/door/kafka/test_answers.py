@@ -1,0 +1,127 @@
+"""The same questions twice, to a new node and to one that was killed: both answer as Kafka is documented to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bench.node_process import NodeProcess
+from goqueue.wire import create_topics, list_groups
+from goqueue.wire.api import APIS
+from goqueue.wire.api_versions import ApiVersionsRequest
+from goqueue.wire.describe_cluster import DescribeClusterRequest
+from goqueue.wire.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from goqueue.wire.heartbeat import HeartbeatRequest
+from tests.door.kafka import answers, raw
+from tests.door.kafka.answers import KAFKA, NONE, Question
+from tests.door.kafka.raw import Line, unique
+
+
+@pytest.fixture(scope="module")
+def own_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path_factory.mktemp("answers") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=["new", "killed"])
+def line(request: pytest.FixtureRequest, own_node: NodeProcess) -> Iterator[Line]:
+    if request.param == "killed":
+        own_node.kill()
+        own_node.start()
+    with Line(own_node.kafka) as made:
+        yield made
+
+
+@pytest.mark.parametrize("question", KAFKA, ids=lambda question: question.__name__)
+def test_the_node_answers_as_kafka_does(line: Line, question: Question) -> None:
+    assert question(line) == KAFKA[question]
+
+
+def test_only_what_is_served_is_advertised(line: Line) -> None:
+    answer = line.ask(ApiVersionsRequest("test", "1"))
+    assert answer.error_code == NONE
+    served = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert served[18] == (0, APIS[18].max_version)
+    for key, (_, newest) in served.items():
+        assert newest <= APIS[key].max_version
+    assert {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 20, 21, 22, 23, 32, 33, 35, 37, 42, 44, 47} < set(served)
+    assert {60, 61, 68, 69} < set(served)
+
+
+def test_the_cluster_and_its_directories(line: Line) -> None:
+    topic = answers.made_topic(line, 2)
+    answers.produced(line, topic, raw.batch(b"v"))
+    cluster = line.ask(DescribeClusterRequest())
+    host, port = line.socket.getpeername()
+    assert cluster.error_code == NONE and len(cluster.cluster_id) > 10
+    assert [(one.broker_id, one.host, one.port) for one in cluster.brokers] == [(cluster.controller_id, host, port)]
+    (dirs,) = line.ask(DescribeLogDirsRequest([DescribableLogDirTopic(topic, [0, 1])])).results
+    sizes = {one.partition_index: one.partition_size for one in dirs.topics[0].partitions}
+    assert dirs.error_code == NONE and sizes[0] > 60 and sizes[1] == 0
+    assert dirs.total_bytes > dirs.usable_bytes > 0
+
+
+def test_groups_are_listed_by_state_and_kind(line: Line) -> None:
+    settled, _, _ = answers.led_group(line)
+    served, _, _ = answers.served_group(line, answers.made_topic(line))
+    offsets_only = unique("g")
+    line.ask(raw.commit(offsets_only, answers.made_topic(line), 0, 1), 9)
+
+    def listed(**filters: list[str]) -> dict[str, tuple[str, str]]:
+        found = line.ask(list_groups.ListGroupsRequest(**filters)).groups
+        return {one.group_id: (one.group_state, one.group_type.lower()) for one in found}
+
+    every = listed()
+    assert every[settled] == ("Stable", "classic") and every[served] == ("Stable", "consumer")
+    assert every[offsets_only][0] == "Empty"
+    assert settled in listed(states_filter=["Stable"]) and offsets_only not in listed(states_filter=["Stable"])
+    assert served in listed(types_filter=["consumer"]) and settled not in listed(types_filter=["consumer"])
+
+
+def test_metadata_creates_a_topic_when_it_may(line: Line) -> None:
+    name = unique("auto")
+    assert line.ask(raw.metadata_of(name)).topics[0].error_code == answers.UNKNOWN_TOPIC_OR_PARTITION
+    (made,) = line.ask(raw.metadata_of(name, create=True)).topics
+    assert made.error_code == NONE and len(made.partitions) == 3
+    assert answers.produced(line, name, raw.batch(b"v")).error_code == NONE
+
+
+def test_what_was_true_before_a_kill_is_true_after_it(tmp_path_factory: pytest.TempPathFactory) -> None:
+    node = NodeProcess(tmp_path_factory.mktemp("kept") / "data").start()
+    with Line(node.kafka) as line:
+        topic = answers.made_topic(line)
+        topic_id = answers.id_of(line, topic)
+        me = answers.new_producer(line)
+        for sequence in (0, 1, 2):
+            assert answers.produced(line, topic, raw.batch(b"v", producer=(me, 0, sequence))).base_offset == sequence
+        group, member, generation = answers.led_group(line)
+        served, served_member, epoch = answers.served_group(line, topic)
+        assert line.ask(raw.commit(group, topic, 0, 2, member, generation), 9).topics[0].partitions[0].error_code == 0
+    node.kill()
+    with node, Line(node.kafka) as line:
+        assert answers.id_of(line, topic) == topic_id
+        again = answers.produced(line, topic, raw.batch(b"v", producer=(me, 0, 1)))
+        assert (again.error_code, again.base_offset) == (NONE, 1), "a repetition gets its first offset"
+        gap = answers.produced(line, topic, raw.batch(b"v", producer=(me, 0, 4)))
+        assert gap.error_code == answers.OUT_OF_ORDER_SEQUENCE_NUMBER
+        going_on = answers.produced(line, topic, raw.batch(b"v", producer=(me, 0, 3)))
+        assert (going_on.error_code, going_on.base_offset) == (NONE, 3)
+        assert answers.new_producer(line) > me
+        part = line.ask(raw.committed(group, topic, 0), 9).groups[0].topics[0].partitions[0]
+        assert part.committed_offset == 2
+        assert line.ask(HeartbeatRequest(group, generation, member)).error_code == NONE, "the group goes on"
+        assert line.ask(HeartbeatRequest(group, generation - 1, member)).error_code == answers.ILLEGAL_GENERATION
+        assert answers.beaten(line, served, served_member, epoch).error_code == NONE
+        code = line.ask(create_topics.CreateTopicsRequest([create_topics.CreatableTopic(topic, 1, 1)])).topics[0]
+        assert code.error_code == answers.TOPIC_ALREADY_EXISTS
+
+
+def test_nothing_is_created_where_the_node_forbids_it(tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = {"GOQUEUE_TOPICS_AUTO_CREATE": "off"}
+    with (
+        NodeProcess(tmp_path_factory.mktemp("off") / "data", settings=settings) as node,
+        Line(node.kafka) as line,
+    ):
+        assert line.ask(raw.metadata_of("t", create=True)).topics[0].error_code == answers.UNKNOWN_TOPIC_OR_PARTITION
+        assert line.ask(raw.metadata_of("t")).topics[0].error_code == answers.UNKNOWN_TOPIC_OR_PARTITION
