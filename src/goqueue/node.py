@@ -37,6 +37,7 @@ from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.produce import ProduceHandler
 from goqueue.edge.kafka.producers import ProducerHandler
 from goqueue.edge.rest.app import Pages, build_app
+from goqueue.edge.rest.groups import GroupRoutes
 from goqueue.edge.rest.messages import MessageRoutes
 from goqueue.edge.rest.node_routes import NodeRoutes
 from goqueue.edge.rest.requests import Bodies
@@ -49,13 +50,15 @@ from goqueue.log.recovery import Recovered
 from goqueue.log.space import SpaceGuard
 from goqueue.log.stats import StorageStats
 from goqueue.service.browse import Browsing
+from goqueue.service.consume import Consuming
 from goqueue.service.fetch import Fetching
 from goqueue.service.groups import Groups
 from goqueue.service.health import Health
 from goqueue.service.hooks import Hooks
-from goqueue.service.metrics import BrokerMetrics, MetricsPage, StorageCollector
+from goqueue.service.metrics import BrokerMetrics, GroupCollector, MetricsPage, StorageCollector
 from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
+from goqueue.service.reset import ResetOffsets
 from goqueue.service.storage import Storage
 from goqueue.service.topics import Topics
 
@@ -101,6 +104,7 @@ class Broker:
         self.producer_ids = ProducerIds(disk, offload)
         self.runner = GroupRunner(_group_settings(settings), self._partition_counts, clock)
         self.groups = Groups(self.runner, self.topics, entropy)
+        self.consuming = Consuming(self.groups, self.topics, self.browsing, self.metrics)
         self.table.on_changed = self._topics_changed
         self._clock, self._entropy, self._disk = clock, entropy, disk
         self.identity = Identity("")
@@ -136,12 +140,14 @@ class Broker:
         if deleted is not None:
             self.runner.tell(lambda now: self.runner.coordinator.topic_deleted(deleted))
             self.metrics.forget_topic(deleted)
-        self.runner.tell(lambda now: self.runner.coordinator.topics_changed(self._partition_counts(), now))
+        counts = self._partition_counts()
+        self.runner.tell(lambda now: self.groups.noticed(self.runner.coordinator.topics_changed(counts, now)))
 
     def stop_waiting(self) -> None:
         """Long polls, tails and rebalances end, so that a stop need not wait for them."""
         self.health.stopping = True
         self.fetching.stop()
+        self.consuming.stop()
         self.runner.stop()
 
     async def stop(self) -> None:
@@ -187,6 +193,7 @@ class Node:
         seconds = time.perf_counter() - began
         collector = StorageCollector(broker.table, broker.storage_stats, broker.space, seconds)
         broker.metrics.registry.register(collector)
+        broker.metrics.registry.register(GroupCollector(broker.groups))
         addresses = {"REST": "off", "Kafka": "off"}
         if rest_socket is not None:
             self._rest = RestServer(self._rest_app(broker), rest_socket, self._settings.rest.drain_ms)
@@ -218,10 +225,13 @@ class Node:
         messages = MessageRoutes(
             broker.publish, broker.browsing, broker.health, broker.metrics, bodies, self._settings.rest
         )
+        reset = ResetOffsets(broker.groups, broker.browsing)
+        groups = GroupRoutes(broker.groups, broker.consuming, reset, bodies, self._settings.rest.poll_ms_max)
         page = MetricsPage(broker.metrics.registry)
         operations = [
             *TopicRoutes(broker.topics, bodies).operations(),
             *messages.operations(),
+            *groups.operations(),
             *NodeRoutes(broker.health, page, self._threads).operations(),
         ]
         return build_app(operations, broker.metrics, self._pages)

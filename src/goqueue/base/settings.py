@@ -55,6 +55,13 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Doc(description="Address that clients are told to use, `HOST:PORT`; empty means the one they reached."),
     ] = ""
     request_bytes_max: Annotated[int, Doc(ge=1024, description="Largest request.")] = 100 * MIB
+    buffered_bytes_max: Annotated[
+        int,
+        Doc(
+            ge=1024,
+            description="Unfinished requests and unread answers of all connections together; who passes it is closed.",
+        ),
+    ] = 512 * MIB
     connections_max: Annotated[int, Doc(ge=1, description="Connections at once; more are closed at once.")] = 10_000
 
 

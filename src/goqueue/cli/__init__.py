@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "topic": Lazy("goqueue.cli.topic:topic", "Create, list, describe, alter and delete topics."),
     "produce": Lazy("goqueue.cli.produce:produce", "Publish messages."),
     "consume": Lazy("goqueue.cli.consume:consume", "Read messages without taking them away."),
+    "group": Lazy("goqueue.cli.group:group", "List, describe, move and delete consumer groups."),
     "log": Lazy("goqueue.cli.log:log", "Look into stored files, without a node."),
     "version": Lazy("goqueue.cli.version:version", "Show the version."),
 }

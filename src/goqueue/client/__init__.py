@@ -14,7 +14,20 @@ from goqueue.client.errors import (
 )
 from goqueue.client.messages import Message, NewMessage, Placed
 from goqueue.client.producer import Producer
-from goqueue.client.replies import Page, Partition, Readiness, Topic, TopicSummary, Version
+from goqueue.client.replies import (
+    Group,
+    GroupLag,
+    GroupMember,
+    GroupSummary,
+    OffsetMove,
+    Page,
+    Partition,
+    Readiness,
+    Topic,
+    TopicParts,
+    TopicSummary,
+    Version,
+)
 from goqueue.client.retry import Retries
 
 __all__ = [
@@ -25,8 +38,13 @@ __all__ = [
     "Client",
     "ConnectionFailed",
     "GoQueueClientError",
+    "Group",
+    "GroupLag",
+    "GroupMember",
+    "GroupSummary",
     "Message",
     "NewMessage",
+    "OffsetMove",
     "Page",
     "Partition",
     "PartlyStored",
@@ -37,6 +55,7 @@ __all__ = [
     "Retries",
     "TimedOut",
     "Topic",
+    "TopicParts",
     "TopicSummary",
     "Version",
 ]

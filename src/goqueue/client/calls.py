@@ -18,7 +18,7 @@ from goqueue.client.errors import (
     invalid,
 )
 from goqueue.client.messages import Content, Moment, NewMessage, Placed, decode_message, encode_message, moment
-from goqueue.client.replies import Page, Readiness, Topic, TopicSummary, Version
+from goqueue.client.replies import Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
 
 T = TypeVar("T")
 Acks: TypeAlias = Literal["none", "leader", "all"]
@@ -210,6 +210,48 @@ def tail(name: str, from_: Moment, partition: int | None, last_event_id: str | N
     return Call("GET", f"{_topic_path(name)}/tail", lambda status, body: None, query, headers)
 
 
+# --- groups -------------------------------------------------------------------------------------------
+
+
+class _Groups(msgspec.Struct):
+    groups: list[GroupSummary]
+
+
+class _Moves(msgspec.Struct):
+    offsets: list[OffsetMove]
+
+
+def groups() -> Call[list[GroupSummary]]:
+    return Call("GET", "/groups", lambda status, body: _reader(_Groups)(status, body).groups)
+
+
+def group(name: str) -> Call[Group]:
+    return Call("GET", _group_path(name), _reader(Group))
+
+
+def delete_group(name: str) -> Call[None]:
+    return Call("DELETE", _group_path(name), lambda status, body: None)
+
+
+def reset_offsets(
+    name: str, topic: str, to: Moment | None, offset: int | None, partition: int | None, dry_run: bool
+) -> Call[list[OffsetMove]]:
+    """To a place or a time, or to an offset."""
+    if (to is None) == (offset is None):
+        raise invalid("Say where to: either to, or an offset.", "to")
+    body: dict[str, Any] = {"topic": check_topic(topic), "dry_run": dry_run}
+    if partition is not None:
+        body["partition"] = partition
+    if offset is not None:
+        body |= {"to": "offset", "offset": offset}
+    elif to in ("earliest", "latest"):
+        body["to"] = to
+    elif to is not None:
+        body |= {"to": "timestamp", "timestamp": moment(to, "to")}
+    path = f"{_group_path(name)}/offsets/reset"
+    return Call("POST", path, lambda status, told: _reader(_Moves)(status, told).offsets, body=_json(body))
+
+
 # --- the node -----------------------------------------------------------------------------------------
 
 
@@ -230,14 +272,22 @@ def ready() -> Call[Readiness]:
 
 def check_topic(name: str) -> str:
     """The name, or `invalid-name`. An empty one or `..` would silently be another route."""
+    return _check(name, "topic")
+
+
+def _check(name: str, kind: str) -> str:
     try:
-        return check_name(name, field="topic")
+        return check_name(name, kind, kind)
     except InvalidName as why:
         raise GoQueueClientError(why.code, why.message, why.field) from None
 
 
 def _topic_path(name: str) -> str:
     return f"/topics/{check_topic(name)}"
+
+
+def _group_path(name: str) -> str:
+    return f"/groups/{_check(name, 'group')}"
 
 
 def _reader(kind: type[T]) -> Callable[[int, bytes], T]:

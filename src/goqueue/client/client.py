@@ -13,7 +13,7 @@ from goqueue.client import calls
 from goqueue.client.calls import Acks, Call, Config, Isolation, ReadOptions, finish
 from goqueue.client.errors import GoQueueClientError, error_of_reply
 from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Placed
-from goqueue.client.replies import Page, Readiness, Topic, TopicSummary, Version
+from goqueue.client.replies import Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
 from goqueue.client.tail import Tail
 from goqueue.client.transport import (
     DEFAULT_PATIENCE,
@@ -145,6 +145,36 @@ class Client:
                     yield from tail.feed(chunk)
         except httpx.HTTPError as why:
             raise failure_of(why, self.url) from why
+
+    # --- groups ---------------------------------------------------------------------------------------
+
+    def groups(self) -> list[GroupSummary]:
+        """All groups, by name."""
+        return self.perform(calls.groups())
+
+    def group(self, name: str) -> Group:
+        """One group with its members and how far it is behind."""
+        return self.perform(calls.group(name))
+
+    def reset_offsets(
+        self,
+        group: str,
+        topic: str,
+        *,
+        to: Moment | None = None,
+        offset: int | None = None,
+        partition: int | None = None,
+        dry_run: bool = False,
+    ) -> list[OffsetMove]:
+        """Moves a group without members to `earliest`, `latest`, a point in time, or an offset.
+
+        All partitions of the topic, or the one named. A dry run only says what would be.
+        """
+        return self.perform(calls.reset_offsets(group, topic, to, offset, partition, dry_run))
+
+    def delete_group(self, name: str) -> None:
+        """Deletes a group without members, and its offsets."""
+        self.perform(calls.delete_group(name))
 
     # --- the node -------------------------------------------------------------------------------------
 

@@ -51,6 +51,68 @@ class Topic(msgspec.Struct, frozen=True):
     partitions: list[Partition]
 
 
+class GroupSummary(msgspec.Struct, frozen=True):
+    """One line of a list of groups. `kind` is `consumer` where the node assigns, `classic` where a Kafka client does."""
+
+    group: str
+    kind: str
+    state: str
+    members: int
+
+
+class TopicParts(msgspec.Struct, frozen=True):
+    """Partitions of one topic."""
+
+    topic: str
+    partitions: list[int]
+
+
+class GroupMember(msgspec.Struct, frozen=True):
+    """One member; `door` is `rest` or `kafka`."""
+
+    member_id: str
+    client_id: str
+    host: str
+    door: str = ""
+    generation: int = -1
+    topics: list[str] = []
+    assignment: list[TopicParts] = []
+    revoking: list[TopicParts] = []
+
+
+class GroupLag(msgspec.Struct, frozen=True):
+    """How far a group is behind in one partition; `committed` is None where it never committed."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end_offset: int
+    lag: int
+    metadata: str = ""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """One group with its members and how far it is behind."""
+
+    group: str
+    kind: str
+    state: str
+    generation: int
+    protocol: str
+    members: list[GroupMember]
+    lag: list[GroupLag]
+    mode: str = "partition"
+
+
+class OffsetMove(msgspec.Struct, frozen=True, rename={"before": "from", "after": "to"}):
+    """A reset's effect on one partition; `before` is None where nothing was committed."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
 class Page(msgspec.Struct, frozen=True):
     """Messages of one read, and where to go on.
 

@@ -127,6 +127,7 @@ class GroupRunner:
             await partition.settle()
         except GoQueueError as error:
             self._hand_out(replies, error)
+            self._start_over(error)
         else:
             self._hand_out(replies, None)
 

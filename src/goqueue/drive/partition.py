@@ -108,9 +108,10 @@ class Partition:
     # --- producers ---------------------------------------------------------------------------------------
 
     def producers_job(self) -> Callable[[], None]:
-        """Writes down the idempotent producers as of now; runs off the loop."""
+        """Writes down the idempotent producers as of now; runs off the loop. Without any there is nothing to write."""
         snapshot = snapshot_producers(self.dedupe, self.log.end_offset)
-        return lambda: write_producers(self.log, snapshot)
+        is_needed = len(self.dedupe) > 0
+        return lambda: write_producers(self.log, snapshot, is_needed)
 
     # --- wait --------------------------------------------------------------------------------------------
 

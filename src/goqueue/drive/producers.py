@@ -30,10 +30,11 @@ def snapshot_producers(dedupe: Dedupe, offset: Offset) -> bytes:
     return encode_note(Snapshot(offset, dedupe.producers()))
 
 
-def write_producers(log: PartitionLog, snapshot: bytes) -> None:
+def write_producers(log: PartitionLog, snapshot: bytes, is_needed: bool) -> None:
     """Blocks; runs off the loop. Durable: after a power cut the batches before it are not read again."""
-    if log.segments:
-        log.home.disk.write_file(f"{log.home.directory}/{FILE}", snapshot)
+    path = f"{log.home.directory}/{FILE}"
+    if log.segments and (is_needed or log.home.disk.read_file(path) is not None):
+        log.home.disk.write_file(path, snapshot)
 
 
 def recover_producers(log: PartitionLog, was_clean: bool, now: Millis) -> Dedupe:

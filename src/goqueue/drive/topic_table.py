@@ -144,11 +144,11 @@ class TopicTable:
     async def close(self) -> None:
         for task in list(self._emptying):
             await task
-        for topic in self.all():
-            for partition in topic.partitions:
-                partition.close()
-                await self._offload(partition.log.close)
-                await self._offload(partition.producers_job())
+        partitions = [partition for topic in self.all() for partition in topic.partitions]
+        for partition in partitions:
+            partition.close()
+        jobs = [job for one in partitions for job in (one.log.close, one.producers_job())]
+        await self._offload(lambda: [job() for job in jobs])
 
     # --- changes -------------------------------------------------------------------------------------------
 

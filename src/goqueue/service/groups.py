@@ -10,8 +10,19 @@ import msgspec
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import GoQueueError, InvalidGroup
 from goqueue.base.ids import Offset, TopicPartition
-from goqueue.core.groups.records import OffsetCommitted
-from goqueue.core.groups.replies import GroupDescription, GroupListing, OffsetResult, OffsetsReply, Result
+from goqueue.core.groups.parts import PartList
+from goqueue.core.groups.records import GroupState, OffsetCommitted
+from goqueue.core.groups.replies import (
+    GroupDescription,
+    GroupListing,
+    OffsetResult,
+    OffsetsReply,
+    RebalanceStats,
+    RestBeat,
+    RestJoined,
+    Result,
+    Step,
+)
 from goqueue.core.groups.requests import (
     CommitRequest,
     ConsumerHeartbeat,
@@ -19,6 +30,7 @@ from goqueue.core.groups.requests import (
     JoinRequest,
     LeaveRequest,
     OffsetCommit,
+    RestJoin,
     SyncRequest,
 )
 from goqueue.drive.group_runner import GroupRunner, Question
@@ -28,13 +40,14 @@ Answer = Result | asyncio.Future[Result]
 
 
 class PartitionLag(msgspec.Struct, frozen=True):
-    """How far a group is behind in one partition; `committed` is -1 where it never committed."""
+    """How far a group is behind in one partition; `committed` is -1 where it never committed, and all of it is lag."""
 
     topic: str
     partition: int
     committed: Offset
     end_offset: Offset
     lag: int
+    metadata: str = ""
 
 
 class Groups:
@@ -44,6 +57,7 @@ class Groups:
         self._runner = runner
         self._topics = topics
         self._entropy = entropy
+        self._watchers: dict[str, set[asyncio.Future[None]]] = {}
 
     def new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{new_uuid(self._entropy)}"
@@ -70,7 +84,69 @@ class Groups:
     def _ask(self, group: str, question: Question) -> Answer:
         if not group:
             return InvalidGroup("The group has no name; give it one.", field="group")
-        return self._runner.ask(question)
+        return self._runner.ask(lambda ticket, now: self.noticed(question(ticket, now)))
+
+    # --- members over REST -----------------------------------------------------------------------------------
+
+    async def rest_join(self, request: RestJoin) -> RestJoined:
+        answer = await self._wait(
+            self._ask(request.group, lambda ticket, now: self._runner.coordinator.rest_join(ticket, request, now))
+        )
+        assert isinstance(answer, RestJoined)
+        return answer
+
+    async def rest_heartbeat(self, group: str, member_id: str, generation: int) -> RestBeat:
+        answer = await self._wait(
+            self._ask(
+                group,
+                lambda ticket, now: self._runner.coordinator.rest_heartbeat(ticket, group, member_id, generation, now),
+            )
+        )
+        assert isinstance(answer, RestBeat)
+        return answer
+
+    async def rest_revoke(self, group: str, member_id: str, generation: int, partitions: PartList) -> RestBeat:
+        answer = await self._wait(
+            self._ask(
+                group,
+                lambda ticket, now: self._runner.coordinator.rest_revoke(
+                    ticket, group, member_id, generation, partitions, now
+                ),
+            )
+        )
+        assert isinstance(answer, RestBeat)
+        return answer
+
+    async def rest_leave(self, group: str, member_id: str) -> None:
+        await self._wait(
+            self._ask(group, lambda ticket, now: self._runner.coordinator.rest_leave(ticket, group, member_id, now))
+        )
+
+    def rest_readable(self, group: str, member_id: str, generation: int) -> PartList:
+        """What a REST member may read; complains if it is not known or the generation is not its current one."""
+        return self._runner.coordinator.rest_readable(group, member_id, generation)
+
+    # --- waiting for a change --------------------------------------------------------------------------------
+
+    def watch(self, group: str, watcher: asyncio.Future[None]) -> None:
+        """The future is done when somebody changes the group. Members that fell silent are seen by heartbeats."""
+        self._watchers.setdefault(group, set()).add(watcher)
+
+    def unwatch(self, group: str, watcher: asyncio.Future[None]) -> None:
+        watchers = self._watchers.get(group, set())
+        watchers.discard(watcher)
+        if not watchers:
+            self._watchers.pop(group, None)
+
+    def noticed(self, step: Step) -> Step:
+        """The same step; who watches a group that it changes is woken."""
+        if self._watchers:
+            for record in step.records:
+                if isinstance(record, GroupState):
+                    for watcher in self._watchers.pop(record.group, ()):
+                        if not watcher.done():
+                            watcher.set_result(None)
+        return step
 
     # --- offsets ---------------------------------------------------------------------------------------------
 
@@ -81,9 +157,17 @@ class Groups:
         """Complains if a member of the server-side protocol asks with a stale epoch."""
         self._runner.coordinator.offsets(group, (), member_id=member_id, epoch=epoch)
 
-    def offsets(self, group: str) -> Mapping[TopicPartition, OffsetCommitted]:
-        """All committed offsets of a group; none if there is no such group."""
-        return self._runner.coordinator.offsets(group)
+    async def commit_all(self, request: CommitRequest) -> list[OffsetResult]:
+        """Commits, and answers when that is safe: one result for each offset, in order."""
+        answer = await self._wait(self.commit(request))
+        assert isinstance(answer, OffsetsReply)
+        return answer.results
+
+    def offsets(
+        self, group: str, partitions: Sequence[TopicPartition] | None = None
+    ) -> Mapping[TopicPartition, OffsetCommitted]:
+        """Committed offsets of a group, of these partitions or of all; none if there is no such group."""
+        return self._runner.coordinator.offsets(group, partitions)
 
     async def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> list[OffsetResult]:
         answer = await self._wait(
@@ -105,15 +189,30 @@ class Groups:
                 raise one.error
 
     def lag(self, group: str) -> list[PartitionLag]:
-        """Of every partition that the group committed."""
-        found: list[PartitionLag] = []
-        for at, committed in sorted(self.offsets(group).items()):
-            topic = self._topics.find(at.topic)
-            if topic is not None and at.partition < len(topic.partitions):
-                end = topic.partitions[at.partition].state.high_watermark
-                behind = max(0, end - committed.offset)
-                found.append(PartitionLag(at.topic, at.partition, committed.offset, end, behind))
-        return found
+        """Of every partition that the group committed or a member reads; complains if there is no such group.
+
+        Safe to ask from another thread.
+        """
+        committed = self.offsets(group)
+        reading = {
+            TopicPartition(topic, number)
+            for member in self.describe(group).members
+            for topic, numbers in member.assignment
+            for number in numbers
+        }
+        found = (self._lag(at, committed.get(at)) for at in sorted(reading.union(committed)))
+        return [one for one in found if one is not None]
+
+    def _lag(self, at: TopicPartition, committed: OffsetCommitted | None) -> PartitionLag | None:
+        topic = self._topics.find(at.topic)
+        if topic is None or at.partition >= len(topic.partitions):
+            return None
+        partition = topic.partitions[at.partition]
+        end = partition.state.high_watermark
+        if committed is None:
+            return PartitionLag(at.topic, at.partition, -1, end, end - partition.log.start_offset)
+        behind = max(0, end - max(committed.offset, partition.log.start_offset))
+        return PartitionLag(at.topic, at.partition, committed.offset, end, behind, committed.metadata)
 
     # --- groups ----------------------------------------------------------------------------------------------
 
@@ -122,6 +221,9 @@ class Groups:
 
     def describe(self, group: str) -> GroupDescription:
         return self._runner.coordinator.describe(group)
+
+    def stats(self, group: str) -> RebalanceStats:
+        return self._runner.coordinator.stats(group)
 
     async def delete(self, group: str) -> None:
         await self._wait(

@@ -13,9 +13,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 
 from goqueue import __version__
+from goqueue.core.groups.errors import UnknownGroup
 from goqueue.drive.topic_table import TopicTable
 from goqueue.log.space import SpaceGuard
 from goqueue.log.stats import StorageStats
+from goqueue.service.groups import Groups
 
 _LATENCY_S = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 
@@ -149,6 +151,35 @@ class StorageCollector:
                 segments.add_metric(names, len(partition.log.segments))
                 failed.add_metric(names, partition.log.failure is not None)
         yield from (start, high, size, segments, failed)
+
+
+class GroupCollector:
+    """Reads the groups' members and lag at scrape time."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    def collect(self) -> Iterator[Metric]:
+        partition, group = ("group", "topic", "partition"), ("group",)
+        lag = GaugeMetricFamily("goqueue_consumer_lag", "Messages that a group has yet to commit.", labels=partition)
+        place = GaugeMetricFamily(
+            "goqueue_consumer_committed_offset", "Where a group goes on in a partition.", labels=partition
+        )
+        members = GaugeMetricFamily("goqueue_consumer_members", "Members of a group.", labels=group)
+        rebalances = CounterMetricFamily("goqueue_consumer_rebalances", "Rebalances of a group.", labels=group)
+        for one in self._groups.list():
+            try:
+                behind, stats = self._groups.lag(one.group), self._groups.stats(one.group)
+            except UnknownGroup:
+                continue  # deleted since the list was made
+            members.add_metric((one.group,), one.members)
+            rebalances.add_metric((one.group,), stats.rebalances)
+            for at in behind:
+                names = (one.group, at.topic, str(at.partition))
+                lag.add_metric(names, at.lag)
+                if at.committed >= 0:
+                    place.add_metric(names, at.committed)
+        yield from (lag, place, members, rebalances)
 
 
 def _counter(name: str, text: str, value: float) -> Metric:

@@ -303,6 +303,24 @@ def test_a_full_group_takes_nobody_new():
     with pytest.raises(GroupFull):
         world.result(world.join(new_member_id="m3"))
     assert world.result(world.join("m2")).generation == 2
+    assert world.state() == "Stable"
+
+
+def test_a_known_member_whose_room_is_taken_does_not_hold_up_the_rebalance():
+    world = two_members(group_members_max=2)
+    parked = world.join("m1")
+    world.join(new_member_id="m3")
+    with pytest.raises(GroupFull):
+        world.result(world.join("m2"))
+    assert [each.member_id for each in world.result(parked).members] == ["m1", "m3"]
+
+
+@pytest.mark.parametrize("goes", [lambda world: world.run(6_000), lambda world: world.leave("m3")])
+def test_an_id_that_was_given_out_and_not_used_disturbs_nobody(goes):
+    world = two_members()
+    world.join(new_member_id="m3", requires_member_id=True, session_ms=6_000)
+    goes(world)
+    assert world.state() == "Stable"
 
 
 def test_a_second_join_of_the_same_member_answers_the_first():

@@ -104,6 +104,18 @@ def test_a_heartbeat_with_the_generation_before_is_answered_and_an_older_one_is_
             call("m1", 1)
 
 
+def test_giving_back_in_the_generation_before_gives_nothing_back():
+    world = World()
+    world.rest_join("m1")
+    world.rest_join("m2")
+    world.rest_beat("m1", 1)
+    world.rest_revoke("m1", 1, [("a", [2])])
+    world.rest_join("m3")
+    assert world.rest_beat("m1", 2).revoke == [("a", [1])]
+    beat = world.rest_revoke("m1", 1, [("a", [1])])
+    assert (beat.generation, beat.revoke) == (2, [("a", [1])])
+
+
 def test_a_lost_answer_does_not_hide_what_was_gained():
     world = World()
     world.rest_join("m1")

@@ -12,7 +12,9 @@ from tests.door.kafka.raw import Line, new_topic, unique
 
 @pytest.fixture(scope="session")
 def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path_factory.mktemp("kafka") / "data") as running:
+    # Members of the server-side protocol see a rebalance with their next heartbeat; tests do not wait 3 s for it.
+    settings = {"GOQUEUE_GROUPS_HEARTBEAT_MS": "300"}
+    with NodeProcess(tmp_path_factory.mktemp("kafka") / "data", settings=settings) as running:
         yield running
 
 

@@ -93,10 +93,12 @@ def test_a_frame_byte_by_byte_is_a_frame(kafka: str) -> None:
 
 def test_api_versions_of_a_version_to_come_is_answered_in_the_oldest_form(kafka: str) -> None:
     with Line(kafka) as line:
-        line.socket.sendall(framed(header(18, 99) + b"whatever comes"))
+        line.socket.sendall(framed(header(18, 99) + b"\0whatever comes"))
         number, answer = raw.response_of(APIS[18], 0, line.receive_frame())
         assert (number, answer.error_code) == (7, UNSUPPORTED_VERSION)
-        assert (18, 0, APIS[18].max_version) in [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys]
+        assert (18, 0, APIS[18].max_version) in [
+            (one.api_key, one.min_version, one.max_version) for one in answer.api_keys
+        ]
         assert line.ask(ApiVersionsRequest("a", "1"), 0).error_code == 0, "the client may go on"
 
 

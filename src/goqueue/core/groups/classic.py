@@ -7,8 +7,6 @@ past it are told to join again. A join waits until all have come or time is up, 
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -16,6 +14,7 @@ from msgspec.structs import replace
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis
 from goqueue.core.groups.classic_roster import Member, Roster, member_info
+from goqueue.core.groups.classic_state import JOIN, MOVES, SYNC, State, session
 from goqueue.core.groups.deadlines import Deadlines
 from goqueue.core.groups.errors import (
     FencedInstance,
@@ -31,31 +30,6 @@ from goqueue.core.groups.replies import Done, JoinReply, LeaveReply, Step, SyncR
 from goqueue.core.groups.requests import HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest
 from goqueue.core.groups.settings import GroupSettings
 from goqueue.core.groups.timing import RebalanceTiming
-
-
-class State(enum.Enum):
-    """A classic group's states, under Kafka's names. A deleted group is simply not there."""
-
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-
-
-# From each state, where a group may go. Stable to stable is a static member under a new id.
-MOVES: Final[Mapping[State, tuple[State, ...]]] = {
-    State.EMPTY: (State.PREPARING, State.EMPTY),
-    State.PREPARING: (State.COMPLETING, State.EMPTY),
-    State.COMPLETING: (State.STABLE, State.PREPARING),
-    State.STABLE: (State.PREPARING, State.STABLE),
-}
-
-_JOIN: Final = ("join", "")
-_SYNC: Final = ("sync", "")
-
-
-def _session(member_id: str) -> tuple[str, str]:
-    return ("session", member_id)
 
 
 class ClassicGroup:
@@ -131,7 +105,7 @@ class ClassicGroup:
             self._replace_static(ticket, request, holder, now, out)
         elif request.requires_member_id and request.group_instance_id is None:
             self.roster.pending[request.new_member_id] = None
-            self.deadlines.set(_session(request.new_member_id), now + request.session_ms)
+            self.deadlines.set(session(request.new_member_id), now + request.session_ms)
             raise MemberIdRequired("Join again with the member id given here.", member_id=request.new_member_id)
         else:
             self._add(ticket, request, request.new_member_id, now, out)
@@ -141,7 +115,7 @@ class ClassicGroup:
         self._came_late = True
         self.roster.add(member, request.protocol_type)
         member.park_join(ticket, out)
-        self.deadlines.set(_session(member_id), now + self._settings.new_member_join_ms)
+        self.deadlines.set(session(member_id), now + self._settings.new_member_join_ms)
         self._rebalance(now, out)
 
     def _rejoin(self, ticket: int, request: JoinRequest, now: Millis, out: Step) -> None:
@@ -154,14 +128,14 @@ class ClassicGroup:
             return
         self._update(member, request)
         member.park_join(ticket, out)
-        self.deadlines.drop(_session(member.member_id))
+        self.deadlines.drop(session(member.member_id))
         self._rebalance(now, out)
 
     def _replace_static(self, ticket: int, request: JoinRequest, old_id: str, now: Millis, out: Step) -> None:
         """A static member came back without its id: it takes its old place, and whoever holds it is fenced."""
         old = self.roster.members[old_id]
         old.refuse(FencedInstance(f"Another process joined as {request.group_instance_id!r}; stop this one."), out)
-        self.deadlines.drop(_session(old_id))
+        self.deadlines.drop(session(old_id))
         member = Member(member_info(request, request.new_member_id))
         member.assignment = old.assignment
         led_by = self.roster.leader
@@ -175,7 +149,7 @@ class ClassicGroup:
             out.answer(ticket, self._joined_again(member, request, led_by))
             return
         member.park_join(ticket, out)
-        self.deadlines.drop(_session(member.member_id))
+        self.deadlines.drop(session(member.member_id))
         self._rebalance(now, out)
 
     def _joined_again(self, member: Member, request: JoinRequest, led_by: str) -> JoinReply:
@@ -201,13 +175,13 @@ class ClassicGroup:
             raise RebalanceInProgress("The group is rebalancing; join again.")
         self._unsynced.pop(member.member_id, None)
         if not self._unsynced:
-            self.deadlines.drop(_SYNC)
+            self.deadlines.drop(SYNC)
         if self.state is State.STABLE:
             self._keep_alive(member, now)
             out.answer(ticket, self._synced(member))
             return
         member.park_sync(ticket, out)
-        self.deadlines.drop(_session(member.member_id))
+        self.deadlines.drop(session(member.member_id))
         if member.member_id == self.roster.leader:
             self._settle(request, now, out)
 
@@ -234,6 +208,7 @@ class ClassicGroup:
 
     def leave(self, ticket: int, request: LeaveRequest, now: Millis, out: Step) -> None:
         results: list[tuple[str, str | None, GoQueueError | None]] = []
+        before = len(self.roster.members)
         for member_id, instance_id in request.members:
             try:
                 self._leave_one(member_id, instance_id, out)
@@ -241,14 +216,15 @@ class ClassicGroup:
                 results.append((member_id, instance_id, error))
             else:
                 results.append((member_id, instance_id, None))
-        if any(error is None for *_, error in results):
+        if len(self.roster.members) < before:
             self._after_removal(now, out)
+        else:
+            self._complete_if_all_joined(now, out)
         out.answer(ticket, LeaveReply(results))
 
     def _leave_one(self, member_id: str, instance_id: str | None, out: Step) -> None:
         if member_id in self.roster.pending:
-            self.roster.remove(member_id)
-            self.deadlines.drop(_session(member_id))
+            self._drop_pending(member_id)
             return
         if not member_id and instance_id is not None:
             member_id = self.roster.statics.get(instance_id, "")
@@ -269,21 +245,21 @@ class ClassicGroup:
             if member.answer_sync(RebalanceInProgress("The group is rebalancing again; join again."), out):
                 self._keep_alive(member, now)
         self._unsynced.clear()
-        self.deadlines.drop(_SYNC)
+        self.deadlines.drop(SYNC)
         initial, delay = self.state is State.EMPTY, self._settings.initial_rebalance_delay_ms
         self._move(State.PREPARING)
         self.timing.begin(now)
         if initial and delay > 0:
             self._came_late = False
             self._initial_left_ms = max(self.roster.rebalance_ms - delay, 0)
-            self.deadlines.set(_JOIN, now + delay)
+            self.deadlines.set(JOIN, now + delay)
         elif initial or self.roster.all_joined:
             self._complete(now, out)
         else:
-            self.deadlines.set(_JOIN, now + self.roster.rebalance_ms)
+            self.deadlines.set(JOIN, now + self.roster.rebalance_ms)
 
     def _complete_if_all_joined(self, now: Millis, out: Step) -> None:
-        if self._initial_left_ms is None and self.roster.all_joined:
+        if self.state is State.PREPARING and self._initial_left_ms is None and self.roster.all_joined:
             self._complete(now, out)
 
     def _first_wait_over(self, now: Millis, out: Step) -> None:
@@ -292,19 +268,19 @@ class ClassicGroup:
         if self._came_late and left > 0:
             self._came_late = False
             self._initial_left_ms = max(left - delay, 0)
-            self.deadlines.set(_JOIN, now + min(delay, left))
+            self.deadlines.set(JOIN, now + min(delay, left))
         else:
             self._complete(now, out)
 
     def _complete(self, now: Millis, out: Step) -> None:
         """Next generation, with those who came and the static members, who may be away for a moment."""
-        self.deadlines.drop(_JOIN)
+        self.deadlines.drop(JOIN)
         self._initial_left_ms = None
         for member in list(self.roster.members.values()):
             if member.join_ticket is None and member.info.instance_id is None:
                 self._remove(member, out)
         if self.roster.members and not self.roster.elect():
-            self.deadlines.set(_JOIN, now + max(self.roster.rebalance_ms, 1))
+            self.deadlines.set(JOIN, now + max(self.roster.rebalance_ms, 1))
             return
         self.generation += 1
         if not self.roster.members:
@@ -318,12 +294,12 @@ class ClassicGroup:
             member.answer_join(self._joined(member), out)
             self._keep_alive(member, now)
             self._unsynced[member.member_id] = None
-        self.deadlines.set(_SYNC, now + self.roster.rebalance_ms)
+        self.deadlines.set(SYNC, now + self.roster.rebalance_ms)
 
     def _after_removal(self, now: Millis, out: Step) -> None:
         if self.state in (State.STABLE, State.COMPLETING):
             self._prepare(now, out)
-        elif self.state is State.PREPARING:
+        else:
             self._complete_if_all_joined(now, out)
 
     # --- time ------------------------------------------------------------------------------------------
@@ -335,11 +311,11 @@ class ClassicGroup:
         self.deadlines.refresh()
 
     def _fall_due(self, key: tuple[str, str], now: Millis, out: Step) -> None:
-        if key == _SYNC:
+        if key == SYNC:
             for name in list(self._unsynced):
                 self._remove(self.roster.members[name], out)
             self._after_removal(now, out)
-        elif key == _JOIN:
+        elif key == JOIN:
             if self._initial_left_ms is not None:
                 self._first_wait_over(now, out)
             else:
@@ -364,12 +340,18 @@ class ClassicGroup:
         return known is not None or len(self.roster.members) < most
 
     def _drop(self, member_id: str, now: Millis, out: Step) -> None:
-        """Removes a member, or an id that was given out; a rebalance does not wait for it any longer."""
+        """Removes a member and rebalances, or an id that was given out, so that a rebalance stops waiting for it."""
         member = self.roster.members.get(member_id)
         if member is not None:
             self._remove(member, out)
+            self._after_removal(now, out)
+        elif member_id in self.roster.pending:
+            self._drop_pending(member_id)
+            self._complete_if_all_joined(now, out)
+
+    def _drop_pending(self, member_id: str) -> None:
         self.roster.remove(member_id)
-        self._after_removal(now, out)
+        self.deadlines.drop(session(member_id))
 
     def _check_generation(self, generation: int) -> None:
         if generation != self.generation:
@@ -382,10 +364,10 @@ class ClassicGroup:
     def _keep_alive(self, member: Member, now: Millis) -> None:
         """A parked request is as good as a heartbeat, so a member that waits has no deadline, unless it is new."""
         if member.join_ticket is None and member.sync_ticket is None:
-            self.deadlines.set(_session(member.member_id), now + member.info.session_ms)
+            self.deadlines.set(session(member.member_id), now + member.info.session_ms)
 
     def _remove(self, member: Member, out: Step) -> None:
         member.refuse(UnknownMember("The member was removed from the group; join again."), out)
         self.roster.remove(member.member_id)
         self._unsynced.pop(member.member_id, None)
-        self.deadlines.drop(_session(member.member_id))
+        self.deadlines.drop(session(member.member_id))

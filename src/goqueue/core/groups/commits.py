@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from goqueue.core.groups.classic import ClassicGroup, State
+from goqueue.core.groups.classic import ClassicGroup
+from goqueue.core.groups.classic_state import State
 from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.describe import CONSUMERS
 from goqueue.core.groups.errors import (

@@ -116,6 +116,9 @@ class ConsumerGroup:
         static member's former id. The first member's `mode` is the group's.
         """
         before = self.members.get(replaces or member.member_id)
+        if before == member and settled(member, self.epoch):
+            self._arm(member, now)
+            return member
         members = {name: each for name, each in self.members.items() if name != replaces}
         members[member.member_id] = member
         record = replace(self.record, consumer=members, mode=self.record.mode if self.members else mode)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from goqueue.core.groups.classic import ClassicGroup, State
+from goqueue.core.groups.classic import ClassicGroup
 from goqueue.core.groups.classic_roster import Member
+from goqueue.core.groups.classic_state import State
 from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.consumer_protocol import assigned_partitions, subscribed_topics
 from goqueue.core.groups.parts import listed

@@ -65,10 +65,8 @@ def _stay(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: St
     _check_epoch(before, request.member_epoch, owned)
     _check_words(group, request)
     member = group.put(_updated(group, before, request), now, out, shown=request.member_epoch, owned=owned)
-    asked = owned is not None and request.subscribed_topics is not None and request.rebalance_ms is not None
-    behind = request.member_epoch != member.epoch
-    changed = member.assigned != before.assigned
-    return _reply(group, member, member.assigned if asked or behind or changed else None)
+    news = owned is not None or member.assigned != before.assigned
+    return _reply(group, member, member.assigned if news else None)
 
 
 def _leave(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: Step) -> ConsumerHeartbeatReply:

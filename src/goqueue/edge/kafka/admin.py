@@ -13,6 +13,7 @@ from goqueue.edge.kafka.errors import (
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR,
     NONE,
+    POLICY_VIOLATION,
     UNKNOWN_TOPIC_ID,
     code_of,
 )
@@ -150,6 +151,11 @@ class AdminHandler:
 
     async def _shorten(self, topic: str, index: int, offset: Offset) -> DeleteRecordsPartitionResult:
         try:
+            if not self._topics.require(topic).config.deletes:
+                # A compacted log keeps each key's last record, whatever an administrator asks.
+                return DeleteRecordsPartitionResult(
+                    partition_index=index, low_watermark=-1, error_code=POLICY_VIOLATION
+                )
             low = await self._storage.delete_records(topic, index, offset)
         except GoQueueError as error:
             return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=code_of(error))

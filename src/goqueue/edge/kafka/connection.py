@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, cast
 
+from goqueue.edge.kafka.budget import Budget
 from goqueue.format.batch import Buffer
 from goqueue.wire.errors import WireError
 from goqueue.wire.framer import Framer
@@ -35,9 +36,11 @@ class Connection(asyncio.Protocol):
     """Made by the listener for each client."""
 
     __slots__ = (
+        "_budget",
         "_finishing",
         "_framer",
         "_frames",
+        "_held",
         "_local",
         "_on_close",
         "_on_open",
@@ -53,11 +56,14 @@ class Connection(asyncio.Protocol):
         self,
         serve: Serve,
         frame_bytes_max: int,
+        budget: Budget,
         on_open: Callable[[Connection], bool],
         on_close: Callable[[Connection], None],
     ) -> None:
         self._serve = serve
         self._framer = Framer(frame_bytes_max)
+        self._budget = budget
+        self._held = 0  # of the budget
         self._on_open = on_open
         self._on_close = on_close
         self._transport: asyncio.Transport | None = None
@@ -84,18 +90,37 @@ class Connection(asyncio.Protocol):
         try:
             self._frames.extend(self._framer.feed(data))
             self._pump()
+            self._account()
         except WireError as why:
             self._refuse(why)
+        except Exception:
+            logger.exception("request failed", extra={"peer": self._peer})
+            self.close()
 
     def pause_writing(self) -> None:
         self._writable = False
+        try:
+            self._account()
+        except WireError as why:
+            self._refuse(why)
 
     def resume_writing(self) -> None:
         self._writable = True
         self._pump_safely()
 
+    def _account(self) -> None:
+        """What this connection holds counts with all others'; `WireError` if that is too much."""
+        unread = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        holds = self._framer.buffered + (unread if unread > WRITE_HIGH_BYTES else 0)
+        if holds != self._held:
+            change, self._held = holds - self._held, holds
+            if not self._budget.change(change):
+                raise WireError("the connections of this node hold too many bytes; this one has to go")
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._budget.change(-self._held)
+        self._held = 0
         self._frames.clear()
         for waiting in self._under_way:
             if isinstance(waiting, asyncio.Future):
@@ -122,8 +147,12 @@ class Connection(asyncio.Protocol):
     def _pump_safely(self) -> None:
         try:
             self._pump()
+            self._account()
         except WireError as why:
             self._refuse(why)
+        except Exception:
+            logger.exception("request failed", extra={"peer": self._peer})
+            self.close()
 
     def _pump(self) -> None:
         """Begins what may be begun, sends what may be sent, and reads on if there is room."""
@@ -139,8 +168,9 @@ class Connection(asyncio.Protocol):
         self._regulate_reading()
 
     def _may_begin(self) -> bool:
-        has_room = len(self._under_way) < REQUESTS_MAX and self._writable
-        return has_room and self._transport is not None and not self._finishing
+        if self._transport is None or self._finishing or not self._writable:
+            return False
+        return len(self._under_way) < REQUESTS_MAX and self._transport.get_write_buffer_size() <= WRITE_HIGH_BYTES
 
     def _answered(self, done: asyncio.Future[Answered]) -> None:
         if done.cancelled() or self._transport is None:

@@ -26,7 +26,7 @@ from goqueue.core.groups.requests import (
     SyncRequest,
 )
 from goqueue.edge.kafka.calls import Call
-from goqueue.edge.kafka.errors import NONE, code_of
+from goqueue.edge.kafka.errors import INVALID_REQUEST, NONE, code_of
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.groups import Groups
 from goqueue.wire import consumer_group_describe as described
@@ -118,6 +118,10 @@ class GroupHandler:
     def consumer_heartbeat(
         self, call: Call, request: beats.ConsumerGroupHeartbeatRequest
     ) -> beats.ConsumerGroupHeartbeatResponse | Awaitable[beats.ConsumerGroupHeartbeatResponse]:
+        if not request.group_id or (call.version >= 1 and not request.member_id):
+            return beats.ConsumerGroupHeartbeatResponse(
+                error_code=INVALID_REQUEST, error_message="The group and the member need a name."
+            )
         owned = None
         if request.topic_partitions is not None:
             named = [(self._names.by_id(one.topic_id), one.partitions) for one in request.topic_partitions]

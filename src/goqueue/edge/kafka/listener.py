@@ -13,6 +13,7 @@ from typing import Any
 
 from goqueue.base.limits import MIB
 from goqueue.base.settings import KafkaSettings
+from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.calls import Call, Handler
 from goqueue.edge.kafka.connection import Answered, Connection
 from goqueue.service.metrics import BrokerMetrics
@@ -80,6 +81,7 @@ class KafkaListener:
         self._settings = settings
         self._metrics = metrics
         self._connections: set[Connection] = set()
+        self._budget = Budget(settings.buffered_bytes_max)
         self._server: asyncio.Server | None = None
         self._all_gone = asyncio.Event()
 
@@ -93,7 +95,8 @@ class KafkaListener:
         self._server = await loop.create_server(self._make, sock=self._socket, backlog=1024)
 
     def _make(self) -> Connection:
-        return Connection(self._dispatcher, self._settings.request_bytes_max, self._opened, self._closed)
+        limit = self._settings.request_bytes_max
+        return Connection(self._dispatcher, limit, self._budget, self._opened, self._closed)
 
     def _opened(self, connection: Connection) -> bool:
         if len(self._connections) >= self._settings.connections_max:

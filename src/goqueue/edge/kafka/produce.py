@@ -20,6 +20,9 @@ from goqueue.wire.produce import (
     TopicProduceResponse,
 )
 
+# Places in the request (topic, partition): new clients give a topic's id and no name.
+Places = dict[tuple[int, int], TopicPartition]
+
 ACKS: Final = {0: Acks.NONE, 1: Acks.LEADER, -1: Acks.ALL}
 
 
@@ -31,26 +34,26 @@ class ProduceHandler:
     def produce(self, call: Call, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
         """Everything is appended before this returns; the answer may have to wait for the disk."""
         acks = ACKS.get(request.acks)
-        stored: list[TopicPartition] = []
+        stored: Places = {}
         topics: list[TopicProduceResponse] = []
-        for topic in request.topic_data:
+        for at, topic in enumerate(request.topic_data):
             name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id)
             answers: list[PartitionProduceResponse] = []
-            for data in topic.partition_data:
+            for place, data in enumerate(topic.partition_data):
                 if acks is None or request.transactional_id is not None:
                     code = INVALID_REQUIRED_ACKS if acks is None else INVALID_REQUEST
                     answers.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1))
                 else:
-                    answers.append(self._append(name, data, acks, stored))
+                    answers.append(self._append(name, data, acks, stored, (at, place)))
             topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
         response = ProduceResponse(responses=topics)
         if acks is Acks.NONE:
             return None
-        waiting = [at for at in stored if not self._publish.is_settled(at)]
+        waiting = {place: one for place, one in stored.items() if not self._publish.is_settled(one)}
         return self._settled(response, waiting) if waiting else response
 
     def _append(
-        self, name: str | None, data: PartitionProduceData, acks: Acks, stored: list[TopicPartition]
+        self, name: str | None, data: PartitionProduceData, acks: Acks, stored: Places, place: tuple[int, int]
     ) -> PartitionProduceResponse:
         at = TopicPartition(name or "", data.index)
         try:
@@ -63,7 +66,7 @@ class ProduceHandler:
             return PartitionProduceResponse(
                 index=data.index, error_code=code_of(error), base_offset=-1, error_message=error.message
             )
-        stored.append(at)
+        stored[place] = at
         return PartitionProduceResponse(
             index=data.index,
             base_offset=appended.base_offset,
@@ -71,23 +74,23 @@ class ProduceHandler:
             log_start_offset=appended.start_offset,
         )
 
-    async def _settled(self, response: ProduceResponse, waiting: list[TopicPartition]) -> ProduceResponse:
+    async def _settled(self, response: ProduceResponse, waiting: Places) -> ProduceResponse:
         """Where making it safe fails, nothing is promised: the partition's answer becomes the error."""
-        failed: dict[TopicPartition, GoQueueError] = {}
-        for at in waiting:
+        failed: dict[tuple[int, int], GoQueueError] = {}
+        for place, at in waiting.items():
             try:
                 await self._publish.settle(at)
             except GoQueueError as error:
-                failed[at] = error
+                failed[place] = error
         return response if not failed else _with_failures(response, failed)
 
 
-def _with_failures(response: ProduceResponse, failed: dict[TopicPartition, GoQueueError]) -> ProduceResponse:
+def _with_failures(response: ProduceResponse, failed: dict[tuple[int, int], GoQueueError]) -> ProduceResponse:
     topics: list[TopicProduceResponse] = []
-    for topic in response.responses:
+    for at, topic in enumerate(response.responses):
         answers: list[PartitionProduceResponse] = []
-        for answer in topic.partition_responses:
-            error = failed.get(TopicPartition(topic.name, answer.index))
+        for place, answer in enumerate(topic.partition_responses):
+            error = failed.get((at, place))
             if error is not None:
                 answer = PartitionProduceResponse(
                     index=answer.index, error_code=code_of(error), base_offset=-1, error_message=error.message

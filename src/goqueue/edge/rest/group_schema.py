@@ -1,0 +1,181 @@
+"""The JSON of groups, as types. Unknown fields are errors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from goqueue.base.limits import NAME_CHARS_MAX, PARTITIONS_PER_TOPIC_MAX
+from goqueue.core.groups.replies import GroupListing
+from goqueue.edge.rest.schema import ErrorOut, MessageOut
+from goqueue.service.readers import Begin
+from goqueue.service.reset import Target
+
+_TOPICS_MAX = 1_000
+_OFFSETS_MAX = 10_000
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+OffsetNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class TopicParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Partitions of one topic."""
+
+    topic: str
+    partitions: Annotated[list[Number], msgspec.Meta(max_length=PARTITIONS_PER_TOPIC_MAX)]
+
+
+class JoinIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """With a `member_id`, known or not, the member keeps it. Without a committed offset it begins at `from`."""
+
+    client_id: Name
+    topics: Annotated[list[str], msgspec.Meta(min_length=1, max_length=_TOPICS_MAX)]
+    member_id: Name | None = None
+    protocol: Literal["cooperative", "eager"] = "cooperative"
+    assignor: Literal["range", "roundrobin", "sticky"] | None = None
+    session_timeout: Annotated[int, msgspec.Meta(ge=0)] | str | None = None
+    mode: Literal["partition", "shared"] = "partition"
+    begin: Begin = msgspec.field(default="earliest", name="from")
+    auto_commit: bool = True
+
+
+class JoinedOut(msgspec.Struct, frozen=True):
+    member_id: str
+    generation: int
+    assignment: list[TopicParts]
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+    protocol: str
+
+
+class BeatIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    member_id: Name
+    generation: Number
+
+
+class BeatOut(msgspec.Struct, frozen=True):
+    """What the member may read, what it has to give back, and what is new."""
+
+    generation: int
+    assignment: list[TopicParts]
+    revoke: list[TopicParts]
+    gained: list[TopicParts]
+    heartbeat_interval_ms: int
+
+
+class RevokeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The member stopped reading these."""
+
+    member_id: Name
+    generation: Number
+    partitions: Annotated[list[TopicParts], msgspec.Meta(max_length=_TOPICS_MAX)]
+
+
+class LeaveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    member_id: Name
+
+
+class PollOut(msgspec.Struct, frozen=True):
+    """`rebalance` says that something changed: a heartbeat tells what."""
+
+    messages: list[MessageOut]
+    generation: int
+    rebalance: bool
+
+
+class CommitOne(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The next offset to read."""
+
+    topic: str
+    partition: Number
+    offset: OffsetNumber
+    metadata: str = ""
+
+
+class CommitIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """As a member, or without one while the group has none."""
+
+    offsets: Annotated[list[CommitOne], msgspec.Meta(min_length=1, max_length=_OFFSETS_MAX)]
+    member_id: Name | None = None
+    generation: Number | None = None
+
+
+class CommittedOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    topic: str
+    partition: int
+    offset: int | None = None
+    error: ErrorOut | None = None
+
+
+class CommitOut(msgspec.Struct, frozen=True):
+    results: list[CommittedOut]
+
+
+class LagOut(msgspec.Struct, frozen=True):
+    """`committed` is null where the group never committed; then all of the partition is lag."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end_offset: int
+    lag: int
+    metadata: str
+
+
+class OffsetsOut(msgspec.Struct, frozen=True):
+    offsets: list[LagOut]
+
+
+class ResetIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`to: timestamp` needs `timestamp`, `to: offset` needs `offset`. Without a partition, all of the topic."""
+
+    topic: str
+    to: Target
+    partition: Number | None = None
+    timestamp: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | str | None = None
+    offset: OffsetNumber | None = None
+    dry_run: bool = False
+
+
+class MovedOut(msgspec.Struct, frozen=True, rename={"before": "from", "after": "to"}):
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
+class ResetOut(msgspec.Struct, frozen=True):
+    dry_run: bool
+    offsets: list[MovedOut]
+
+
+class MemberOut(msgspec.Struct, frozen=True):
+    """`door` is where the member came in: `rest` or `kafka`."""
+
+    member_id: str
+    client_id: str
+    host: str
+    door: str
+    generation: int
+    topics: list[str]
+    assignment: list[TopicParts]
+    revoking: list[TopicParts]
+
+
+class GroupOut(msgspec.Struct, frozen=True):
+    """`kind` is `consumer` where the node assigns, `classic` where a Kafka client does."""
+
+    group: str
+    kind: str
+    state: str
+    generation: int
+    protocol: str
+    mode: str
+    members: list[MemberOut]
+    lag: list[LagOut]
+
+
+class GroupListOut(msgspec.Struct, frozen=True):
+    groups: list[GroupListing]

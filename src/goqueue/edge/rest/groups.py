@@ -1,0 +1,293 @@
+"""Group routes: members, polls, offsets, administration."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from goqueue.base.errors import GoQueueError, InvalidField
+from goqueue.base.limits import MESSAGES_PER_READ_MAX
+from goqueue.base.names import check_name
+from goqueue.base.times import parse_duration_ms, parse_time_ms
+from goqueue.core.groups.errors import InvalidSessionTimeout
+from goqueue.core.groups.parts import PartList
+from goqueue.core.groups.records import Mode
+from goqueue.core.groups.replies import MemberDescription, OffsetResult, RebalanceStats, RestBeat
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit, RestJoin
+from goqueue.edge.rest.errors import problem
+from goqueue.edge.rest.group_schema import (
+    BeatIn,
+    BeatOut,
+    CommitIn,
+    CommitOne,
+    CommitOut,
+    CommittedOut,
+    GroupListOut,
+    GroupOut,
+    JoinedOut,
+    JoinIn,
+    LagOut,
+    LeaveIn,
+    MemberOut,
+    MovedOut,
+    OffsetsOut,
+    PollOut,
+    ResetIn,
+    ResetOut,
+    RevokeIn,
+    TopicParts,
+)
+from goqueue.edge.rest.messages import CALLER, _messages_out
+from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.requests import Bodies, Query, decode
+from goqueue.edge.rest.schema import ErrorOut
+from goqueue.service.consume import Consuming, Poll, Polled
+from goqueue.service.groups import Groups, PartitionLag
+from goqueue.service.readers import Reading
+from goqueue.service.reset import Reset, ResetOffsets
+
+_GENERATION_MAX = 2**31 - 1
+
+_POLL_PARAMS = (
+    Param("member_id", "Who polls; required."),
+    Param("generation", "Its generation; required.", "integer"),
+    Param("timeout", "Wait this long for the first message, like `10s`; default and most: `rest.poll_ms_max`."),
+    Param("limit", "At most this many messages, 1 to 10,000; default 100.", "integer"),
+)
+
+
+class GroupRoutes:
+    def __init__(
+        self, groups: Groups, consuming: Consuming, reset: ResetOffsets, bodies: Bodies, poll_ms_max: int
+    ) -> None:
+        self._groups = groups
+        self._consuming = consuming
+        self._reset = reset
+        self._bodies = bodies
+        self._poll_ms_max = poll_ms_max
+
+    def operations(self) -> list[Operation]:
+        tag, group = "groups", "/groups/{group}"
+        offsets = f"{group}/offsets"
+        return [
+            Operation("GET", "/groups", self.list, "List groups", tag, GroupListOut),
+            Operation("GET", group, self.describe, "Describe a group", tag, GroupOut),
+            Operation("DELETE", group, self.delete, "Delete a group without members", tag, None, 204),
+            Operation("POST", f"{group}/join", self.join, "Join or join again", tag, JoinedOut, 200, JoinIn),
+            Operation("POST", f"{group}/heartbeat", self.heartbeat, "Stay in", tag, BeatOut, 200, BeatIn),
+            Operation("POST", f"{group}/revoke", self.revoke, "Give partitions back", tag, BeatOut, 200, RevokeIn),
+            Operation("POST", f"{group}/leave", self.leave, "Leave", tag, None, 204, LeaveIn),
+            Operation("GET", f"{group}/poll", self.poll, "Read as a member", tag, PollOut, params=_POLL_PARAMS),
+            Operation("GET", offsets, self.offsets, "Committed offsets and lag", tag, OffsetsOut),
+            Operation("POST", offsets, self.commit, "Commit offsets", tag, CommitOut, 200, CommitIn),
+            Operation("POST", f"{offsets}/reset", self.reset, "Move the group", tag, ResetOut, 200, ResetIn),
+            Operation("GET", f"{group}/rebalance/stats", self.stats, "Rebalances so far", tag, RebalanceStats),
+        ]
+
+    # --- members ---------------------------------------------------------------------------------------------
+
+    async def join(self, request: Request) -> Response:
+        group = _group(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, JoinIn)
+        asked = RestJoin(
+            group=group,
+            member_id=given.member_id or "",
+            new_member_id=self._groups.new_member_id(given.client_id),
+            client_id=given.client_id,
+            topics=given.topics,
+            protocol=given.protocol,
+            assignor=given.assignor,
+            session_ms=_session_ms(given),
+            mode=_mode(given),
+            client_host=f"/{request.client.host}" if request.client else "",
+        )
+        try:
+            joined = await self._consuming.join(asked, Reading(given.begin, given.auto_commit))
+        except InvalidSessionTimeout as error:
+            error.field = "session_timeout"
+            raise
+        assignment = _parts(joined.assignment)
+        beat_ms, session_ms = joined.heartbeat_ms, joined.session_ms
+        return json(JoinedOut(joined.member_id, joined.generation, assignment, beat_ms, session_ms, joined.protocol))
+
+    async def heartbeat(self, request: Request) -> Response:
+        group = _group(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, BeatIn)
+        return json(_beat(await self._consuming.heartbeat(group, given.member_id, given.generation)))
+
+    async def revoke(self, request: Request) -> Response:
+        group = _group(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, RevokeIn)
+        partitions = [(one.topic, one.partitions) for one in given.partitions]
+        return json(_beat(await self._consuming.revoke(group, given.member_id, given.generation, partitions)))
+
+    async def leave(self, request: Request) -> Response:
+        group = _group(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, LeaveIn)
+        await self._consuming.leave(group, given.member_id)
+        return Response(status_code=204)
+
+    async def poll(self, request: Request) -> Response:
+        query = Query(request, "member_id", "generation", "timeout", "limit")
+        group = check_name(request.path_params["group"], "group", "group")
+        for name in ("member_id", "generation"):
+            if not query.has(name):
+                raise InvalidField(f"Say which {name} polls; the answer of the join has it.", field=name)
+        wait_ms = query.duration_ms("timeout", self._poll_ms_max) if query.has("timeout") else self._poll_ms_max
+        poll = Poll(
+            group=group,
+            member_id=query.text("member_id", ""),
+            generation=query.number("generation", 0, 0, _GENERATION_MAX),
+            limit=query.number("limit", 100, 1, MESSAGES_PER_READ_MAX),
+            wait_ms_max=wait_ms,
+            caller=CALLER,
+        )
+        polled = await self._while_connected(request, poll)
+        return json(PollOut(await _messages_out(polled.messages), polled.generation, polled.rebalance))
+
+    async def _while_connected(self, request: Request, poll: Poll) -> Polled:
+        """A poll whose reader went away hands nothing out, so that its place stays."""
+        polling = asyncio.ensure_future(self._consuming.poll(poll))
+        leaving = asyncio.ensure_future(_gone(request))
+        try:
+            await asyncio.wait({polling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not polling.done():
+                raise ClientDisconnect
+            return polling.result()
+        finally:
+            for task in (polling, leaving):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, GoQueueError):
+                    await task
+
+    # --- offsets ---------------------------------------------------------------------------------------------
+
+    async def offsets(self, request: Request) -> Response:
+        return json(OffsetsOut([_lag(one) for one in self._groups.lag(_group(request))]))
+
+    async def commit(self, request: Request) -> Response:
+        group = _group(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, CommitIn)
+        if (given.member_id is None) != (given.generation is None):
+            missing = "generation" if given.generation is None else "member_id"
+            raise InvalidField("A member commits with both its member_id and its generation.", field=missing)
+        offsets = [OffsetCommit(one.topic, one.partition, one.offset, -1, one.metadata) for one in given.offsets]
+        generation = -1 if given.generation is None else given.generation
+        results = await self._consuming.commit(CommitRequest(group, given.member_id or "", generation, None, offsets))
+        for place, result in enumerate(results):
+            if result.error is not None:
+                result.error.field = f"offsets[{place}].{result.error.field}"
+        failed = [result.error for result in results if result.error is not None]
+        if len(failed) == len(results):
+            return problem(failed[0])
+        pairs = zip(given.offsets, results, strict=True)
+        return json(CommitOut([_committed(*pair) for pair in pairs]), 207 if failed else 200)
+
+    async def reset(self, request: Request) -> Response:
+        group = _group(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, ResetIn)
+        command = Reset(group, given.topic, given.to, given.partition, _number(given), given.dry_run)
+        moved = await self._reset.reset(command)
+        shown = [MovedOut(one.topic, one.partition, one.before, one.after) for one in moved]
+        return json(ResetOut(given.dry_run, shown))
+
+    # --- administration --------------------------------------------------------------------------------------
+
+    async def list(self, request: Request) -> Response:
+        Query(request)
+        return json(GroupListOut(self._groups.list()))
+
+    async def describe(self, request: Request) -> Response:
+        group = _group(request)
+        found = self._groups.describe(group)
+        members = [_member(one) for one in found.members]
+        lag = [_lag(one) for one in self._groups.lag(group)]
+        return json(
+            GroupOut(group, found.kind, found.state, found.generation, found.protocol, found.mode, members, lag)
+        )
+
+    async def delete(self, request: Request) -> Response:
+        await self._groups.delete(_group(request))
+        return Response(status_code=204)
+
+    async def stats(self, request: Request) -> Response:
+        return json(self._groups.stats(_group(request)))
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _group(request: Request) -> str:
+    """The group of the path; these routes have no query."""
+    Query(request)
+    return check_name(request.path_params["group"], "group", "group")
+
+
+def _session_ms(given: JoinIn) -> int | None:
+    asked = given.session_timeout
+    return parse_duration_ms(asked, "session_timeout") if isinstance(asked, str) else asked
+
+
+def _mode(given: JoinIn) -> Mode:
+    if given.mode == "shared":
+        raise InvalidField(
+            "Shared groups come with the queue; leave mode out, or say partition, to read by partition.", field="mode"
+        )
+    return given.mode
+
+
+def _number(given: ResetIn) -> int:
+    """The time or offset that `to` asks for; nothing else may be given."""
+    for name, value in (("timestamp", given.timestamp), ("offset", given.offset)):
+        if value is None and given.to == name:
+            raise InvalidField(f"Say which {name} to move to.", field=name)
+        if value is not None and given.to != name:
+            raise InvalidField(f"A {name} goes with to: {name}, not with to: {given.to}.", field=name)
+    if isinstance(given.timestamp, str):
+        return parse_time_ms(given.timestamp, "timestamp")
+    return given.timestamp or given.offset or 0
+
+
+def _parts(parts: PartList) -> list[TopicParts]:
+    return [TopicParts(topic, numbers) for topic, numbers in parts]
+
+
+def _beat(beat: RestBeat) -> BeatOut:
+    assignment, revoke, gained = _parts(beat.assignment), _parts(beat.revoke), _parts(beat.gained)
+    return BeatOut(beat.generation, assignment, revoke, gained, beat.heartbeat_ms)
+
+
+def _committed(given: CommitOne, result: OffsetResult) -> CommittedOut:
+    if result.error is None:
+        return CommittedOut(given.topic, given.partition, given.offset)
+    error = ErrorOut(result.error.code, result.error.message, result.error.field)
+    return CommittedOut(given.topic, given.partition, None, error)
+
+
+def _lag(one: PartitionLag) -> LagOut:
+    committed = one.committed if one.committed >= 0 else None
+    return LagOut(one.topic, one.partition, committed, one.end_offset, one.lag, one.metadata)
+
+
+def _member(one: MemberDescription) -> MemberOut:
+    return MemberOut(
+        one.member_id,
+        one.client_id,
+        one.client_host.removeprefix("/"),
+        one.door,
+        one.epoch,
+        one.topics,
+        _parts(one.assignment),
+        _parts(one.revoking),
+    )

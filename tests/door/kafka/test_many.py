@@ -1,0 +1,96 @@
+"""Many connections: what an idle one costs, and that busy ones are served fairly."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.node_process import NodeProcess
+from goqueue.wire.api_versions import ApiVersionsRequest
+from tests.door.kafka import raw
+from tests.door.kafka.raw import AsyncLine, Line, unique
+
+IDLE = 2000
+IDLE_BYTES_MAX = 100 * 1024 * 1024
+BUSY = 500
+BUSY_S = 3.0
+
+
+@pytest.fixture(autouse=True)
+def files() -> Iterator[None]:
+    """Room for the sockets of both sides."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * IDLE + 500
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        pytest.skip(f"this user may open {hard} files only")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def idle_cost(node: NodeProcess) -> int:
+    """Bytes by which the node grows for connections that asked for its versions and then say nothing."""
+    before = node.rss_bytes()
+    lines = []
+    for _ in range(IDLE):
+        line = await AsyncLine.open(node.kafka)
+        assert (await line.ask(ApiVersionsRequest("idle", "1"))).error_code == 0
+        lines.append(line)
+    grown = node.rss_bytes() - before
+    for line in lines:
+        await line.close()
+    return grown
+
+
+def test_two_thousand_idle_connections_cost_little(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        with Line(node.kafka) as line:
+            line.ask(ApiVersionsRequest("first", "1"))
+        grown = asyncio.run(idle_cost(node))
+        print(f"\n{IDLE} idle connections: {grown / 2**20:.1f} MiB, {grown / IDLE / 1024:.1f} KiB each")
+        assert grown < IDLE_BYTES_MAX
+        with Line(node.kafka) as line:
+            assert line.ask(ApiVersionsRequest("last", "1")).error_code == 0
+
+
+async def serve_all(kafka: str, topic: str) -> list[int]:
+    """How many messages each of the clients got stored, one at a time."""
+    request, version = raw.produce_to(topic, 0, raw.batch(b"x" * 100)), 9
+    lines = await asyncio.gather(*(AsyncLine.open(kafka) for _ in range(BUSY)))
+    served = [0] * BUSY
+    began = asyncio.Event()
+    deadline = 0.0
+
+    async def send(number: int) -> None:
+        await began.wait()
+        while time.monotonic() < deadline:
+            answer = await lines[number].ask(request, version)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+            served[number] += 1
+
+    sending = [asyncio.ensure_future(send(number)) for number in range(BUSY)]
+    deadline = time.monotonic() + BUSY_S
+    began.set()
+    await asyncio.gather(*sending)
+    for line in lines:
+        await line.close()
+    return served
+
+
+@pytest.mark.parametrize("fsync", ["interval", "always"])
+def test_five_hundred_clients_are_served_fairly(tmp_path: Path, fsync: str) -> None:
+    with NodeProcess(tmp_path / "data", "--fsync", fsync) as node:
+        topic = unique("t")
+        with Line(node.kafka) as line:
+            line.ask(raw.new_topic(topic))
+        served = asyncio.run(serve_all(node.kafka, topic))
+        print(
+            f"\n{BUSY} clients, fsync {fsync}: {sum(served) / BUSY_S:.0f} messages a second, "
+            f"from {min(served)} to {max(served)} for one client"
+        )
+        assert min(served) > 0 and max(served) <= 3 * min(served)
