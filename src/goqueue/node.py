@@ -141,7 +141,7 @@ class Broker:
             self.runner.tell(lambda now: self.runner.coordinator.topic_deleted(deleted))
             self.metrics.forget_topic(deleted)
         counts = self._partition_counts()
-        self.runner.tell(lambda now: self.groups.noticed(self.runner.coordinator.topics_changed(counts, now)))
+        self.runner.tell(lambda now: self.runner.coordinator.topics_changed(counts, now))
 
     def stop_waiting(self) -> None:
         """Long polls, tails and rebalances end, so that a stop need not wait for them."""

@@ -15,6 +15,8 @@ from goqueue.client import ConnectionFailed, GoQueueClientError
 _HINTS: Final = {
     "unknown-topic": "`goqueue topic list` shows what there is; `goqueue topic create NAME` makes one.",
     "topic-exists": "`goqueue topic alter NAME` changes it.",
+    "unknown-group": "`goqueue group list` shows what there is.",
+    "group-not-empty": "Stop its members first; `goqueue group describe NAME` shows them.",
 }
 
 

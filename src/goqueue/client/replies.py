@@ -52,7 +52,7 @@ class Topic(msgspec.Struct, frozen=True):
 
 
 class GroupSummary(msgspec.Struct, frozen=True):
-    """One line of a list of groups. `kind` is `consumer` where the node assigns, `classic` where a Kafka client does."""
+    """One line of a list of groups. `kind` is `consumer` where the node assigns, `classic` where a client does."""
 
     group: str
     kind: str

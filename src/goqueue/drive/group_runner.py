@@ -23,7 +23,7 @@ from goqueue.format.records import NewRecord, build, decode
 
 logger = logging.getLogger(__name__)
 
-GROUPS_TOPIC: Final = "__goqueue_groups"
+GROUPS_TOPIC: Final = "__consumer_offsets"  # where Kafka's tools expect such things
 GROUPS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
 
 Question = Callable[[int, int], Step]  # (ticket, now) -> step
@@ -42,6 +42,7 @@ class GroupRunner:
         self._asked: dict[int, asyncio.Future[Result]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._settling: set[asyncio.Task[None]] = set()
+        self.on_step: Callable[[Step], None] = lambda step: None  # told of everything that is decided
 
     # --- start and stop ------------------------------------------------------------------------------------
 
@@ -100,6 +101,7 @@ class GroupRunner:
             task.add_done_callback(self._settling.discard)
         else:
             self._hand_out(step.replies, error)
+        self.on_step(step)
         self._reset_timer()
 
     def _start_over(self, why: GoQueueError) -> None:

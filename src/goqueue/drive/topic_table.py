@@ -29,7 +29,7 @@ from goqueue.log.recovery import Recovered
 logger = logging.getLogger(__name__)
 
 RECORDS: Final = "topics"
-INTERNAL_PREFIX: Final = "__goqueue"
+INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})  # the names that Kafka keeps for itself
 TRASH: Final = "trash"
 _SUFFIX: Final = ".topic"
 
@@ -62,7 +62,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        return self.record.name.startswith(INTERNAL_PREFIX)
+        return self.record.name in INTERNAL
 
     def partition(self, number: int) -> Partition:
         if not 0 <= number < len(self.partitions):

@@ -55,6 +55,7 @@ class Groups:
 
     def __init__(self, runner: GroupRunner, topics: Topics, entropy: Entropy) -> None:
         self._runner = runner
+        runner.on_step = self._noticed
         self._topics = topics
         self._entropy = entropy
         self._watchers: dict[str, set[asyncio.Future[None]]] = {}
@@ -84,7 +85,7 @@ class Groups:
     def _ask(self, group: str, question: Question) -> Answer:
         if not group:
             return InvalidGroup("The group has no name; give it one.", field="group")
-        return self._runner.ask(lambda ticket, now: self.noticed(question(ticket, now)))
+        return self._runner.ask(question)
 
     # --- members over REST -----------------------------------------------------------------------------------
 
@@ -138,15 +139,14 @@ class Groups:
         if not watchers:
             self._watchers.pop(group, None)
 
-    def noticed(self, step: Step) -> Step:
-        """The same step; who watches a group that it changes is woken."""
+    def _noticed(self, step: Step) -> None:
+        """Who watches a group that a step changes is woken."""
         if self._watchers:
             for record in step.records:
                 if isinstance(record, GroupState):
                     for watcher in self._watchers.pop(record.group, ()):
                         if not watcher.done():
                             watcher.set_result(None)
-        return step
 
     # --- offsets ---------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from goqueue.base.names import check_name
 from goqueue.base.settings import TopicSettings
 from goqueue.base.topic_config import as_text, parse_overrides
 from goqueue.drive.partition import Partition
-from goqueue.drive.topic_table import INTERNAL_PREFIX, Topic, TopicRecord, TopicTable
+from goqueue.drive.topic_table import INTERNAL, Topic, TopicRecord, TopicTable
 from goqueue.log.space import SpaceGuard
 from goqueue.service.hooks import Hooks
 
@@ -103,6 +103,10 @@ class Topics:
         """The users' topics, by name."""
         return [topic for topic in self._table.all() if not topic.is_internal]
 
+    def everything(self) -> list[Topic]:
+        """The same and the broker's own."""
+        return self._table.all()
+
     def name_of(self, topic_id: str) -> str | None:
         """The name of the topic with that id."""
         return self._table.name_of(topic_id)
@@ -149,8 +153,8 @@ class Topics:
     def check_new(self, name: str, partitions: int | None, config: Mapping[str, object]) -> int:
         """Complains about what could not be created; answers with the number of partitions it would have."""
         check_name(name)
-        if name.startswith(INTERNAL_PREFIX):
-            raise InternalTopic(f"Names that begin with {INTERNAL_PREFIX} are the broker's own.", field="name")
+        if name in INTERNAL:
+            raise InternalTopic(f"The name {name} is the broker's own.", field="name")
         count = _check_count(self._settings.partitions if partitions is None else partitions)
         self.check_config(config)
         if self._table.get(name) is not None:

@@ -13,7 +13,8 @@ from tests.door.kafka.raw import Line, new_topic, unique
 @pytest.fixture(scope="session")
 def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     # Members of the server-side protocol see a rebalance with their next heartbeat; tests do not wait 3 s for it.
-    settings = {"GOQUEUE_GROUPS_HEARTBEAT_MS": "300"}
+    # Some messages carry old timestamps; retention must not take them away in the middle of a test.
+    settings = {"GOQUEUE_GROUPS_HEARTBEAT_MS": "300", "GOQUEUE_TOPICS_RETENTION_MS": "-1"}
     with NodeProcess(tmp_path_factory.mktemp("kafka") / "data", settings=settings) as running:
         yield running
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
 
 from bench.node_process import NodeProcess
-from goqueue.wire import create_topics, list_groups
+from goqueue.format.records import decode
+from goqueue.wire import create_topics, list_groups, produce
 from goqueue.wire.api import APIS
 from goqueue.wire.api_versions import ApiVersionsRequest
 from goqueue.wire.describe_cluster import DescribeClusterRequest
@@ -20,7 +22,9 @@ from tests.door.kafka.raw import Line, unique
 
 @pytest.fixture(scope="module")
 def own_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path_factory.mktemp("answers") / "data") as running:
+    # Some messages carry old timestamps; retention must not take them away in the middle of a test.
+    settings = {"GOQUEUE_TOPICS_RETENTION_MS": "-1"}
+    with NodeProcess(tmp_path_factory.mktemp("answers") / "data", settings=settings) as running:
         yield running
 
 
@@ -54,6 +58,30 @@ def test_only_what_is_served_is_advertised(line: Line) -> None:
         assert newest <= APIS[key].max_version
     assert {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19, 20, 21, 22, 23, 32, 33, 35, 37, 42, 44, 47} < set(served)
     assert {60, 61, 68, 69} < set(served)
+
+
+def test_every_advertised_version_is_answered(line: Line) -> None:
+    for one in line.ask(ApiVersionsRequest("test", "1")).api_keys:
+        api = APIS[one.api_key]
+        module = import_module(api.decode_request.__module__)
+        request = getattr(module, f"{api.name}Request")
+        # A produce without acks has no answer.
+        asked = request(acks=1) if api.name == "Produce" else request()
+        for version in range(max(one.min_version, api.min_version), one.max_version + 1):
+            assert type(line.ask(asked, version)).__name__ == f"{api.name}Response", (api.name, version)
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_records_of_every_produce_version_are_found_by_every_fetch_version(line: Line, version: int) -> None:
+    topic = answers.made_topic(line)
+    topic_id = answers.id_of(line, topic)
+    data = produce.TopicProduceData(topic, topic_id, [produce.PartitionProduceData(0, raw.batch(b"v", b"w"))])
+    stored = line.ask(produce.ProduceRequest(None, -1, 1000, [data]), version).responses[0].partition_responses[0]
+    assert (stored.error_code, stored.base_offset) == (NONE, 0)
+    for fetching in range(4, APIS[1].max_version + 1):
+        (part,) = line.ask(raw.fetch_from(topic, 0, 0, topic_id=topic_id), fetching).responses[0].partitions
+        assert part.error_code == NONE and part.high_watermark == 2
+        assert [one.value for one in decode(part.records)] == [b"v", b"w"]
 
 
 def test_the_cluster_and_its_directories(line: Line) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from bench.node_process import NodeProcess
@@ -42,6 +43,8 @@ async def idle_cost(node: NodeProcess) -> int:
         assert (await line.ask(ApiVersionsRequest("idle", "1"))).error_code == 0
         lines.append(line)
     grown = node.rss_bytes() - before
+    metrics = await asyncio.to_thread(lambda: httpx.get(f"{node.url}/metrics").text)
+    assert f"goqueue_kafka_connections {IDLE}.0" in metrics, "all of them are open"
     for line in lines:
         await line.close()
     return grown

@@ -79,12 +79,15 @@ class AdminHandler:
             config = {one.name: one.value for one in asked.configs if one.value is not None}
             if only_check:
                 made = self._topics.check_new(asked.name, count, config)
-                return CreatableTopicResult(name=asked.name, num_partitions=made, replication_factor=1, configs=[])
+                return CreatableTopicResult(
+                    name=asked.name, error_message=None, num_partitions=made, replication_factor=1, configs=[]
+                )
             view = await self._topics.create(asked.name, count, config, CALLER)
         except GoQueueError as error:
             return CreatableTopicResult(name=asked.name, error_code=code_of(error), error_message=error.message)
         return CreatableTopicResult(
             name=view.name,
+            error_message=None,
             topic_id=uuid.UUID(view.id).bytes,
             num_partitions=view.num_partitions,
             replication_factor=1,

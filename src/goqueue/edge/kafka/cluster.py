@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final
 
 from goqueue.base.errors import GoQueueError, InternalTopic, TopicExists, UnknownTopic
@@ -21,6 +21,7 @@ from goqueue.edge.kafka.errors import (
 )
 from goqueue.edge.kafka.names import NO_ID, TopicNames
 from goqueue.service.topics import NODE_ID, Topics
+from goqueue.wire import describe_topic_partitions as paging
 from goqueue.wire.api import APIS
 from goqueue.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from goqueue.wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
@@ -70,7 +71,7 @@ class ClusterHandler:
     def metadata(self, call: Call, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
         asked = request.topics
         if asked is None or (call.version == 0 and not asked):
-            return self._metadata(call, [self._describe(topic) for topic in self._topics.all()])
+            return self._metadata(call, [self._describe(topic) for topic in self._topics.everything()])
         may_create = request.allow_auto_topic_creation and self._topics.kafka_may_create
         if may_create and any(self._is_missing(one) for one in asked):
             return self._create_and_describe(call, list(asked))
@@ -124,6 +125,30 @@ class ClusterHandler:
             partitions=partitions,
         )
 
+    def topic_partitions(
+        self, call: Call, request: paging.DescribeTopicPartitionsRequest
+    ) -> paging.DescribeTopicPartitionsResponse:
+        """Metadata by pages: so many partitions, and a cursor that goes on behind them."""
+        names = sorted({one.name for one in request.topics}) or [topic.name for topic in self._topics.all()]
+        cursor, left = request.cursor, max(1, request.response_partition_limit)
+        pages: list[paging.DescribeTopicPartitionsResponseTopic] = []
+        for name in names:
+            first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+            if cursor is not None and name < cursor.topic_name:
+                continue
+            if left <= 0:
+                return paging.DescribeTopicPartitionsResponse(
+                    topics=pages, next_cursor=paging.Cursor(topic_name=name, partition_index=0)
+                )
+            found = self._find(MetadataRequestTopic(name=name))
+            parts = found.partitions[first : first + left]
+            pages.append(_page(found, parts))
+            left -= len(parts)
+            if first + len(parts) < len(found.partitions):
+                rest = paging.Cursor(topic_name=name, partition_index=first + len(parts))
+                return paging.DescribeTopicPartitionsResponse(topics=pages, next_cursor=rest)
+        return paging.DescribeTopicPartitionsResponse(topics=pages)
+
     def _metadata(self, call: Call, topics: list[MetadataResponseTopic]) -> MetadataResponse:
         host, port = self._address(call)
         return MetadataResponse(
@@ -157,8 +182,11 @@ class ClusterHandler:
             return FindCoordinatorResponse(
                 error_code=INVALID_REQUEST, error_message=told, node_id=-1, port=-1, coordinators=refused
             )
-        found = [Coordinator(key=key, node_id=NODE_ID, host=host, port=port) for key in request.coordinator_keys]
-        return FindCoordinatorResponse(node_id=NODE_ID, host=host, port=port, coordinators=found)
+        found = [
+            Coordinator(key=key, node_id=NODE_ID, host=host, port=port, error_message=None)
+            for key in request.coordinator_keys
+        ]
+        return FindCoordinatorResponse(node_id=NODE_ID, host=host, port=port, error_message=None, coordinators=found)
 
     # --- SASL ----------------------------------------------------------------------------------------------
 
@@ -168,3 +196,24 @@ class ClusterHandler:
     def sasl_authenticate(self, call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
         told = "This listener has no authentication; connect with security.protocol=PLAINTEXT."
         return SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=told)
+
+
+def _page(
+    found: MetadataResponseTopic, parts: Sequence[MetadataResponsePartition]
+) -> paging.DescribeTopicPartitionsResponseTopic:
+    return paging.DescribeTopicPartitionsResponseTopic(
+        error_code=found.error_code,
+        name=found.name,
+        topic_id=found.topic_id,
+        is_internal=found.is_internal,
+        partitions=[
+            paging.DescribeTopicPartitionsResponsePartition(
+                partition_index=one.partition_index,
+                leader_id=one.leader_id,
+                leader_epoch=one.leader_epoch,
+                replica_nodes=one.replica_nodes,
+                isr_nodes=one.isr_nodes,
+            )
+            for one in parts
+        ],
+    )

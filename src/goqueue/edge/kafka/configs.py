@@ -60,6 +60,7 @@ class ConfigHandler:
             )
         wanted = asked.configuration_keys
         return DescribeConfigsResult(
+            error_message=None,
             resource_type=asked.resource_type,
             resource_name=asked.resource_name,
             configs=[one for one in found if wanted is None or one.name in wanted],
@@ -87,14 +88,48 @@ class ConfigHandler:
     def _node(self, asked: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
         if asked.resource_type != BROKER or asked.resource_name not in (str(NODE_ID), ""):
             raise InvalidField(f"There is no resource {asked.resource_name!r} of type {asked.resource_type}.")
-        found: list[DescribeConfigsResourceResult] = []
+        found = [
+            DescribeConfigsResourceResult(
+                name=name,
+                value=value,
+                read_only=True,
+                config_source=_STATIC_SOURCE,
+                config_type=_STRING_TYPE,
+            )
+            for name, value in self._kafka_names().items()
+        ]
         for key in setting_keys():
             value = getattr(getattr(self._settings, key.section), key.name)
             source = DEFAULT_SOURCE if value == key.default else _STATIC_SOURCE
             found.append(
-                DescribeConfigsResourceResult(name=key.dotted, value=str(value), read_only=True, config_source=source)
+                DescribeConfigsResourceResult(
+                    name=key.dotted,
+                    value=str(value),
+                    read_only=True,
+                    config_source=source,
+                    config_type=_type_of(str(value)),
+                )
             )
         return found
+
+    def _kafka_names(self) -> dict[str, str]:
+        """Settings that Kafka's tools know by another name."""
+        settings = self._settings
+        listener = f"PLAINTEXT://{settings.kafka.listen}"
+        return {
+            "advertised.listeners": f"PLAINTEXT://{settings.kafka.advertised or settings.kafka.listen}",
+            "listeners": listener,
+            "node.id": str(NODE_ID),
+            "log.dirs": settings.data.dir,
+            "auto.create.topics.enable": str(self._topics.kafka_may_create).lower(),
+            "num.partitions": str(settings.topics.partitions),
+            "default.replication.factor": "1",
+            "message.max.bytes": str(settings.topics.max_message_bytes),
+            "log.retention.ms": str(settings.topics.retention_ms),
+            "log.segment.bytes": str(settings.topics.segment_bytes),
+            "group.min.session.timeout.ms": str(settings.groups.session_ms_min),
+            "group.max.session.timeout.ms": str(settings.groups.session_ms_max),
+        }
 
     # --- change ----------------------------------------------------------------------------------------------
 

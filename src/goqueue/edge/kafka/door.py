@@ -59,6 +59,7 @@ def handlers(
         61: producers.describe,
         68: groups.consumer_heartbeat,
         69: groups.consumer_describe,
+        75: cluster.topic_partitions,
     }
     cluster.advertise(table)
     return table

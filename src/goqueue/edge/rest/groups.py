@@ -40,10 +40,11 @@ from goqueue.edge.rest.group_schema import (
     RevokeIn,
     TopicParts,
 )
-from goqueue.edge.rest.messages import CALLER, _messages_out
+from goqueue.edge.rest.messages import CALLER
 from goqueue.edge.rest.operations import Operation, Param, json
 from goqueue.edge.rest.requests import Bodies, Query, decode
 from goqueue.edge.rest.schema import ErrorOut
+from goqueue.edge.rest.translate import messages_out
 from goqueue.service.consume import Consuming, Poll, Polled
 from goqueue.service.groups import Groups, PartitionLag
 from goqueue.service.readers import Reading
@@ -150,7 +151,7 @@ class GroupRoutes:
             caller=CALLER,
         )
         polled = await self._while_connected(request, poll)
-        return json(PollOut(await _messages_out(polled.messages), polled.generation, polled.rebalance))
+        return json(PollOut(await messages_out(polled.messages), polled.generation, polled.rebalance))
 
     async def _while_connected(self, request: Request, poll: Poll) -> Polled:
         """A poll whose reader went away hands nothing out, so that its place stays."""

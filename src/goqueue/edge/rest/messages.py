@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from goqueue.base.commands import Acks, Caller, Placed, PublishMessages, PublishResult, Stored
+from goqueue.base.commands import Acks, Caller, Placed, PublishMessages, PublishResult
 from goqueue.base.errors import GoQueueError, InvalidField, Overloaded
 from goqueue.base.ids import Offset
 from goqueue.base.limits import MESSAGES_PER_READ_MAX, TAILS_MAX
@@ -26,7 +26,7 @@ from goqueue.edge.rest.schema import (
     ResultOut,
     TopicPageOut,
 )
-from goqueue.edge.rest.translate import cursor_in, cursor_out, message_in, message_out, place_in
+from goqueue.edge.rest.translate import cursor_in, cursor_out, message_in, messages_out, place_in
 from goqueue.service.browse import Browse, Browsing
 from goqueue.service.health import Health
 from goqueue.service.metrics import BrokerMetrics
@@ -36,7 +36,6 @@ CALLER = Caller(door="rest")
 _OFFSET_MAX = 2**63 - 1
 _PARTITION_MAX = 2**31 - 1
 _TAIL_BATCH = 500
-_STRETCH = 500
 _TAIL_BEAT_MS = 15_000
 
 _READ_PARAMS = (
@@ -129,7 +128,7 @@ class MessageRoutes:
         else:
             offset = _of_partition(await self._start(topic, query.text("from", "earliest")), partition)
         page = await self._browsing.read(self._browse(query, topic, {partition: offset}))
-        messages = await _messages_out(page.messages)
+        messages = await messages_out(page.messages)
         end = self._browsing.high_watermark(topic, partition)
         return json(PartitionPageOut(messages, page.next_offsets[partition], end))
 
@@ -138,7 +137,7 @@ class MessageRoutes:
         topic = request.path_params["topic"]
         offsets = await self._start(topic, query.text("from", "earliest"))
         page = await self._browsing.read(self._browse(query, topic, offsets))
-        messages = await _messages_out(page.messages)
+        messages = await messages_out(page.messages)
         named = {str(partition): offset for partition, offset in page.next_offsets.items()}
         return json(TopicPageOut(messages, named, cursor_out(page.next_offsets)))
 
@@ -183,7 +182,7 @@ class MessageRoutes:
             yield f": tail of {topic}\nid: {cursor_out(offsets)}\n\n".encode()
             while not self._health.stopping:
                 page = await self._browsing.read(Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, caller=CALLER))
-                yield _frames(await _messages_out(page.messages), dict(offsets))
+                yield _frames(await messages_out(page.messages), dict(offsets))
                 offsets = page.next_offsets
                 await asyncio.sleep(0)  # a tail that is far behind must not hold up the node
         except GoQueueError as error:
@@ -197,16 +196,6 @@ def _of_partition(offsets: dict[int, Offset], partition: int) -> Offset:
     if partition not in offsets:
         raise InvalidField(f"The cursor does not say where to read partition {partition}.", field="from")
     return offsets[partition]
-
-
-async def _messages_out(messages: Sequence[Stored]) -> list[MessageOut]:
-    """A long page is translated in stretches, so that others get their turn."""
-    shown: list[MessageOut] = []
-    for at in range(0, len(messages), _STRETCH):
-        if at:
-            await asyncio.sleep(0)
-        shown += [message_out(one) for one in messages[at : at + _STRETCH]]
-    return shown
 
 
 def _frames(messages: list[MessageOut], offsets: dict[int, Offset]) -> bytes:

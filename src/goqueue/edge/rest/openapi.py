@@ -64,8 +64,8 @@ def _operation(one: Operation) -> dict[str, Any]:
             "required": True,
             "content": {"application/json": {"schema": _ref(one.body)}},
         }
-    if one.path.endswith("/messages") and one.method == "POST":
-        described["responses"]["207"] = {**_reply(one), "description": "Only some messages were stored"}
+    if one.path.endswith(("/messages", "/offsets")) and one.method == "POST":
+        described["responses"]["207"] = {**_reply(one), "description": "Only some were stored"}
     return described
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import binascii
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from typing import Final
 
 from goqueue.base.commands import Headers, Message, Stored
@@ -15,6 +17,7 @@ from goqueue.base.priority import NAMES, lane_of, parse_priority, priority_of
 from goqueue.base.times import parse_time_ms
 from goqueue.edge.rest.schema import BinaryValue, Encoding, HeaderOne, HeaderValue, MessageIn, MessageOut
 
+_STRETCH: Final = 500
 _NUMBER: Final = re.compile(r"\d{1,18}")
 
 
@@ -76,6 +79,16 @@ def message_out(stored: Stored) -> MessageOut:
         encoding,
         key_encoding,
     )
+
+
+async def messages_out(messages: Sequence[Stored]) -> list[MessageOut]:
+    """A long page is translated in stretches, so that others get their turn."""
+    shown: list[MessageOut] = []
+    for at in range(0, len(messages), _STRETCH):
+        if at:
+            await asyncio.sleep(0)
+        shown += [message_out(one) for one in messages[at : at + _STRETCH]]
+    return shown
 
 
 def from_bytes(data: bytes | None) -> tuple[str | None, Encoding]:
