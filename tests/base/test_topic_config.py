@@ -37,10 +37,10 @@ def test_overrides_go_over_defaults() -> None:
     assert config.compacts and not config.deletes
 
 
-@pytest.mark.parametrize("text", ["compact,delete", "delete,compact", " delete , compact "])
-def test_both_policies_have_one_spelling(text: str) -> None:
+@pytest.mark.parametrize("text", ["delete,compact", " delete , compact ", "delete,compact,delete"])
+def test_both_policies_are_kept_in_the_order_given(text: str) -> None:
     stored = parse_overrides({"cleanup.policy": text})
-    assert stored == {"cleanup.policy": "compact,delete"}
+    assert stored == {"cleanup.policy": "delete,compact"}
     config = resolve(stored, TopicConfig())
     assert config.compacts and config.deletes
 
@@ -67,7 +67,6 @@ def test_all_mistakes_are_told_at_once() -> None:
         ("segment.bytes", 1_023),
         ("segment.bytes", 2**31),
         ("segment.ms", 0),
-        ("cleanup.policy", ""),
         ("cleanup.policy", "compact;delete"),
         ("compression.type", "brotli"),
         ("max.message.bytes", 0),
@@ -104,3 +103,14 @@ def test_what_is_stored_is_always_resolvable(given_config: dict[str, object]) ->
 def test_a_number_beyond_64_bits_is_refused(name: str) -> None:
     with pytest.raises(InvalidConfig):
         parse_overrides({name: 2**64})
+
+
+def test_kafkas_other_settings_are_taken_without_effect() -> None:
+    stored = parse_overrides({"flush.ms": 5, "unclean.leader.election.enable": "true"})
+    assert stored == {"flush.ms": "5", "unclean.leader.election.enable": "true"}
+    assert resolve(stored, TopicConfig()) == TopicConfig()
+
+
+def test_a_topic_may_have_no_policy_at_all() -> None:
+    config = resolve(parse_overrides({"cleanup.policy": ""}), TopicConfig())
+    assert not config.compacts and not config.deletes

@@ -8,7 +8,7 @@ from aiokafka.record.default_records import _DefaultRecordBatchPy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.base.errors import CorruptBatch
+from goqueue.base.errors import CorruptBatch, InvalidBatch
 from goqueue.base.limits import BATCH_BYTES_MAX
 from goqueue.format.batch import (
     HEADER_BYTES,
@@ -162,15 +162,17 @@ def test_a_cut_header_is_refused(size: int) -> None:
 
 
 def test_a_batch_cut_anywhere_is_refused() -> None:
-    for size in range(len(GOLDEN)):
+    for size in range(1, len(GOLDEN)):
         with pytest.raises(CorruptBatch):
             verified_header(GOLDEN[:size])
+    with pytest.raises(InvalidBatch):
+        verified_header(b"")
 
 
 def test_trailing_junk_is_refused() -> None:
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(InvalidBatch):
         verified_header(GOLDEN + b"\x00")
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(InvalidBatch):
         verified_header(GOLDEN + GOLDEN)
 
 
@@ -196,7 +198,7 @@ def test_negative_counts_are_refused(count: int, delta: int) -> None:
 
 @pytest.mark.parametrize(("count", "delta"), [(0, 0), (1, 1), (3, 1), (2**31 - 1, 1)])
 def test_a_count_that_disagrees_with_the_offsets_is_not_producible(count: int, delta: int) -> None:
-    with pytest.raises(CorruptBatch):
+    with pytest.raises(InvalidBatch):
         verified_header(by_hand.batch(GOLDEN[HEADER_BYTES:], count, last_offset_delta=delta))
 
 

@@ -99,6 +99,10 @@ class CorruptBatch(Invalid):
     """A record batch handed in is malformed or its CRC is wrong."""
 
 
+class InvalidBatch(Invalid):
+    """What was handed in is not exactly one batch with as many records as it says."""
+
+
 class KeyRequired(Invalid):
     """A compacted topic was given a record without a key."""
 

@@ -25,7 +25,7 @@ class TopicConfig(msgspec.Struct, frozen=True, rename=lambda name: name.replace(
     retention_bytes: int = -1
     segment_bytes: int = 64 * MIB
     segment_ms: int = 168 * HOUR_MS
-    cleanup_policy: Literal["delete", "compact", "compact,delete"] = "delete"
+    cleanup_policy: str = "delete"
     compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] = "producer"
     max_message_bytes: int = 16 * MIB
     min_insync_replicas: int = 1
@@ -77,10 +77,10 @@ def _ratio(text: str) -> Value:
 
 
 def _policy(text: str) -> Value:
-    words = {word.strip() for word in text.split(",")}
-    if not words <= {"compact", "delete"} or not words:
-        raise ValueError("must be delete, compact or compact,delete")
-    return ",".join(sorted(words))
+    words = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not set(words) <= {"compact", "delete"}:
+        raise ValueError("must be delete, compact, both with a comma between, or nothing")
+    return ",".join(words)
 
 
 CONFIG_KEYS: Final[Mapping[str, ConfigKey]] = {
@@ -110,6 +110,34 @@ CONFIG_KEYS: Final[Mapping[str, ConfigKey]] = {
 }
 
 
+# Kafka's other topic settings: taken and shown, so that scripts made for Kafka go through, but without effect.
+KAFKA_ONLY: Final = frozenset(
+    {
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "index.interval.bytes",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "max.compaction.lag.ms",
+        "message.downconversion.enable",
+        "message.format.version",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.difference.max.ms",
+        "min.compaction.lag.ms",
+        "preallocate",
+        "remote.storage.enable",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "unclean.leader.election.enable",
+    }
+)
+_KAFKA_ONLY_CHARS_MAX: Final = 1_000
+
+
 def parse_overrides(given: Mapping[str, object], field: str = "config") -> dict[str, str]:
     """Checks settings as a user sent them and returns them as text; all mistakes are in one `InvalidConfig`."""
     mistakes: dict[str, str] = {}
@@ -126,11 +154,13 @@ def parse_overrides(given: Mapping[str, object], field: str = "config") -> dict[
 
 
 def _parse_one(name: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("must be text or a number")
+    if name in KAFKA_ONLY and len(str(value)) <= _KAFKA_ONLY_CHARS_MAX:
+        return str(value)
     key = CONFIG_KEYS.get(name)
     if key is None:
         raise ValueError(f"is unknown; known are {', '.join(sorted(CONFIG_KEYS))}")
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("must be text or a number")
     try:
         return str(key.parse(str(value)))
     except ValueError as mistake:
@@ -141,7 +171,8 @@ def _parse_one(name: str, value: object) -> str:
 
 def resolve(overrides: Mapping[str, str], defaults: TopicConfig) -> TopicConfig:
     """The complete settings: overrides (already checked) over the node's defaults."""
-    changes = {name.replace(".", "_"): CONFIG_KEYS[name].parse(text) for name, text in overrides.items()}
+    known = {name: text for name, text in overrides.items() if name not in KAFKA_ONLY}
+    changes = {name.replace(".", "_"): CONFIG_KEYS[name].parse(text) for name, text in known.items()}
     return msgspec.structs.replace(defaults, **changes)
 
 

@@ -17,7 +17,7 @@ import msgspec
 from goqueue.base.errors import GoQueueError, UnknownPartition
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.names import check_name
-from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig, resolve
+from goqueue.base.topic_config import TopicConfig, parse_overrides, resolve
 from goqueue.core.partitioner import Partitioner
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
@@ -246,8 +246,7 @@ def _is_sane(record: TopicRecord) -> bool:
     """A record that was damaged or edited by hand must not lead out of the data directory or to a crash later."""
     try:
         check_name(record.name)
-        for name, text in record.overrides.items():
-            CONFIG_KEYS[name].parse(text)
-    except (GoQueueError, KeyError, ValueError):
+        parse_overrides(record.overrides)
+    except GoQueueError:
         return False
     return record.partitions >= 1

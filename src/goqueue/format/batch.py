@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 from crc32c import crc32c
 
-from goqueue.base.errors import CorruptBatch
+from goqueue.base.errors import CorruptBatch, InvalidBatch
 from goqueue.base.ids import Epoch, Millis, Offset, Position
 from goqueue.base.limits import BATCH_BYTES_MAX
 
@@ -112,12 +112,14 @@ def verify(buffer: Buffer, header: BatchHeader, at: Position = 0) -> None:
 
 def verified_header(batch: Buffer) -> BatchHeader:
     """The header of a buffer that holds exactly one sound, producible batch."""
+    if not len(batch):
+        raise InvalidBatch("Expected one record batch; got none.")
     header = read_header(batch)
-    if header.size != len(batch):
-        raise CorruptBatch(f"Expected one record batch of {header.size} bytes; got {len(batch)} bytes.")
     verify(batch, header)
+    if header.size != len(batch):
+        raise InvalidBatch(f"Expected one record batch of {header.size} bytes; got {len(batch)} bytes.")
     if header.record_count == 0 or header.record_count != header.last_offset_delta + 1:
-        raise CorruptBatch(
+        raise InvalidBatch(
             f"The record batch counts {header.record_count} records but its last offset delta is "
             f"{header.last_offset_delta}."
         )

@@ -15,7 +15,7 @@ from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import PARTITIONS_PER_TOPIC_MAX
 from goqueue.base.names import check_name
 from goqueue.base.settings import TopicSettings
-from goqueue.base.topic_config import as_text, parse_overrides
+from goqueue.base.topic_config import KAFKA_ONLY, as_text, parse_overrides
 from goqueue.drive.partition import Partition
 from goqueue.drive.topic_table import INTERNAL, Topic, TopicRecord, TopicTable
 from goqueue.log.space import SpaceGuard
@@ -224,10 +224,14 @@ def _view(topic: Topic) -> TopicView:
         created_ms=summary.created_ms,
         messages=summary.messages,
         size_bytes=summary.size_bytes,
-        config=as_text(topic.config),
+        config={**as_text(topic.config), **_without_effect(topic)},
         overrides=topic.record.overrides,
         partitions=[_partition_view(partition) for partition in topic.partitions],
     )
+
+
+def _without_effect(topic: Topic) -> dict[str, str]:
+    return {name: text for name, text in topic.record.overrides.items() if name in KAFKA_ONLY}
 
 
 def _partition_view(partition: Partition) -> PartitionView:

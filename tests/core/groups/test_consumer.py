@@ -11,6 +11,7 @@ from goqueue.core.groups.errors import (
     GroupFull,
     InconsistentProtocol,
     StaleMemberEpoch,
+    UnknownGroup,
     UnknownMember,
     UnreleasedInstance,
     UnsupportedAssignor,
@@ -172,7 +173,7 @@ def test_wrong_joins_are_refused_and_leave_no_group():
         world.hear("m1", 0)
     with pytest.raises(InvalidField):
         join(world, "")
-    with pytest.raises(UnknownMember):
+    with pytest.raises(UnknownGroup):
         world.hear("m1", 5)
     assert world.coordinator.list_groups() == []
     assert world.stored == []

@@ -81,13 +81,10 @@ KAFKA: dict[Question, Any] = {}
 
 
 # Where the node is known to answer otherwise.
-DIFFERENT: dict[Question, str] = {}
 
 
-def kafka_says(*codes: int, but: str = "") -> Callable[[Question], Question]:
+def kafka_says(*codes: int) -> Callable[[Question], Question]:
     def enter(question: Question) -> Question:
-        if but:
-            DIFFERENT[question] = but
         KAFKA[question] = codes[0] if len(codes) == 1 else list(codes)
         return question
 
@@ -209,17 +206,17 @@ def produce_without_a_key_to_a_compacted_topic(line: Line) -> int:
     return int(produced(line, topic, raw.batch(b"v", key=None)).error_code)
 
 
-@kafka_says(INVALID_RECORD, but="CORRUPT_MESSAGE, which clients retry")
+@kafka_says(INVALID_RECORD)
 def produce_no_batch(line: Line) -> int:
     return int(produced(line, made_topic(line), b"").error_code)
 
 
-@kafka_says(INVALID_RECORD, but="CORRUPT_MESSAGE, which clients retry")
+@kafka_says(INVALID_RECORD)
 def produce_two_batches_at_once(line: Line) -> int:
     return int(produced(line, made_topic(line), raw.batch(b"a") + raw.batch(b"b")).error_code)
 
 
-@kafka_says(INVALID_RECORD, but="CORRUPT_MESSAGE, which clients retry")
+@kafka_says(INVALID_RECORD)
 def produce_a_batch_that_lies_about_its_count(line: Line) -> int:
     honest = raw.batch(b"a", b"b")
     header = msgspec.structs.replace(raw.read_header(honest), record_count=3)
@@ -640,7 +637,7 @@ def join_the_server_side_protocol_wrongly(line: Line) -> list[int]:
     return [int(one.error_code) for one in found]
 
 
-@kafka_says(GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, NONE, but="25 for a group not there")
+@kafka_says(GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, NONE)
 def beat_out_of_turn(line: Line) -> list[int]:
     group, me, epoch = served_group(line, made_topic(line))
     asked = [(unique("g"), me, 1), (group, "nobody", epoch), (group, me, epoch + 5), (group, me, epoch)]

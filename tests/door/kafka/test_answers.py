@@ -16,7 +16,7 @@ from goqueue.wire.describe_cluster import DescribeClusterRequest
 from goqueue.wire.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from goqueue.wire.heartbeat import HeartbeatRequest
 from tests.door.kafka import answers, raw
-from tests.door.kafka.answers import DIFFERENT, KAFKA, NONE, Question
+from tests.door.kafka.answers import KAFKA, NONE, Question
 from tests.door.kafka.raw import Line, unique
 
 
@@ -37,14 +37,7 @@ def line(request: pytest.FixtureRequest, own_node: NodeProcess) -> Iterator[Line
         yield made
 
 
-def known_differences(question: Question) -> list[pytest.MarkDecorator]:
-    why = DIFFERENT.get(question)
-    return [] if why is None else [pytest.mark.xfail(strict=True, reason=why)]
-
-
-@pytest.mark.parametrize(
-    "question", [pytest.param(one, marks=known_differences(one), id=one.__name__) for one in KAFKA]
-)
+@pytest.mark.parametrize("question", KAFKA, ids=lambda one: one.__name__)
 def test_the_node_answers_as_kafka_does(line: Line, question: Question) -> None:
     assert question(line) == KAFKA[question]
 

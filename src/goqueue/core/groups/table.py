@@ -76,6 +76,8 @@ class GroupTable:
         group = self.groups.get(name)
         if isinstance(group, ConsumerGroup):
             return group
+        if group is None:
+            raise UnknownGroup(f"There is no group {name!r}; join it.")
         raise UnknownMember(f"No such member in group {name!r}; join again.")
 
     def classic_to_join(self, name: str, now: Millis, out: Step) -> ClassicGroup:

@@ -80,7 +80,7 @@ class ConfigHandler:
                     config_source=source,
                     synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source)] if synonyms else [],
                     config_type=_type_of(value),
-                    documentation=CONFIG_KEYS[name].doc if documented else None,
+                    documentation=_documentation(name) if documented else None,
                 )
             )
         return found
@@ -180,9 +180,10 @@ class ConfigHandler:
             elif one.config_operation == _SET:
                 changes[one.name] = one.value
             elif one.name == "cleanup.policy" and one.config_operation in (_APPEND, _SUBTRACT):
-                now = set(self._topics.describe(topic, CALLER).config[one.name].split(","))
-                words = set((one.value or "").split(","))
-                changes[one.name] = ",".join(sorted(now | words if one.config_operation == _APPEND else now - words))
+                now = self._topics.describe(topic, CALLER).config[one.name].split(",")
+                words = (one.value or "").split(",")
+                kept = now + words if one.config_operation == _APPEND else [word for word in now if word not in words]
+                changes[one.name] = ",".join(kept)
             else:
                 raise InvalidConfig(f"{one.name} is not a list: it can be set or deleted only.", field=one.name)
         return changes
@@ -211,3 +212,8 @@ def _type_of(value: str) -> int:
     if value.lstrip("-").isdecimal():
         return _LONG_TYPE
     return _DOUBLE_TYPE if value.replace(".", "", 1).isdecimal() else _STRING_TYPE
+
+
+def _documentation(name: str) -> str:
+    key = CONFIG_KEYS.get(name)
+    return "Taken for the sake of Kafka's tools; without effect here." if key is None else key.doc

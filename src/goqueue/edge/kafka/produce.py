@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from goqueue.base.commands import Acks, PublishBatch
-from goqueue.base.errors import CorruptBatch, GoQueueError
+from goqueue.base.errors import GoQueueError, InvalidBatch
 from goqueue.base.ids import TopicPartition
 from goqueue.edge.kafka.calls import CALLER, Call
 from goqueue.edge.kafka.errors import INVALID_REQUEST, INVALID_REQUIRED_ACKS, code_of
@@ -60,7 +60,7 @@ class ProduceHandler:
             if name is None:
                 raise self._names.unknown_id()
             if data.records is None:
-                raise CorruptBatch("A produce request without records.")
+                raise InvalidBatch("A produce request without records.")
             appended = self._publish.append(PublishBatch(at, data.records, acks, CALLER))
         except GoQueueError as error:
             return PartitionProduceResponse(
