@@ -45,11 +45,11 @@ BAD: list[tuple[str, Any, int, str, str | None]] = [
     ("join", {**_JOIN, "session_timeout": 1}, 400, "invalid-session-timeout", "session_timeout"),
     ("heartbeat", {"member_id": "m"}, 400, "invalid-field", "generation"),
     ("heartbeat", {"member_id": "m", "generation": -1}, 400, "invalid-field", "generation"),
-    ("heartbeat", {"member_id": "m", "generation": 1}, 404, "unknown-member", None),
+    ("heartbeat", {"member_id": "m", "generation": 1}, 404, "unknown-group", None),
     ("revoke", {"member_id": "m", "generation": 1}, 400, "invalid-field", "partitions"),
-    ("revoke", {"member_id": "m", "generation": 1, "partitions": []}, 404, "unknown-member", None),
+    ("revoke", {"member_id": "m", "generation": 1, "partitions": []}, 404, "unknown-group", None),
     ("leave", {}, 400, "invalid-field", "member_id"),
-    ("leave", {"member_id": "m"}, 404, "unknown-member", None),
+    ("leave", {"member_id": "m"}, 404, "unknown-group", None),
     ("offsets", {"offsets": []}, 400, "invalid-field", "offsets"),
     ("offsets", {"offsets": [{"topic": "{t}", "partition": 0}]}, 400, "invalid-field", "offsets[0].offset"),
     ("offsets", {"offsets": [{**_COMMIT, "offset": -1}]}, 400, "invalid-field", "offsets[0].offset"),
@@ -91,7 +91,7 @@ def test_bad_requests(
         ("/groups/nope/poll?member_id=m&generation=1&limit=0", 400, "invalid-field", "limit"),
         ("/groups/nope/poll?member_id=m&generation=1&timeout=slow", 400, "invalid-field", "timeout"),
         ("/groups/nope/poll?member_id=m&generation=1&offset=0", 400, "invalid-field", "offset"),
-        ("/groups/nope/poll?member_id=m&generation=1", 404, "unknown-member", None),
+        ("/groups/nope/poll?member_id=m&generation=1", 404, "unknown-group", None),
     ],
 )
 def test_bad_reads(http: httpx.Client, path: str, status: int, code: str, field: str | None) -> None:
