@@ -69,11 +69,19 @@ class Ledger:
             return self.stored.keys() <= self.seen.keys()
 
 
-class Writer(threading.Thread):
+class Worker(threading.Thread):
+    """Never keeps the test process alive, and is waited for only so long."""
+
+    def join(self, timeout: float | None = 60.0) -> None:
+        super().join(timeout)
+        assert not self.is_alive(), f"{self.name} does not end"
+
+
+class Writer(Worker):
     """One idempotent producer with keys of its own, counting each key up; at most `rate` messages a second."""
 
     def __init__(self, kafka: str, topic: str, name: str, rate: int, ledger: Ledger, stopped: threading.Event) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, daemon=True)
         self._topic, self._rate, self._ledger, self._stopped = topic, rate, ledger, stopped
         self.sent = 0
         self.errors: list[str] = []
@@ -108,7 +116,7 @@ class Writer(threading.Thread):
             self._ledger.store((message.partition(), message.offset()), message.key(), int(message.value()))
 
 
-class Reader(threading.Thread):
+class Reader(Worker):
     """A consumer that leaves a while after it got its first partitions; commits now and then and before it gives back.
 
     It waits for partitions because the C client leaves without a word while it is between two joins; the group has
@@ -118,7 +126,7 @@ class Reader(threading.Thread):
     def __init__(
         self, kafka: str, topic: str, group: str, name: str, ledger: Ledger, settings: dict[str, Any], life_s: float
     ) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, daemon=True)
         self._topic, self._ledger, self._life_s = topic, ledger, life_s
         self._ends = math.inf
         self.stopped = threading.Event()
@@ -182,13 +190,13 @@ class Reader(threading.Thread):
                 self._ledger.commit(one.partition, one.offset)
 
 
-class Slot(threading.Thread):
+class Slot(Worker):
     """A place where one reader after the other joins and leaves; the last one stays until it is stopped."""
 
     def __init__(
         self, number: int, lives_s: tuple[float, float], churning_s: float, arguments: tuple[Any, ...]
     ) -> None:
-        super().__init__(name=f"slot-{number}")
+        super().__init__(name=f"slot-{number}", daemon=True)
         self._chance = random.Random(number)
         self._lives_s, self._ends = lives_s, time.monotonic() + churning_s
         self._arguments = arguments
