@@ -51,6 +51,21 @@ def test_a_producer_goes_on_after_a_restart_without_a_double(end: str) -> None:
     run_virtually(scenario)
 
 
+def test_a_producer_that_is_silent_for_a_day_is_forgotten_by_a_running_broker() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        chosen = settings(cleanup_interval_ms=3_600_000, fsync_interval_ms=3_600_000)
+        async with broker_on(SimDisk(), loop, chosen) as broker:
+            await broker.topics.create("t", 1, {"retention.ms": -1})
+            await send(broker, 0)
+            (partition,) = (broker.table.get("t") or pytest.fail()).partitions
+            await asyncio.sleep(23 * 3600)
+            assert len(partition.dedupe) == 1
+            await asyncio.sleep(3 * 3600)
+            assert len(partition.dedupe) == 0
+
+    run_virtually(scenario)
+
+
 def test_producer_ids_are_never_given_twice() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         disk = SimDisk()

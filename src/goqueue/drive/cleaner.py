@@ -1,4 +1,5 @@
-"""Looks after every log now and then: rolls what is old, deletes what is expired, compacts what is due.
+"""Looks after every log now and then: rolls what is old, deletes what is expired, compacts what is due. Idle
+producers are forgotten too.
 
 One partition at a time, so that two jobs never work on one log. A compaction runs in short steps off the loop and rests
 as long as it works, so that readers and writers hardly notice.
@@ -25,6 +26,7 @@ from goqueue.log.retention import new_start, wants_roll
 logger = logging.getLogger(__name__)
 
 _STEP_S = 0.004
+_PRODUCER_MS = 24 * 3_600_000  # a producer not heard of for so long is forgotten, as in Kafka
 
 Work = Callable[[], Iterable[tuple[Partition, TopicConfig]]]
 
@@ -57,6 +59,7 @@ class Cleaner:
         log = partition.log
         if log.failure is not None or not log.segments:
             return
+        partition.dedupe.expire(self._clock.now_ms() - _PRODUCER_MS)
         try:
             if wants_roll(log.segments[-1], config, self._clock.now_ms()):
                 log.roll()
