@@ -132,6 +132,7 @@ class Reader(Worker):
         self.stopped = threading.Event()
         self.errors: list[str] = []
         self._read: dict[int, int] = {}
+        self._held: set[int] = set()
         self._consumer = Consumer(
             {
                 "bootstrap.servers": kafka,
@@ -156,6 +157,16 @@ class Reader(Worker):
             if time.monotonic() > due:
                 self._commit(list(self._read))
                 due = time.monotonic() + COMMIT_EVERY_S
+        self._leave()
+
+    def _leave(self) -> None:
+        """Gives everything back before it closes, so that no rebalance is left for the close to tell of.
+
+        The C client may end its group thread while the callback of such a rebalance waits for an answer from that
+        thread, holding Python's lock: then the whole process stands still.
+        """
+        self._consumer.unsubscribe()
+        wait_until(lambda: self._consumer.poll(0.05) is None and not self._held)
         self._consumer.close()
 
     def _note(self, message: Message) -> None:
@@ -166,6 +177,7 @@ class Reader(Worker):
     def _gained(self, _: Consumer, parts: list[TopicPartition]) -> None:
         self._ends = min(self._ends, time.monotonic() + self._life_s)
         for one in parts:
+            self._held.add(one.partition)
             self._ledger.take_over(self.name, one.partition)
 
     def _lost(self, _: Consumer, parts: list[TopicPartition]) -> None:
@@ -174,6 +186,7 @@ class Reader(Worker):
 
     def _dropped(self, _: Consumer, parts: list[TopicPartition]) -> None:
         for one in parts:
+            self._held.discard(one.partition)
             self._read.pop(one.partition, None)
 
     def _commit(self, partitions: list[int]) -> None:
@@ -222,6 +235,17 @@ class Slot(Worker):
         self._stopped.set()
         if self._now is not None:
             self._now.stopped.set()
+
+
+def commit_starts(kafka: str, topic: str, group: str, partitions: int) -> None:
+    """Commits the start of every partition for a group without members, so that no reader has to look it up.
+
+    An answer to such a look-up that the C client finds outdated makes it ask again half a second later, and then it
+    goes back to the start, whatever it has read by then.
+    """
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": group, "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition(topic, n, 0) for n in range(partitions)], asynchronous=False)
+    consumer.close()
 
 
 def read_log(kafka: str, topic: str, partitions: int) -> dict[bytes, list[int]]:
