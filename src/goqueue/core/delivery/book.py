@@ -1,0 +1,413 @@
+"""The durable state of one view. `apply` is the only way it changes, live and on recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+from typing import Any, Final
+
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.delivery.lane import Held, LaneBook, Lease
+from goqueue.core.delivery.records import (
+    Condemned,
+    Done,
+    Dropped,
+    Extended,
+    HeldRow,
+    Interred,
+    LaneRow,
+    Leased,
+    Opened,
+    Parked,
+    Passed,
+    Record,
+    Returned,
+    Snapshot,
+    View,
+    unpack_cells,
+)
+from goqueue.core.delivery.states import Event, State, moved
+from goqueue.core.delivery.tally import Tally
+
+REDRIVEN: Final = "REDRIVEN"  # taken out of the dead letters; the text is the task's id
+_SWEEP_SIZE_MIN: Final = 1_024
+
+
+class Book:
+    """Lanes, held messages and their timers."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.base: Offset = 0
+        self.lanes: dict[int, LaneBook] = {}
+        self.held: dict[Offset, Held] = {}
+        self.in_flight: dict[str, int] = {}  # by owner
+        self.counts = [0] * len(State)
+        self.dead: dict[Offset, Held] = {}
+        self.tally = Tally()
+        self.task = ""  # the last redrive of these messages, and how many it moved
+        self.redriven = 0
+        self.lease_ends: list[tuple[Millis, int, Lease]] = []
+        self.waits: list[tuple[Millis, Offset]] = []
+        self.locks: dict[bytes, int] = {}  # keys with messages in flight or waiting, in ordered views
+        self.parked: dict[bytes, set[Offset]] = {}  # messages behind a locked key
+        self.parked_count = 0
+        self._sequence = 0
+        self._sweep_at = _SWEEP_SIZE_MIN
+        self._appliers: dict[type, Callable[[Any], None]] = {
+            Opened: self._opened,
+            Passed: self._passed,
+            Leased: self._leased,
+            Parked: self._parked,
+            Extended: self._extended,
+            Done: self._done,
+            Returned: self._returned,
+            Condemned: self._condemned,
+            Interred: self._interred,
+            Dropped: self._dropped,
+            Snapshot: self._restored,
+        }
+
+    def lane(self, number: int) -> LaneBook:
+        book = self.lanes.get(number)
+        if book is None:
+            book = self.lanes[number] = LaneBook(number, self.base)
+        return book
+
+    def look_from(self, number: int) -> Offset:
+        """Where to look for the lane's new messages."""
+        book = self.lanes.get(number)
+        return self.base if book is None else book.look_from
+
+    def apply(self, record: Record) -> None:
+        self._appliers[type(record)](record)
+        self.tally.note(record)
+
+    # --- one applier a record ------------------------------------------------------------------------------
+
+    def _opened(self, record: Opened) -> None:
+        self.base = record.offset
+        self._clear()
+
+    def _passed(self, record: Passed) -> None:
+        self.base = max(self.base, record.offset)
+        for offset in [offset for offset in self.held if offset < record.offset]:
+            held = self.held[offset]
+            if held.state is not State.DEAD:  # its copy is still owed
+                moved(held.state, Event.PASS)
+                self._forget(offset, held)
+        for lane in self.lanes.values():
+            lane.pass_to(record.offset)
+
+    def _leased(self, record: Leased) -> None:
+        self.lease(record, unpack_cells(record.cells))
+
+    def lease(self, record: Leased, cells: list[tuple[Offset, Offset]]) -> None:
+        """Applies the record, whose cells these are."""
+        lane = self.lane(record.lane)
+        lease = Lease(record.nonce, record.owner, record.until_ms)
+        fresh = moved(State.READY, Event.TAKE)
+        for start, offset in cells:
+            held = self.held.get(offset)
+            if held is None:
+                self.held[offset] = Held(record.lane, start, None, fresh, 1, 0, first_ms=record.at_ms, lease=lease)
+                lane.held += 1
+                self.counts[fresh] += 1
+            else:
+                self._lease_again(held, lease, record.at_ms)
+        lease.offsets.update(offset for _, offset in cells)
+        lane.cursor = max(lane.cursor, max(lease.offsets) + 1)
+        lane.handed += len(cells)
+        lane.served_ms = record.at_ms
+        self.in_flight[record.owner] = self.in_flight.get(record.owner, 0) + len(cells)
+        for (_, offset), key in zip(cells, record.keys, strict=False):
+            if key is not None:
+                self.held[offset].key = key
+                self.locks[key] = self.locks.get(key, 0) + 1
+        self._watch_lease(lease)
+
+    def _parked(self, record: Parked) -> None:
+        lane = self.lane(record.lane)
+        for (start, offset), key in zip(unpack_cells(record.cells), record.keys, strict=True):
+            self.park(lane, start, offset, key)
+
+    def _lease_again(self, held: Held, lease: Lease, now: Millis) -> None:
+        self._wake(held)
+        self._move(held, Event.TAKE)
+        held.handed += 1
+        held.first_ms = held.first_ms or now
+        held.lease = lease
+
+    def _extended(self, record: Extended) -> None:
+        leases: dict[Lease, Lease] = {}
+        for offset in record.offsets:
+            held = self.held[offset]
+            self._move(held, Event.EXTEND)
+            before = held.lease
+            assert before is not None
+            lease = leases.get(before)
+            if lease is None:
+                owner = before.owner if record.owner is None else record.owner
+                lease = leases[before] = Lease(before.nonce, owner, record.until_ms)
+            self._count_out(before.owner)
+            self.in_flight[lease.owner] = self.in_flight.get(lease.owner, 0) + 1
+            before.offsets.discard(offset)
+            lease.offsets.add(offset)
+            held.lease = lease
+        for lease in leases.values():
+            self._watch_lease(lease)
+
+    def _done(self, record: Done) -> None:
+        cells: list[tuple[Offset, Offset]] = []
+        for offset in record.offsets:
+            held = self.held[offset]
+            if held.state is not State.LEASED:
+                moved(held.state, Event.ACK)
+            self._forget(offset, held)
+            cells.append((held.start, offset))
+        self.lane(record.lane).finish(cells)
+
+    def _returned(self, record: Returned) -> None:
+        lane = self.lane(record.lane)
+        event = Event.RETURN if record.is_failure else Event.RELEASE
+        for offset, due_ms in zip(record.offsets, record.due_ms, strict=True):
+            held = self.held[offset]
+            self._end_lease(offset, held)
+            self.dead.pop(offset, None)
+            self._move(held, event)
+            held.failed += record.is_failure
+            if held.state is State.READY:
+                self._unlock(held)
+                lane.push_ready(offset)
+            else:
+                held.due_ms = due_ms
+                heappush(self.waits, (due_ms, offset))
+
+    def _condemned(self, record: Condemned) -> None:
+        lane = self.lane(record.lane)
+        for start, offset in unpack_cells(record.cells):
+            held = self._hold(lane, start, offset, None)
+            if held.state is State.LEASED:
+                self._end_lease(offset, held)
+                held.failed += record.is_failure
+                self._unlock(held)
+            self._move(held, Event.CONDEMN)
+            held.reason, held.text, held.due_ms, held.grave = record.reason, record.text, record.at_ms, record.grave
+            self.dead[offset] = held
+
+    def _interred(self, record: Interred) -> None:
+        lane = self.lane(record.lane)
+        for offset in record.offsets:
+            held = self.dead.pop(offset)
+            moved(held.state, Event.INTER)
+            if held.reason == REDRIVEN:
+                self.redriven = self.redriven + 1 if self.task == held.text else 1
+                self.task = held.text
+            self._forget(offset, held)
+            lane.finish([(held.start, offset)])
+
+    def _dropped(self, record: Dropped) -> None:
+        lane = self.lane(record.lane)
+        for start, offset in unpack_cells(record.cells):
+            held = self._hold(lane, start, offset, None)
+            moved(held.state, Event.PASS)
+            self._forget(offset, held)
+            lane.finish([(start, offset)])
+
+    # --- snapshots -----------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        rows: dict[int, list[HeldRow]] = {number: [] for number in self.lanes}
+        for offset, held in self.held.items():
+            rows[held.lane].append(_row(offset, held))
+        lanes = tuple(
+            LaneRow(
+                number,
+                lane.floor,
+                tuple(lane.done),
+                tuple(rows[number]),
+                lane.cursor,
+                lane.handed,
+                lane.finished,
+                lane.served_ms,
+            )
+            for number, lane in self.lanes.items()
+        )
+        return Snapshot(self.view, self.base, lanes, self.task, self.redriven, self.tally.row())
+
+    def _restored(self, record: Snapshot) -> None:
+        self.dead.clear()
+        self._clear()
+        self.base = record.base
+        self.task, self.redriven = record.task, record.redriven
+        self.tally.restore(record.counts)
+        for row in record.lanes:
+            lane = self.lanes[row.lane] = LaneBook(row.lane, row.floor)
+            lane.handed, lane.finished, lane.served_ms = row.handed, row.finished, row.served_ms
+            for start, end in row.done:
+                lane.done.add(start, end)
+            leases: dict[tuple[str, Millis], Lease] = {}
+            for one in row.held:
+                self._restore(lane, one, leases)
+            lane.cursor = row.cursor
+            for lease in leases.values():
+                self._watch_lease(lease)
+
+    def _restore(self, lane: LaneBook, row: HeldRow, leases: dict[tuple[str, Millis], Lease]) -> None:
+        held = self.held[row.offset] = Held(lane.number, row.start, row.key)
+        held.state = State(row.state)
+        held.handed, held.failed, held.first_ms = row.handed, row.failed, row.first_ms
+        self.counts[held.state] += 1
+        lane.held += 1
+        if row.key is not None and held.state in (State.LEASED, State.WAITING):
+            self.locks[row.key] = self.locks.get(row.key, 0) + 1
+        match held.state:
+            case State.LEASED:
+                lease = leases.setdefault((row.nonce, row.until_ms), Lease(row.nonce, row.owner, row.until_ms))
+                lease.offsets.add(row.offset)
+                held.lease = lease
+                self.in_flight[row.owner] = self.in_flight.get(row.owner, 0) + 1
+            case State.WAITING:
+                held.due_ms = row.until_ms
+                heappush(self.waits, (row.until_ms, row.offset))
+            case State.READY:
+                lane.push_ready(row.offset)
+            case State.DEAD:
+                held.reason, held.text, held.due_ms, held.grave = row.reason, row.text, row.until_ms, row.grave
+                self.dead[row.offset] = held
+            case State.DONE:
+                pass
+
+    # --- parts ---------------------------------------------------------------------------------------------
+
+    def park(self, lane: LaneBook, start: Offset, offset: Offset, key: bytes) -> None:
+        """A message behind a key waits until nobody has it."""
+        self._hold(lane, start, offset, key)
+        if key not in self.locks:
+            lane.push_ready(offset)
+            return
+        waiting = self.parked.setdefault(key, set())
+        self.parked_count += offset not in waiting
+        waiting.add(offset)
+
+    def _hold(self, lane: LaneBook, start: Offset, offset: Offset, key: bytes | None) -> Held:
+        held = self.held.get(offset)
+        if held is None:
+            held = self.held[offset] = Held(lane.number, start, key)
+            self.counts[State.READY] += 1
+            lane.held += 1
+        else:
+            self._wake(held)
+        lane.cursor = max(lane.cursor, offset + 1)
+        return held
+
+    def _wake(self, held: Held) -> None:
+        """That a wait was over is not written down; what was done to the message tells it."""
+        if held.state is State.WAITING:
+            self._move(held, Event.DUE)
+            self._unlock(held)
+
+    def _move(self, held: Held, event: Event) -> None:
+        state = moved(held.state, event)
+        self.counts[held.state] -= 1
+        self.counts[state] += 1
+        held.state = state
+
+    def _forget(self, offset: Offset, held: Held) -> None:
+        self._end_lease(offset, held)
+        if held.state in (State.LEASED, State.WAITING):
+            self._unlock(held)
+        self.counts[held.state] -= 1
+        self.lane(held.lane).held -= 1
+        del self.held[offset]
+
+    def _end_lease(self, offset: Offset, held: Held) -> None:
+        lease, held.lease = held.lease, None
+        if lease is not None:
+            lease.offsets.discard(offset)
+            self._count_out(lease.owner)
+
+    def _count_out(self, owner: str) -> None:
+        left = self.in_flight[owner] - 1
+        if left:
+            self.in_flight[owner] = left
+        else:
+            del self.in_flight[owner]
+
+    def _unlock(self, held: Held) -> None:
+        """The last message of a key that lets go makes those behind it ready."""
+        key = held.key
+        if key is None or key not in self.locks:
+            return
+        self.locks[key] -= 1
+        if not self.locks[key]:
+            del self.locks[key]
+            waiting = self.parked.pop(key, set())
+            self.parked_count -= len(waiting)
+            for offset in waiting:
+                behind = self.held.get(offset)
+                if behind is not None:
+                    self.lane(behind.lane).push_ready(offset)
+
+    def due(self, now: Millis) -> bool:
+        """Waits that are over make their messages ready; not written, as time tells it again after a crash."""
+        woken = False
+        while self.waits and self.waits[0][0] <= now:
+            due_ms, offset = heappop(self.waits)
+            held = self.held.get(offset)
+            if held is not None and held.state is State.WAITING and held.due_ms == due_ms:
+                self._move(held, Event.DUE)
+                self._unlock(held)
+                self.lane(held.lane).push_ready(offset)
+                woken = True
+        return woken
+
+    def _watch_lease(self, lease: Lease) -> None:
+        self._sequence += 1
+        heappush(self.lease_ends, (lease.until_ms, self._sequence, lease))
+        if len(self.lease_ends) > self._sweep_at:  # leases that were answered early
+            self.lease_ends = [one for one in self.lease_ends if one[2].offsets]
+            heapify(self.lease_ends)
+            self._sweep_at = max(_SWEEP_SIZE_MIN, 2 * len(self.lease_ends))
+
+    def _clear(self) -> None:
+        """All but the dead, whose copies are still owed."""
+        self.lanes.clear()
+        self.held = dict(self.dead)
+        self.in_flight.clear()
+        self.counts = [0] * len(State)
+        self.counts[State.DEAD] = len(self.dead)
+        for held in self.dead.values():
+            self.lane(held.lane).held += 1
+        self.lease_ends.clear()
+        self.waits.clear()
+        self.locks.clear()
+        self.parked.clear()
+        self.parked_count = 0
+
+
+def offsets_by_lane(held: dict[Offset, Held], offsets: Iterable[Offset]) -> dict[int, list[Offset]]:
+    found: dict[int, list[Offset]] = {}
+    for offset in offsets:
+        found.setdefault(held[offset].lane, []).append(offset)
+    return found
+
+
+def _row(offset: Offset, held: Held) -> HeldRow:
+    lease = held.lease
+    until_ms = held.due_ms if lease is None else lease.until_ms
+    return HeldRow(
+        held.start,
+        offset,
+        held.state,
+        held.handed,
+        held.failed,
+        held.first_ms,
+        until_ms,
+        lease.owner if lease else "",
+        lease.nonce if lease else "",
+        held.key,
+        held.reason,
+        held.text,
+        held.grave,
+    )

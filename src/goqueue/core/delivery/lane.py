@@ -1,0 +1,120 @@
+"""One lane of a view: how far it was handed out, and what is done of that.
+
+Each message looked at owns a cell, from the end of the cell before it to itself. Cells tile the log, so that gaps
+(compaction, markers, other lanes) cost nothing and done neighbours become one range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+import msgspec
+
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.delivery.policy import Grave
+from goqueue.core.delivery.ranges import RangeSet
+from goqueue.core.delivery.states import State
+
+
+class Lease:
+    """What one poll was handed of one lane. Messages leave it one by one."""
+
+    __slots__ = ("nonce", "offsets", "owner", "until_ms")
+
+    def __init__(self, nonce: str, owner: str, until_ms: Millis) -> None:
+        self.nonce = nonce
+        self.owner = owner
+        self.until_ms = until_ms
+        self.offsets: set[Offset] = set()
+
+
+class Held(msgspec.Struct):
+    """One message that was looked at and is not done."""
+
+    lane: int
+    start: Offset
+    key: bytes | None = None
+    state: State = State.READY
+    handed: int = 0
+    failed: int = 0
+    first_ms: Millis = 0
+    due_ms: Millis = 0
+    lease: Lease | None = None
+    reason: str = ""
+    text: str = ""
+    grave: Grave | None = None
+
+
+class LaneBook:
+    """Everything below `floor` is done; nothing at or above `cursor` was looked at."""
+
+    __slots__ = ("cursor", "done", "finished", "floor", "handed", "held", "number", "ready", "seen_to", "served_ms")
+
+    def __init__(self, number: int, floor: Offset) -> None:
+        self.number = number
+        self.floor = floor
+        self.cursor = floor
+        self.seen_to = floor  # the log was looked through up to here, and holds nothing new of this lane
+        self.done = RangeSet()
+        self.held = 0
+        self.ready: list[Offset] = []  # a heap; what is no longer ready is passed over
+        self.handed = 0
+        self.finished = 0
+        self.served_ms: Millis | None = None
+
+    def scan_from(self) -> Offset:
+        """Where the next cell begins."""
+        self.cursor = self.done.end_of(self.cursor)
+        return self.cursor
+
+    @property
+    def look_from(self) -> Offset:
+        """Where to look for new messages."""
+        return max(self.scan_from(), self.seen_to)
+
+    @property
+    def position(self) -> Offset:
+        """Nothing of this lane below is open."""
+        return max(self.floor, self.seen_to) if self.is_clear else self.floor
+
+    @property
+    def is_clear(self) -> bool:
+        return self.floor == self.cursor and not self.held and not len(self.done)
+
+    def finish(self, cells: Iterable[tuple[Offset, Offset]]) -> None:
+        """The cells are done; neighbours in a row are joined first."""
+        first = end = -1
+        for start, offset in cells:
+            if start != end:
+                self._finish_run(first, end)
+                first = start
+            end = offset + 1
+            self.finished += 1
+        self._finish_run(first, end)
+
+    def _finish_run(self, start: Offset, end: Offset) -> None:
+        if start > self.floor:
+            self.done.add(start, end)
+        elif end > self.floor:
+            self.floor = end
+            if len(self.done):
+                self.floor = self.done.end_of(end)
+                self.done.cut_below(self.floor)
+            self.cursor = max(self.cursor, self.floor)
+
+    def pass_to(self, offset: Offset) -> None:
+        """Everything below is done."""
+        if offset > self.floor:
+            self.floor = self.done.end_of(offset)
+            self.done.cut_below(self.floor)
+            self.cursor = max(self.cursor, self.floor)
+
+    def is_done(self, offset: Offset) -> bool:
+        return offset < self.floor or offset in self.done
+
+    def push_ready(self, offset: Offset) -> None:
+        heappush(self.ready, offset)
+
+    def pop_ready(self) -> Offset:
+        return heappop(self.ready)

@@ -1,0 +1,60 @@
+"""The states of a message in the queue view, and the moves between them.
+
+A message that nobody has looked at is ready without being kept anywhere; everything below the floor is done.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from goqueue.base.errors import Conflict
+
+
+class State(enum.IntEnum):
+    READY = 0  # may be handed out now
+    LEASED = 1  # with a consumer, until its lease ends
+    WAITING = 2  # failed; ready again at its time
+    DEAD = 3  # given up; its copy is on the way to the dead letters
+    DONE = 4  # over
+
+
+class Event(enum.IntEnum):
+    TAKE = 0  # handed out
+    ACK = 1  # the consumer is done with it
+    EXTEND = 2  # the consumer keeps it longer
+    RETURN = 3  # it failed and comes again
+    RELEASE = 4  # given back without a failure
+    CONDEMN = 5  # too many failures, rejected, or too old
+    DUE = 6  # its wait is over
+    INTER = 7  # its copy is safe in the dead letters
+    PASS = 8  # the group's position moved beyond it
+
+
+MOVES: Final[dict[tuple[State, Event], State]] = {
+    (State.READY, Event.TAKE): State.LEASED,
+    (State.READY, Event.CONDEMN): State.DEAD,
+    (State.READY, Event.PASS): State.DONE,
+    (State.LEASED, Event.ACK): State.DONE,
+    (State.LEASED, Event.EXTEND): State.LEASED,
+    (State.LEASED, Event.RETURN): State.WAITING,
+    (State.LEASED, Event.RELEASE): State.READY,
+    (State.LEASED, Event.CONDEMN): State.DEAD,
+    (State.LEASED, Event.PASS): State.DONE,
+    (State.WAITING, Event.DUE): State.READY,
+    (State.WAITING, Event.PASS): State.DONE,
+    (State.DEAD, Event.INTER): State.DONE,
+    (State.DEAD, Event.RELEASE): State.READY,  # its copy was refused
+}
+
+
+class IllegalMove(Conflict):
+    """The message is not in a state that allows this."""
+
+
+def moved(state: State, event: Event) -> State:
+    """The state after the event; `IllegalMove` if the table has none."""
+    try:
+        return MOVES[state, event]
+    except KeyError:
+        raise IllegalMove(f"A message that is {state.name.lower()} cannot take {event.name.lower()}.") from None

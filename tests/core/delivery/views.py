@@ -1,0 +1,155 @@
+"""One view over a log that is a list, without a broker: hands out as the queue does, and keeps every record."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from goqueue.core.delivery.book import Book
+from goqueue.core.delivery.machine import Delivery, Grant
+from goqueue.core.delivery.policy import Grave, Policy
+from goqueue.core.delivery.records import Record, View, decode_record, encode_record
+from goqueue.core.delivery.states import State
+
+VIEW = View("g", "t", 0)
+GRAVE = Grave("t.dlq", 0, 0)
+NORMAL = 2
+POLICY = Policy(grave=GRAVE)
+ORDERED = Policy(grave=GRAVE, ordered=True)
+
+
+class Entry(NamedTuple):
+    offset: int
+    lane: int = NORMAL
+    key: bytes | None = None
+
+
+class Given(NamedTuple):
+    """What a consumer got."""
+
+    offset: int
+    attempt: int
+    nonce: str
+
+
+class Queue:
+    """A view, its log, its clock and its records."""
+
+    def __init__(self, policy: Policy = POLICY) -> None:
+        self.policy = policy
+        self.delivery = Delivery(VIEW)
+        self.log: list[Entry] = []
+        self.end = 0
+        self.now = 1_000
+        self.records: list[Record] = []
+        self._nonces = 0
+        self.kept(self.delivery.open_at(0))
+
+    @property
+    def book(self) -> Book:
+        return self.delivery.book
+
+    def kept(self, records: list[Record]) -> list[Record]:
+        self.records += records
+        return records
+
+    def publish(self, count: int = 1, lane: int = NORMAL, key: bytes | None = None, gap: int = 0) -> list[int]:
+        """`gap` offsets before each hold nothing."""
+        made = []
+        for _ in range(count):
+            self.log.append(Entry(self.end + gap, lane, key))
+            made.append(self.end + gap)
+            self.end += gap + 1
+        return made
+
+    def take(self, limit: int = 100, lane: int = NORMAL, owner: str = "me", lease_ms: int | None = None) -> list[Given]:
+        lease_ms = self.policy.lease_ms if lease_ms is None else lease_ms
+        self._nonces += 1
+        nonce = f"n{self._nonces}"
+        again = self.delivery.ready_again(lane, limit)
+        begin = self.book.lane(lane).look_from
+        fresh = [one.offset for one in self.log if one.offset >= begin and one.lane == lane]
+        offsets = again + fresh[: limit - len(again)]
+        keys = {one.offset: one.key for one in self.log}
+        leased, records = self.delivery.lease(
+            lane,
+            offsets,
+            [keys[offset] for offset in offsets] if self.policy.ordered else (),
+            Grant(owner, nonce, self.now + lease_ms),
+            self.now,
+        )
+        self.kept(records)
+        return [Given(offset, self.book.held[offset].handed, nonce) for offset in leased]
+
+    def ack(self, *offsets: int) -> None:
+        self.kept(self.delivery.ack(offsets))
+
+    def nack(self, *offsets: int, chance: float = 0.0, delay_ms: int | None = None) -> None:
+        self.kept(self.delivery.nack(offsets, self.policy, self.now, chance, delay_ms, "why"))
+
+    def reject(self, *offsets: int) -> None:
+        self.kept(self.delivery.reject(offsets, self.policy, self.now, "bad"))
+
+    def release(self, *offsets: int) -> None:
+        self.kept(self.delivery.release(offsets, self.policy, self.now))
+
+    def extend(self, *offsets: int, until_ms: int) -> None:
+        self.kept(self.delivery.extend(offsets, until_ms))
+
+    def wait(self, ms: int) -> bool:
+        self.now += ms
+        records, woken = self.delivery.tick(self.now, self.policy)
+        self.kept(records)
+        return woken or bool(records)
+
+    def bury(self) -> list[int]:
+        dead = list(self.book.dead)
+        self.kept(self.delivery.interred(dead))
+        return dead
+
+    def state(self, offset: int) -> State | None:
+        held = self.book.held.get(offset)
+        return None if held is None else held.state
+
+    # --- restarts --------------------------------------------------------------------------------------------
+
+    def replayed(self) -> Delivery:
+        """A fresh view of the records, through their bytes."""
+        fresh = Delivery(VIEW)
+        for record in self.records:
+            decoded = decode_record(encode_record(record))
+            assert decoded == record
+            fresh.book.apply(decoded)
+        return fresh
+
+    def restart(self) -> None:
+        """As a node does it: replay, then what was missed."""
+        self.delivery = self.replayed()
+        self.kept(self.delivery.recovered(self.now, self.policy))
+
+    def checkpoint(self) -> None:
+        self.records = [self.book.snapshot()]
+
+
+def look(book: Book, now: int) -> dict[str, object]:
+    """All that a view knows and has to know after a restart. Waits that are over count as over."""
+    held = {}
+    for offset, one in book.held.items():
+        state = State.READY if one.state is State.WAITING and one.due_ms <= now else one.state
+        due = one.due_ms if state in (State.WAITING, State.DEAD) else None
+        lease = None if one.lease is None else (one.lease.owner, one.lease.nonce, one.lease.until_ms)
+        start = None if state is State.DEAD else one.start
+        held[offset] = (one.lane, start, state, one.handed, one.failed, one.first_ms, due, lease, one.key)
+    locks: dict[bytes, int] = {}
+    for one in book.held.values():
+        over = one.state is State.WAITING and one.due_ms <= now
+        if one.key is not None and one.state in (State.LEASED, State.WAITING) and not over:
+            locks[one.key] = locks.get(one.key, 0) + 1
+    return {
+        "base": book.base,
+        "held": held,
+        "dead": {offset: (one.reason, one.text, one.grave) for offset, one in book.dead.items()},
+        "in flight": dict(book.in_flight),
+        "floors": {n: lane.floor for n, lane in book.lanes.items() if lane.floor != book.base or lane.held},
+        "done": {n: list(lane.done) for n, lane in book.lanes.items() if len(lane.done)},
+        "locks": locks,
+    }
