@@ -1,0 +1,139 @@
+"""Answers to messages under a lease: ack, nack, reject, visibility; and how queues stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goqueue.base.errors import InvalidField
+from goqueue.base.ids import Millis
+from goqueue.base.leases import Outcome
+from goqueue.base.times import parse_duration_ms
+from goqueue.edge.rest.errors import problem
+from goqueue.edge.rest.operations import Operation, json
+from goqueue.edge.rest.requests import Bodies, decode
+from goqueue.edge.rest.schema import ErrorOut
+from goqueue.service.leasing import LEASE_MS_MAX, Leasing
+
+_RECEIPTS_MAX = 10_000
+_TEXT_MAX = 1_000
+
+Receipts = Annotated[list[str], msgspec.Meta(min_length=1, max_length=_RECEIPTS_MAX)]
+Text = Annotated[str, msgspec.Meta(max_length=_TEXT_MAX)]
+Duration = Annotated[int, msgspec.Meta(ge=0)] | str
+
+
+class AckIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One receipt or many."""
+
+    receipt: str | None = None
+    receipts: Receipts | None = None
+
+
+class NackIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Without a `delay` the message comes again after a back-off that doubles with each failure."""
+
+    receipt: str | None = None
+    receipts: Receipts | None = None
+    delay: Duration | None = None
+    reason: Text = ""
+
+
+class RejectIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    receipt: str | None = None
+    receipts: Receipts | None = None
+    reason: Text = ""
+
+
+class VisibilityIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The lease ends `timeout` from now; 0 gives the message back."""
+
+    timeout: Duration
+    receipt: str | None = None
+    receipts: Receipts | None = None
+
+
+class OutcomeOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one receipt fared."""
+
+    receipt: str
+    ok: bool
+    error: ErrorOut | None = None
+
+
+class AnswersOut(msgspec.Struct, frozen=True):
+    """One for each receipt, in order."""
+
+    results: list[OutcomeOut]
+
+
+class AnswerRoutes:
+    def __init__(self, leasing: Leasing, bodies: Bodies) -> None:
+        self._leasing = leasing
+        self._bodies = bodies
+
+    def operations(self) -> list[Operation]:
+        tag = "queue"
+        return [
+            Operation("POST", "/messages/ack", self.ack, "Done with messages", tag, AnswersOut, 200, AckIn),
+            Operation("POST", "/messages/nack", self.nack, "Failed: again later", tag, AnswersOut, 200, NackIn),
+            Operation("POST", "/messages/reject", self.reject, "To the dead letters", tag, AnswersOut, 200, RejectIn),
+            Operation(
+                "POST", "/messages/visibility", self.visibility, "Keep longer", tag, AnswersOut, 200, VisibilityIn
+            ),
+        ]
+
+    async def ack(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            receipts = _receipts(decode(body, AckIn))
+        return _answer(receipts, await self._leasing.ack(receipts))
+
+    async def nack(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body, NackIn)
+        receipts = _receipts(given)
+        delay_ms = None if given.delay is None else _duration_ms(given.delay, "delay")
+        return _answer(receipts, await self._leasing.nack(receipts, delay_ms, given.reason))
+
+    async def reject(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body, RejectIn)
+        receipts = _receipts(given)
+        return _answer(receipts, await self._leasing.reject(receipts, given.reason))
+
+    async def visibility(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body, VisibilityIn)
+        receipts = _receipts(given)
+        return _answer(receipts, await self._leasing.extend(receipts, _duration_ms(given.timeout, "timeout")))
+
+
+def _receipts(given: AckIn | NackIn | RejectIn | VisibilityIn) -> list[str]:
+    if (given.receipt is None) == (given.receipts is None):
+        raise InvalidField("Send either one receipt or a list of receipts.", field="receipt")
+    return given.receipts if given.receipts is not None else [given.receipt or ""]
+
+
+def _duration_ms(given: int | str, field: str) -> Millis:
+    duration_ms = parse_duration_ms(given, field) if isinstance(given, str) else given
+    if duration_ms > LEASE_MS_MAX:
+        raise InvalidField(f"At most {LEASE_MS_MAX} ms (12 hours).", field=field)
+    return duration_ms
+
+
+def _answer(receipts: Sequence[str], outcomes: Sequence[Outcome]) -> Response:
+    """200 if all went well, 207 if some did, the problem itself if none did."""
+    failed = [outcome for outcome in outcomes if outcome is not None]
+    if len(failed) == len(outcomes):
+        return problem(failed[0])
+    results = [
+        OutcomeOut(receipt, True)
+        if outcome is None
+        else OutcomeOut(receipt, False, ErrorOut(outcome.code, outcome.message, outcome.field))
+        for receipt, outcome in zip(receipts, outcomes, strict=True)
+    ]
+    return json(AnswersOut(results), 207 if failed else 200)

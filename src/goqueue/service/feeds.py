@@ -1,0 +1,34 @@
+"""One feed for each partition that somebody takes messages from."""
+
+from __future__ import annotations
+
+from goqueue.base.ids import TopicPartition
+from goqueue.drive.batch_cache import BatchCache
+from goqueue.drive.feed import Feed
+from goqueue.drive.offload import Offload
+from goqueue.drive.partition import Partition
+
+
+class Feeds:
+    """Made on demand, gone with the topic."""
+
+    def __init__(self, offload: Offload) -> None:
+        self._offload = offload
+        self._cache = BatchCache()
+        self._feeds: dict[TopicPartition, Feed] = {}
+
+    def of(self, partition: Partition) -> Feed:
+        feed = self._feeds.get(partition.at)
+        if feed is None or feed.partition is not partition:
+            self.forget_partition(partition.at)
+            feed = self._feeds[partition.at] = Feed(partition, self._cache, self._offload)
+        return feed
+
+    def forget(self, topic: str) -> None:
+        for at in [at for at in self._feeds if at.topic == topic]:
+            self.forget_partition(at)
+
+    def forget_partition(self, at: TopicPartition) -> None:
+        feed = self._feeds.pop(at, None)
+        if feed is not None:
+            feed.forget()

@@ -1,0 +1,226 @@
+"""Messages under leases: take them, and answer for them with ack, nack, reject or extend.
+
+A message is with at most one consumer of a group at a time. What a consumer does with it is durable before it is
+answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from goqueue.base.clock import Clock
+from goqueue.base.entropy import Entropy
+from goqueue.base.errors import GoQueueError, InvalidField, InvalidReceipt
+from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.leases import Delivered, Outcome, QueueCounts, Receipt, Take, parse_receipt
+from goqueue.core.delivery.machine import Delivery
+from goqueue.core.delivery.policy import Policy
+from goqueue.core.delivery.records import Record as Move
+from goqueue.core.delivery.records import View
+from goqueue.core.delivery.states import State
+from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.positions import Positions
+from goqueue.service.queue_rules import QueueRules
+from goqueue.service.receipts import sort_receipts
+from goqueue.service.taking import Taking
+from goqueue.service.topics import Topics
+
+LEASE_MS_MAX: Final = 12 * 3_600_000
+_MOVE_S: Final = 1.0
+
+Answer = Callable[[Delivery, list[Offset], Policy, Millis], Sequence[Move]]
+
+
+async def _at_once(view: View) -> None:
+    return
+
+
+def _parsed(text: str) -> Receipt | None:
+    try:
+        return parse_receipt(text)
+    except InvalidReceipt:
+        return None
+
+
+class Leasing:
+    """The verbs."""
+
+    def __init__(
+        self,
+        taking: Taking,
+        runner: DeliveryRunner,
+        topics: Topics,
+        rules: QueueRules,
+        positions: Positions,
+        clock: Clock,
+        entropy: Entropy,
+        metrics: BrokerMetrics,
+    ) -> None:
+        self._taking = taking
+        self._runner = runner
+        self._topics = topics
+        self._rules = rules
+        self._positions = positions
+        self._clock = clock
+        self._entropy = entropy
+        self._metrics = metrics
+        self.until_moved: Callable[[View], Awaitable[None]] = _at_once  # returns when nothing of the view is dying
+        self.on_answer: Callable[[str, str], None] = lambda group, owner: None  # a consumer answers by receipt
+
+    def stop(self) -> None:
+        """Everybody who waits is answered with nothing."""
+        self._taking.stop()
+
+    async def take(self, take: Take, interrupt: asyncio.Future[None] | None = None) -> list[Delivered]:
+        """Messages under a lease; durable when it returns. Once `interrupt` is done it waits no longer."""
+        return await self._taking.take(take, interrupt)
+
+    def give_back(self, group: str, found: Iterable[Delivered]) -> None:
+        """Nobody got these after all."""
+        self._taking.give_back(group, found)
+
+    def begin_at_end(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """A group that is new to these begins with what is published from now on."""
+        self._taking.begin_at_end(group, partitions)
+
+    # --- answers ---------------------------------------------------------------------------------------------
+
+    async def ack(self, receipts: Sequence[str]) -> list[Outcome]:
+        """Done with these."""
+        outcomes = await self._answer(receipts, lambda delivery, offsets, policy, now: delivery.ack(offsets))
+        self._metrics.acked.inc(outcomes.count(None))
+        return outcomes
+
+    async def nack(self, receipts: Sequence[str], delay_ms: Millis | None = None, reason: str = "") -> list[Outcome]:
+        """Failed: again after a back-off or the delay named, or to the dead letters if it failed too often."""
+        chance = self._entropy.token(1)[0] / 255
+        outcomes = await self._answer(
+            receipts,
+            lambda delivery, offsets, policy, now: delivery.nack(offsets, policy, now, chance, delay_ms, reason),
+        )
+        await self._see_moved(receipts)
+        self._metrics.nacked.inc(outcomes.count(None))
+        return outcomes
+
+    async def reject(self, receipts: Sequence[str], reason: str = "") -> list[Outcome]:
+        """To the dead letters, now."""
+        outcomes = await self._answer(
+            receipts, lambda delivery, offsets, policy, now: delivery.reject(offsets, policy, now, reason)
+        )
+        await self._see_moved(receipts)
+        self._metrics.rejected.inc(outcomes.count(None))
+        return outcomes
+
+    async def extend(self, receipts: Sequence[str], lease_ms: Millis) -> list[Outcome]:
+        """The leases end so long from now; with 0 the messages are given back, and that is no failure."""
+        if not 0 <= lease_ms <= LEASE_MS_MAX:
+            raise InvalidField(f"A lease is from 0 to {LEASE_MS_MAX} ms.", field="visibility_timeout")
+        if lease_ms == 0:
+            return await self._answer(
+                receipts, lambda delivery, offsets, policy, now: delivery.release(offsets, policy, now)
+            )
+        return await self._answer(
+            receipts, lambda delivery, offsets, policy, now: delivery.extend(offsets, now + lease_ms)
+        )
+
+    async def _see_moved(self, receipts: Sequence[str]) -> None:
+        """Who gave a message up finds it in the dead letters, unless moving it takes unusually long."""
+        places = {TopicPartition(one.topic, one.partition) for one in map(_parsed, receipts) if one is not None}
+        dying = [one.view for at in sorted(places) for one in self._runner.at(at) if one.book.dead]
+        for view in dying:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.until_moved(view), _MOVE_S)
+
+    def check(self, receipts: Sequence[str]) -> None:
+        """Complains about the first that no longer names a live lease."""
+        outcomes: list[Outcome] = [None] * len(receipts)
+        sort_receipts(self._runner, receipts, outcomes)
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+
+    def adopt(self, receipts: Sequence[str], owner: str) -> None:
+        """The leases are somebody else's from now on and nobody can take them away; the receipts stay good."""
+        until_ms = self._clock.now_ms() + LEASE_MS_MAX
+        for named in sort_receipts(self._runner, receipts, [None] * len(receipts)):
+            self._runner.write(named.delivery, named.delivery.adopt(list(named.offsets), owner, until_ms))
+            for before in named.owners:
+                self._taking.has_room(named.delivery.view.group, before)
+
+    async def _answer(self, receipts: Sequence[str], answer: Answer) -> list[Outcome]:
+        outcomes: list[Outcome] = [None] * len(receipts)
+        now = self._clock.now_ms()
+        for named in sort_receipts(self._runner, receipts, outcomes):
+            delivery = named.delivery
+            view = delivery.view
+            try:
+                self._runner.write(delivery, answer(delivery, list(named.offsets), self._rules.policy(view), now))
+            except GoQueueError as error:
+                for place in named.offsets.values():
+                    outcomes[place] = error
+            if delivery.book.counts[State.READY]:
+                self._taking.ready(view)
+            self._positions.moved(view)
+            for owner in named.owners:
+                self.on_answer(view.group, owner)
+                self._taking.has_room(view.group, owner)
+        await self._runner.settle()
+        return outcomes
+
+    # --- members ---------------------------------------------------------------------------------------------
+
+    def in_flight(self, group: str, owner: str) -> int:
+        return sum(delivery.book.in_flight.get(owner, 0) for delivery in self._runner.of(group))
+
+    async def ack_held(self, group: str, owner: str, among: Callable[[TopicPartition], bool]) -> None:
+        """Everything that the owner was handed of these partitions and did not answer is done."""
+        for delivery in self._runner.of(group):
+            if owner in delivery.book.in_flight and among(delivery.view.at):
+                self._runner.write(delivery, delivery.ack(sorted(delivery.held_by(owner))))
+                self._positions.moved(delivery.view)
+        self._taking.has_room(group, owner)
+        await self._runner.settle()
+
+    def release(self, group: str, owner: str, lost: Callable[[TopicPartition], bool], is_failure: bool = False) -> None:
+        """The owner no longer has these partitions: what it holds of them goes to others."""
+        now = self._clock.now_ms()
+        for delivery in self._runner.of(group):
+            if owner in delivery.book.in_flight and lost(delivery.view.at):
+                policy = self._rules.policy(delivery.view)
+                self._runner.write(delivery, delivery.release_owner(owner, policy, now, is_failure))
+                self._taking.ready(delivery.view)
+
+    # --- administration --------------------------------------------------------------------------------------
+
+    def counts(self, group: str, topic: str) -> QueueCounts:
+        """How the group stands in a topic; a group that never took anything has all of it before it."""
+        ready = in_flight = waiting = dead = 0
+        for partition in self._topics.require(topic).partitions:
+            delivery = self._runner.views.get(View(group, topic, partition.at.partition))
+            ready += self._positions.backlog(View(group, topic, partition.at.partition), partition)
+            if delivery is not None:
+                counts = delivery.book.counts
+                in_flight, waiting, dead = (
+                    in_flight + counts[State.LEASED],
+                    waiting + counts[State.WAITING],
+                    dead + counts[State.DEAD],
+                )
+        return QueueCounts(ready, in_flight, waiting, dead)
+
+    def held_of(self, group: str, topic: str) -> int:
+        """How many messages of the topic are with consumers of the group now."""
+        partitions = range(len(self._topics.require(topic).partitions))
+        views = (self._runner.views.get(View(group, topic, number)) for number in partitions)
+        return sum(delivery.book.counts[State.LEASED] for delivery in views if delivery is not None)
+
+    async def skip_all(self, group: str, topic: str) -> None:
+        """Everything up to now counts as done."""
+        for partition in self._topics.require(topic).partitions:
+            delivery = self._runner.view(View(group, topic, partition.at.partition))
+            self._runner.write(delivery, delivery.pass_to(partition.state.high_watermark))
+            self._positions.moved(delivery.view)
+        await self._runner.settle()

@@ -1,0 +1,172 @@
+"""Where groups stand: acks move a group's committed offset, and a committed offset acks all below it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from goqueue.base.commands import Isolation
+from goqueue.base.ids import Offset, TopicPartition
+from goqueue.base.priority import NAMES, NORMAL
+from goqueue.core.dead_letter import KEEPER
+from goqueue.core.delivery.machine import Delivery
+from goqueue.core.delivery.records import View
+from goqueue.core.delivery.states import State
+from goqueue.core.groups.records import GroupGone, OffsetCommitted, Record
+from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.partition import Partition
+from goqueue.service.feeds import Feeds
+from goqueue.service.groups import Groups
+from goqueue.service.topics import Topics
+
+_TELL_S: Final = 0.02
+
+
+class Positions:
+    """Keeps the two views of a group, per message and per offset, in step."""
+
+    def __init__(self, runner: DeliveryRunner, groups: Groups, topics: Topics, feeds: Feeds) -> None:
+        self._runner = runner
+        self._groups = groups
+        self._topics = topics
+        self._feeds = feeds
+        self._to_tell: dict[View, None] = {}
+        self._known: WeakKeyDictionary[Delivery, Offset] = WeakKeyDictionary()
+        runner.on_moved = self.moved
+        groups.on_read = self._catch_up
+
+    def recover(self) -> None:
+        """After a start: what a group committed is done, and what the logs lost is not known any more."""
+        for view, delivery in list(self._runner.views.items()):
+            end = self._end(view)
+            self._runner.write(delivery, delivery.cut_to(end))
+            committed = self._groups.offsets(view.group, [view.at]).get(view.at)
+            if committed is not None and delivery.book.base < committed.offset <= end:
+                self._runner.write(delivery, delivery.pass_to(committed.offset))
+
+    def begin(self, view: View, partition: Partition, place: str) -> Offset:
+        """Where a view that is new begins: at the group's offset, or where its consumer asks."""
+        committed = self._groups.offsets(view.group, [view.at]).get(view.at)
+        start, end = partition.log.start_offset, partition.state.high_watermark
+        if committed is not None and start <= committed.offset <= end:
+            return committed.offset
+        return partition.state.read_limit(Isolation.READ_COMMITTED) if place == "latest" else start
+
+    # --- acks move offsets -----------------------------------------------------------------------------------
+
+    def moved(self, view: View) -> None:
+        """Something was done; the group is told a little later, once for many. The views themselves are durable."""
+        if view.group == KEEPER:
+            return  # no group that anybody can see
+        if not self._to_tell:
+            asyncio.get_running_loop().call_later(_TELL_S, self.tell)
+        self._to_tell[view] = None
+
+    def _catch_up(self) -> None:
+        """Somebody is about to read offsets: they see everything that was done. Other threads see the last told."""
+        if self._to_tell and asyncio._get_running_loop() is not None:
+            self.tell()
+
+    def tell(self) -> None:
+        """Moves the groups' offsets, now."""
+        views, self._to_tell = list(self._to_tell), {}
+        moved: dict[str, dict[TopicPartition, Offset]] = {}
+        for view in views:
+            delivery = self._runner.views.get(view)
+            if delivery is not None:
+                position = self.position(delivery)
+                if position > self._last(delivery):  # only a commit moves a group back
+                    self._known[delivery] = position
+                    self._trim(view.at)
+                    moved.setdefault(view.group, {})[view.at] = position
+        for group, offsets in moved.items():
+            self._groups.move(group, offsets)
+
+    def _last(self, delivery: Delivery) -> Offset:
+        """What the group was told last."""
+        view = delivery.view
+        known = self._known.get(delivery)
+        if known is None:
+            committed = self._groups.offsets(view.group, [view.at]).get(view.at)
+            is_sound = committed is not None and committed.offset <= self._end(view)
+            known = self._known[delivery] = committed.offset if committed and is_sound else delivery.book.base
+        return known
+
+    def _trim(self, at: TopicPartition) -> None:
+        """What every group is past need not be known any more."""
+        topic = self._topics.find(at.topic)
+        if topic is not None and at.partition < len(topic.partitions):
+            index = self._feeds.of(topic.partitions[at.partition]).index
+            if index is not None:
+                index.trim(min(self.position(delivery) for delivery in self._runner.at(at)))
+
+    def position(self, delivery: Delivery, at_most: bool = False) -> Offset:
+        """Everything below is done, in every lane; `at_most` passes over lanes of which nothing is known yet."""
+        book, at = delivery.book, delivery.view.at
+        topic = self._topics.find(at.topic)
+        if topic is None or at.partition >= len(topic.partitions):
+            return book.base
+        partition = topic.partitions[at.partition]
+        index = self._feeds.of(partition).index
+        end = partition.state.read_limit(Isolation.READ_COMMITTED)
+        lowest = end
+        for number in range(len(NAMES)):
+            lane = book.lanes.get(number)
+            here = lane.position if lane is not None else book.base
+            if (lane is None or lane.is_clear) and index is not None and index.begin <= here:
+                here = index.next_of(number, here)
+            elif lane is None and at_most:
+                continue
+            lowest = min(lowest, here)
+        return max(lowest, book.base)
+
+    # --- offsets move acks -----------------------------------------------------------------------------------
+
+    def heard(self, records: Iterable[Record]) -> None:
+        """The coordinator wrote these; what it says of a view's partition holds for the view."""
+        for record in records:
+            if record.group == KEEPER:
+                continue  # its views are not a group's
+            if isinstance(record, OffsetCommitted):
+                self._committed(record)
+            elif isinstance(record, GroupGone):
+                self._runner.forget(lambda view, group=record.group: view.group == group)  # type: ignore[misc]
+
+    def _committed(self, record: OffsetCommitted) -> None:
+        view = View(record.group, record.topic, record.partition)
+        delivery = self._runner.views.get(view)
+        if delivery is None or self._known.get(delivery) == record.offset:
+            return
+        if record.offset < self.position(delivery, at_most=True):
+            self._runner.write(delivery, delivery.open_at(record.offset))
+        elif record.offset > self.position(delivery):
+            self._runner.write(delivery, delivery.pass_to(min(record.offset, self._end(view))))
+        self._known[delivery] = record.offset
+        self._runner.on_ready(view)
+
+    def _end(self, view: View) -> Offset:
+        return self._topics.require(view.topic).partition(view.partition).state.high_watermark
+
+    # --- counts ----------------------------------------------------------------------------------------------
+
+    def backlog(self, view: View, partition: Partition) -> int:
+        """About how many messages could be handed out now."""
+        delivery = self._runner.views.get(view)
+        again = 0 if delivery is None else delivery.book.counts[State.READY]
+        return again + sum(self.unseen_of(view, partition, lane) for lane in range(len(NAMES)))
+
+    def unseen_of(self, view: View, partition: Partition, lane: int) -> int:
+        """About how many of a lane were never looked at; what was not looked through counts as normal."""
+        delivery = self._runner.views.get(view)
+        index = self._feeds.of(partition).index
+        end = partition.state.read_limit(Isolation.READ_COMMITTED)
+        if delivery is None:
+            return end - self.begin(view, partition, "earliest") if lane == NORMAL else 0
+        known = delivery.book.lanes.get(lane)
+        begin = known.look_from if known is not None else delivery.book.base
+        if index is None or begin < index.begin:
+            return max(0, end - max(begin, partition.log.start_offset)) if lane == NORMAL else 0
+        unseen = max(0, end - index.scanned_to) if lane == NORMAL else 0
+        return index.count(lane, begin) + unseen

@@ -1,0 +1,67 @@
+"""The rules of a topic's queue, and which of its messages are too old."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from goqueue.base.ids import Millis
+from goqueue.core.delivery.policy import Grave, Policy
+from goqueue.core.delivery.records import View
+from goqueue.drive.topic_table import Topic
+from goqueue.format.records import Record
+from goqueue.service.topics import Topics
+
+DEAD_LETTER_SUFFIX: Final = ".dlq"
+EXPIRES_HEADER: Final = "goqueue-expires-at"
+
+
+class QueueRules:
+    """Read from the topics' settings whenever something is decided, so that a change holds at once."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def policy(self, view: View) -> Policy:
+        topic = self._topics.find(view.topic)
+        if topic is None:
+            return Policy(failures_max=0)
+        config = topic.config
+        return Policy(
+            lease_ms=config.queue_lease_ms,
+            failures_max=config.queue_max_failures if self.grave_topic(topic) else 0,
+            deliveries_max=config.queue_max_deliveries if self.grave_topic(topic) else 0,
+            retry_ms=config.queue_retry_ms,
+            retry_ms_max=config.queue_retry_max_ms,
+            grave=self._grave(topic, view.partition),
+            ordered=config.queue_order == "key",
+        )
+
+    def grave_topic(self, topic: Topic) -> str | None:
+        """Dead letters of dead letters would have nowhere sensible to go."""
+        named = topic.config.queue_dead_letter_topic
+        if named:
+            return named if named != topic.name else None
+        return None if topic.name.endswith(DEAD_LETTER_SUFFIX) else dead_letter_topic(topic.name)
+
+    def _grave(self, topic: Topic, partition: int) -> Grave | None:
+        name = self.grave_topic(topic)
+        if name is None:
+            return None
+        found = self._topics.find(name)
+        if found is None:
+            return Grave(name, partition, 0)
+        number = partition % len(found.partitions)
+        return Grave(name, number, found.partitions[number].log.end_offset)
+
+
+def dead_letter_topic(topic: str) -> str:
+    """Where a topic's dead letters go unless its settings say otherwise."""
+    return topic[: 249 - len(DEAD_LETTER_SUFFIX)] + DEAD_LETTER_SUFFIX
+
+
+def is_expired(record: Record, now: Millis) -> bool:
+    """Whether the message's time to live has passed; one that cannot be read never does."""
+    for name, value in record.headers:
+        if name == EXPIRES_HEADER and value is not None and value.isdigit():
+            return int(value) <= now
+    return False

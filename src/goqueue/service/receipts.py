@@ -1,0 +1,60 @@
+"""Which lease a receipt names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from goqueue.base.errors import InvalidReceipt, StaleReceipt
+from goqueue.base.ids import Offset, TopicPartition
+from goqueue.base.leases import Outcome, Receipt, parse_receipt
+from goqueue.core.delivery.lane import Lease
+from goqueue.core.delivery.machine import Delivery
+from goqueue.drive.delivery_runner import DeliveryRunner
+
+
+class Named(msgspec.Struct):
+    """Messages of one view that receipts name, with the receipts' places, and who holds them."""
+
+    delivery: Delivery
+    offsets: dict[Offset, int] = {}  # by offset the place of its receipt
+    owners: set[str] = set()
+
+
+def sort_receipts(runner: DeliveryRunner, receipts: Sequence[str], outcomes: list[Outcome]) -> list[Named]:
+    """Live receipts by view; the others get their error."""
+    found: dict[int, Named] = {}
+    views: dict[tuple[str, int], list[Delivery]] = {}
+    for place, text in enumerate(receipts):
+        try:
+            receipt = parse_receipt(text)
+            at = (receipt.topic, receipt.partition)
+            deliveries = views.get(at)
+            if deliveries is None:
+                deliveries = views[at] = list(runner.at(TopicPartition(*at)))
+            delivery, lease = _holder(deliveries, receipt)
+            named = found.get(id(delivery))
+            if named is None:
+                named = found[id(delivery)] = Named(delivery)
+            if receipt.offset in named.offsets:
+                raise StaleReceipt("The receipt is there twice; once is enough.")
+            named.offsets[receipt.offset] = place
+            named.owners.add(lease.owner)
+        except (InvalidReceipt, StaleReceipt) as error:
+            outcomes[place] = error
+    return list(found.values())
+
+
+def _holder(deliveries: Sequence[Delivery], receipt: Receipt) -> tuple[Delivery, Lease]:
+    """The view whose lease the receipt names."""
+    for delivery in deliveries:
+        held = delivery.book.held.get(receipt.offset)
+        lease = None if held is None else held.lease
+        if lease is not None and lease.nonce == receipt.nonce:
+            delivery.check(receipt.offset, receipt.attempt, receipt.nonce)
+            return delivery, lease
+    raise StaleReceipt(
+        "The lease of this receipt is over (it ran out, was answered, or its consumer lost the partition); "
+        "the message comes again unless it was acked."
+    )
