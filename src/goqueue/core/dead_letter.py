@@ -1,0 +1,138 @@
+"""What a dead letter tells: the message as it was, and in headers of ours where it died, why, how often and when."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from goqueue.base.commands import Headers
+from goqueue.base.delays import EXPIRES_HEADER
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.delivery.records import View
+from goqueue.format.records import Record
+
+PREFIX: Final = "goqueue-dlq-"
+REDRIVES_HEADER: Final = "goqueue-redrives"
+REDRIVEN_FROM_HEADER: Final = "goqueue-redriven-from"
+_EXPIRY: Final = PREFIX + "expires-at"  # instead of the header that queues obey
+KEEPER: Final = "__dlq"  # the group whose view of a dead-letter topic says which letters are gone
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """One dead letter. `topic`, `origin_partition` and `origin_offset` are None if it did not die here."""
+
+    partition: int
+    offset: Offset
+    buried_ms: Millis
+    key: bytes | None
+    value: bytes | None
+    headers: Headers  # without those that tell of its death
+    topic: str | None = None
+    origin_partition: int | None = None
+    origin_offset: Offset | None = None
+    group: str = ""
+    reason: str = ""
+    text: str = ""
+    attempts: int = 0
+    failures: int = 0
+    first_ms: Millis = 0
+    died_ms: Millis = 0
+    timestamp_ms: Millis = 0
+    redrives: int = 0
+
+
+def letter_of(partition: int, record: Record) -> DeadLetter:
+    """Reads a record of a dead-letter topic."""
+    told: dict[str, str] = {}
+    kept: list[tuple[str, bytes | None]] = []
+    for name, value in record.headers:
+        if name == _EXPIRY:
+            kept.append((EXPIRES_HEADER, value))
+        elif name.startswith(PREFIX):
+            told[name[len(PREFIX) :]] = (value or b"").decode(errors="replace")
+        else:
+            kept.append((name, value))
+    has_origin = bool(told.get("topic")) and told.get("partition", "").isdecimal()
+    return DeadLetter(
+        partition,
+        record.offset,
+        record.timestamp_ms,
+        record.key,
+        record.value,
+        tuple(kept),
+        told["topic"] if has_origin else None,
+        _number(told, "partition") if has_origin else None,
+        _number(told, "offset") if has_origin else None,
+        told.get("group", ""),
+        told.get("reason", ""),
+        told.get("error", ""),
+        _number(told, "attempts"),
+        _number(told, "failures"),
+        _number(told, "first-delivered-at"),
+        _number(told, "died-at"),
+        _number(told, "timestamp"),
+        redrives_of(record.headers),
+    )
+
+
+def _number(told: dict[str, str], name: str) -> int:
+    text = told.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
+
+
+def buried_headers(headers: Headers) -> Headers:
+    """The headers of a message in its grave: earlier deaths are not repeated, and the dead have no time to live."""
+    kept = [pair for pair in headers if not pair[0].startswith(PREFIX)]
+    return tuple((_EXPIRY, value) if name == EXPIRES_HEADER else (name, value) for name, value in kept)
+
+
+def redrives_of(headers: Headers) -> int:
+    """How often the message came back from the dead letters."""
+    found = [value for name, value in headers if name == REDRIVES_HEADER and value is not None and value.isdigit()]
+    return int(found[-1][:9]) if found else 0
+
+
+def redriven_headers(view: View, message: Record) -> Headers:
+    """The original headers, with how often it was redriven and from where."""
+    ours = (REDRIVES_HEADER, REDRIVEN_FROM_HEADER)
+    headers = [(EXPIRES_HEADER, value) if name == _EXPIRY else (name, value) for name, value in message.headers]
+    kept = [pair for pair in headers if not pair[0].startswith(PREFIX) and pair[0] not in ours]
+    count = redrives_of(message.headers) + 1
+    origin = f"{view.topic}:{view.partition}:{message.offset}"
+    return (*kept, (REDRIVES_HEADER, str(count).encode()), (REDRIVEN_FROM_HEADER, origin.encode()))
+
+
+def redriven_from(headers: Headers) -> tuple[View, Offset] | None:
+    """Which dead letter a redriven message was."""
+    for name, value in reversed(headers):
+        if name == REDRIVEN_FROM_HEADER and value is not None:
+            topic, *rest = value.decode(errors="replace").rsplit(":", 2)
+            if len(rest) == 2 and rest[0].isdecimal() and rest[1].isdecimal():
+                return View(KEEPER, topic, int(rest[0])), int(rest[1])
+    return None
+
+
+class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which dead letters are meant; everything given has to fit. Times are those of death."""
+
+    topic: str | None = None  # those that died in it, and those that died nowhere
+    reason: str | None = None
+    group: str | None = None
+    from_ms: Millis | None = None
+    to_ms: Millis | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def fits(self, letter: DeadLetter) -> bool:
+        died_ms = letter.died_ms or letter.buried_ms
+        return (
+            (self.topic is None or letter.topic in (None, self.topic))
+            and (self.reason is None or letter.reason == self.reason)
+            and (self.group is None or letter.group == self.group)
+            and (self.from_ms is None or died_ms >= self.from_ms)
+            and (self.to_ms is None or died_ms < self.to_ms)
+            and all((name, value.encode()) in letter.headers for name, value in self.headers)
+        )
+
+
+EVERYTHING: Final = Filter()

@@ -1,0 +1,44 @@
+"""One small durable note for each redrive, so that a start knows what was under way and what was done before."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from goqueue.core.redrive import RedriveTask
+from goqueue.log.disk import Disk
+from goqueue.log.note import decode_note, encode_note
+
+logger = logging.getLogger(__name__)
+
+_HOME: Final = "redrives"
+_SUFFIX: Final = ".redrive"
+
+
+class RedriveNotes:
+    """Blocks; runs off the loop."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def load(self) -> list[RedriveTask]:
+        """All of them, the oldest first. What cannot be read is reported and left alone."""
+        found: list[RedriveTask] = []
+        for name in self._disk.names(_HOME):
+            if name.endswith(_SUFFIX):
+                task = decode_note(self._disk.read_file(f"{_HOME}/{name}"), RedriveTask)
+                if task is None:
+                    logger.error("the note of a redrive cannot be read", extra={"file": f"{_HOME}/{name}"})
+                else:
+                    found.append(task)
+        return sorted(found, key=lambda task: (task.started_ms, task.id))
+
+    def save(self, task: RedriveTask) -> None:
+        """Safe when it returns."""
+        if not self._disk.is_dir(_HOME):
+            self._disk.make_dirs(_HOME)
+            self._disk.sync_dir("")
+        self._disk.write_file(f"{_HOME}/{task.id}{_SUFFIX}", encode_note(task))
+
+    def remove(self, task_id: str) -> None:
+        self._disk.remove(f"{_HOME}/{task_id}{_SUFFIX}")

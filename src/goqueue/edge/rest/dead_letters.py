@@ -1,0 +1,300 @@
+"""Routes of the dead letters: browse, look, delete, redrive."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goqueue.base.errors import InvalidField, UnknownRedrive
+from goqueue.base.ids import Millis
+from goqueue.base.limits import MESSAGES_PER_READ_MAX
+from goqueue.base.priority import NAMES, priority_of
+from goqueue.base.times import parse_time_ms
+from goqueue.core.dead_letter import DeadLetter, Filter
+from goqueue.core.redrive import Redrive, RedriveTask
+from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.requests import Bodies, Query, decode, number
+from goqueue.edge.rest.schema import Encoding, HeaderValue
+from goqueue.edge.rest.translate import from_bytes, headers_out, time_in
+from goqueue.service.dead_letters import RATE_MAX, Redrives
+from goqueue.service.letters import Cursor, Letters, LetterStats, cursor_of
+
+_NUMBER_MAX = 2**63 - 1
+_HEADERS_MAX = 20
+
+Moment = Annotated[int, msgspec.Meta(ge=0, le=2**53)] | str
+
+
+class OriginOut(msgspec.Struct, frozen=True):
+    """The message that died."""
+
+    topic: str
+    partition: int
+    offset: int
+    group: str
+    timestamp: Millis
+
+
+class LetterOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A dead letter: the message as it was, and what became of it. Times are milliseconds since the epoch."""
+
+    partition: int
+    offset: int
+    key: str | None
+    value: str | None
+    headers: dict[str, HeaderValue]
+    priority: str
+    reason: str
+    error: str
+    origin: OriginOut | None
+    attempts: int
+    failures: int
+    first_delivered_at: Millis | None
+    died_at: Millis | None
+    redrives: int
+    encoding: Encoding = "text"
+    key_encoding: Encoding = "text"
+
+
+class LetterListOut(msgspec.Struct, frozen=True):
+    """`next` is the cursor of the next page, null at the end."""
+
+    topic: str
+    messages: list[LetterOut]
+    next: str | None
+
+
+class FilterIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"since": "from", "until": "to"}):
+    """Everything given has to fit; `from` and `to` are times of death."""
+
+    reason: str | None = None
+    group: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    headers: Annotated[dict[str, str], msgspec.Meta(max_length=_HEADERS_MAX)] = {}
+
+
+class RedriveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`rate` is messages a second; without `to` each message goes back to the topic that it died in."""
+
+    filter: FilterIn = FilterIn()
+    rate: Annotated[int, msgspec.Meta(ge=1, le=RATE_MAX)] | None = None
+    to: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
+    dry_run: bool = False
+
+
+class RedriveOut(msgspec.Struct, frozen=True):
+    """How a redrive stands. `skipped` says why letters that fitted stayed; `eta_ms` is null if nobody knows."""
+
+    id: str
+    source: str
+    to: str | None
+    state: str
+    total: int
+    looked_at: int
+    matched: int
+    moved: int
+    skipped: dict[str, int]
+    failed: int
+    failure: str
+    rate: int | None
+    limit: int | None
+    moved_per_second: float
+    eta_ms: Millis | None
+    started: Millis
+    finished: Millis | None
+
+
+class RedriveListOut(msgspec.Struct, frozen=True):
+    """The newest first."""
+
+    redrives: list[RedriveOut]
+
+
+class DryRunOut(msgspec.Struct, frozen=True):
+    """What would be moved, by reason, and why the rest would stay."""
+
+    dry_run: bool
+    matched: int
+    would_move: int
+    by_reason: dict[str, int]
+    skipped: dict[str, int]
+
+
+_FILTER_PARAMS = (
+    Param("limit", "At most this many, 1 to 10,000; default 100.", "integer"),
+    Param("cursor", "Where to go on: `next` of the page before."),
+    Param("reason", "Only those that died of this."),
+    Param("group", "Only those that died in this group."),
+    Param("from", "Only those that died at this time or later."),
+    Param("to", "Only those that died before this time."),
+    Param("header", "Only those with this header, as `name:value`."),
+)
+
+
+class DeadLetterRoutes:
+    def __init__(self, letters: Letters, redrives: Redrives, bodies: Bodies) -> None:
+        self._letters = letters
+        self._redrives = redrives
+        self._bodies = bodies
+
+    def operations(self) -> list[Operation]:
+        tag, many = "dead letters", "/topics/{topic}/dlq"
+        one, redrive = many + "/{partition}/{offset}", many + "/redrive"
+        task = redrive + "/{id}"
+        return [
+            Operation("GET", many, self.list, "Browse dead letters", tag, LetterListOut, params=_FILTER_PARAMS),
+            Operation("GET", f"{many}/stats", self.stats, "Dead letters in numbers", tag, LetterStats),
+            Operation("POST", redrive, self.redrive, "Redrive dead letters", tag, RedriveOut, 202, RedriveIn),
+            Operation("GET", redrive, self.history, "Redrives so far", tag, RedriveListOut),
+            Operation("GET", task, self.progress, "How a redrive stands", tag, RedriveOut),
+            Operation("DELETE", task, self.cancel, "Cancel a redrive", tag, RedriveOut),
+            Operation("GET", one, self.show, "Look at a dead letter", tag, LetterOut),
+            Operation("DELETE", one, self.delete, "Delete a dead letter", tag, status=204),
+        ]
+
+    # --- letters ---------------------------------------------------------------------------------------------
+
+    async def list(self, request: Request) -> Response:
+        query = Query(request, *(param.name for param in _FILTER_PARAMS))
+        topic = request.path_params["topic"]
+        limit = query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
+        page = await self._letters.page(topic, _filter_of(query, topic), _cursor(query), limit)
+        after = None if page.next is None else f"{page.next[0]}:{page.next[1]}"
+        return json(LetterListOut(self._letters.home_of(topic), [_letter(one) for one in page.letters], after))
+
+    async def show(self, request: Request) -> Response:
+        return json(_letter(await self._letters.show(*_address(request))))
+
+    async def delete(self, request: Request) -> Response:
+        await self._letters.delete(*_address(request))
+        return Response(status_code=204)
+
+    async def stats(self, request: Request) -> Response:
+        Query(request)
+        return json(await self._letters.stats(request.path_params["topic"]))
+
+    # --- redrive ---------------------------------------------------------------------------------------------
+
+    async def redrive(self, request: Request) -> Response:
+        Query(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body or b"{}", RedriveIn)
+        topic = request.path_params["topic"]
+        chosen = _filter_in(given.filter, topic)
+        asked = Redrive(self._letters.home_of(topic), given.to, given.rate, chosen, given.limit)
+        if given.dry_run:
+            told = await self._redrives.preview(asked)
+            return json(DryRunOut(True, told.matched, told.movable, told.by_reason, told.skipped))
+        task = await self._redrives.start(asked.source, asked.to, asked.rate_per_s, asked.filter, asked.limit)
+        return json(_task(task), 202)
+
+    async def history(self, request: Request) -> Response:
+        Query(request)
+        found = self._redrives.tasks(self._letters.home_of(request.path_params["topic"]))
+        return json(RedriveListOut([_task(one) for one in found]))
+
+    async def progress(self, request: Request) -> Response:
+        return json(_task(self._of_topic(request)))
+
+    async def cancel(self, request: Request) -> Response:
+        return json(_task(await self._redrives.cancel(self._of_topic(request).id)))
+
+    def _of_topic(self, request: Request) -> RedriveTask:
+        Query(request)
+        task = self._redrives.find(request.path_params["id"])
+        if task.source != self._letters.home_of(request.path_params["topic"]):
+            raise UnknownRedrive("That redrive is another topic's.", field="id")
+        return task
+
+
+def _address(request: Request) -> tuple[str, int, int]:
+    Query(request)
+    given = request.path_params
+    partition = number(given["partition"], "partition", 0, 2**31 - 1)
+    return given["topic"], partition, number(given["offset"], "offset", 0, _NUMBER_MAX)
+
+
+def _cursor(query: Query) -> Cursor | None:
+    if not query.has("cursor"):
+        return None
+    found = cursor_of(query.text("cursor", ""))
+    if found is None:
+        raise InvalidField("That is not a cursor; send `next` of the page before.", field="cursor")
+    return found
+
+
+def _filter_of(query: Query, topic: str) -> Filter:
+    headers: tuple[tuple[str, str], ...] = ()
+    if query.has("header"):
+        name, colon, value = query.text("header", "").partition(":")
+        if not colon or not name:
+            raise InvalidField("A header is asked for as name:value.", field="header")
+        headers = ((name, value),)
+    return Filter(
+        topic,
+        query.text("reason", "") if query.has("reason") else None,
+        query.text("group", "") if query.has("group") else None,
+        parse_time_ms(query.text("from", ""), "from") if query.has("from") else None,
+        parse_time_ms(query.text("to", ""), "to") if query.has("to") else None,
+        headers,
+    )
+
+
+def _filter_in(given: FilterIn, topic: str) -> Filter:
+    since, until = time_in(given.since, "filter.from"), time_in(given.until, "filter.to")
+    return Filter(topic, given.reason, given.group, since, until, tuple(given.headers.items()))
+
+
+def _letter(letter: DeadLetter) -> LetterOut:
+    key, key_encoding = from_bytes(letter.key)
+    value, encoding = from_bytes(letter.value)
+    origin = None
+    if letter.topic is not None and letter.origin_partition is not None and letter.origin_offset is not None:
+        origin = OriginOut(
+            letter.topic, letter.origin_partition, letter.origin_offset, letter.group, letter.timestamp_ms
+        )
+    return LetterOut(
+        letter.partition,
+        letter.offset,
+        key,
+        value,
+        headers_out(letter.headers),
+        NAMES[priority_of(letter.headers)],
+        letter.reason,
+        letter.text,
+        origin,
+        letter.attempts,
+        letter.failures,
+        letter.first_ms or None,
+        letter.died_ms or None,
+        letter.redrives,
+        encoding,
+        key_encoding,
+    )
+
+
+def _task(task: RedriveTask) -> RedriveOut:
+    return RedriveOut(
+        task.id,
+        task.source,
+        task.to,
+        task.state,
+        task.total,
+        task.looked_at,
+        task.matched,
+        task.moved,
+        task.skipped,
+        task.failed,
+        task.failure,
+        task.rate_per_s,
+        task.limit,
+        task.moved_per_s,
+        task.eta_ms,
+        task.started_ms,
+        task.finished_ms,
+    )

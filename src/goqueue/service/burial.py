@@ -1,0 +1,54 @@
+"""The copies that go to the dead letters: whole messages, with where they come from, why, how often and when."""
+
+from __future__ import annotations
+
+from goqueue.base.commands import Headers
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.dead_letter import PREFIX, buried_headers
+from goqueue.core.delivery.lane import Held
+from goqueue.core.delivery.records import View
+from goqueue.format.records import NewRecord, Record
+from goqueue.service.metrics import BrokerMetrics
+
+
+class Burials:
+    """For `Transfer`. A dead-letter topic is made on demand; nothing that died comes back by itself."""
+
+    makes_topics = True
+    puts_back = False
+
+    def __init__(self, metrics: BrokerMetrics) -> None:
+        self._metrics = metrics
+
+    def copy(self, view: View, message: Record, held: Held, now: Millis) -> NewRecord:
+        told = {
+            "topic": view.topic,
+            "partition": view.partition,
+            "offset": message.offset,
+            "group": view.group,
+            "reason": held.reason,
+            "error": held.text,
+            "attempts": held.handed,
+            "failures": held.failed,
+            "first-delivered-at": held.first_ms,
+            "died-at": held.due_ms,
+            "timestamp": message.timestamp_ms,
+        }
+        headers = tuple((PREFIX + name, str(value).encode()) for name, value in told.items())
+        return NewRecord(message.key, message.value, buried_headers(message.headers) + headers, now)
+
+    def origin(self, headers: Headers) -> tuple[View, Offset] | None:
+        told = {name[len(PREFIX) :]: value or b"" for name, value in headers if name.startswith(PREFIX)}
+        try:
+            view = View(told["group"].decode(), told["topic"].decode(), int(told["partition"]))
+            return view, int(told["offset"])
+        except (KeyError, ValueError):
+            return None
+
+    def moved(self, view: View, dead: dict[Offset, Held]) -> None:
+        for held in dead.values():
+            self._metrics.dead_lettered.labels(held.reason).inc()
+
+    def refused(self, view: View, count: int, why: GoQueueError) -> None:
+        """Never: it is tried again."""

@@ -1,0 +1,392 @@
+"""Redrive: dead letters go back to where they died, or elsewhere; at a rate, exactly once, over restarts.
+
+A redrive looks at the letters that were there when it began, moves those that fit, and leaves those that must not go.
+Each move is written down before and after its copy is made (`Transfer`); what a redrive moved is counted with that, so
+that the count is right whatever happens. How far it looked is noted now and then; a start goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+
+from goqueue.base.clock import Clock
+from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.errors import GoQueueError, InternalTopic, InvalidField, RedriveRunning, UnknownRedrive
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.dead_letter import EVERYTHING, DeadLetter, Filter
+from goqueue.core.delivery.policy import Grave
+from goqueue.core.pace import Pace
+from goqueue.core.redrive import (
+    IN_FLIGHT,
+    NO_ORIGIN,
+    UNKNOWN_TOPIC,
+    Preview,
+    Redrive,
+    RedriveTask,
+    Target,
+    eta_ms,
+    per_second,
+    refusal,
+)
+from goqueue.drive.offload import Offload
+from goqueue.drive.partition import Partition
+from goqueue.drive.redrive_notes import RedriveNotes
+from goqueue.drive.topic_table import Topic
+from goqueue.service.letters import Letters
+from goqueue.service.redriven import Redriven
+from goqueue.service.topics import Topics
+from goqueue.service.transfer import Transfer
+
+logger = logging.getLogger(__name__)
+
+RATE_MAX: Final = 1_000_000
+HISTORY_MAX: Final = 100  # tasks that are remembered for each dead-letter topic
+_AT_ONCE: Final = 500
+_NOTE_MS: Final = 1_000
+_CANCEL_S: Final = 2.0
+
+Go = tuple[DeadLetter, Grave]
+
+
+class _Run:
+    """A redrive under way."""
+
+    def __init__(self, task: RedriveTask, now: Millis) -> None:
+        self.task = task
+        self.pace = Pace(task.rate_per_s, now)
+        self.cancelled = asyncio.Event()
+        self.began_ms = self.noted_ms = now
+        self.looked_at = 0
+        self.moved: int | None = None  # both when this run began
+        self.loop: asyncio.Task[None] | None = None
+
+
+class Redrives:
+    """The verbs."""
+
+    def __init__(
+        self,
+        letters: Letters,
+        transfer: Transfer,
+        copies: Redriven,
+        topics: Topics,
+        notes: RedriveNotes,
+        clock: Clock,
+        entropy: Entropy,
+        offload: Offload,
+    ) -> None:
+        self._letters = letters
+        self._transfer = transfer
+        self._copies = copies
+        self._topics = topics
+        self._notes = notes
+        self._clock = clock
+        self._entropy = entropy
+        self._offload = offload
+        self._tasks: dict[str, RedriveTask] = {}
+        self._runs: dict[str, _Run] = {}
+
+    async def recover(self) -> None:
+        """After a start: those that were under way go on."""
+        for task in await self._offload(self._notes.load):
+            self._tasks[task.id] = task
+            if task.is_live:
+                self._launch(task)
+
+    async def stop(self) -> None:
+        """The next start goes on."""
+        loops = [run.loop for run in self._runs.values() if run.loop is not None]
+        for loop in loops:
+            loop.cancel()
+        if loops:
+            await asyncio.wait(loops)
+
+    # --- verbs -----------------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        source: str,
+        to: str | None = None,
+        rate_per_s: int | None = None,
+        filter: Filter = EVERYTHING,  # noqa: A002
+        limit: int | None = None,
+    ) -> RedriveTask:
+        """Begins, and answers when the task is durable. One at a time for each dead-letter topic."""
+        asked = Redrive(source, to, rate_per_s, filter, limit)
+        self._check(asked)
+        if any(task.is_live and task.source == source for task in self._tasks.values()):
+            raise RedriveRunning(f"The dead letters of {source!r} are being redriven; wait, or cancel that redrive.")
+        task = self._tasks_new(asked)
+        self._tasks[task.id] = task
+        try:
+            await self._offload(lambda: self._notes.save(task))
+        except OSError:
+            del self._tasks[task.id]
+            raise
+        self._launch(task)
+        await self._forget_old(source)
+        return task
+
+    async def preview(self, asked: Redrive) -> Preview:
+        """Counts what a redrive would move now, and moves nothing."""
+        self._check(asked)
+        reasons, skipped = dict[str, int](), dict[str, int]()
+        topic = self._topics.find(asked.source)
+        for partition in [] if topic is None else topic.partitions:
+            async for letter in self._letters.open(partition, 0):
+                if asked.limit is not None and sum(reasons.values()) >= asked.limit:
+                    break
+                if asked.filter.fits(letter):
+                    verdict = self._verdict(partition, letter, asked.to)
+                    counts, word = (skipped, verdict) if isinstance(verdict, str) else (reasons, letter.reason)
+                    counts[word] = counts.get(word, 0) + 1
+        movable = sum(reasons.values())
+        return Preview(movable + sum(skipped.values()), movable, reasons, skipped)
+
+    def tasks(self, source: str) -> list[RedriveTask]:
+        """All that are remembered, the newest first."""
+        return [self.find(one.id) for one in reversed(list(self._tasks.values())) if one.source == source]
+
+    def find(self, task_id: str) -> RedriveTask:
+        """How it stands."""
+        task = self._tasks.get(task_id)
+        if task is None:
+            raise UnknownRedrive(f"There is no redrive {task_id[:100]!r}, or it is forgotten.", field="id")
+        run = self._runs.get(task_id)
+        return task if run is None else self._progress(run)
+
+    async def cancel(self, task_id: str) -> RedriveTask:
+        """Ends it; what was moved stays moved. One that is over already stays as it is."""
+        self.find(task_id)
+        run = self._runs.get(task_id)
+        if run is not None and run.loop is not None:
+            run.task = self._tasks[task_id] = msgspec.structs.replace(self._progress(run), state="cancelling")
+            await self._save(run)
+            run.cancelled.set()
+            await asyncio.wait([run.loop], timeout=_CANCEL_S)
+        return self.find(task_id)
+
+    def _check(self, asked: Redrive) -> None:
+        if asked.rate_per_s is not None and not 1 <= asked.rate_per_s <= RATE_MAX:
+            raise InvalidField(f"A rate is from 1 to {RATE_MAX:,} messages a second.", field="rate")
+        if asked.limit is not None and asked.limit < 1:
+            raise InvalidField("A limit is at least 1.", field="limit")
+        if asked.to is not None:
+            if asked.to == asked.source:
+                raise InvalidField("The dead letters are in that topic already; name another.", field="to")
+            if self._topics.require(asked.to).is_internal:
+                raise InternalTopic(f"{asked.to} holds the broker's own books; name a topic of yours.", field="to")
+
+    def _tasks_new(self, asked: Redrive) -> RedriveTask:
+        topic = self._topics.find(asked.source)
+        partitions = [] if topic is None else topic.partitions
+        ends = {one.at.partition: one.state.high_watermark for one in partitions}
+        return RedriveTask(
+            new_uuid(self._entropy),
+            asked.source,
+            "" if topic is None else topic.record.id,
+            self._clock.now_ms(),
+            asked.to,
+            asked.rate_per_s,
+            asked.filter,
+            asked.limit,
+            total=sum(self._letters.count(one, 0, ends[one.at.partition]) for one in partitions),
+            ends=ends,
+        )
+
+    async def _forget_old(self, source: str) -> None:
+        old = [task.id for task in self._tasks.values() if task.source == source and not task.is_live][:-HISTORY_MAX]
+        for task_id in old:
+            del self._tasks[task_id]
+            await self._offload(lambda task_id=task_id: self._notes.remove(task_id))  # type: ignore[misc]
+
+    # --- how it goes -----------------------------------------------------------------------------------------
+
+    def _launch(self, task: RedriveTask) -> None:
+        run = self._runs[task.id] = _Run(task, self._clock.now_ms())
+        if task.state == "cancelling":
+            run.cancelled.set()
+        run.loop = asyncio.ensure_future(self._run(run))
+        run.loop.add_done_callback(lambda _: self._runs.pop(task.id, None))
+
+    async def _run(self, run: _Run) -> None:
+        try:
+            state, failure = await self._carry_out(run)
+        except (GoQueueError, OSError) as why:
+            logger.error("a redrive failed", extra={"task": run.task.id, "why": str(why)})
+            state, failure = "failed", str(why)
+        task = self._progress(run)
+        done = msgspec.structs.replace(
+            task, state=state, failure=failure or task.failure, finished_ms=self._clock.now_ms(), eta_ms=None
+        )
+        run.task = self._tasks[done.id] = done
+        await self._save(run)
+
+    async def _carry_out(self, run: _Run) -> tuple[str, str]:
+        topic = self._source(run.task)
+        for partition in [] if topic is None else topic.partitions:
+            await self._transfer.finish(self._letters.keeper(partition).view)  # what a life before began
+        run.moved, run.looked_at = self._moved(run.task), self._looked_at(run.task)
+        for partition in [] if topic is None else topic.partitions:
+            async for letters, cursor in self._slices(run.task, partition):
+                if not await self._move_slice(run, partition, letters, cursor):
+                    break
+            self._letters.tell_sqs(partition)
+            if run.cancelled.is_set() or self._room(run.task) == 0:
+                break
+        if run.task.source_id and self._source(run.task) is None:
+            return "failed", "The dead-letter topic was deleted."
+        return ("cancelled" if run.cancelled.is_set() else "completed"), ""
+
+    def _source(self, task: RedriveTask) -> Topic | None:
+        topic = self._topics.find(task.source)
+        return topic if topic is not None and topic.record.id == task.source_id else None
+
+    async def _slices(self, task: RedriveTask, partition: Partition) -> AsyncIterator[tuple[list[DeadLetter], Offset]]:
+        """Letters to look at, so many at once, and where the next begin."""
+        end = task.ends.get(partition.at.partition, 0)
+        found: list[DeadLetter] = []
+        async for letter in self._letters.open(partition, task.cursors.get(partition.at.partition, 0), end):
+            found.append(letter)
+            if len(found) == _AT_ONCE:
+                yield found, letter.offset + 1
+                found = []
+        yield found, end
+
+    async def _move_slice(self, run: _Run, partition: Partition, letters: list[DeadLetter], cursor: Offset) -> bool:
+        """Moves those that fit as fast as they may go; False if the redrive is to end."""
+        waiting = [letter for letter in letters if run.task.filter.fits(letter)]
+        while waiting:
+            allowed = await self._allowed(run, len(waiting))
+            if not allowed:
+                return False
+            going, passed = self._choose(run, partition, waiting, allowed)
+            await self._go(run, partition, going)
+            waiting = waiting[passed:]
+            if waiting:
+                _look_to(run, partition, waiting[0].offset)
+        _look_to(run, partition, cursor)
+        if self._clock.now_ms() - run.noted_ms >= _NOTE_MS:
+            await self._save(run)
+        return not run.cancelled.is_set() and self._room(run.task) > 0
+
+    async def _allowed(self, run: _Run, wanted: int) -> int:
+        """How many may go now; waits for the first. None once the redrive is cancelled or has moved enough."""
+        wanted = min(wanted, self._room(run.task))
+        while wanted and not run.cancelled.is_set() and self._source(run.task) is not None:
+            wait_ms = run.pace.wait_ms(wanted, self._clock.now_ms())
+            if not wait_ms and (allowed := run.pace.take(wanted, self._clock.now_ms())):
+                return allowed
+            await _wait(run.cancelled, wait_ms / 1000)
+        return 0
+
+    def _room(self, task: RedriveTask) -> int:
+        return _AT_ONCE if task.limit is None else max(0, task.limit - self._moved(task))
+
+    def _choose(
+        self, run: _Run, partition: Partition, letters: Sequence[DeadLetter], allowed: int
+    ) -> tuple[list[Go], int]:
+        """Which go, and how many were looked at; those that must stay are counted."""
+        going: list[Go] = []
+        skipped = dict(run.task.skipped)
+        passed = 0
+        for letter in letters:
+            if len(going) == allowed:
+                break
+            passed += 1
+            if self._letters.has(partition, letter.offset):
+                verdict = self._verdict(partition, letter, run.task.to)
+                if isinstance(verdict, str):
+                    skipped[verdict] = skipped.get(verdict, 0) + 1
+                else:
+                    going.append((letter, verdict))
+        run.task = msgspec.structs.replace(run.task, skipped=skipped)
+        return going, passed
+
+    def _verdict(self, partition: Partition, letter: DeadLetter, to: str | None) -> Grave | str:
+        """Where the letter goes, or why it stays."""
+        name = to or letter.topic
+        if name is None:
+            return NO_ORIGIN
+        topic = self._topics.find(name)
+        if topic is None or topic.is_internal:
+            return UNKNOWN_TOPIC
+        if self._letters.is_in_flight(partition, letter.offset):
+            return IN_FLIGHT
+        config = topic.config
+        target = Target(name, len(topic.partitions), config.compacts, config.queue_max_redrives)
+        return refusal(letter, target) or _grave(topic, letter)
+
+    async def _go(self, run: _Run, partition: Partition, going: list[Go]) -> None:
+        """Written down, one record for each target, and carried out."""
+        graves: dict[tuple[str, int], tuple[Grave, list[Offset]]] = {}
+        for letter, grave in going:
+            graves.setdefault((grave.topic, grave.partition), (grave, []))[1].append(letter.offset)
+        for grave, offsets in graves.values():
+            self._letters.pull(partition, offsets, grave, run.task.id)
+        view = self._letters.keeper(partition).view
+        await self._transfer.finish(view)
+        failed, failure = self._copies.refusals.pop(view, (0, run.task.failure))
+        run.task = msgspec.structs.replace(
+            run.task, moved=self._moved(run.task), failed=run.task.failed + failed, failure=failure
+        )
+
+    # --- progress --------------------------------------------------------------------------------------------
+
+    def _moved(self, task: RedriveTask) -> int:
+        topic = self._source(task)
+        if topic is None:
+            return task.moved
+        return sum(self._letters.redriven(partition, task.id) for partition in topic.partitions)
+
+    def _looked_at(self, task: RedriveTask) -> int:
+        topic = self._source(task)
+        if topic is None:
+            return task.looked_at
+        places = [
+            (one, task.cursors.get(one.at.partition, 0), task.ends.get(one.at.partition, 0)) for one in topic.partitions
+        ]
+        return max(0, task.total - sum(self._letters.count(*place) for place in places))
+
+    def _progress(self, run: _Run) -> RedriveTask:
+        moved = self._moved(run.task)
+        elapsed_ms = self._clock.now_ms() - run.began_ms
+        task = msgspec.structs.replace(
+            run.task,
+            moved=moved,
+            looked_at=self._looked_at(run.task),
+            moved_per_s=per_second(moved - (moved if run.moved is None else run.moved), elapsed_ms),
+        )
+        return msgspec.structs.replace(task, eta_ms=eta_ms(task, task.looked_at - run.looked_at, elapsed_ms))
+
+    async def _save(self, run: _Run) -> None:
+        run.noted_ms = self._clock.now_ms()
+        task = run.task if not run.task.is_live else self._progress(run)
+        try:
+            await self._offload(lambda: self._notes.save(task))
+        except OSError as why:  # a start goes on from the last note; what was moved is known otherwise
+            logger.error("how far a redrive got could not be noted", extra={"task": task.id, "why": str(why)})
+
+
+def _look_to(run: _Run, partition: Partition, cursor: Offset) -> None:
+    run.task = msgspec.structs.replace(run.task, cursors={**run.task.cursors, partition.at.partition: cursor})
+
+
+def _grave(topic: Topic, letter: DeadLetter) -> Grave:
+    """Back to the partition where it was, if it was there; else where its key belongs."""
+    count = len(topic.partitions)
+    number = letter.origin_partition
+    if letter.topic != topic.name or number is None or number >= count:
+        number = topic.partitioner.choose(letter.key, None, count)
+    return Grave(topic.name, number, topic.partitions[number].log.end_offset)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)

@@ -1,0 +1,54 @@
+"""The copies that leave the dead letters: the message as it was, with how often it was redriven and from where."""
+
+from __future__ import annotations
+
+from goqueue.base.commands import Headers
+from goqueue.base.delays import EXPIRES_HEADER, expires_at
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.dead_letter import KEEPER, redriven_from, redriven_headers
+from goqueue.core.delivery.lane import Held
+from goqueue.core.delivery.records import View
+from goqueue.format.records import NewRecord, Record
+from goqueue.service.burial import Burials
+from goqueue.service.metrics import BrokerMetrics
+
+
+class Redriven:
+    """For `Transfer`. What the target refuses stays with the dead letters."""
+
+    makes_topics = False
+    puts_back = True
+
+    def __init__(self, metrics: BrokerMetrics) -> None:
+        self._metrics = metrics
+        self.refusals: dict[View, tuple[int, str]] = {}  # since somebody asked
+
+    def copy(self, view: View, message: Record, held: Held, now: Millis) -> NewRecord:
+        """As it was. A time to live that has passed is taken off: it would die again at once."""
+        headers = redriven_headers(view, message)
+        expiry = expires_at(headers)
+        if expiry is not None and expiry <= now:
+            headers = tuple(pair for pair in headers if pair[0] != EXPIRES_HEADER)
+        return NewRecord(message.key, message.value, headers, now)
+
+    def origin(self, headers: Headers) -> tuple[View, Offset] | None:
+        return redriven_from(headers)
+
+    def moved(self, view: View, dead: dict[Offset, Held]) -> None:
+        self._metrics.redriven.inc(len(dead))
+
+    def refused(self, view: View, count: int, why: GoQueueError) -> None:
+        before = self.refusals.get(view, (0, ""))
+        self.refusals[view] = before[0] + count, why.message
+
+
+class AllCopies:
+    """Both kinds: what goes to the dead letters, and what leaves them."""
+
+    def __init__(self, metrics: BrokerMetrics) -> None:
+        self._burials = Burials(metrics)
+        self.redriven = Redriven(metrics)
+
+    def of(self, view: View) -> Burials | Redriven:
+        return self.redriven if view.group == KEEPER else self._burials

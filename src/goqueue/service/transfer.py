@@ -1,0 +1,245 @@
+"""Moves messages from one topic to another, whole, exactly once: into the dead letters, and out of them again.
+
+That a message goes is written before its copy is made, with how long the target's log was then; that the copy is safe
+is written after. A start finds those whose copies are not known to be safe, looks for them in that log from there on,
+and makes only those that are missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from goqueue.base.clock import Clock
+from goqueue.base.commands import Acks, Caller, Headers, PublishBatch
+from goqueue.base.errors import Forbidden, GoQueueError, Invalid, NotFound, TooLarge, TopicExists
+from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.limits import MIB
+from goqueue.core.delivery.lane import Held
+from goqueue.core.delivery.machine import Delivery
+from goqueue.core.delivery.policy import Grave
+from goqueue.core.delivery.records import View
+from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.format.batch import HEADER_BYTES
+from goqueue.format.records import NewRecord, Record, build
+from goqueue.service.feeds import Feeds
+from goqueue.service.positions import Positions
+from goqueue.service.publish import Publish
+from goqueue.service.topics import Topics
+from goqueue.service.trace_leases import TracedLeases
+
+logger = logging.getLogger(__name__)
+
+CALLER: Final = Caller(name="dead-letters")
+_AT_ONCE: Final = 500  # copies in one round
+_RETRY_S: Final = 1.0
+_REFUSED: Final = (Invalid, Forbidden, NotFound, TooLarge)  # trying again would not help
+
+Dead = dict[Offset, Held]
+
+
+class Copies(Protocol):
+    """How the copies of one kind of messages look, and what their target may do."""
+
+    makes_topics: bool  # the target is made if it is not there
+    puts_back: bool  # what the target refuses stays where it was
+
+    def copy(self, view: View, message: Record, held: Held, now: Millis) -> NewRecord: ...
+
+    def origin(self, headers: Headers) -> tuple[View, Offset] | None:
+        """Of which message something in the target is the copy."""
+        ...
+
+    def moved(self, view: View, dead: Dead) -> None:
+        """The copies are safe."""
+        ...
+
+    def refused(self, view: View, count: int, why: GoQueueError) -> None: ...
+
+
+class Transfer:
+    """One task a view, while it has messages to move."""
+
+    def __init__(
+        self,
+        runner: DeliveryRunner,
+        topics: Topics,
+        publish: Publish,
+        feeds: Feeds,
+        positions: Positions,
+        clock: Clock,
+        copies_of: Callable[[View], Copies],
+    ) -> None:
+        self._runner = runner
+        self._topics = topics
+        self._publish = publish
+        self._feeds = feeds
+        self._positions = positions
+        self._clock = clock
+        self._copies_of = copies_of
+        self._tasks: dict[View, asyncio.Task[None]] = {}
+        self._unsure: set[View] = set()  # some copies may be there already
+        self._recovered = False
+        self.traces: TracedLeases | None = None
+        runner.on_dead = self.begin
+
+    def recover(self) -> None:
+        """After a start: the copies of these may or may not be there. Nothing moves before this."""
+        self._recovered = True
+        for view, delivery in list(self._runner.views.items()):
+            if delivery.book.dead:
+                self._unsure.add(view)
+                self.begin(view)
+
+    def begin(self, view: View) -> None:
+        if self._recovered and view not in self._tasks:
+            self._tasks[view] = asyncio.ensure_future(self._move_until_none(view))
+
+    async def finish(self, view: View) -> None:
+        """Returns when nothing of the view is on its way."""
+        if (task := self._tasks.get(view)) is not None:
+            await asyncio.wait([task])
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _move_until_none(self, view: View) -> None:
+        """Gone from the table the moment it looked last: who dies after that starts another."""
+        try:
+            await self._move_all(view)
+        finally:
+            self._tasks.pop(view, None)
+
+    async def _move_all(self, view: View) -> None:
+        while (delivery := self._runner.views.get(view)) is not None and delivery.book.dead:
+            if self._topics.find(view.topic) is None:
+                break  # deleted, and the view with it in a moment
+            try:
+                if view in self._unsure:
+                    await self._find_copies(delivery)
+                    self._unsure.discard(view)
+                await self._move(delivery)
+            except (GoQueueError, OSError) as why:
+                logger.error("dead letters wait", extra={"view": str(view), "why": str(why)})
+                self._unsure.add(view)  # it is not known how far it got
+                await asyncio.sleep(_RETRY_S)
+        self._unsure.discard(view)
+
+    # --- copies ----------------------------------------------------------------------------------------------
+
+    async def _move(self, delivery: Delivery) -> None:
+        """Some of them, all with one target."""
+        await self._runner.settle()  # that they go comes first
+        topic = self._topics.find(delivery.view.topic)
+        if topic is None or not delivery.book.dead:
+            return
+        grave = next(iter(delivery.book.dead.values())).grave
+        assert grave is not None
+        dead = {offset: held for offset, held in delivery.book.dead.items() if _same(held.grave, grave)}
+        chosen = dict(sorted(dead.items())[:_AT_ONCE])
+        copies = self._copies_of(delivery.view)
+        messages = await self._feeds.of(topic.partition(delivery.view.partition)).at(chosen)
+        records = [
+            self._copy(copies, delivery.view, message, chosen[offset])
+            for offset, message in messages.items()
+            if message is not None
+        ]
+        try:
+            if records:
+                await self._store(grave, len(topic.partitions), records, copies.makes_topics)
+        except _REFUSED as why:
+            if not copies.puts_back:
+                raise
+            await self._put_back(delivery, grave, chosen, copies, why)
+            return
+        self._done(delivery, chosen)
+
+    def _copy(self, copies: Copies, view: View, message: Record, held: Held) -> NewRecord:
+        copy = copies.copy(view, message, held, self._clock.now_ms())
+        return copy if self.traces is None else self.traces.carry(view, message, copy)
+
+    async def _store(self, grave: Grave, partitions: int, records: list[NewRecord], makes_topic: bool) -> None:
+        if makes_topic and self._topics.find(grave.topic) is None:
+            with suppress(TopicExists):
+                await self._topics.create(grave.topic, partitions, {})
+        found = self._topics.require(grave.topic)
+        at = TopicPartition(grave.topic, grave.partition % len(found.partitions))
+        stored: list[tuple[Offset, list[NewRecord]]] = []
+        for batch in _batches(records, found.config.max_message_bytes):
+            appended = self._publish.append(PublishBatch(at, build(batch), Acks.LEADER, CALLER, is_copy=True))
+            stored.append((appended.base_offset, batch))
+        await self._publish.settle(at)
+        if self.traces is not None:
+            for base_offset, batch in stored:
+                self.traces.copied(at, base_offset, batch, is_burial=makes_topic)
+
+    async def _put_back(
+        self, delivery: Delivery, grave: Grave, chosen: Dead, copies: Copies, why: GoQueueError
+    ) -> None:
+        """Some may be in the target before the one that it refused; the others stay where they were."""
+        if self._topics.find(grave.topic) is not None:
+            await self._publish.settle(TopicPartition(grave.topic, grave.partition))
+        await self._find_copies(delivery)
+        if self._runner.views.get(delivery.view) is delivery:
+            left = [offset for offset in chosen if offset in delivery.book.dead]
+            self._runner.write(delivery, delivery.put_back(left))
+            copies.refused(delivery.view, len(left), why)
+
+    def _done(self, delivery: Delivery, dead: Dead) -> None:
+        if self._runner.views.get(delivery.view) is delivery:
+            self._runner.write(delivery, delivery.interred(dead))
+            self._copies_of(delivery.view).moved(delivery.view, dead)
+            self._positions.moved(delivery.view)
+
+    # --- after a crash ---------------------------------------------------------------------------------------
+
+    async def _find_copies(self, delivery: Delivery) -> None:
+        """Notes those that are there already."""
+        graves: dict[TopicPartition, Offset] = {}
+        for held in delivery.book.dead.values():
+            if held.grave is not None:
+                at = TopicPartition(held.grave.topic, held.grave.partition)
+                graves[at] = min(held.grave.end_offset, graves.get(at, held.grave.end_offset))
+        for at, begin in graves.items():
+            there = [offset for offset in await self._copied(at, begin, delivery.view) if offset in delivery.book.dead]
+            if there:
+                self._done(delivery, {offset: delivery.book.dead[offset] for offset in there})
+
+    async def _copied(self, at: TopicPartition, begin: Offset, view: View) -> list[Offset]:
+        topic = self._topics.find(at.topic)
+        if topic is None or at.partition >= len(topic.partitions):
+            return []
+        partition = topic.partitions[at.partition]
+        origin = self._copies_of(view).origin
+        found: dict[Offset, None] = {}
+        begin = max(begin, partition.log.start_offset)
+        async for record in self._feeds.of(partition).everything(begin):
+            source = origin(record.headers)
+            if source is not None and source[0] == view:
+                found[source[1]] = None
+        return list(found)
+
+
+def _same(one: Grave | None, other: Grave) -> bool:
+    return one is not None and (one.topic, one.partition) == (other.topic, other.partition)
+
+
+def _batches(copies: list[NewRecord], size_max: int) -> list[list[NewRecord]]:
+    """As few batches as fit."""
+    most = min(size_max, MIB) - HEADER_BYTES
+    batches: list[list[NewRecord]] = []
+    size = most
+    for copy in copies:
+        size += copy.size_max
+        if size > most:
+            batches.append([])
+            size = copy.size_max
+        batches[-1].append(copy)
+    return batches
