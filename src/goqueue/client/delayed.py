@@ -1,0 +1,63 @@
+"""Delayed messages as Python users have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from goqueue.client.errors import bad_reply
+from goqueue.client.messages import Headers, HeaderValues, headers_of_json, to_bytes
+
+
+class Delayed(msgspec.Struct, frozen=True):
+    """A delayed message, looked up and cancelled by topic, partition and `scheduled`.
+
+    Its state is `pending`, `delivered`, `cancelled` or `expired`; its content is there while it waits.
+    """
+
+    topic: str
+    partition: int
+    scheduled: int
+    state: str
+    deliver_at: str
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = ()
+    repeat: dict[str, Any] | None = None
+    fired: int = 0
+
+
+class _Received(msgspec.Struct, rename={"deliver_at": "deliverAt"}):
+    topic: str
+    partition: int
+    scheduled: int
+    state: str
+    deliver_at: str
+    key: str | None = None
+    value: str | None = None
+    encoding: str | None = None
+    key_encoding: str | None = None
+    headers: HeaderValues = {}
+    repeat: dict[str, Any] | None = None
+    fired: int = 0
+
+
+def decode_delayed(data: bytes | msgspec.Raw) -> Delayed:
+    """A delayed message as the broker sends it; `bad-reply` if it is not one."""
+    try:
+        got = msgspec.json.decode(data, type=_Received)
+        return Delayed(
+            got.topic,
+            got.partition,
+            got.scheduled,
+            got.state,
+            got.deliver_at,
+            to_bytes(got.key, got.key_encoding),
+            to_bytes(got.value, got.encoding),
+            headers_of_json(got.headers),
+            got.repeat,
+            got.fired,
+        )
+    except ValueError as why:
+        raise bad_reply(why) from None

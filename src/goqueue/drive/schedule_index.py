@@ -1,0 +1,254 @@
+"""What is pending, by time: a derived index of the schedule log in one SQLite file.
+
+It holds places and times, never payloads. How far into the log it goes is written in the same transaction as what it
+learned, so a start reads only the log's tail. If the file is missing, damaged, of another log or ahead of it, it is
+made anew from the log. Everything here blocks: run it off the loop, one call at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.schedule.records import Ended, Entry, Fired, Firing, Next, Origin, ScheduleRecord
+
+logger = logging.getLogger(__name__)
+
+IN_MEMORY: Final = ":memory:"
+_VERSION: Final = 1
+_ENDED_KEPT: Final = 100_000
+_TABLES: Final = f"""
+CREATE TABLE facts (log_id TEXT, applied INTEGER);
+CREATE TABLE topics (number INTEGER PRIMARY KEY, id TEXT UNIQUE);
+CREATE TABLE pending (offset INTEGER PRIMARY KEY, due INTEGER, topic INTEGER, partition INTEGER, count INTEGER);
+CREATE INDEX by_due ON pending (due, topic);
+CREATE TABLE ended (offset INTEGER PRIMARY KEY, topic INTEGER, partition INTEGER, due INTEGER, state TEXT, at INTEGER);
+CREATE INDEX by_end ON ended (at);
+CREATE TABLE firings (offset INTEGER PRIMARY KEY, firing BLOB);
+CREATE TABLE unsure (offset INTEGER PRIMARY KEY, topic INTEGER, partition INTEGER, origin BLOB);
+PRAGMA user_version = {_VERSION};
+"""
+
+
+class Due(msgspec.Struct, gc=False):
+    """A pending entry without its payload; `count` is how often a repeating one fired."""
+
+    offset: Offset
+    due_ms: Millis
+    topic_id: str
+    partition: int
+    count: int = 0
+    is_ahead: bool = False  # its timer calls for the payload, not yet for the message
+
+
+class Unsure(msgspec.Struct, frozen=True):
+    """An entry that counts only if the rest of its producer's batch is in the log."""
+
+    offset: Offset
+    topic_id: str
+    partition: int
+    origin: Origin
+
+
+class ScheduleIndex:
+    """Open it with `open`, bring it up to the log with `apply`."""
+
+    def __init__(self, path: str = IN_MEMORY) -> None:
+        self._path = path
+        self._db: sqlite3.Connection | None = None
+        self._numbers: dict[str, int] = {}
+        self._ids: dict[int, str] = {}
+
+    # --- open and close ------------------------------------------------------------------------------------
+
+    def open(self, log_id: str, end_offset: Offset) -> Offset:
+        """How far it goes; 0 if it had to be made anew."""
+        try:
+            self._connect()
+            applied = self._applied(log_id)
+            if applied is not None and applied <= end_offset:
+                self._learn_topics()
+                return applied
+            if applied is not None:
+                logger.warning("schedule index is ahead of its log, made anew", extra={"path": self._path})
+        except sqlite3.Error as why:
+            logger.warning("schedule index unreadable, made anew", extra={"path": self._path, "why": str(why)})
+        self._make(log_id)
+        return 0
+
+    def _connect(self) -> sqlite3.Connection:
+        self._db = db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA cache_size = -16384")
+        return db
+
+    def _applied(self, log_id: str) -> Offset | None:
+        if self._one("PRAGMA user_version") != _VERSION or self._one("PRAGMA quick_check(1)") != "ok":
+            return None
+        row = self._rows("SELECT applied FROM facts WHERE log_id = ?", (log_id,))
+        return int(row[0][0]) if row else None
+
+    def _make(self, log_id: str) -> None:
+        self.close()
+        if self._path != IN_MEMORY:
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                Path(self._path + suffix).unlink(missing_ok=True)
+        db = self._connect()
+        db.executescript(_TABLES)
+        db.execute("INSERT INTO facts VALUES (?, 0)", (log_id,))
+        self._numbers, self._ids = {}, {}
+
+    def _learn_topics(self) -> None:
+        self._ids = {int(number): str(one) for number, one in self._rows("SELECT number, id FROM topics")}
+        self._numbers = {one: number for number, one in self._ids.items()}
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    # --- learn ---------------------------------------------------------------------------------------------
+
+    def apply(self, records: Iterable[tuple[Offset, ScheduleRecord]], applied: Offset) -> None:
+        """Takes in records of the log, in their order; the log is known up to `applied` then."""
+        db = self._open_db()
+        db.execute("BEGIN")
+        try:
+            for kind, run in groupby(records, lambda one: type(one[1])):
+                self._apply_run(db, kind, list(run))
+            db.execute("UPDATE facts SET applied = ?", (applied,))
+            db.execute("COMMIT")
+        except BaseException:
+            db.execute("ROLLBACK")
+            self._learn_topics()
+            raise
+
+    def _apply_run(self, db: sqlite3.Connection, kind: type, run: Sequence[tuple[Offset, Any]]) -> None:
+        """Records of one kind that follow each other."""
+        if kind is Entry:
+            rows = [(at, one.due_ms, self._number(one.topic_id), one.partition, 0) for at, one in run]
+            db.executemany("REPLACE INTO pending VALUES (?, ?, ?, ?, ?)", rows)
+            taken = [
+                (at, self._number(one.topic_id), one.partition, msgspec.msgpack.encode(one.origin))
+                for at, one in run
+                if one.origin is not None
+            ]
+            db.executemany("REPLACE INTO unsure VALUES (?, ?, ?, ?)", taken)
+        elif kind is Firing:
+            db.executemany("REPLACE INTO firings VALUES (?, ?)", [(at, msgspec.msgpack.encode(one)) for at, one in run])
+            gone = ((offset,) for _, one in run for offset, _ in one.entries)
+            db.executemany("DELETE FROM pending WHERE offset = ?", gone)
+        elif kind is Next:
+            moved = [(n.offset, n.due_ms, self._number(n.topic_id), n.partition, n.count) for _, n in run]
+            db.executemany("REPLACE INTO pending VALUES (?, ?, ?, ?, ?)", moved)
+        elif kind is Ended:
+            for table in ("pending", "unsure"):
+                db.executemany(f"DELETE FROM {table} WHERE offset = ?", [(one.offset,) for _, one in run])
+            ends = [
+                (one.offset, self._number(one.topic_id), one.partition, one.due_ms, one.state, one.ended_ms)
+                for _, one in run
+            ]
+            db.executemany("REPLACE INTO ended VALUES (?, ?, ?, ?, ?, ?)", ends)
+        elif kind is Fired:
+            db.executemany("DELETE FROM firings WHERE offset = ?", [(one.offset,) for _, one in run])
+
+    def forget_old_ends(self) -> None:
+        """Of the entries that are done only the last are remembered."""
+        db = self._open_db()
+        surplus = int(self._one("SELECT count(*) FROM ended") or 0) - _ENDED_KEPT
+        if surplus > 0:
+            db.execute(
+                "DELETE FROM ended WHERE offset IN (SELECT offset FROM ended ORDER BY at, offset LIMIT ?)", (surplus,)
+            )
+
+    def sure(self, offsets: Sequence[Offset]) -> None:
+        """These entries need no second look at the next start."""
+        self._open_db().executemany("DELETE FROM unsure WHERE offset = ?", [(offset,) for offset in offsets])
+
+    # --- look ----------------------------------------------------------------------------------------------
+
+    def pending_counts(self) -> dict[str, int]:
+        """By topic id."""
+        rows = self._rows("SELECT topic, count(*) FROM pending GROUP BY topic")
+        return {self._ids[topic]: count for topic, count in rows}
+
+    def next_due(self) -> Millis | None:
+        found = self._one("SELECT min(due) FROM pending")
+        return None if found is None else int(found)
+
+    def window(self, start: Millis, end: Millis, limit: int) -> list[Due]:
+        """Pending entries due in [start, end), by time, at most so many; with the last one all of its time."""
+        order = "ORDER BY due LIMIT ?"
+        found = self._dues("WHERE due >= ? AND due < ?", order, (start, end, limit))
+        if len(found) < limit:
+            return found
+        last = found[-1].due_ms
+        return [one for one in found if one.due_ms < last] + self._dues("WHERE due = ?", "", (last,))
+
+    def of_topic(self, topic_id: str, limit: int, skip: int) -> list[Due]:
+        """Pending entries of a topic, by time."""
+        number = self._numbers.get(topic_id, -1)
+        # What is skipped is counted in the index of times alone.
+        page = "SELECT offset FROM pending INDEXED BY by_due WHERE topic = ? ORDER BY due, offset LIMIT ? OFFSET ?"
+        return self._dues(f"WHERE offset IN ({page})", "ORDER BY due, offset", (number, limit, skip))
+
+    def find(self, offset: Offset) -> Due | Ended | None:
+        """A pending entry, or what became of it; None if it is unknown or long done."""
+        pending = self._dues("WHERE offset = ?", "", (offset,))
+        if pending:
+            return pending[0]
+        rows = self._rows("SELECT topic, partition, due, state, at FROM ended WHERE offset = ?", (offset,))
+        if not rows:
+            return None
+        topic, partition, due, state, at = rows[0]
+        return Ended(offset, self._ids[topic], partition, due, state, at)
+
+    def topic_ids(self) -> list[str]:
+        """Of everything that is pending."""
+        return list(self.pending_counts())
+
+    def firings(self) -> list[tuple[Offset, Firing]]:
+        """Those that are not known to be safe in their logs, in order."""
+        rows = self._rows("SELECT offset, firing FROM firings ORDER BY offset")
+        return [(int(at), msgspec.msgpack.decode(raw, type=Firing)) for at, raw in rows]
+
+    def unsure(self) -> list[Unsure]:
+        rows = self._rows("SELECT offset, topic, partition, origin FROM unsure ORDER BY offset")
+        return [
+            Unsure(int(at), self._ids[int(topic)], int(partition), msgspec.msgpack.decode(origin, type=Origin))
+            for at, topic, partition, origin in rows
+        ]
+
+    def _dues(self, where: str, rest: str, given: tuple[object, ...]) -> list[Due]:
+        rows = self._open_db().execute(
+            f"SELECT offset, due, topic, partition, count FROM pending {where} {rest}", given
+        )
+        return [Due(offset, due, self._ids[topic], partition, count) for offset, due, topic, partition, count in rows]
+
+    def _number(self, topic_id: str) -> int:
+        number = self._numbers.get(topic_id)
+        if number is None:
+            self._open_db().execute("INSERT OR IGNORE INTO topics (id) VALUES (?)", (topic_id,))
+            (row,) = self._rows("SELECT number FROM topics WHERE id = ?", (topic_id,))
+            number = self._numbers[topic_id] = int(row[0])
+            self._ids[number] = topic_id
+        return number
+
+    def _rows(self, text: str, given: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        return self._open_db().execute(text, given).fetchall()
+
+    def _one(self, text: str) -> Any:
+        row = self._open_db().execute(text).fetchone()
+        return None if row is None else row[0]
+
+    def _open_db(self) -> sqlite3.Connection:
+        assert self._db is not None, "open it first"
+        return self._db

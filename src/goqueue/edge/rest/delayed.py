@@ -1,0 +1,149 @@
+"""Routes of delayed messages: list, look, cancel, statistics."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goqueue.base.commands import Caller, Repeat
+from goqueue.base.limits import MESSAGES_PER_READ_MAX
+from goqueue.base.times import time_text
+from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.requests import Query, number
+from goqueue.edge.rest.schema import Encoding, HeaderValue, RepeatIn
+from goqueue.edge.rest.translate import from_bytes, headers_out
+from goqueue.service.scheduling import DelayedMessage, Scheduling
+
+CALLER = Caller(door="rest")
+_NUMBER_MAX = 2**63 - 1
+
+
+class DelayedOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A delayed message; key, value and headers only while it waits."""
+
+    topic: str
+    partition: int
+    scheduled: int
+    state: str
+    deliver_at: str = msgspec.field(name="deliverAt")
+    key: str | None = None
+    value: str | None = None
+    headers: dict[str, HeaderValue] = {}
+    encoding: Encoding = "text"
+    key_encoding: Encoding = "text"
+    accepted: int | None = None
+    ttl: int | None = None
+    repeat: RepeatIn | None = None
+    fired: int = 0
+    ended: int | None = None
+
+
+class DelayedListOut(msgspec.Struct, frozen=True):
+    delayed: list[DelayedOut]
+    pending: int
+
+
+class DelayStatsOut(msgspec.Struct, frozen=True):
+    pending: int
+    near: int
+    scheduled: int
+    delivered: int
+    cancelled: int
+    expired: int
+    next_due: str | None
+    late_ms_p50: float | None
+    late_ms_p99: float | None
+    late_ms_max: float | None
+
+
+class DelayedRoutes:
+    def __init__(self, scheduling: Scheduling) -> None:
+        self._scheduling = scheduling
+
+    def operations(self) -> list[Operation]:
+        tag, many = "delayed", "/topics/{topic}/delayed"
+        one = many + "/{partition}/{offset}"
+        params = (
+            Param("limit", "At most this many, 1 to 10,000; default 100.", "integer"),
+            Param("skip", "Leave out so many of the next ones.", "integer"),
+        )
+        return [
+            Operation("GET", many, self.list, "List what waits, by time", tag, DelayedListOut, params=params),
+            Operation("GET", one, self.show, "Look at a delayed message", tag, DelayedOut),
+            Operation("DELETE", one, self.cancel, "Cancel a delayed message", tag, status=204),
+            Operation("GET", "/delay/stats", self.stats, "Delayed messages in numbers", tag, DelayStatsOut),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        query = Query(request, "limit", "skip")
+        topic = request.path_params["topic"]
+        limit = query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
+        found = await self._scheduling.list(topic, limit, query.number("skip", 0, 0, _NUMBER_MAX), CALLER)
+        return json(DelayedListOut([_out(one) for one in found], self._scheduling.pending(topic)))
+
+    async def show(self, request: Request) -> Response:
+        return json(_out(await self._scheduling.show(*_address(request), CALLER)))
+
+    async def cancel(self, request: Request) -> Response:
+        await self._scheduling.cancel(*_address(request), CALLER)
+        return Response(status_code=204)
+
+    async def stats(self, request: Request) -> Response:
+        Query(request)
+        told = await self._scheduling.stats()
+        return json(
+            DelayStatsOut(
+                told.pending,
+                told.near,
+                told.scheduled,
+                told.delivered,
+                told.cancelled,
+                told.expired,
+                None if told.next_due_ms is None else time_text(told.next_due_ms),
+                told.late_ms_p50,
+                told.late_ms_p99,
+                told.late_ms_max,
+            )
+        )
+
+
+def _address(request: Request) -> tuple[str, int, int]:
+    Query(request)
+    given = request.path_params
+    partition = number(given["partition"], "partition", 0, 2**31 - 1)
+    return given["topic"], partition, number(given["offset"], "offset", 0, _NUMBER_MAX)
+
+
+def _out(one: DelayedMessage) -> DelayedOut:
+    due = time_text(one.due_ms)
+    if one.message is None:
+        return DelayedOut(one.topic, one.partition, one.offset, one.state, due, ended=one.ended_ms, fired=one.fired)
+    key, key_encoding = from_bytes(one.message.key)
+    value, encoding = from_bytes(one.message.value)
+    return DelayedOut(
+        one.topic,
+        one.partition,
+        one.offset,
+        one.state,
+        due,
+        key,
+        value,
+        headers_out(one.message.headers),
+        encoding,
+        key_encoding,
+        one.message.timestamp_ms,
+        one.ttl_ms,
+        None if one.repeat is None else _repeat_out(one.repeat),
+        one.fired,
+    )
+
+
+def _repeat_out(repeat: Repeat) -> RepeatIn:
+    return RepeatIn(
+        repeat.cron or None,
+        repeat.timezone or None,
+        f"{repeat.every_ms}ms" if repeat.every_ms else None,
+        repeat.times or None,
+        time_text(repeat.until_ms) if repeat.until_ms else None,
+    )

@@ -1,0 +1,199 @@
+"""Scheduling: look at delayed messages and cancel them. Publishing with a delay is `Publish`'s."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+from prometheus_client import Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from goqueue.base.commands import ANYONE, Caller, Repeat, Stored
+from goqueue.base.errors import AlreadyDelivered, UnknownDelayed
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.schedule.records import Ended, Entry, State
+from goqueue.drive.schedule_entries import Entries
+from goqueue.drive.schedule_index import Due
+from goqueue.drive.topic_table import Topic
+from goqueue.service.hooks import Hooks
+from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.topics import Topics
+
+_LATE_KEPT: Final = 10_000
+_LATE_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
+
+
+class DelayedMessage(msgspec.Struct, frozen=True):
+    """A delayed message; without content once it is done."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    state: State
+    due_ms: Millis
+    message: Stored | None = None
+    repeat: Repeat | None = None
+    fired: int = 0
+    ttl_ms: Millis | None = None
+    ended_ms: Millis | None = None
+
+
+class DelayStats(msgspec.Struct, frozen=True):
+    """Counts are since the node started, but for `pending`. Lateness is that of the last 10,000 messages."""
+
+    pending: int
+    near: int
+    scheduled: int
+    delivered: int
+    cancelled: int
+    expired: int
+    next_due_ms: Millis | None
+    late_ms_p50: float | None
+    late_ms_p99: float | None
+    late_ms_max: float | None
+
+
+class DelayCollector:
+    """Reads the schedule's own numbers at scrape time."""
+
+    def __init__(self, entries: Entries) -> None:
+        self._entries = entries
+
+    def collect(self) -> Iterator[Metric]:
+        pending, tally = self._entries.pending, self._entries.firings.tally
+        for name, meaning, value in (
+            ("pending", "Delayed messages that wait.", pending.count),
+            ("near", "Delayed messages with a timer in memory.", len(pending.near)),
+        ):
+            yield _metric(GaugeMetricFamily(f"goqueue_delay_{name}", meaning), value)
+        for name, meaning, value in (
+            ("scheduled", "Messages taken in with a delay.", tally.scheduled),
+            ("delivered", "Delayed messages that entered their logs.", tally.delivered),
+            ("cancelled", "Delayed messages cancelled, or gone with their topic.", tally.cancelled),
+            ("expired", "Delayed messages whose time to live passed before they could be delivered.", tally.expired),
+        ):
+            yield _metric(CounterMetricFamily(f"goqueue_delay_{name}", meaning), value)
+
+
+def _metric(family: GaugeMetricFamily | CounterMetricFamily, value: float) -> Metric:
+    family.add_metric((), value)
+    return family
+
+
+class Scheduling:
+    """The verbs."""
+
+    def __init__(self, entries: Entries, topics: Topics, metrics: BrokerMetrics, hooks: Hooks) -> None:
+        self._entries = entries
+        self._topics = topics
+        self._hooks = hooks
+        self._late: deque[Millis] = deque(maxlen=_LATE_KEPT)
+        self._late_seconds = Histogram(
+            "goqueue_delay_late_seconds",
+            "How long after its time a delayed message entered its log.",
+            buckets=_LATE_S,
+            registry=metrics.registry,
+        )
+        metrics.registry.register(DelayCollector(entries))
+        entries.firings.on_delivered = self._delivered
+
+    def _delivered(self, late_ms: Sequence[Millis]) -> None:
+        self._late.extend(late_ms)
+        observe = self._late_seconds.observe
+        for one in late_ms:
+            observe(one / 1000)
+
+    # --- look ----------------------------------------------------------------------------------------------
+
+    def pending(self, topic: str) -> int:
+        """How many messages of a topic wait."""
+        return self._entries.pending.counts.get(self._topics.require(topic).record.id, 0)
+
+    async def show(self, name: str, partition: int, offset: Offset, caller: Caller = ANYONE) -> DelayedMessage:
+        topic = self._allowed(name, caller, "read")
+        found = await self._entries.find(topic.record.id, partition, offset)
+        if found is None:
+            raise _unknown(name, partition, offset)
+        if isinstance(found, Ended):
+            return _ended(topic, found)
+        return _pending(topic, found, (await self._entries.payloads([offset]))[offset])
+
+    async def stats(self) -> DelayStats:
+        pending, tally = self._entries.pending, self._entries.firings.tally
+        late = sorted(self._late)
+        return DelayStats(
+            pending.count,
+            len(pending.near),
+            tally.scheduled,
+            tally.delivered,
+            tally.cancelled,
+            tally.expired,
+            await self._entries.next_due(),
+            late[len(late) // 2] if late else None,
+            late[len(late) * 99 // 100] if late else None,
+            late[-1] if late else None,
+        )
+
+    # --- end -----------------------------------------------------------------------------------------------
+
+    async def cancel(self, name: str, partition: int, offset: Offset, caller: Caller = ANYONE) -> None:
+        """Returns when the message can never be seen; `AlreadyDelivered` or `UnknownDelayed` otherwise."""
+        topic = self._allowed(name, caller, "write")
+        trace = self._hooks.trace
+        entry = None if trace is None else (await self._entries.payloads([offset])).get(offset)
+        found = await self._entries.cancel(topic.record.id, partition, offset)
+        if trace is not None and isinstance(found, Due):
+            trace.cancelled(offset, entry)
+        if found is None:
+            raise _unknown(name, partition, offset)
+        if isinstance(found, Ended) and found.state != "cancelled":
+            told = f"The message was {found.state}; it cannot be cancelled any more."
+            raise AlreadyDelivered(told, state=found.state)
+
+    async def cancel_all(self, name: str) -> int:
+        """Cancels everything that waits for a topic; how many that were."""
+        return await self._entries.cancel_all(self._topics.require(name).record.id)
+
+    async def list(self, name: str, limit: int, skip: int = 0, caller: Caller = ANYONE) -> list[DelayedMessage]:
+        """What waits for a topic, by time; a page ends after some megabytes."""
+        topic = self._allowed(name, caller, "read")
+        dues = await self._entries.of_topic(topic.record.id, limit, skip)
+        read = await self._entries.payloads([due.offset for due in dues])
+        return [_pending(topic, due, read[due.offset]) for due in dues if due.offset in read]
+
+    def _allowed(self, name: str, caller: Caller, operation: str) -> Topic:
+        if self._hooks.access is not None:
+            self._hooks.access(caller, operation, name)  # type: ignore[arg-type]
+        return self._topics.require(name)
+
+
+def _unknown(topic: str, partition: int, offset: Offset) -> UnknownDelayed:
+    return UnknownDelayed(
+        f"No delayed message of {topic!r} is known at {partition}/{offset}; GET /topics/{topic}/delayed lists them.",
+        field="offset",
+    )
+
+
+def _pending(topic: Topic, due: Due, entry: Entry | None) -> DelayedMessage:
+    message = None
+    if entry is not None:
+        message = Stored(
+            topic.name, due.partition, due.offset, entry.accepted_ms, entry.key, entry.value, entry.headers
+        )
+    return DelayedMessage(
+        topic.name,
+        due.partition,
+        due.offset,
+        "pending",
+        due.due_ms,
+        message,
+        entry.repeat if entry is not None else None,
+        due.count,
+        entry.ttl_ms if entry is not None else None,
+    )
+
+
+def _ended(topic: Topic, ended: Ended) -> DelayedMessage:
+    return DelayedMessage(topic.name, ended.partition, ended.offset, ended.state, ended.due_ms, ended_ms=ended.ended_ms)
