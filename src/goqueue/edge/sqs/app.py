@@ -1,0 +1,190 @@
+"""SQS's door as an ASGI application: finds the protocol and the operation, maps errors, counts.
+
+JSON 1.0 is recognised by the header `X-Amz-Target`; everything else is the query protocol. Signatures are not checked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from prometheus_client import Counter, Histogram
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
+
+from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.errors import ForeignOrigin, GoQueueError
+from goqueue.edge.rest.requests import Bodies
+from goqueue.edge.sqs import xml
+from goqueue.edge.sqs.calls import Call, Reply
+from goqueue.edge.sqs.errors import SqsError, missing, translate
+from goqueue.edge.sqs.forms import parse_form
+from goqueue.edge.sqs.messages import SENDER
+from goqueue.edge.sqs.operations import Operation
+from goqueue.service.metrics import BrokerMetrics
+
+logger = logging.getLogger(__name__)
+
+TARGET: Final = b"AmazonSQS."
+_JSON: Final = (b"content-type", b"application/x-amz-json-1.0")
+_XML: Final = (b"content-type", b"text/xml")
+_HOST: Final = re.compile(rb"[a-zA-Z0-9._:\[\]-]{1,255}")
+_CREDENTIAL: Final = re.compile(rb"Credential=([!-.0-~]{1,128})/")
+_MISSING: Final = re.compile(r"Object missing required field `(.*?)`")
+_UNKNOWN: Final = "unknown"
+
+Answer = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
+
+
+class SqsDoor:
+    """The application."""
+
+    def __init__(
+        self, operations: Mapping[str, Operation], bodies: Bodies, metrics: BrokerMetrics, entropy: Entropy
+    ) -> None:
+        self._operations = operations
+        self._bodies = bodies
+        self._metrics = metrics
+        self._counted: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+        self._ids = map(f"{new_uuid(entropy)[:23]}-{{:012x}}".format, itertools.count(1))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        started = time.perf_counter()
+        visit = _Visit(scope, receive, next(self._ids))
+        try:
+            answer = await self._answer(visit)
+        except ClientDisconnect:
+            return
+        status, headers, body = answer
+        headers += [(b"x-amzn-requestid", visit.request_id.encode()), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        self._count(visit, time.perf_counter() - started)
+
+    def _count(self, visit: _Visit, seconds: float) -> None:
+        key = (visit.operation, visit.error)
+        children = self._counted.get(key)
+        if children is None:
+            requests, times = self._metrics.sqs_requests, self._metrics.sqs_request_seconds
+            children = self._counted[key] = requests.labels(*key), times.labels(visit.operation)
+        children[0].inc()
+        children[1].observe(seconds)
+
+    async def _answer(self, visit: _Visit) -> Answer:
+        try:
+            visit.refuse_foreign_pages()
+            async with self._bodies.read(visit.request) as body:
+                operation, asked = visit.read(self._operations, body)
+                reply = await operation.handler(asked, visit.call())
+            return visit.reply(reply)
+        except ClientDisconnect:
+            raise
+        except SqsError as error:
+            return visit.fault(error)
+        except GoQueueError as error:
+            return visit.fault(translate(error))
+        except Exception:
+            logger.exception("request failed", extra={"operation": visit.operation})
+            return visit.fault(SqsError("InternalFailure", "The node failed to answer; its log has the reason."))
+
+
+class _Visit:
+    """One request: what it said so far, and the form its answer takes."""
+
+    def __init__(self, scope: Scope, receive: Receive, request_id: str) -> None:
+        self._scope = scope
+        self._receive = receive
+        self.request = Request(scope, receive)
+        self.request_id = request_id
+        self.operation = _UNKNOWN
+        self.error = "none"
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._target = self._headers.get(b"x-amz-target")
+
+    def refuse_foreign_pages(self) -> None:
+        """A browser lets any site send a form or load an address; it says so in these headers. Programs do not."""
+        origin, host = self._headers.get(b"origin"), self._headers.get(b"host", b"")
+        is_foreign = origin is not None and origin.rpartition(b"//")[2] != host
+        if is_foreign or self._headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+            raise ForeignOrigin("A page of another site may not use the queues; send the request from a program.")
+
+    # --- in ------------------------------------------------------------------------------------------------
+
+    def read(self, operations: Mapping[str, Operation], body: bytes) -> tuple[Operation, Any]:
+        """The operation and its request."""
+        if self._target is not None:
+            return self._read_json(operations, body)
+        text = self._scope["query_string"] if self._scope["method"] == "GET" else body
+        try:
+            form = parse_form(text.decode())
+        except UnicodeDecodeError:
+            raise SqsError("MalformedInput", "The form is not text.") from None
+        operation = self._find(operations, form.get("Action"))
+        if path := self._scope["path"].strip("/"):
+            form.setdefault("QueueUrl", path)
+        return operation, self._convert(lambda: msgspec.convert(form, operation.kind, strict=False))
+
+    def _read_json(self, operations: Mapping[str, Operation], body: bytes) -> tuple[Operation, Any]:
+        target = self._target or b""
+        name = target[len(TARGET) :].decode("latin-1") if target.startswith(TARGET) else None
+        operation = self._find(operations, name)
+        return operation, self._convert(lambda: operation.decoder.decode(body or b"{}"))
+
+    def _find(self, operations: Mapping[str, Operation], name: object) -> Operation:
+        operation = operations.get(name) if isinstance(name, str) else None
+        if operation is None:
+            told = f"The action {name[:100]} is not valid for this endpoint." if isinstance(name, str) else "No action."
+            raise SqsError("InvalidAction", told)
+        self.operation = operation.name
+        return operation
+
+    def _convert(self, read: Any) -> Any:
+        try:
+            return read()
+        except msgspec.ValidationError as why:
+            if named := _MISSING.match(str(why)):
+                raise missing(named[1]) from None
+            raise SqsError("MalformedInput", f"The request cannot be understood: {why}.") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
+            raise SqsError("MalformedInput", f"The body is not JSON: {why}.") from None
+
+    def call(self) -> Call:
+        host = self._headers.get(b"host", b"")
+        if not _HOST.fullmatch(host):
+            address = self._scope.get("server") or ("127.0.0.1", 0)
+            host = f"{address[0]}:{address[1]}".encode()
+        return Call(f"http://{host.decode('ascii')}", self._sender(), self._gone)
+
+    def _sender(self) -> str:
+        """The access key that the client says it has; nobody checks it."""
+        found = _CREDENTIAL.search(self._headers.get(b"authorization", b""))
+        return found[1].decode("ascii") if found else SENDER
+
+    async def _gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    # --- out -----------------------------------------------------------------------------------------------
+
+    def reply(self, reply: Reply) -> Answer:
+        if self._target is not None:
+            return 200, [_JSON], msgspec.json.encode(reply or {})
+        return 200, [_XML], xml.answer(self.operation, reply, self.request_id)
+
+    def fault(self, error: SqsError) -> Answer:
+        fault, message = error.fault, error.message
+        self.error = error.name
+        if self._target is not None:
+            body = msgspec.json.encode({"__type": fault.shape, "message": message})
+            kind = "Sender" if fault.is_senders else "Receiver"
+            return fault.status, [_JSON, (b"x-amzn-query-error", f"{fault.code};{kind}".encode())], body
+        if error.name == "QueueDoesNotExist":
+            message = "The specified queue does not exist for this wsdl version."
+        return fault.status, [_XML], xml.fault(fault.code, message, fault.is_senders, self.request_id)

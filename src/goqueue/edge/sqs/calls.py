@@ -1,0 +1,27 @@
+"""One request under way: who asks, and how it reached us."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from goqueue.base.commands import Caller
+
+Reply: TypeAlias = dict[str, Any] | None  # None: the operation answers with nothing
+
+
+class Call(msgspec.Struct, frozen=True):
+    """`base_url` is the one that the client used; `gone` returns when the client has hung up."""
+
+    base_url: str
+    sender: str
+    gone: Callable[[], Awaitable[None]]
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.sender, "sqs")
+
+
+Handler: TypeAlias = Callable[[Any, Call], Awaitable[Reply]]

@@ -1,0 +1,50 @@
+"""Builds the door from the broker's verbs."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from goqueue.base.clock import Clock
+from goqueue.base.entropy import Entropy
+from goqueue.base.settings import SqsSettings
+from goqueue.edge.rest.requests import Bodies
+from goqueue.edge.sqs.app import SqsDoor
+from goqueue.edge.sqs.fifo import FifoSends
+from goqueue.edge.sqs.moves import Moves
+from goqueue.edge.sqs.names import Arns
+from goqueue.edge.sqs.operations import operations
+from goqueue.edge.sqs.queues import Queues
+from goqueue.edge.sqs.receive import Receiving
+from goqueue.edge.sqs.send import Sending
+from goqueue.service.browse import Browsing
+from goqueue.service.dead_letters import Redrives
+from goqueue.service.leasing import Leasing
+from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.publish import Publish
+from goqueue.service.scheduling import Scheduling
+from goqueue.service.topics import Topics
+
+
+class Verbs(Protocol):
+    """What the door needs of a broker."""
+
+    clock: Clock
+    entropy: Entropy
+    topics: Topics
+    publish: Publish
+    browsing: Browsing
+    leasing: Leasing
+    scheduling: Scheduling
+    redrives: Redrives
+    metrics: BrokerMetrics
+
+
+def sqs_door(settings: SqsSettings, verbs: Verbs) -> SqsDoor:
+    arns, clock = Arns(settings.region), verbs.clock
+    queues = Queues(verbs.topics, verbs.leasing, verbs.scheduling, arns, clock, settings.group)
+    fifo = FifoSends(verbs.browsing, verbs.scheduling, clock, settings.deduplication_ids_max)
+    sending = Sending(queues, verbs.publish, fifo, clock, verbs.entropy)
+    receiving = Receiving(queues, verbs.leasing, arns, clock, settings.group)
+    moves = Moves(verbs.redrives, verbs.topics, arns)
+    table = operations(queues.handlers(), sending.handlers(), receiving.handlers(), moves.handlers())
+    return SqsDoor(table, Bodies(settings), verbs.metrics, verbs.entropy)

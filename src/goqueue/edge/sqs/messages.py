@@ -1,0 +1,196 @@
+"""Between SQS's messages and the log's.
+
+Body is value, message attributes are headers, the message group is the key. What has no place there (the id, when and
+by whom it was sent, types other than String, FIFO's ids) is one more header, `goqueue-sqs`, as JSON. A message that
+came through another door has none; its id is made from its place, its headers are String or Binary attributes.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Collection
+from hashlib import md5
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from goqueue.base.commands import Headers, Stored
+from goqueue.base.ids import Millis
+from goqueue.base.leases import Delivered
+from goqueue.edge.sqs.checks import ENVELOPE, ILLEGAL, TRACE, Checked
+from goqueue.edge.sqs.dead import Origin, origin_of
+from goqueue.edge.sqs.digests import Typed, attributes_md5, body_md5
+from goqueue.edge.sqs.names import Arns
+
+BROKERS_OWN: Final = "goqueue-"  # headers that begin so are shown only if they were sent as attributes
+ENCODING: Final = "goqueue-encoding"
+SENDER: Final = "anonymous"
+
+
+class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The header `goqueue-sqs`."""
+
+    id: str = ""
+    sent_ms: Millis = 0
+    sender: str = SENDER
+    types: dict[str, str] = {}
+    trace: str = ""
+    deduplication_id: str = ""
+    sequence: int = 0
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Envelope).decode
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which attributes a receive asks for."""
+
+    system: Collection[str] = ()
+    names: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+    all_names: bool = False
+
+    def has(self, name: str) -> bool:
+        return self.all_names or name in self.names or (bool(self.prefixes) and name.startswith(self.prefixes))
+
+
+def wanted_names(asked: list[str]) -> tuple[bool, frozenset[str], tuple[str, ...]]:
+    """`All`, names, and prefixes like `foo.*`."""
+    is_all = any(name in ("All", ".*", "*") for name in asked)
+    prefixes = tuple(name[:-2] for name in asked if name.endswith(".*"))
+    return is_all, frozenset(asked), prefixes
+
+
+# --- in -------------------------------------------------------------------------------------------------
+
+
+def headers_of(checked: Checked, envelope: Envelope) -> Headers:
+    """All headers of a message to send."""
+    types = {name: kind for name, kind, _ in checked.attributes if kind != "String" or name.startswith(BROKERS_OWN)}
+    if types:
+        envelope = msgspec.structs.replace(envelope, types=types)
+    return (*((name, value) for name, _, value in checked.attributes), (ENVELOPE, _encode(envelope)))
+
+
+def envelope_in(headers: Headers) -> Envelope | None:
+    """The last one wins; one that cannot be read is none."""
+    for name, value in reversed(headers):
+        if name == ENVELOPE and value is not None:
+            try:
+                return _decode(value)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return None
+    return None
+
+
+# --- out ------------------------------------------------------------------------------------------------
+
+
+def message_out(delivered: Delivered, wanted: Wanted, is_fifo: bool, arns: Arns) -> dict[str, Any]:
+    """The message as a receive answers it."""
+    stored = delivered.stored
+    envelope = envelope_in(stored.headers) if stored.headers else None
+    origin = origin_of(stored.headers) if stored.headers else None
+    body, data = _body(stored.value, envelope is not None)
+    shown: dict[str, Any] = {
+        "MessageId": envelope.id if envelope is not None and envelope.id else id_of_place(origin or stored),
+        "ReceiptHandle": delivered.receipt,
+        "MD5OfBody": body_md5(data),
+        "Body": body,
+    }
+    if wanted.system:
+        shown["Attributes"] = _chosen(_system(delivered, envelope or Envelope(), origin, is_fifo, arns), wanted)
+    if wanted.all_names or wanted.names:
+        types = envelope.types if envelope is not None else {}
+        is_encoded = data is not stored.value and stored.value is not None
+        attributes = [one for one in _attributes(stored.headers, types, is_encoded) if wanted.has(one[0])]
+        if attributes:
+            shown["MD5OfMessageAttributes"] = attributes_md5(attributes)
+            shown["MessageAttributes"] = {one[0]: _value_out(one) for one in attributes}
+    return shown
+
+
+def _body(value: bytes | None, is_checked: bool) -> tuple[str, bytes]:
+    """Text as it is; what SQS cannot carry as base64. Also its bytes: the very value if it is text."""
+    if value is None:
+        return "", b""
+    try:
+        text = value.decode()
+        if is_checked or not ILLEGAL.search(text):
+            return text, value
+    except UnicodeDecodeError:
+        pass
+    encoded = b64encode(value)
+    return encoded.decode(), encoded
+
+
+def _attributes(headers: Headers, types: dict[str, str], is_encoded: bool) -> list[Typed]:
+    found: dict[str, Typed] = {}
+    for name, value in headers:
+        if value is None or (name.startswith(BROKERS_OWN) and name not in types):
+            continue
+        found[name] = (name, types.get(name) or _guess(value), value)
+    if is_encoded:
+        found[ENCODING] = (ENCODING, "String", b"base64")
+    return list(found.values())
+
+
+def _guess(value: bytes) -> str:
+    try:
+        return "Binary" if ILLEGAL.search(value.decode()) else "String"
+    except UnicodeDecodeError:
+        return "Binary"
+
+
+def _value_out(one: Typed) -> dict[str, Any]:
+    _, kind, value = one
+    if kind.startswith("Binary"):
+        return {"BinaryValue": value, "DataType": kind}
+    return {"StringValue": value.decode(errors="replace"), "DataType": kind}
+
+
+def _system(
+    delivered: Delivered, envelope: Envelope, origin: Origin | None, is_fifo: bool, arns: Arns
+) -> dict[str, str]:
+    """The system attributes that the message has. Where it died before counts too."""
+    stored = delivered.stored
+    found = {
+        "SenderId": envelope.sender,
+        "SentTimestamp": str(envelope.sent_ms or (origin or stored).timestamp_ms),
+        "ApproximateReceiveCount": str(delivered.attempt + (origin.attempts if origin else 0)),
+        "ApproximateFirstReceiveTimestamp": str(delivered.first_leased_ms),
+    }
+    if (group := _group(stored)) is not None:
+        found["MessageGroupId"] = group
+    if is_fifo:
+        found["MessageDeduplicationId"] = envelope.deduplication_id
+        found["SequenceNumber"] = sequence_text(envelope.sequence or stored.offset)
+    if envelope.trace:
+        found[TRACE] = envelope.trace
+    if origin is not None and origin.topic != stored.topic:
+        found["DeadLetterQueueSourceArn"] = arns.of(origin.topic)
+    return found
+
+
+def _chosen(found: dict[str, str], wanted: Wanted) -> dict[str, str]:
+    return found if "All" in wanted.system else {name: found[name] for name in wanted.system if name in found}
+
+
+def _group(stored: Stored) -> str | None:
+    try:
+        return stored.key.decode() if stored.key is not None else None
+    except UnicodeDecodeError:
+        return None
+
+
+def sequence_text(number: int) -> str:
+    """AWS's sequence numbers have 20 digits."""
+    return f"{number:020d}"
+
+
+def id_of_place(at: Stored | Origin) -> str:
+    """The same id whenever the same message is read."""
+    place = f"{at.topic}/{at.partition}/{at.offset}".encode()
+    return str(UUID(bytes=md5(place, usedforsecurity=False).digest(), version=3))

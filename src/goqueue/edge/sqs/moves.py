@@ -1,0 +1,129 @@
+"""Move tasks: dead letters go back to the queues they came from, or to another one."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode
+from typing import Any, Final
+
+import msgspec
+
+from goqueue.base.errors import RedriveRunning, UnknownRedrive
+from goqueue.core.redrive import RedriveTask
+from goqueue.drive.topic_table import Topic
+from goqueue.edge.sqs import schema
+from goqueue.edge.sqs.attributes import is_fifo
+from goqueue.edge.sqs.calls import Call, Handler, Reply
+from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value
+from goqueue.edge.sqs.names import Arns
+from goqueue.edge.sqs.policies import Policies
+from goqueue.service.dead_letters import Redrives
+from goqueue.service.topics import Topics
+
+RATE_MAX: Final = 500
+RESULTS_MAX: Final = 10
+
+
+class _Handle(msgspec.Struct, frozen=True, rename="camel"):
+    """What a TaskHandle says, as base64 of JSON."""
+
+    task_id: str
+    source_arn: str
+
+
+class Moves:
+    def __init__(self, redrives: Redrives, topics: Topics, arns: Arns) -> None:
+        self._redrives = redrives
+        self._topics = topics
+        self._arns = arns
+        self._policies = Policies(topics, arns)
+
+    def handlers(self) -> dict[type[schema.Asked], Handler]:
+        return {
+            schema.StartMessageMoveTask: self.start,
+            schema.ListMessageMoveTasks: self.list,
+            schema.CancelMessageMoveTask: self.cancel,
+        }
+
+    async def start(self, asked: schema.StartMessageMoveTask, call: Call) -> Reply:
+        source = self._require(asked.source_arn, "SourceArn")
+        if not self._policies.sources(source.name):
+            raise invalid("Source queue must be configured as a Dead Letter Queue.")
+        to = self._require(asked.destination_arn, "DestinationArn") if asked.destination_arn else None
+        if to is not None and is_fifo(to) != is_fifo(source):
+            raise invalid("The source and the destination must both be standard queues, or both FIFO queues.")
+        rate = asked.max_number_of_messages_per_second
+        if rate is not None and not 1 <= rate <= RATE_MAX:
+            reason = f"Must be between 1 and {RATE_MAX}, if provided."
+            raise invalid_value(rate, "MaxNumberOfMessagesPerSecond", reason)
+        try:
+            task = await self._redrives.start(source.name, None if to is None else to.name, rate)
+        except RedriveRunning:
+            raise invalid(
+                "There is already a task running. Only one active task is allowed for a source queue arn at a given "
+                "time."
+            ) from None
+        return {"TaskHandle": self._handle(task)}
+
+    async def list(self, asked: schema.ListMessageMoveTasks, call: Call) -> Reply:
+        source = self._require(asked.source_arn, "SourceArn")
+        limit = 1 if asked.max_results is None else asked.max_results
+        if not 1 <= limit <= RESULTS_MAX:
+            raise invalid_value(limit, "MaxResults", f"Must be between 1 and {RESULTS_MAX}, if provided.")
+        tasks = self._redrives.tasks(source.name)[:limit]
+        return {"Results": [self._entry(task) for task in tasks]} if tasks else {}
+
+    async def cancel(self, asked: schema.CancelMessageMoveTask, call: Call) -> Reply:
+        handle = _decoded(asked.task_handle)
+        source = self._require(handle.source_arn, "SourceArn")
+        try:
+            task = self._redrives.find(handle.task_id)
+        except UnknownRedrive:
+            raise SqsError("ResourceNotFoundException", "Task does not exist.") from None
+        if task.source != source.name:
+            raise SqsError("ResourceNotFoundException", "Task does not exist.")
+        if task.state != "running":
+            raise invalid("Only a task that is RUNNING can be cancelled.")
+        moved = (await self._redrives.cancel(handle.task_id)).moved
+        return {"ApproximateNumberOfMessagesMoved": moved}
+
+    # --- in and out ----------------------------------------------------------------------------------------
+
+    def _require(self, arn: str, parameter: str) -> Topic:
+        name = self._arns.name(arn)
+        if name is None:
+            form = "arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
+            raise invalid(f"You must use this format to specify the {parameter}: {form}")
+        topic = self._topics.find(name)
+        if topic is None or topic.is_internal:
+            told = f"The resource that you specified for the {parameter} parameter doesn't exist."
+            raise SqsError("ResourceNotFoundException", told)
+        return topic
+
+    def _handle(self, task: RedriveTask) -> str:
+        return b64encode(msgspec.json.encode(_Handle(task.id, self._arns.of(task.source)))).decode()
+
+    def _entry(self, task: RedriveTask) -> dict[str, Any]:
+        entry: dict[str, Any] = {
+            "Status": task.state.upper(),
+            "SourceArn": self._arns.of(task.source),
+            "ApproximateNumberOfMessagesMoved": task.moved,
+            "ApproximateNumberOfMessagesToMove": task.total,
+            "StartedTimestamp": task.started_ms,
+        }
+        if task.state == "running":
+            entry["TaskHandle"] = self._handle(task)
+        if task.to is not None:
+            entry["DestinationArn"] = self._arns.of(task.to)
+        if task.rate_per_s is not None:
+            entry["MaxNumberOfMessagesPerSecond"] = task.rate_per_s
+        if task.state == "failed":
+            entry["FailureReason"] = task.failure
+        return entry
+
+
+def _decoded(text: str) -> _Handle:
+    try:
+        return msgspec.json.decode(b64decode(text, validate=True), type=_Handle)
+    except (binascii.Error, ValueError, msgspec.DecodeError):
+        raise invalid("Value for parameter TaskHandle is invalid.") from None

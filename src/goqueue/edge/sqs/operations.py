@@ -1,0 +1,29 @@
+"""Every operation of SQS, the type of its request and who answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from goqueue.edge.sqs import schema
+from goqueue.edge.sqs.calls import Handler
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One operation: its name is the name of its request's type."""
+
+    name: str
+    kind: type[schema.Asked]
+    decoder: msgspec.json.Decoder[Any]
+    handler: Handler
+
+
+def operations(*handlers: Mapping[type[schema.Asked], Handler]) -> dict[str, Operation]:
+    """The table, by name."""
+    return {
+        kind.__name__: Operation(kind.__name__, kind, msgspec.json.Decoder(kind), handler)
+        for table in handlers
+        for kind, handler in table.items()
+    }

@@ -1,0 +1,199 @@
+"""SendMessage and SendMessageBatch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from goqueue.base.clock import Clock
+from goqueue.base.commands import Message, PublishMessages, PublishResult
+from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import Millis
+from goqueue.core.once import Used
+from goqueue.drive.topic_table import Topic
+from goqueue.edge.sqs import schema
+from goqueue.edge.sqs.attributes import MESSAGE_BYTES_MAX, is_fifo, kept_of, message_bytes_max
+from goqueue.edge.sqs.batches import check_entries, summed
+from goqueue.edge.sqs.calls import Call, Handler, Reply
+from goqueue.edge.sqs.checks import TRACE, Checked, check_delay_s, check_id, check_message
+from goqueue.edge.sqs.digests import attributes_md5, body_md5
+from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value, missing, translate
+from goqueue.edge.sqs.fifo import Draft, FifoSends
+from goqueue.edge.sqs.messages import Envelope, headers_of, sequence_text
+from goqueue.edge.sqs.queues import Queues
+from goqueue.service.publish import Publish
+
+_WRONG_KIND = "The request include parameter that is not valid for this queue type."
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """A message that passed every check."""
+
+    checked: Checked
+    envelope: Envelope
+    group: str | None
+    deliver_at_ms: Millis | None
+
+    def message(self, sequence: int = 0) -> Message:
+        envelope = msgspec.structs.replace(self.envelope, sequence=sequence) if sequence else self.envelope
+        key = None if self.group is None else self.group.encode()
+        headers = headers_of(self.checked, envelope)
+        return Message(key, self.checked.body, headers, deliver_at_ms=self.deliver_at_ms)
+
+    def draft(self) -> Draft:
+        return Draft(self.envelope.id, self.group or "", self.envelope.deduplication_id)
+
+
+class Sending:
+    def __init__(self, queues: Queues, publish: Publish, fifo: FifoSends, clock: Clock, entropy: Entropy) -> None:
+        self._queues = queues
+        self._publish = publish
+        self._fifo = fifo
+        self._clock = clock
+        self._entropy = entropy
+
+    def handlers(self) -> dict[type[schema.Asked], Handler]:
+        return {schema.SendMessage: self.one, schema.SendMessageBatch: self.batch}
+
+    async def one(self, asked: schema.SendMessage, call: Call) -> Reply:
+        topic = self._queues.find(asked.queue_url)
+        ready = self._ready(topic, asked, check_message(asked), call)
+        (outcome,) = await self._send(topic, [ready], call)
+        if isinstance(outcome, SqsError):
+            raise outcome
+        return outcome
+
+    async def batch(self, asked: schema.SendMessageBatch, call: Call) -> Reply:
+        topic, entries = self._queues.find(asked.queue_url), asked.entries
+        check_entries(entries, "SendMessageBatchRequestEntry")
+        if is_fifo(topic):
+            for entry in entries:
+                _check_ids_given(topic, entry)
+        outcomes: list[dict[str, Any] | SqsError | None] = [None] * len(entries)
+        checked: list[tuple[int, Checked]] = []
+        for place, entry in enumerate(entries):
+            try:
+                checked.append((place, check_message(entry)))
+            except SqsError as error:
+                outcomes[place] = error
+        _check_total(sum(one.size for _, one in checked))
+        ready: list[tuple[int, Ready]] = []
+        for place, one in checked:
+            try:
+                ready.append((place, self._ready(topic, entries[place], one, call)))
+            except SqsError as error:
+                outcomes[place] = error
+        results = await self._send(topic, [one for _, one in ready], call)
+        for (place, _), result in zip(ready, results, strict=True):
+            outcomes[place] = result
+        return summed(entries, [one for one in outcomes if one is not None])
+
+    # --- checks --------------------------------------------------------------------------------------------
+
+    def _ready(self, topic: Topic, sent: schema.Sent, checked: Checked, call: Call) -> Ready:
+        """The checks that depend on the queue."""
+        if checked.size > (limit := message_bytes_max(topic)):
+            raise invalid(f"One or more parameters are invalid. Reason: Message must be shorter than {limit} bytes.")
+        fifo, now = is_fifo(topic), self._clock.now_ms()
+        group = sent.message_group_id
+        if group is not None:
+            check_id(group, "MessageGroupId")
+        elif fifo:
+            raise missing("MessageGroupId")
+        envelope = Envelope(
+            id=new_uuid(self._entropy),
+            sent_ms=now,
+            sender=call.sender,
+            trace=checked.trace,
+            deduplication_id=_deduplication_id(topic, sent, checked) if fifo else _none_given(sent),
+        )
+        return Ready(checked, envelope, group, _deliver_at_ms(topic, sent, fifo, now))
+
+    # --- store ---------------------------------------------------------------------------------------------
+
+    async def _send(self, topic: Topic, ready: Sequence[Ready], call: Call) -> list[dict[str, Any] | SqsError]:
+        if not ready:
+            return []
+        if is_fifo(topic):
+            return await self._send_once(topic, ready, call)
+        results = await self._store(topic, [one.message() for one in ready], call)
+        return [
+            translate(result) if isinstance(result, GoQueueError) else _reply(one, one.envelope.id)
+            for one, result in zip(ready, results, strict=True)
+        ]
+
+    async def _send_once(self, topic: Topic, ready: Sequence[Ready], call: Call) -> list[dict[str, Any] | SqsError]:
+        async def store(numbered: Sequence[tuple[int, int]]) -> list[GoQueueError | None]:
+            messages = [ready[place].message(sequence) for place, sequence in numbered]
+            results = await self._store(topic, messages, call)
+            return [result if isinstance(result, GoQueueError) else None for result in results]
+
+        outcomes = await self._fifo.send(topic, [one.draft() for one in ready], store)
+        return [_outcome(one, outcome) for one, outcome in zip(ready, outcomes, strict=True)]
+
+    async def _store(self, topic: Topic, messages: Sequence[Message], call: Call) -> list[PublishResult]:
+        return await self._publish.messages(PublishMessages(topic.name, messages, caller=call.caller))
+
+
+def _outcome(ready: Ready, outcome: Used | GoQueueError) -> dict[str, Any] | SqsError:
+    if isinstance(outcome, GoQueueError):
+        return translate(outcome)
+    return {**_reply(ready, outcome.message_id), "SequenceNumber": sequence_text(outcome.sequence)}
+
+
+def _reply(ready: Ready, message_id: str) -> dict[str, Any]:
+    checked = ready.checked
+    reply: dict[str, Any] = {"MessageId": message_id, "MD5OfMessageBody": body_md5(checked.body)}
+    if checked.attributes:
+        reply["MD5OfMessageAttributes"] = attributes_md5(checked.attributes)
+    if checked.trace:
+        reply["MD5OfMessageSystemAttributes"] = attributes_md5([(TRACE, "String", checked.trace.encode())])
+    return reply
+
+
+def _deduplication_id(topic: Topic, sent: schema.Sent, checked: Checked) -> str:
+    if sent.message_deduplication_id is not None:
+        return check_id(sent.message_deduplication_id, "MessageDeduplicationId")
+    if kept_of(topic).attributes.get("ContentBasedDeduplication") == "true":
+        return sha256(checked.body).hexdigest()
+    raise invalid(
+        "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
+    )
+
+
+def _none_given(sent: schema.Sent) -> str:
+    if sent.message_deduplication_id is not None:
+        raise invalid_value(sent.message_deduplication_id, "MessageDeduplicationId", _WRONG_KIND)
+    return ""
+
+
+def _check_ids_given(topic: Topic, entry: schema.Sent) -> None:
+    """In a batch the lack of an id is a mistake of the whole request."""
+    if entry.message_group_id is None:
+        raise invalid("The request must contain the parameter MessageGroupId.")
+    if entry.message_deduplication_id is None and kept_of(topic).attributes.get("ContentBasedDeduplication") != "true":
+        raise invalid(
+            "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
+            "explicitly"
+        )
+
+
+def _check_total(size: int) -> None:
+    if size > MESSAGE_BYTES_MAX:
+        told = f"Batch requests cannot be longer than {MESSAGE_BYTES_MAX} bytes. You have sent {size} bytes."
+        raise SqsError("BatchRequestTooLong", told)
+
+
+def _deliver_at_ms(topic: Topic, sent: schema.Sent, fifo: bool, now: Millis) -> Millis | None:
+    """A message's own delay; the queue's is the broker's business."""
+    delay_s = sent.delay_seconds
+    if delay_s is None:
+        return None
+    if fifo and delay_s:
+        raise invalid_value(delay_s, "DelaySeconds", _WRONG_KIND)
+    check_delay_s(delay_s)
+    return None if fifo else now + delay_s * 1000
