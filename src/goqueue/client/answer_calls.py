@@ -1,0 +1,55 @@
+"""Answers to messages under a lease: ack, nack, reject, extend. Without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from goqueue.client.calls import Call
+from goqueue.client.errors import GoQueueClientError, PartlyAnswered, error_of_problem
+from goqueue.client.messages import Span, span
+
+
+class _Outcome(msgspec.Struct):
+    receipt: str
+    ok: bool
+    error: dict[str, Any] | None = None
+
+
+class _Outcomes(msgspec.Struct):
+    results: list[_Outcome]
+
+
+def ack(receipts: Sequence[str]) -> Call[None]:
+    return _answer("ack", receipts, {})
+
+
+def nack(receipts: Sequence[str], delay: Span | None, reason: str) -> Call[None]:
+    return _answer("nack", receipts, {"delay": span(delay), "reason": reason})
+
+
+def reject(receipts: Sequence[str], reason: str) -> Call[None]:
+    return _answer("reject", receipts, {"reason": reason})
+
+
+def extend(receipts: Sequence[str], timeout: Span) -> Call[None]:
+    return _answer("visibility", receipts, {"timeout": span(timeout)})
+
+
+def _answer(verb: str, receipts: Sequence[str], members: dict[str, object]) -> Call[None]:
+    """`PartlyAnswered` if only some went well; where none did, the broker's own error for the first."""
+    given = {name: value for name, value in members.items() if value not in (None, "")}
+
+    def read(status: int, body: bytes) -> None:
+        results = msgspec.json.decode(body, type=_Outcomes).results
+        failures = {one.receipt: _error_of(one) for one in results if not one.ok}
+        if failures:
+            raise PartlyAnswered(failures, len(results))
+
+    return Call("POST", f"/messages/{verb}", read, body=msgspec.json.encode({"receipts": list(receipts), **given}))
+
+
+def _error_of(outcome: _Outcome) -> GoQueueClientError:
+    return error_of_problem(None, outcome.error)
