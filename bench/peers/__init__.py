@@ -1,0 +1,1 @@
+"""Other brokers beside which the queue is measured: real servers, each with its usual Python client."""

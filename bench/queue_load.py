@@ -1,0 +1,136 @@
+"""The load on a queue: `python -m bench.queue_load fill|drain|paced PEER PORT ...`, one line of JSON on stdout.
+
+The same work for every broker, in one process of its own, so that its CPU time can be told from the broker's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import resource
+import sys
+import time
+from collections.abc import Sequence
+
+import uvloop
+
+from bench.peers.client import Client, Consumer
+from bench.report import percentile
+
+SIZE = 100
+BATCH = 100
+WAIT_MS = 1_000
+
+Found = dict[str, float]
+
+
+def body_of(number: int) -> bytes:
+    """100 bytes that begin with the message's number."""
+    return b"%08d" % number + b"x" * (SIZE - 8)
+
+
+def cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+async def fill(client: Client, first: int, count: int) -> Found:
+    """Puts a backlog there: confirmed batches, eight at a time."""
+    await client.create()
+    batches = iter(range(first, first + count, BATCH))
+    began = time.perf_counter()
+
+    async def run() -> None:
+        for start in batches:
+            await client.publish([body_of(number) for number in range(start, min(start + BATCH, first + count))])
+
+    await asyncio.gather(*(run() for _ in range(8)))
+    return {"rate": count / (time.perf_counter() - began)}
+
+
+async def drain(client: Client, consumers: int, count: int) -> Found:
+    """Takes and acknowledges the whole backlog in batches; each message has to come, and counts once."""
+    lines: list[Consumer] = [await client.consumer() for _ in range(consumers)]
+    seen: list[list[bytes | str]] = []
+    left = count
+    ended = 0.0
+    cpu, began = cpu_seconds(), time.perf_counter()
+
+    async def run(line: Consumer) -> None:
+        nonlocal left, ended
+        while left > 0:
+            taken = await line.take(BATCH, WAIT_MS)
+            if not taken:
+                continue
+            await line.ack([handle for _, handle in taken])
+            seen.append([body for body, _ in taken])
+            left -= len(taken)
+            ended = time.perf_counter()
+
+    async with asyncio.timeout(180):
+        await asyncio.gather(*(run(line) for line in lines))
+    used, spent = cpu_seconds() - cpu, ended - began
+    for line in lines:
+        await line.close()
+    numbers = [int(body[:8]) for bodies in seen for body in bodies]
+    if len(numbers) != count or len(set(numbers)) != count:
+        raise RuntimeError(f"{count} messages were there, {len(numbers)} came, {len(set(numbers))} of them different")
+    return {"rate": count / spent, "seconds": spent, "cpu": used}
+
+
+async def paced(client: Client, consumers: int, rate: int, seconds: float) -> Found:
+    """Latencies in ms from the moment each message was due until its ack is confirmed, waiting included.
+
+    Messages are sent one by one when they are due, whether or not earlier ones are done. A first second is not counted.
+    """
+    await client.create()
+    await client.publish([body_of(0)])
+    lines: list[Consumer] = [await client.consumer() for _ in range(consumers)]
+    warm, total = rate, int(rate * (seconds + 1))
+    done: dict[int, float] = {}
+    began = time.perf_counter() + 0.2
+
+    async def run(line: Consumer) -> None:
+        while len(done) < total:
+            taken = await line.take(1, WAIT_MS)
+            if taken:
+                await line.ack([handle for _, handle in taken])
+                now = time.perf_counter()
+                done.update((int(body[:8]), now) for body, _ in taken)
+
+    consuming = [asyncio.create_task(run(line)) for line in lines]
+    sending: list[asyncio.Task[None]] = []
+    for number in range(1, total):
+        if (early := began + number / rate - time.perf_counter()) > 0:
+            await asyncio.sleep(early)
+        sending.append(asyncio.create_task(client.publish([body_of(number)])))
+    async with asyncio.timeout(60):
+        await asyncio.gather(*sending, *consuming)
+    for line in lines:
+        await line.close()
+    latencies = sorted((at - began - number / rate) * 1000 for number, at in done.items() if number >= warm)
+    return {name: percentile(latencies, share) for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))}
+
+
+def client_of(peer: str, port: int) -> Client:
+    client: Client = importlib.import_module(f"bench.peers.{peer}").Client(port)
+    return client
+
+
+async def main(arguments: Sequence[str]) -> Found:
+    kind, peer, port, *rest = arguments
+    client = client_of(peer, int(port))
+    if kind == "fill":
+        found = await fill(client, *map(int, rest))
+    elif kind == "drain":
+        found = await drain(client, *map(int, rest))
+    else:
+        consumers, rate, seconds = rest
+        found = await paced(client, int(consumers), int(rate), float(seconds))
+    await client.close()
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(uvloop.run(main(sys.argv[1:]))))
