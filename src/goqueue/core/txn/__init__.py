@@ -1,0 +1,1 @@
+"""Transactions: who writes in one, what it touched, how it ends."""

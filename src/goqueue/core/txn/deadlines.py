@@ -1,0 +1,35 @@
+"""When each open transaction has to be looked at: one place in the queue for each, however often it moves."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from goqueue.base.ids import Millis
+
+
+class Deadlines:
+    """Times by name. One that moves back is found out when its old time comes."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Millis, str]] = []
+        self._armed: dict[str, Millis] = {}
+
+    def set(self, name: str, due: Millis) -> None:
+        """Not later than this."""
+        armed = self._armed.get(name)
+        if armed is None or due < armed:
+            self._armed[name] = due
+            heappush(self._heap, (due, name))
+
+    def passed(self, now: Millis) -> list[str]:
+        """Those whose time came; each has to be set again if it is to come again."""
+        found: list[str] = []
+        while self._heap and self._heap[0][0] <= now:
+            due, name = heappop(self._heap)
+            if self._armed.get(name) == due:
+                del self._armed[name]
+                found.append(name)
+        return found
+
+    def next(self) -> Millis | None:
+        return self._heap[0][0] if self._heap else None

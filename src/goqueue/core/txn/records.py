@@ -1,0 +1,176 @@
+"""What the transaction coordinator writes down: one record a transactional id, whole, so that the last one counts.
+
+Delayed messages of an open transaction stand beside it in records of their own, which go with its end.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, Literal
+
+import msgspec
+
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.schedule.records import Entry
+
+VERSION: Final = 1
+CALLS_KEPT: Final = 5
+_DELAYED: Final = b"\0"  # what keys of delayed messages begin with; no transactional id does
+
+
+class Stage(enum.StrEnum):
+    """Kafka's names."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+
+
+ENDING: Final = frozenset({Stage.PREPARE_COMMIT, Stage.PREPARE_ABORT})
+IDLE: Final = frozenset({Stage.EMPTY, Stage.COMPLETE_COMMIT, Stage.COMPLETE_ABORT})
+
+
+class TxnOffset(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A consumer's place that counts once the transaction commits."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: Offset
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class TxnAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The answer to a message under a lease, given once the transaction commits."""
+
+    receipt: str
+    kind: Literal["ack", "nack", "reject"] = "ack"
+    delay_ms: Millis | None = None
+    reason: str = ""
+
+
+class TxnBatch(msgspec.Struct, frozen=True, array_like=True):
+    """Where messages of a numbered publish go: a batch with this sequence, and their places in the request."""
+
+    topic: str
+    partition: int
+    base_sequence: int
+    places: tuple[int, ...]
+
+
+class TxnWait(msgspec.Struct, frozen=True, array_like=True):
+    """A message of a numbered publish that waits for its time, and its place in the request."""
+
+    place: int
+    partition: int
+    due_ms: Millis
+
+
+class TxnCall(msgspec.Struct, frozen=True, array_like=True):
+    """A publish that its client numbered, so that it can be sent again."""
+
+    sequence: int
+    count: int
+    batches: tuple[TxnBatch, ...]
+    delayed: tuple[TxnWait, ...] = ()
+
+
+class TxnState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One producer.
+
+    `ended_epoch` and `ended_producer_id` are those whose end may be asked for again; `shown_epoch` is the one that the
+    producer showed when it began again, in case that it did not hear the answer. `session_ms` is how long it may be
+    silent (0: for ever). `schedule_from` is where the schedule ended when a commit was decided.
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    stage: Stage = Stage.EMPTY
+    timeout_ms: Millis = 60_000
+    started_ms: Millis = 0
+    updated_ms: Millis = 0
+    partitions: tuple[tuple[str, int], ...] = ()
+    offsets: tuple[TxnOffset, ...] = ()
+    answers: tuple[TxnAnswer, ...] = ()
+    groups: tuple[str, ...] = ()
+    calls: tuple[TxnCall, ...] = ()
+    delayed: int = 0
+    schedule_from: Offset = -1
+    session_ms: Millis = 0
+    bumps: bool = False
+    ended_epoch: int = -1
+    ended_producer_id: int = -1
+    shown_epoch: int = -1
+
+    @property
+    def commits(self) -> bool:
+        return self.stage in (Stage.PREPARE_COMMIT, Stage.COMPLETE_COMMIT)
+
+    @property
+    def receipts(self) -> list[str]:
+        return [answer.receipt for answer in self.answers]
+
+
+class TxnDelayed(msgspec.Struct, frozen=True):
+    """Messages of an open transaction that wait for their time once it commits; numbered within it."""
+
+    transactional_id: str
+    epoch: int
+    number: int
+    entries: list[Entry]
+
+    @property
+    def size(self) -> int:
+        return sum(entry.size for entry in self.entries)
+
+
+class TxnDelayedGone(msgspec.Struct, frozen=True):
+    """The transaction is over, and they are in the schedule or nowhere."""
+
+    transactional_id: str
+    epoch: int
+    number: int
+
+
+class TxnGone(msgspec.Struct, frozen=True):
+    """Not heard of for long."""
+
+    transactional_id: str
+
+
+Record = TxnState | TxnDelayed | TxnDelayedGone | TxnGone
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_state = msgspec.msgpack.Decoder(tuple[int, TxnState]).decode
+_decode_delayed = msgspec.msgpack.Decoder(tuple[int, TxnDelayed]).decode
+_decode_key = msgspec.msgpack.Decoder(tuple[str, int, int]).decode
+
+
+def encode_record(record: Record) -> tuple[bytes, bytes | None]:
+    """Key and value; the value of a tombstone is None."""
+    if isinstance(record, TxnDelayed | TxnDelayedGone):
+        key = _DELAYED + _encode((record.transactional_id, record.epoch, record.number))
+        return key, None if isinstance(record, TxnDelayedGone) else _encode((VERSION, record))
+    key = record.transactional_id.encode()
+    return key, None if isinstance(record, TxnGone) else _encode((VERSION, record))
+
+
+def decode_record(key: bytes, value: bytes | None) -> Record | None:
+    """The record, or None if a later version wrote it."""
+    try:
+        if key.startswith(_DELAYED):
+            if value is None:
+                return TxnDelayedGone(*_decode_key(key[len(_DELAYED) :]))
+            version, delayed = _decode_delayed(value)
+            return delayed if version == VERSION else None
+        if value is None:
+            return TxnGone(key.decode())
+        version, state = _decode_state(value)
+        return state if version == VERSION else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

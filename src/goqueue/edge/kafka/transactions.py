@@ -1,0 +1,252 @@
+"""Kafka's transactional producers, and what administrators ask about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import TopicPartition
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.core.txn.errors import ProducerFenced, UnknownTransaction
+from goqueue.core.txn.records import Stage, TxnState
+from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.errors import (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
+    NONE,
+    OPERATION_NOT_ATTEMPTED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    code_of,
+)
+from goqueue.service.topics import Topics
+from goqueue.service.transactions import TransactionVerbs
+from goqueue.wire import add_partitions_to_txn as adding
+from goqueue.wire import describe_transactions as describing
+from goqueue.wire import list_transactions as listing
+from goqueue.wire import txn_offset_commit as committing
+from goqueue.wire import write_txn_markers as marking
+from goqueue.wire.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from goqueue.wire.end_txn import EndTxnRequest, EndTxnResponse
+
+_FENCED_FROM = 2  # the version of these APIs from which clients know PRODUCER_FENCED
+_BUMPS_FROM = 5  # the version of EndTxn from which a client takes a new epoch for each transaction
+_BATCHED_FROM = 4  # the version of AddPartitionsToTxn from which it carries many transactions
+_GENERATIONS_FROM = 3  # the version of TxnOffsetCommit from which members are checked
+
+
+class TransactionHandler:
+    def __init__(self, transactions: TransactionVerbs, topics: Topics) -> None:
+        self._transactions = transactions
+        self._topics = topics
+
+    # --- producers -------------------------------------------------------------------------------------------
+
+    async def add_partitions(
+        self, call: Call, request: adding.AddPartitionsToTxnRequest
+    ) -> adding.AddPartitionsToTxnResponse:
+        if call.version >= _BATCHED_FROM:
+            results = [
+                adding.AddPartitionsToTxnResult(
+                    transactional_id=one.transactional_id, topic_results=await self._add(call, one)
+                )
+                for one in request.transactions
+            ]
+            return adding.AddPartitionsToTxnResponse(results_by_transaction=results)
+        only = adding.AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        return adding.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await self._add(call, only))
+
+    async def _add(
+        self, call: Call, asked: adding.AddPartitionsToTxnTransaction
+    ) -> list[adding.AddPartitionsToTxnTopicResult]:
+        """All or none: where one partition is missing the others are not attempted."""
+        wanted = [TopicPartition(topic.name, number) for topic in asked.topics for number in topic.partitions]
+        missing = {at for at in wanted if not self._exists(at)}
+        codes = {at: UNKNOWN_TOPIC_OR_PARTITION if at in missing else OPERATION_NOT_ATTEMPTED for at in wanted}
+        if not missing:
+            code = NONE
+            try:
+                if asked.verify_only:
+                    for at in wanted:
+                        self._transactions.check_write(asked.producer_id, asked.producer_epoch, at)
+                else:
+                    await self._transactions.add_partitions(
+                        asked.transactional_id, asked.producer_id, asked.producer_epoch, wanted
+                    )
+            except GoQueueError as error:
+                code = producer_code(error, call.version >= _FENCED_FROM)
+            codes = dict.fromkeys(wanted, code)
+        return [
+            adding.AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    adding.AddPartitionsToTxnPartitionResult(
+                        partition_index=number, partition_error_code=codes[TopicPartition(topic.name, number)]
+                    )
+                    for number in topic.partitions
+                ],
+            )
+            for topic in asked.topics
+        ]
+
+    def _exists(self, at: TopicPartition) -> bool:
+        topic = self._topics.find(at.topic)
+        return topic is not None and not topic.is_internal and 0 <= at.partition < len(topic.partitions)
+
+    async def add_offsets(self, call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+        try:
+            await self._transactions.add_group(
+                request.transactional_id, request.producer_id, request.producer_epoch, request.group_id
+            )
+        except GoQueueError as error:
+            return AddOffsetsToTxnResponse(error_code=producer_code(error, call.version >= _FENCED_FROM))
+        return AddOffsetsToTxnResponse()
+
+    async def commit_offsets(
+        self, call: Call, request: committing.TxnOffsetCommitRequest
+    ) -> committing.TxnOffsetCommitResponse:
+        offsets = [
+            OffsetCommit(
+                topic.name,
+                one.partition_index,
+                one.committed_offset,
+                one.committed_leader_epoch,
+                one.committed_metadata or "",
+            )
+            for topic in request.topics
+            for one in topic.partitions
+        ]
+        known = [one for one in offsets if self._exists(TopicPartition(one.topic, one.partition))]
+        code = NONE
+        try:
+            await self._transactions.add_offsets(
+                request.transactional_id, request.producer_id, request.producer_epoch, _commit(call, request, known)
+            )
+        except GoQueueError as error:
+            code = producer_code(error, knows_fenced=False)
+        topics = [
+            committing.TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    committing.TxnOffsetCommitResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=code
+                        if self._exists(TopicPartition(topic.name, one.partition_index))
+                        else UNKNOWN_TOPIC_OR_PARTITION,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return committing.TxnOffsetCommitResponse(topics=topics)
+
+    async def end(self, call: Call, request: EndTxnRequest) -> EndTxnResponse:
+        try:
+            state = await self._transactions.end(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                request.committed,
+                bump=call.version >= _BUMPS_FROM,
+            )
+        except GoQueueError as error:
+            code = producer_code(error, call.version >= _FENCED_FROM)
+            return EndTxnResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+        return EndTxnResponse(producer_id=state.producer_id, producer_epoch=state.epoch)
+
+    # --- administrators --------------------------------------------------------------------------------------
+
+    async def write_markers(
+        self, call: Call, request: marking.WriteTxnMarkersRequest
+    ) -> marking.WriteTxnMarkersResponse:
+        return marking.WriteTxnMarkersResponse(markers=[await self._mark(one) for one in request.markers])
+
+    async def _mark(self, asked: marking.WritableTxnMarker) -> marking.WritableTxnMarkerResult:
+        topics: list[marking.WritableTxnMarkerTopicResult] = []
+        for topic in asked.topics:
+            results: list[marking.WritableTxnMarkerPartitionResult] = []
+            for number in topic.partition_indexes:
+                code = NONE
+                try:
+                    at = TopicPartition(topic.name, number)
+                    await self._transactions.mark(at, asked.producer_id, asked.producer_epoch, asked.transaction_result)
+                except GoQueueError as error:
+                    code = code_of(error)
+                results.append(marking.WritableTxnMarkerPartitionResult(partition_index=number, error_code=code))
+            topics.append(marking.WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
+        return marking.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics)
+
+    def describe(
+        self, call: Call, request: describing.DescribeTransactionsRequest
+    ) -> describing.DescribeTransactionsResponse:
+        return describing.DescribeTransactionsResponse(
+            transaction_states=[self._describe(name) for name in request.transactional_ids]
+        )
+
+    def _describe(self, transactional_id: str) -> describing.TransactionState:
+        try:
+            state = self._transactions.describe(transactional_id)
+        except GoQueueError as error:
+            return describing.TransactionState(error_code=code_of(error), transactional_id=transactional_id)
+        return describing.TransactionState(
+            transactional_id=transactional_id,
+            transaction_state=state.stage.value,
+            transaction_timeout_ms=state.timeout_ms,
+            transaction_start_time_ms=state.started_ms or -1,
+            producer_id=state.producer_id,
+            producer_epoch=state.epoch,
+            topics=list(_by_topic(state.partitions)),
+        )
+
+    def list(self, call: Call, request: listing.ListTransactionsRequest) -> listing.ListTransactionsResponse:
+        stages = {stage.value for stage in Stage}
+        try:
+            pattern = re.compile(request.transactional_id_pattern) if request.transactional_id_pattern else None
+        except re.error:
+            return listing.ListTransactionsResponse(error_code=INVALID_REQUEST)
+        found = [
+            listing.TransactionState(
+                transactional_id=state.transactional_id,
+                producer_id=state.producer_id,
+                transaction_state=state.stage.value,
+            )
+            for state in self._transactions.all()
+            if self._fits(state, request) and (pattern is None or pattern.fullmatch(state.transactional_id))
+        ]
+        unknown = [name for name in request.state_filters if name not in stages]
+        return listing.ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
+
+    def _fits(self, state: TxnState, request: listing.ListTransactionsRequest) -> bool:
+        if request.state_filters and state.stage.value not in request.state_filters:
+            return False
+        if request.producer_id_filters and state.producer_id not in request.producer_id_filters:
+            return False
+        return request.duration_filter < 0 or self._transactions.runs_for_ms(state) > request.duration_filter
+
+
+def producer_code(error: GoQueueError, knows_fenced: bool) -> int:
+    """Producers have older words for some things than administrators."""
+    if isinstance(error, ProducerFenced) and not knows_fenced:
+        return INVALID_PRODUCER_EPOCH
+    if isinstance(error, UnknownTransaction):
+        return INVALID_PRODUCER_ID_MAPPING
+    return code_of(error)
+
+
+def _commit(call: Call, request: committing.TxnOffsetCommitRequest, offsets: list[OffsetCommit]) -> CommitRequest:
+    if call.version < _GENERATIONS_FROM:
+        return CommitRequest(request.group_id, "", -1, None, offsets)
+    return CommitRequest(request.group_id, request.member_id, request.generation_id, request.group_instance_id, offsets)
+
+
+def _by_topic(partitions: Iterable[tuple[str, int]]) -> Iterable[describing.TopicData]:
+    for topic, found in groupby(partitions, key=lambda one: one[0]):
+        yield describing.TopicData(topic=topic, partitions=[number for _, number in found])

@@ -1,0 +1,292 @@
+"""Routes of transactions: producers, what happens inside a transaction, its end, administration."""
+
+from __future__ import annotations
+
+from base64 import b32encode
+from itertools import groupby
+from typing import Literal
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goqueue.base.commands import PublishResult
+from goqueue.base.entropy import Entropy
+from goqueue.base.errors import GoQueueError, InvalidField
+from goqueue.base.ids import Millis, TopicPartition
+from goqueue.base.limits import MESSAGES_PER_READ_MAX
+from goqueue.base.settings import TransactionSettings
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.core.txn.records import TxnAnswer, TxnState
+from goqueue.edge.rest.group_schema import TopicParts
+from goqueue.edge.rest.messages import CALLER, result_out
+from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.requests import Bodies, Query, decode, number
+from goqueue.edge.rest.translate import duration_in, message_in
+from goqueue.edge.rest.txn_schema import (
+    AbortIn,
+    AddPartitionIn,
+    ProducerBeatIn,
+    ProducerIn,
+    ProducerOut,
+    TransactionListOut,
+    TransactionOut,
+    TransactionStatsOut,
+    TxnAckIn,
+    TxnNackIn,
+    TxnOffsetOut,
+    TxnOffsetsIn,
+    TxnPartIn,
+    TxnPartOut,
+    TxnPublishIn,
+    TxnPublishOut,
+    TxnRejectIn,
+    WhoIn,
+)
+from goqueue.service.leasing import LEASE_MS_MAX
+from goqueue.service.transactions import TransactionVerbs
+from goqueue.service.txn_publish import Part, PublishInTransaction, TransactionalPublish
+
+_ID_MAX = 2**63 - 1
+_SESSION_MS_MAX = 1_800_000
+
+Who = tuple[str, int, int]
+
+
+class TransactionRoutes:
+    def __init__(
+        self,
+        transactions: TransactionVerbs,
+        publish: TransactionalPublish,
+        bodies: Bodies,
+        settings: TransactionSettings,
+        entropy: Entropy,
+    ) -> None:
+        self._transactions = transactions
+        self._publish = publish
+        self._bodies = bodies
+        self._settings = settings
+        self._entropy = entropy
+
+    def operations(self) -> list[Operation]:
+        tag, base, one = "transactions", "/transactions", TransactionOut
+        params = (
+            Param("state", "`open` (default) or `all`: also producers without an open transaction."),
+            Param("transactional_id", "Only this one."),
+            Param("limit", "At most this many, 1 to 10,000; default 100.", "integer"),
+        )
+        return [
+            Operation("POST", "/producers/init", self.init, "Begin as a producer", tag, ProducerOut, 200, ProducerIn),
+            Operation(
+                "POST",
+                "/producers/{producer}/heartbeat",
+                self.beat,
+                "Stay alive",
+                tag,
+                one,
+                200,
+                ProducerBeatIn,
+            ),
+            Operation("POST", f"{base}/begin", self.begin, "Begin a transaction", tag, one, 200, WhoIn),
+            Operation(
+                "POST", f"{base}/publish", self.publish, "Publish inside it", tag, TxnPublishOut, 200, TxnPublishIn
+            ),
+            Operation(
+                "POST", f"{base}/add-partition", self.add_partition, "Add partitions", tag, one, 200, AddPartitionIn
+            ),
+            Operation("POST", f"{base}/offsets", self.offsets, "Move a group with it", tag, one, 200, TxnOffsetsIn),
+            Operation("POST", f"{base}/ack", self.ack, "Ack messages with it", tag, one, 200, TxnAckIn),
+            Operation("POST", f"{base}/nack", self.nack, "Nack messages with it", tag, one, 200, TxnNackIn),
+            Operation("POST", f"{base}/reject", self.reject, "Reject messages with it", tag, one, 200, TxnRejectIn),
+            Operation("POST", f"{base}/commit", self.commit, "Commit", tag, one, 200, WhoIn),
+            Operation("POST", f"{base}/abort", self.abort, "Abort", tag, one, 200, AbortIn),
+            Operation("GET", base, self.list, "List transactions", tag, TransactionListOut, params=params),
+            Operation("GET", f"{base}/stats", self.stats, "Transactions in numbers", tag, TransactionStatsOut),
+            Operation("GET", f"{base}/{{id}}", self.describe, "Describe a transaction", tag, one),
+        ]
+
+    # --- producers -------------------------------------------------------------------------------------------
+
+    async def init(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body or b"{}", ProducerIn)
+        name = given.transactional_id
+        if name is None:
+            name = "rest-" + b32encode(self._entropy.token(10)).decode().lower()
+        session_ms = duration_in(given.session_timeout, "session_timeout")
+        session_ms = self._settings.session_ms if session_ms is None else session_ms
+        if not 0 < session_ms <= _SESSION_MS_MAX:
+            raise InvalidField(f"A session is from 1 to {_SESSION_MS_MAX} ms.", field="session_timeout")
+        timeout_ms = duration_in(given.timeout, "timeout")
+        timeout_ms = self._settings.timeout_ms if timeout_ms is None else timeout_ms
+        state = await self._transactions.init(name, timeout_ms, session_ms=session_ms)
+        return json(ProducerOut(name, state.producer_id, state.epoch, state.timeout_ms, state.session_ms))
+
+    async def beat(self, request: Request) -> Response:
+        producer_id = number(request.path_params["producer"], "producer", 0, _ID_MAX)
+        async with self._bodies.read(request) as body:
+            given = decode(body or b"{}", ProducerBeatIn)
+        return self._answer(self._transactions.beat(producer_id, given.epoch))
+
+    # --- inside a transaction --------------------------------------------------------------------------------
+
+    async def begin(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            who = self._who(decode(body, WhoIn))
+        return self._answer(await self._transactions.begin(*who))
+
+    async def publish(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body, TxnPublishIn)
+            parts = [_part(at, one, given) for at, one in enumerate(_parts(given))]
+            command = PublishInTransaction(*self._who(given), parts, given.sequence, CALLER)
+            results = await self._publish.publish(command)
+        if given.topics is None:
+            return json(TxnPublishOut([result_out(one) for one in results]))
+        return json(TxnPublishOut(topics=_by_part(parts, results)))
+
+    async def add_partition(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body, AddPartitionIn)
+        if (given.partition is None) == (given.partitions is None):
+            raise InvalidField("Send either one partition or a list of partitions.", field="partition")
+        numbers = given.partitions if given.partitions is not None else [given.partition or 0]
+        places = [TopicPartition(given.topic, one) for one in numbers]
+        return self._answer(await self._transactions.add_partitions(*self._who(given), places, begins=False))
+
+    async def offsets(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body, TxnOffsetsIn)
+        if (given.member_id is None) != (given.generation is None):
+            raise InvalidField("Send member_id and generation together, or neither.", field="generation")
+        generation = -1 if given.generation is None else given.generation
+        offsets = [OffsetCommit(one.topic, one.partition, one.offset, -1, one.metadata) for one in given.offsets]
+        asked = CommitRequest(given.group, given.member_id or "", generation, None, offsets)
+        return self._answer(await self._transactions.add_offsets(*self._who(given), asked, is_named=False))
+
+    async def ack(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body, TxnAckIn)
+        return await self._answer_for(given, "ack", None, "")
+
+    async def nack(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body, TxnNackIn)
+        delay_ms = duration_in(given.delay, "delay")
+        if delay_ms is not None and delay_ms > LEASE_MS_MAX:
+            raise InvalidField(f"At most {LEASE_MS_MAX} ms (12 hours).", field="delay")
+        return await self._answer_for(given, "nack", delay_ms, given.reason)
+
+    async def reject(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body, TxnRejectIn)
+        return await self._answer_for(given, "reject", None, given.reason)
+
+    async def _answer_for(
+        self,
+        given: TxnAckIn | TxnNackIn | TxnRejectIn,
+        kind: Literal["ack", "nack", "reject"],
+        delay_ms: Millis | None,
+        reason: str,
+    ) -> Response:
+        if (given.receipt is None) == (given.receipts is None):
+            raise InvalidField("Send either one receipt or a list of receipts.", field="receipt")
+        receipts = given.receipts if given.receipts is not None else [given.receipt or ""]
+        answers = [TxnAnswer(receipt, kind, delay_ms, reason) for receipt in receipts]
+        return self._answer(await self._transactions.add_answers(*self._who(given), answers))
+
+    # --- the end ---------------------------------------------------------------------------------------------
+
+    async def commit(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            who = self._who(decode(body, WhoIn), ended=True)
+        return self._answer(await self._transactions.end(*who, commit=True, bump=True))
+
+    async def abort(self, request: Request) -> Response:
+        async with self._bodies.read(request) as body:
+            given = decode(body, AbortIn)
+        if given.producer_id is not None and given.epoch is not None:
+            who_in = WhoIn(producer_id=given.producer_id, epoch=given.epoch, transactional_id=given.transactional_id)
+            who = self._who(who_in, ended=True)
+            return self._answer(await self._transactions.end(*who, commit=False, bump=True))
+        if given.transactional_id is None or given.producer_id is not None or given.epoch is not None:
+            raise InvalidField("Send producer_id and epoch, or the transactional_id alone.", field="producer_id")
+        return self._answer(await self._transactions.abort_any(given.transactional_id))
+
+    # --- administration --------------------------------------------------------------------------------------
+
+    async def list(self, request: Request) -> Response:
+        query = Query(request, "state", "transactional_id", "limit")
+        wanted, limit = query.text("state", "open"), query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
+        if wanted not in ("open", "all"):
+            raise InvalidField("state is open or all.", field="state")
+        found = self._transactions.open() if wanted == "open" else self._transactions.all()
+        if query.has("transactional_id"):
+            name = query.text("transactional_id", "")
+            found = [state for state in found if state.transactional_id == name]
+        return json(TransactionListOut([self._out(state) for state in found[:limit]]))
+
+    async def describe(self, request: Request) -> Response:
+        Query(request)
+        return self._answer(self._transactions.describe(request.path_params["id"]))
+
+    async def stats(self, request: Request) -> Response:
+        Query(request)
+        open_, tally = self._transactions.open(), self._transactions.tally
+        longest = max((self._transactions.runs_for_ms(state) for state in open_), default=0)
+        counts = (tally.begun, tally.committed, tally.aborted, tally.timed_out)
+        return json(TransactionStatsOut(len(self._transactions.all()), len(open_), *counts, longest))
+
+    # --- parts -----------------------------------------------------------------------------------------------
+
+    def _who(self, given: WhoIn, ended: bool = False) -> Who:
+        """The transactional id may be left out: the producer id tells it."""
+        if given.transactional_id is not None:
+            return given.transactional_id, given.producer_id, given.epoch
+        return self._transactions.name_of(given.producer_id, ended), given.producer_id, given.epoch
+
+    def _answer(self, state: TxnState) -> Response:
+        return json(self._out(state))
+
+    def _out(self, state: TxnState) -> TransactionOut:
+        by_topic = groupby(state.partitions, key=lambda one: one[0])
+        return TransactionOut(
+            state.transactional_id,
+            state.producer_id,
+            state.epoch,
+            state.stage.name.lower(),
+            state.timeout_ms,
+            state.session_ms,
+            state.started_ms or None,
+            self._transactions.runs_for_ms(state) if state.started_ms else None,
+            [TopicParts(topic, [one for _, one in found]) for topic, found in by_topic],
+            [TxnOffsetOut(one.group, one.topic, one.partition, one.offset) for one in state.offsets],
+            len(state.answers),
+            state.delayed,
+        )
+
+
+def _parts(given: TxnPublishIn) -> list[TxnPartIn]:
+    if given.topics is not None and given.topic is None and given.messages is None:
+        return given.topics
+    if given.topics is None and given.topic is not None and given.messages is not None:
+        return [TxnPartIn(given.topic, given.messages)]
+    raise InvalidField("Send topic and messages, or topics.", field="topic")
+
+
+def _part(at: int, given: TxnPartIn, request: TxnPublishIn) -> Part:
+    try:
+        return Part(given.topic, [message_in(place, one) for place, one in enumerate(given.messages)])
+    except GoQueueError as error:
+        if request.topics is not None:
+            error.field = f"topics[{at}].{error.field}"
+        raise
+
+
+def _by_part(parts: list[Part], results: list[PublishResult]) -> list[TxnPartOut]:
+    told: list[TxnPartOut] = []
+    place = 0
+    for part in parts:
+        count = len(part.messages)
+        told.append(TxnPartOut(part.topic, [result_out(one) for one in results[place : place + count]]))
+        place += count
+    return told

@@ -1,0 +1,161 @@
+"""Publishing inside a transaction, for doors that hand over messages in the open: all of a request, or nothing.
+
+The broker numbers the batches. A client that numbers its requests can send one again: where its messages go is written
+down with the number before they are stored, so the repetition is answered as before and stores only what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from goqueue.base.clock import Clock
+from goqueue.base.commands import ANYONE, Caller, Message, Placed, PublishMessages, PublishResult, Scheduled
+from goqueue.base.errors import InvalidField, Overloaded
+from goqueue.base.ids import Offset, TopicPartition
+from goqueue.base.limits import TXN_DELAYED_BYTES_MAX
+from goqueue.core.schedule.records import Entry
+from goqueue.core.txn.records import TxnBatch, TxnCall, TxnDelayed, TxnState, TxnWait
+from goqueue.drive.partition import Partition
+from goqueue.format.records import InTransaction, NewRecord
+from goqueue.service.publish import Plan, Publish
+from goqueue.service.topics import Topics
+from goqueue.service.transactions import TransactionVerbs
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Messages for one topic."""
+
+    topic: str
+    messages: Sequence[Message]
+
+
+class PublishInTransaction(msgspec.Struct, frozen=True):
+    """Publish into the producer's open transaction. Places count through all parts."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    parts: Sequence[Part]
+    sequence: int | None = None
+    caller: Caller = ANYONE
+
+    @property
+    def messages(self) -> list[Message]:
+        return [message for part in self.parts for message in part.messages]
+
+
+class TransactionalPublish:
+    """The verb."""
+
+    def __init__(self, transactions: TransactionVerbs, publish: Publish, topics: Topics, clock: Clock) -> None:
+        self._transactions = transactions
+        self._publish = publish
+        self._topics = topics
+        self._clock = clock
+
+    async def publish(self, command: PublishInTransaction) -> list[PublishResult]:
+        """One result for each message, in order; the first mistake is raised, and nothing is stored then."""
+        who = (command.transactional_id, command.producer_id, command.epoch)
+        runner = self._transactions.runner
+        machine = runner.transactions
+        async with runner.alone(command.transactional_id):
+            state = machine.check_open(*who, self._clock.now_ms())
+            call = None if command.sequence is None else machine.call(state, command.sequence)
+            if call is None:
+                call, records = await self._take(command, state)
+                return await self._store(command, call, records)
+            if call.count != len(command.messages):
+                raise InvalidField("Another publish had this sequence; number them on.", field="sequence")
+            return await self._store(command, call, [])
+
+    # --- a new request ---------------------------------------------------------------------------------------
+
+    async def _take(self, command: PublishInTransaction, state: TxnState) -> tuple[TxnCall, list[list[NewRecord]]]:
+        """Decides where everything goes, and writes down what has to be known before it is stored."""
+        plans = [await self._plan(part, command.caller, place) for part, place in _parts(command)]
+        batches = tuple(self._batches(command, plans))
+        entries = [one.entry for plan, _ in plans for one in plan.delayed]
+        waits = tuple(
+            TxnWait(base + one.place, one.entry.partition, one.entry.due_ms)
+            for plan, base in plans
+            for one in plan.delayed
+        )
+        call = TxnCall(command.sequence or 0, len(command.messages), batches, waits)
+        more: dict[str, object] = {
+            "begins": False,
+            "partitions": [(one.topic, one.partition) for one in batches],
+            "call": call if command.sequence is not None else None,
+            "delayed": len(entries),
+        }
+        delayed = [self._delayed(command, state, entries)] if entries else []
+        who = (command.transactional_id, command.producer_id, command.epoch)
+        await self._transactions.add_alone(*who, more, delayed)
+        return call, [pile.records for plan, _ in plans for pile in plan.piles]
+
+    async def _plan(self, part: Part, caller: Caller, place: int) -> tuple[Plan, int]:
+        plan = await self._publish.plan(PublishMessages(part.topic, part.messages, caller=caller))
+        for error in plan.errors:
+            raise error
+        return plan, place
+
+    def _batches(self, command: PublishInTransaction, plans: Sequence[tuple[Plan, int]]) -> Iterator[TxnBatch]:
+        used: dict[TopicPartition, int] = {}
+        for plan, base in plans:
+            for pile in plan.piles:
+                partition = plan.topic.partition(pile.partition)
+                sequence = used.get(partition.at)
+                if sequence is None:
+                    sequence = partition.dedupe.next_sequence(command.producer_id, command.epoch)
+                used[partition.at] = sequence + len(pile.places)
+                places = tuple(base + place for place in pile.places)
+                yield TxnBatch(plan.topic.name, pile.partition, sequence, places)
+
+    def _delayed(self, command: PublishInTransaction, state: TxnState, entries: list[Entry]) -> TxnDelayed:
+        delayed = TxnDelayed(command.transactional_id, command.epoch, state.delayed, entries)
+        if self._transactions.runner.transactions.delayed_bytes + delayed.size > TXN_DELAYED_BYTES_MAX:
+            raise Overloaded("Open transactions hold too many delayed messages; try again when some are over.")
+        return delayed
+
+    # --- storing ---------------------------------------------------------------------------------------------
+
+    async def _store(
+        self, command: PublishInTransaction, call: TxnCall, made: Sequence[list[NewRecord]]
+    ) -> list[PublishResult]:
+        """`made` are the batches' records, or nothing if they have to be made (again)."""
+        messages = command.messages
+        results: list[PublishResult | None] = [None] * len(messages)
+        touched: dict[TopicPartition, None] = {}
+        for number, batch in enumerate(call.batches):
+            topic = self._topics.require(batch.topic)
+            partition = topic.partition(batch.partition)
+            offset = await self._stored(partition, command, batch.base_sequence)
+            if offset is None:
+                again = (self._publish.record(topic, messages[place]) for place in batch.places)
+                records = made[number] if made else list(again)
+                txn = InTransaction(command.producer_id, command.epoch, batch.base_sequence)
+                offset = self._publish.store(topic, batch.partition, records, txn, command.caller)
+            for delta, place in enumerate(batch.places):
+                results[place] = Placed(batch.partition, offset + delta)
+            touched[partition.at] = None
+        for wait in call.delayed:
+            results[wait.place] = Scheduled(wait.partition, -1, wait.due_ms)
+        for at in touched:
+            await self._publish.settle(at)
+        return results  # type: ignore[return-value]
+
+    async def _stored(self, partition: Partition, command: PublishInTransaction, sequence: int) -> Offset | None:
+        """Where the batch is, if it is there already."""
+        who = (command.producer_id, command.epoch)
+        if command.sequence is None or sequence >= partition.dedupe.next_sequence(*who):
+            return None
+        mark = partition.dedupe.find(*who, sequence)
+        return mark.base_offset if mark is not None else await partition.find_batch(*who, sequence)
+
+
+def _parts(command: PublishInTransaction) -> Iterator[tuple[Part, int]]:
+    place = 0
+    for part in command.parts:
+        yield part, place
+        place += len(part.messages)
