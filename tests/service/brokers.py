@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from goqueue.base.commands import Fetch, FetchFrom, Message, Placed, PublishMessages
 from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import LogSettings, Settings, TopicSettings
+from goqueue.broker import Broker
 from goqueue.format.batch import split
 from goqueue.format.records import Record, decode
-from goqueue.node import Broker
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place
 

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 
 from goqueue.base.commands import Message, PublishMessages
 from goqueue.base.ids import TopicPartition
+from goqueue.broker import Broker
 from goqueue.core.groups.requests import RestJoin
-from goqueue.node import Broker
 from goqueue.service.consume import Poll, Polled
 from goqueue.service.readers import Reading
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.service.brokers import broker_on
+from tests.service.brokers import broker_on, settings
 
 
 class Member:
@@ -39,7 +39,7 @@ class Member:
         return polled
 
     async def poll(self, wait_ms: int = 0, limit: int = 100) -> list[str]:
-        return [(one.value or b"").decode() for one in (await self.polled(wait_ms, limit)).messages]
+        return [(one.stored.value or b"").decode() for one in (await self.polled(wait_ms, limit)).messages]
 
     async def beat(self) -> list[tuple[str, list[int]]]:
         """A heartbeat, and giving back if it says so; answers with what was gained."""
@@ -69,9 +69,9 @@ def committed(broker: Broker, partition: int = 0, topic: str = "t") -> int | Non
     return None if found is None else found.offset
 
 
-def story(scenario: Callable[[Broker, VirtualLoop], Awaitable[None]], partitions: int = 1) -> None:
+def story(scenario: Callable[[Broker, VirtualLoop], Awaitable[None]], partitions: int = 1, **log: object) -> None:
     async def run(loop: VirtualLoop) -> None:
-        async with broker_on(SimDisk(), loop) as broker:
+        async with broker_on(SimDisk(), loop, settings(**log)) as broker:
             await broker.topics.create("t", partitions, {})
             await scenario(broker, loop)
 

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
+from goqueue.broker import Broker
 from goqueue.core.groups.errors import UnknownMember
-from goqueue.node import Broker
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on

@@ -10,9 +10,9 @@ import pytest
 from goqueue.base.commands import PublishBatch
 from goqueue.base.errors import OutOfOrderSequence
 from goqueue.base.ids import TopicPartition
+from goqueue.broker import Broker
 from goqueue.format.batch import HEADER_BYTES, assemble, read_header
 from goqueue.format.records import NewRecord, build
-from goqueue.node import Broker
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, settings

@@ -16,6 +16,7 @@ from goqueue.drive import delivery_runner
 from goqueue.service import dead_letters
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
+from tests.cuts import STRIDE
 from tests.service.brokers import SeededEntropy, broker_on, fetch_all, settings
 from tests.service.dead import bury, letters, over
 
@@ -179,5 +180,5 @@ def cut_everywhere(chosen: Settings, mode: CrashMode, begin: int) -> None:
             except BaseException:
                 print(f"crash_at={crash_at} mode={mode} seed={seed}")
                 raise
-        crash_at += 1
+        crash_at += STRIDE
     assert crash_at - begin > 30

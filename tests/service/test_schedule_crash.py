@@ -14,6 +14,7 @@ from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
+from tests.cuts import STRIDE
 from tests.service.brokers import SeededEntropy, broker_on, fetch_all, settings
 
 
@@ -147,7 +148,7 @@ def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:
 )
 def test_a_cut_at_every_write(script: Script, fsync: str, mode: CrashMode) -> None:
     chosen = settings(fsync=fsync, fsync_interval_ms=100)
-    crash_at, step = 0, 1
+    crash_at = 0
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, script, ledger):
@@ -158,7 +159,7 @@ def test_a_cut_at_every_write(script: Script, fsync: str, mode: CrashMode) -> No
             except BaseException:
                 print(f"crash_at={crash_at} mode={mode} seed={seed}")
                 raise
-        crash_at += step
+        crash_at += STRIDE
     assert crash_at > 60
 
 
@@ -188,7 +189,7 @@ def test_messages_that_waited_long_survive_a_power_cut_without_fsync_always(mode
             except BaseException:
                 print(f"crash_at={crash_at} mode={mode} seed={seed}")
                 raise
-        crash_at += 1
+        crash_at += STRIDE
     assert crash_at > 60
 
 
@@ -226,5 +227,5 @@ def test_repeating_messages_over_cuts() -> None:
         except BaseException:
             print(f"crash_at={crash_at}")
             raise
-        crash_at += 1
+        crash_at += STRIDE
     assert crash_at > 40

@@ -9,9 +9,9 @@ import resource
 import pytest
 
 from goqueue.base.commands import Message, PublishMessages, Scheduled
+from goqueue.broker import Broker
 from goqueue.drive import schedule_pending
 from goqueue.format.records import decode
-from goqueue.broker import Broker
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, settings

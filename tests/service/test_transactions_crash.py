@@ -22,6 +22,7 @@ from goqueue.service.browse import Browse
 from goqueue.service.txn_publish import Part, PublishInTransaction
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
+from tests.cuts import STRIDE
 from tests.service.brokers import SeededEntropy, broker_on, publish, settings
 
 INPUTS = 4
@@ -208,7 +209,7 @@ def test_a_death_after_each_record_of_the_coordinator(monkeypatch: pytest.Monkey
     assert kinds == {"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"}
 
 
-def cut_everywhere(chosen: Settings, mode: CrashMode, script: Script, step: int = 1) -> int:
+def cut_everywhere(chosen: Settings, mode: CrashMode, script: Script) -> int:
     crash_at = 0
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()
@@ -219,7 +220,7 @@ def cut_everywhere(chosen: Settings, mode: CrashMode, script: Script, step: int 
         except BaseException:
             print(f"crash_at={crash_at} mode={mode}")
             raise
-        crash_at += step
+        crash_at += STRIDE
 
 
 @pytest.mark.parametrize(("fsync", "mode"), [("interval", "kept"), ("always", "dropped"), ("always", "torn")])

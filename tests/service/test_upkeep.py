@@ -6,7 +6,7 @@ import asyncio
 
 from goqueue.base.commands import Message, PublishMessages
 from goqueue.base.errors import OffsetOutOfRange
-from goqueue.node import Broker
+from goqueue.broker import Broker
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, fetch, fetch_all, publish

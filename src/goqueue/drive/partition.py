@@ -12,8 +12,8 @@ from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.core.dedupe import Dedupe
 from goqueue.core.partition import PartitionState
 from goqueue.drive.offload import Offload
-from goqueue.drive.producers import snapshot_producers, write_producers
-from goqueue.format.batch import BatchHeader, Buffer
+from goqueue.drive.producers import note_transaction, snapshot_producers, write_producers
+from goqueue.format.batch import BatchHeader, Buffer, read_header
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reader import Suspect, WouldBlock
 
@@ -53,6 +53,8 @@ class Partition:
             raise UnknownTopic(f"The topic {self.at.topic!r} was deleted.", field="topic")
         base_offset = self.log.append(batch, header, self.state.leader_epoch, now, append_time)
         self.dedupe.appended(header, base_offset, now)
+        if header.is_transactional:
+            note_transaction(self.state.txns, self.dedupe, batch, header, base_offset)
         if self.state.appended(self.log.end_offset):
             self.wake()
         self._syncs.note_append(self)
@@ -105,12 +107,43 @@ class Partition:
         except (WouldBlock, Suspect):
             return None
 
+    def is_visible(self, header: BatchHeader) -> bool:
+        """Whether a reader of committed data gets a batch that is below the last stable offset."""
+        return not header.is_control and not self.is_aborted(header)
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Whether a batch that is below the last stable offset is part of an aborted transaction."""
+        if header.is_control or not header.is_transactional:
+            return False
+        return self.state.txns.is_aborted(header.producer_id, header.base_offset)
+
     # --- producers ---------------------------------------------------------------------------------------
 
+    def holds_safely(self, producer_id: int) -> bool:
+        """What the producer wrote is as safe as the node promises."""
+        return self.is_settled or self.dedupe.last_offset(producer_id) < self.log.synced_offset
+
+    async def find_batch(self, producer_id: int, epoch: int, sequence: int) -> Offset | None:
+        """Looks through the log for a batch of the producer's open transaction."""
+        first = self.state.txns.open.get(producer_id)
+        if first is None:
+            return None
+        wanted = (producer_id, epoch, sequence)
+
+        def look() -> Offset | None:
+            for batch in self.log.batches(max(first, self.log.start_offset)):
+                header = read_header(batch)
+                if (header.producer_id, header.producer_epoch, header.base_sequence) == wanted:
+                    return header.base_offset
+            return None
+
+        return await self._offload(look)
+
     def producers_job(self) -> Callable[[], None]:
-        """Writes down the idempotent producers as of now; runs off the loop. Without any there is nothing to write."""
-        snapshot = snapshot_producers(self.dedupe, self.log.end_offset)
-        is_needed = len(self.dedupe) > 0
+        """Writes down producers and transactions as of now; runs off the loop. Without any it writes nothing."""
+        self.state.txns.cut_head(self.log.start_offset)
+        snapshot = snapshot_producers(self.dedupe, self.state.txns, self.log.end_offset)
+        is_needed = len(self.dedupe) > 0 or not self.state.txns.is_empty
         return lambda: write_producers(self.log, snapshot, is_needed)
 
     # --- wait --------------------------------------------------------------------------------------------

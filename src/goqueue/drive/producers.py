@@ -1,7 +1,8 @@
-"""Idempotent producers over restarts: a snapshot beside each log, and the batches behind it.
+"""Producers and transactions over restarts: a snapshot beside each log, and the batches behind it.
 
-The snapshot is written when a segment is sealed and at a clean stop. It need not be exact: marks beyond the log's end
-are dropped, and what came after it is read from the batch headers.
+The snapshot is written before a segment is sealed, when all that it knows of is synced, and at a clean stop. What came
+after it is read from the batches. A log without one had neither when its last segment was sealed; one that is damaged,
+or knows more than the log, is made anew from the whole log.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import msgspec
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.dedupe import Dedupe, Producer
-from goqueue.format.batch import read_header
+from goqueue.core.partition_txns import Aborted, PartitionTxns
+from goqueue.format.batch import BatchHeader, Buffer, read_header
+from goqueue.format.control import is_commit
 from goqueue.log.note import decode_note, encode_note
 from goqueue.log.partition_log import PartitionLog
 
@@ -20,14 +23,27 @@ FILE: Final = "producers"
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The producers of all batches below an offset."""
+    """The producers and transactions of all batches below an offset."""
 
     offset: Offset
     producers: list[Producer]
+    open: dict[int, Offset] = {}
+    aborted: list[Aborted] = []
 
 
-def snapshot_producers(dedupe: Dedupe, offset: Offset) -> bytes:
-    return encode_note(Snapshot(offset, dedupe.producers()))
+def snapshot_producers(dedupe: Dedupe, txns: PartitionTxns, offset: Offset) -> bytes:
+    return encode_note(Snapshot(offset, dedupe.producers(), txns.open, list(txns.aborted)))
+
+
+def note_transaction(
+    txns: PartitionTxns, dedupe: Dedupe, batch: Buffer, header: BatchHeader, base_offset: Offset
+) -> None:
+    """A transactional batch is in the log there: a message or a marker. A marker that is written again after a crash
+    ends nothing that the producer wrote in a later epoch."""
+    if not header.is_control:
+        txns.wrote(header.producer_id, base_offset)
+    elif header.producer_epoch >= dedupe.epoch_of(header.producer_id):
+        txns.ended(header.producer_id, base_offset, is_commit(batch))
 
 
 def write_producers(log: PartitionLog, snapshot: bytes, is_needed: bool) -> None:
@@ -37,19 +53,34 @@ def write_producers(log: PartitionLog, snapshot: bytes, is_needed: bool) -> None
         log.home.disk.write_file(path, snapshot)
 
 
-def recover_producers(log: PartitionLog, was_clean: bool, now: Millis) -> Dedupe:
-    """Blocks; runs off the loop. After a clean stop without a snapshot there were no idempotent producers."""
-    dedupe = Dedupe()
+def recover_producers(log: PartitionLog, was_clean: bool, now: Millis) -> tuple[Dedupe, PartitionTxns]:
+    """Blocks; runs off the loop. After a clean stop without a snapshot there was nothing to note."""
+    dedupe, txns = Dedupe(), PartitionTxns()
     if not log.segments:
-        return dedupe
-    snapshot = decode_note(log.home.disk.read_file(f"{log.home.directory}/{FILE}"), Snapshot)
+        return dedupe, txns
+    stored = log.home.disk.read_file(f"{log.home.directory}/{FILE}")
+    snapshot = decode_note(stored, Snapshot)
+    if snapshot is not None and snapshot.offset > log.end_offset:
+        snapshot = None  # it may have seen markers that are gone: only the log can tell
     if snapshot is not None:
         dedupe.restore(snapshot.producers)
-        dedupe.cut(log.end_offset)
-        start = max(snapshot.offset, log.start_offset)
-    else:
-        start = log.end_offset if was_clean else max(log.segments[-1].base_offset, log.start_offset)
-    for batch in log.batches(start):
+        txns.restore(snapshot.open, snapshot.aborted)
+        txns.cut_head(log.start_offset)
+    for batch in log.batches(_unnoted_from(log, snapshot, stored is not None, was_clean)):
         header = read_header(batch)
         dedupe.appended(header, header.base_offset, now)
-    return dedupe
+        if header.is_transactional:
+            note_transaction(txns, dedupe, batch, header, header.base_offset)
+    return dedupe, txns
+
+
+def _unnoted_from(log: PartitionLog, snapshot: Snapshot | None, was_there: bool, was_clean: bool) -> Offset:
+    """From where on the log says more than the snapshot."""
+    if snapshot is not None:
+        return max(snapshot.offset, log.start_offset)
+    if was_there:
+        return log.start_offset
+    if was_clean:
+        return log.end_offset
+    unsealed = next((one.base_offset for one in log.segments if one.seal is None), log.end_offset)
+    return max(unsealed, log.start_offset)

@@ -266,7 +266,8 @@ class TransactionVerbs:
         for topic in self._topics.all():
             for partition in topic.partitions:
                 for producer_id in partition.state.txns.open:
-                    if not self.runner.transactions.writes_to(producer_id, topic.name, partition.at.partition):
+                    epoch = partition.dedupe.epoch_of(producer_id)
+                    if not self.runner.transactions.writes_to(producer_id, topic.name, partition.at.partition, epoch):
                         count += await self._abort_orphan(partition, producer_id)
         return count
 

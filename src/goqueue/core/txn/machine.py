@@ -121,10 +121,12 @@ class Transactions:
         """Whose end was decided and may not have been carried out."""
         return [state for state in self.open() if state.stage in ENDING]
 
-    def writes_to(self, producer_id: int, topic: str, partition: int) -> bool:
-        """Whether a transaction of the producer that is not over is known to have messages there."""
+    def writes_to(self, producer_id: int, topic: str, partition: int, epoch: int = 0) -> bool:
+        """Whether a transaction of the producer, of that epoch or later, is open and has messages there."""
         state = self.of_producer(producer_id)
-        return state is not None and state.stage not in IDLE and (topic, partition) in state.partitions
+        if state is None or state.stage in IDLE or state.epoch < epoch:
+            return False
+        return (topic, partition) in state.partitions
 
     def delayed(self, transactional_id: str) -> list[TxnDelayed]:
         """What waits for the end of the transaction, in order."""
