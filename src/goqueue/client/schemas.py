@@ -1,0 +1,149 @@
+"""Schemas as Python users have them, and the requests for them. Perform a call with either client's `perform`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from goqueue.client.calls import Call
+
+
+class SchemaReference(msgspec.Struct, frozen=True):
+    """Under `name` the schema's text means a subject's version."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class NewSchema(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A schema to register or to test: `AVRO`, `JSON` or `PROTOBUF`."""
+
+    schema: str
+    schema_type: str
+    references: Sequence[SchemaReference] = ()
+
+
+class RegisteredSchema(msgspec.Struct, frozen=True, rename="camel"):
+    """A schema in a subject, or by its id alone: then it has no subject and no version."""
+
+    schema: str = ""
+    schema_type: str = "AVRO"
+    references: list[SchemaReference] = []
+    id: int | None = None
+    subject: str | None = None
+    version: int | None = None
+    guid: str | None = None
+
+
+class Compatibility(msgspec.Struct, frozen=True):
+    """`messages` say why not, each with its path."""
+
+    is_compatible: bool
+    messages: list[str] = []
+
+
+class RegistryStats(msgspec.Struct, frozen=True):
+    subjects: int
+    versions: int
+    deleted_versions: int
+    schemas: int
+    by_type: dict[str, int]
+    last_id: int
+    compatibility: str
+    mode: str
+
+
+class _Level(msgspec.Struct, rename="camel"):
+    compatibility_level: str = ""
+    compatibility: str = ""
+
+
+class _Mode(msgspec.Struct):
+    mode: str
+
+
+def schemas(latest_only: bool = True, deleted: bool = False) -> Call[list[RegisteredSchema]]:
+    """Of every subject the latest, or all versions."""
+    query = {"latestOnly": str(latest_only).lower(), "deleted": str(deleted).lower()}
+    return Call("GET", "/schemas", _reader(list[RegisteredSchema]), query)
+
+
+def schema(subject: str, version: int | str = "latest") -> Call[RegisteredSchema]:
+    return Call("GET", f"{_path(subject)}/versions/{version}", _reader(RegisteredSchema))
+
+
+def schema_by_id(schema_id: int) -> Call[RegisteredSchema]:
+    return Call("GET", f"/schemas/ids/{schema_id}", _reader(RegisteredSchema))
+
+
+def register_schema(subject: str, new: NewSchema) -> Call[RegisteredSchema]:
+    """The answer has id and version, not the text."""
+    body = msgspec.json.encode(new)
+    return Call("POST", f"{_path(subject)}/versions", _reader(RegisteredSchema), body=body)
+
+
+def check_schema(subject: str, new: NewSchema, version: int | str | None = None) -> Call[Compatibility]:
+    """Against one version, or against those that the subject's level asks for."""
+    path = f"/compatibility{_path(subject)}/versions" + (f"/{version}" if version is not None else "")
+    return Call("POST", path, _reader(Compatibility), {"verbose": "true"}, body=msgspec.json.encode(new))
+
+
+def delete_schema(subject: str, version: int | str | None = None, permanent: bool = False) -> Call[Any]:
+    path = _path(subject) + (f"/versions/{version}" if version is not None else "")
+    return Call("DELETE", path, _reader(Any), {"permanent": str(permanent).lower()})
+
+
+def compatibility(subject: str | None = None) -> Call[str]:
+    """The level that holds."""
+
+    def read(status: int, body: bytes) -> str:
+        return msgspec.json.decode(body, type=_Level).compatibility_level
+
+    return Call("GET", _of("config", subject), read, {"defaultToGlobal": "true"})
+
+
+def set_compatibility(level: str, subject: str | None = None) -> Call[str]:
+    def read(status: int, body: bytes) -> str:
+        return msgspec.json.decode(body, type=_Level).compatibility
+
+    return Call("PUT", _of("config", subject), read, body=msgspec.json.encode({"compatibility": level}))
+
+
+def unset_compatibility(subject: str | None = None) -> Call[None]:
+    return Call("DELETE", _of("config", subject), lambda status, body: None)
+
+
+def registry_mode(subject: str | None = None) -> Call[str]:
+    def read(status: int, body: bytes) -> str:
+        return msgspec.json.decode(body, type=_Mode).mode
+
+    return Call("GET", _of("mode", subject), read, {"defaultToGlobal": "true"})
+
+
+def set_registry_mode(mode: str, subject: str | None = None, force: bool = False) -> Call[str]:
+    def read(status: int, body: bytes) -> str:
+        return msgspec.json.decode(body, type=_Mode).mode
+
+    query = {"force": str(force).lower()}
+    return Call("PUT", _of("mode", subject), read, query, body=msgspec.json.encode({"mode": mode}))
+
+
+def registry_stats() -> Call[RegistryStats]:
+    return Call("GET", "/schemas/stats", _reader(RegistryStats))
+
+
+def _path(subject: str) -> str:
+    return f"/subjects/{quote(subject, safe='')}"
+
+
+def _of(what: str, subject: str | None) -> str:
+    return f"/{what}" if subject is None else f"/{what}/{quote(subject, safe='')}"
+
+
+def _reader(kind: Any) -> Any:
+    decoder = msgspec.json.Decoder(kind)
+    return lambda status, body: decoder.decode(body)

@@ -1,0 +1,23 @@
+"""A break: one reason why a reader cannot take all that a writer may write."""
+
+from __future__ import annotations
+
+import msgspec
+
+from goqueue.base.limits import SCHEMA_BREAKS_MAX
+
+
+class Break(msgspec.Struct, frozen=True):
+    """`path` leads to the place in the schema, as a JSON pointer or a chain of names."""
+
+    kind: str
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.path}: {self.reason}"
+
+
+def distinct(breaks: list[Break]) -> list[Break]:
+    """Each once, in order, and not more than anybody would read."""
+    return list(dict.fromkeys(breaks))[:SCHEMA_BREAKS_MAX]

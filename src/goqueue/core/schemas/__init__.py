@@ -1,0 +1,1 @@
+"""Schemas: what is registered, under which names and ids, and how each kind is read and checked."""

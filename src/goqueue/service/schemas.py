@@ -1,0 +1,249 @@
+"""The schema registry's verbs: register, look up, delete, compare, levels, modes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+
+from goqueue.base.errors import NotFound
+from goqueue.base.limits import SCHEMA_BYTES_MAX, SCHEMA_REFERENCES_MAX, SCHEMAS_COMPILED_MAX
+from goqueue.core.compat.levels import Found, against
+from goqueue.core.schemas.errors import IncompatibleSchema, InvalidSchema, UnknownSchema
+from goqueue.core.schemas.kinds import Checker, Document, checker, compare, parse
+from goqueue.core.schemas.model import (
+    GLOBAL,
+    KINDS,
+    Level,
+    Mode,
+    Schema,
+    Settings,
+    check_bounds,
+    check_subject,
+    fingerprint,
+)
+from goqueue.core.schemas.proto_schema import ProtoDocument
+from goqueue.core.schemas.table import SchemaTable, Version
+from goqueue.drive.offload import Offload
+from goqueue.drive.schema_runner import SchemaRunner
+
+
+class SchemaStats(msgspec.Struct, frozen=True):
+    """The registry in numbers."""
+
+    subjects: int
+    versions: int
+    deleted_versions: int
+    schemas: int
+    by_type: dict[str, int]
+    last_id: int
+    compatibility: str
+    mode: str
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A schema that was parsed and is right."""
+
+    schema: Schema
+    document: Any  # one of `Document`; msgspec knows no such classes
+    checker: Any
+    fingerprint: str
+
+
+class Schemas:
+    """Changes one at a time; parsing and comparing happen off the loop."""
+
+    def __init__(self, runner: SchemaRunner, offload: Offload) -> None:
+        self._runner = runner
+        self._offload = offload
+        self._changing = asyncio.Lock()
+        self._documents: OrderedDict[int, Document] = OrderedDict()
+        self._checkers: OrderedDict[int, Checker] = OrderedDict()
+
+    @property
+    def table(self) -> SchemaTable:
+        return self._runner.registry.table
+
+    # --- register and compare --------------------------------------------------------------------------------
+
+    async def register(
+        self, subject: str, schema: Schema, schema_id: int | None = None, version: int | None = None
+    ) -> Version:
+        """The version that holds the schema, new or not; `IncompatibleSchema` with every break if it may not be."""
+        check_subject(subject)
+        async with self._changing:
+            self._runner.check_loaded()
+            registry = self._runner.registry
+            registry.check_writable(subject)
+            registry.check_import(subject, schema_id, version)
+            prepared = await self.prepare(schema)
+            if registry.table.mode(subject) != "IMPORT" and self._held(subject, prepared) is None:
+                await self._check_compatible(subject, prepared)
+            decision = registry.register(subject, prepared.schema, prepared.fingerprint, schema_id, version)
+            held: Version = await self._runner.perform(decision)
+            _keep(self._documents, held.id, prepared.document)
+            _keep(self._checkers, held.id, prepared.checker)
+            return held
+
+    def _held(self, subject: str, prepared: Prepared) -> Version | None:
+        known = self.table.id_of(prepared.fingerprint)
+        return None if known is None else self.table.holding(subject, known)
+
+    async def _check_compatible(self, subject: str, prepared: Prepared) -> None:
+        versions = self.table.versions(subject) if self.table.has_live(subject) else []
+        found = await self._against(self.table.level(subject), prepared, versions)
+        if found:
+            told = f"The schema is not compatible with subject {subject!r} ({self.table.level(subject)}): "
+            raise IncompatibleSchema(told + "; ".join(map(str, found)), field="schema", breaks=list(map(str, found)))
+
+    async def _against(self, level: Level, prepared: Prepared, versions: list[Version]) -> list[Found]:
+        if level == "NONE" or not versions:
+            return []
+        chosen = versions if level.endswith("_TRANSITIVE") else versions[-1:]
+        earlier = [(one.version, await self.document(one.id)) for one in chosen]
+        return await self._offload(lambda: against(level, prepared.document, earlier, compare))
+
+    async def test(self, subject: str, schema: Schema, number: int | None) -> list[Found]:
+        """Breaks of a schema against one version, or against those that the subject's level asks for."""
+        if number is not None:
+            versions = [self.table.version(subject, number)]
+        else:
+            versions = self.table.versions(subject) if self.table.has_live(subject) else []
+        prepared = await self.prepare(schema)
+        return await self._against(self.table.level(subject), prepared, versions)
+
+    async def prepare(self, schema: Schema) -> Prepared:
+        """Parses and checks a schema, within all limits."""
+        check_bounds(schema)
+        try:
+            references = self.references_of(schema)
+        except NotFound as why:
+            raise InvalidSchema(why.message, field="references") from None
+        return await self._offload(lambda: _prepared(schema, references))
+
+    def references_of(self, schema: Schema) -> dict[str, Schema]:
+        """By name all that a schema refers to, and what those refer to, innermost first."""
+        found: dict[str, Schema] = {}
+        self._gather(schema, found, 0)
+        if sum(len(one.text) for one in found.values()) > 4 * SCHEMA_BYTES_MAX:
+            raise InvalidSchema("What the schema refers to is too large together.", field="references")
+        return found
+
+    def _gather(self, schema: Schema, found: dict[str, Schema], depth: int) -> None:
+        if depth > SCHEMA_REFERENCES_MAX or len(found) > SCHEMA_REFERENCES_MAX:
+            raise InvalidSchema(f"More than {SCHEMA_REFERENCES_MAX} references.", field="references")
+        for reference in schema.references:
+            if reference.name not in found:
+                referred = self.table.referred(reference)
+                if referred.kind != schema.kind:
+                    raise InvalidSchema(
+                        f"The reference {reference.name!r} is not of type {schema.kind}.", field="references"
+                    )
+                self._gather(referred, found, depth + 1)
+                found[reference.name] = referred
+
+    async def lookup(self, subject: str, schema: Schema, deleted: bool = False) -> Version:
+        """The subject's version with this schema."""
+        self.table.versions(subject, deleted=True)  # complains if there is no such subject
+        prepared = await self.prepare(schema)
+        known = self.table.id_of(prepared.fingerprint)
+        held = None if known is None else self.table.holding(subject, known, deleted)
+        if held is None:
+            raise UnknownSchema(f"Subject {subject!r} does not hold this schema.", field="schema")
+        return held
+
+    # --- what is kept ready ----------------------------------------------------------------------------------
+
+    async def document(self, schema_id: int) -> Document:
+        if schema_id not in self._documents:
+            schema = self.table.schema(schema_id).schema
+            references = self.references_of(schema)
+            _keep(self._documents, schema_id, await self._offload(lambda: parse(schema, references)))
+        return self._documents[schema_id]
+
+    def checker(self, schema_id: int) -> Checker:
+        """Made ready once; then kept, for as many schemas as there is room for."""
+        found = self._checkers.get(schema_id)
+        if found is None:
+            schema = self.table.schema(schema_id).schema
+            found = checker(parse(schema, self.references_of(schema)))
+            _keep(self._checkers, schema_id, found)
+        return found
+
+    async def text(self, schema_id: int, form: str = "") -> str:
+        """As it was registered; for Protobuf `serialized` is the description of the file."""
+        if form == "serialized":
+            document = await self.document(schema_id)
+            if isinstance(document, ProtoDocument):
+                return document.serialized
+        return self.table.schema(schema_id).schema.text
+
+    # --- delete, levels, modes -------------------------------------------------------------------------------
+
+    async def delete_version(self, subject: str, number: int, permanent: bool) -> int:
+        async with self._changing:
+            done: int = await self._runner.perform(self._runner.registry.delete_version(subject, number, permanent))
+            return done
+
+    async def delete_subject(self, subject: str, permanent: bool) -> list[int]:
+        async with self._changing:
+            done: list[int] = await self._runner.perform(self._runner.registry.delete_subject(subject, permanent))
+            return done
+
+    async def set_settings(self, subject: str, settings: Settings) -> Settings:
+        if subject != GLOBAL:
+            check_subject(subject)
+        async with self._changing:
+            held: Settings = await self._runner.perform(self._runner.registry.set_settings(subject, settings))
+            return held
+
+    async def delete_settings(self, subject: str) -> Level:
+        async with self._changing:
+            before: Level = await self._runner.perform(self._runner.registry.delete_settings(subject))
+            return before
+
+    async def set_mode(self, subject: str, mode: Mode, force: bool) -> Mode:
+        if subject != GLOBAL:
+            check_subject(subject)
+        async with self._changing:
+            held: Mode = await self._runner.perform(self._runner.registry.set_mode(subject, mode, force))
+            return held
+
+    async def delete_mode(self, subject: str) -> Mode:
+        async with self._changing:
+            before: Mode = await self._runner.perform(self._runner.registry.delete_mode(subject))
+            return before
+
+    # --- numbers -------------------------------------------------------------------------------------------
+
+    def stats(self) -> SchemaStats:
+        table = self.table
+        versions = [one for name in table.subjects() for one in table.versions(name, deleted=True)]
+        kinds = [one.schema.kind for one in table.stored.values()]
+        return SchemaStats(
+            sum(table.has_live(name) for name in table.subjects()),
+            sum(not one.deleted for one in versions),
+            sum(one.deleted for one in versions),
+            len(kinds),
+            {kind: kinds.count(kind) for kind in KINDS},
+            table.last_id,
+            table.level(GLOBAL),
+            table.mode(GLOBAL),
+        )
+
+
+def _prepared(schema: Schema, references: dict[str, Schema]) -> Prepared:
+    document = parse(schema, references)
+    ready = checker(document)
+    if isinstance(document, ProtoDocument):
+        schema = msgspec.structs.replace(schema, text=document.text)
+    return Prepared(schema, document, ready, fingerprint(schema, document.canonical))
+
+
+def _keep(kept: OrderedDict[int, Any], schema_id: int, value: Any) -> None:
+    kept[schema_id] = value
+    kept.move_to_end(schema_id)
+    while len(kept) > SCHEMAS_COMPILED_MAX:
+        kept.popitem(last=False)
