@@ -1,0 +1,44 @@
+"""W3C trace context: what the record header `traceparent` says."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from goqueue.base.commands import Headers
+
+TRACEPARENT: Final = "traceparent"
+_SHAPE: Final = re.compile(rb"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
+_NO_TRACE, _NO_SPAN = b"0" * 32, b"0" * 16
+
+
+class TraceContext(msgspec.Struct, frozen=True, gc=False):
+    """A trace, and the span in it that caused what follows."""
+
+    trace_id: str
+    span_id: str
+    is_sampled: bool = True
+
+
+def parse_traceparent(value: bytes | None) -> TraceContext | None:
+    """None if it is not one. Later versions may say more behind what this one knows."""
+    found = _SHAPE.fullmatch(value or b"")
+    if found is None or found[2] == _NO_TRACE or found[3] == _NO_SPAN or (found[1] == b"00" and found[5]):
+        return None
+    return TraceContext(found[2].decode(), found[3].decode(), bool(int(found[4], 16) & 1))
+
+
+def context_of(headers: Headers) -> TraceContext | None:
+    """What a message's headers say; the last one counts."""
+    for name, value in reversed(headers):
+        if name == TRACEPARENT:
+            return parse_traceparent(value)
+    return None
+
+
+def with_context(headers: Headers, context: TraceContext) -> Headers:
+    """The headers with this one instead of any other."""
+    value = f"00-{context.trace_id}-{context.span_id}-{'01' if context.is_sampled else '00'}".encode()
+    return (*(pair for pair in headers if pair[0] != TRACEPARENT), (TRACEPARENT, value))

@@ -1,0 +1,1 @@
+"""Message traces, decided: which messages, under which ids, and what their events add up to."""

@@ -1,0 +1,139 @@
+"""Sends events somewhere, in a thread of its own. Its queue is bounded: what does not fit is dropped and counted."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final
+
+from goqueue.core.traces.span import Span
+
+logger = logging.getLogger(__name__)
+
+QUEUE_MAX: Final = 20_000
+BATCH_MAX: Final = 1_000
+_WAIT_S: Final = 1.0
+_WAIT_S_MAX: Final = 30.0
+
+
+class TryAgain(Exception):
+    """The other end does not answer now; `after_s` is when it wants to be asked again, if it said so."""
+
+    def __init__(self, why: str, after_s: float | None = None) -> None:
+        super().__init__(why)
+        self.after_s = after_s
+
+
+class Refused(Exception):
+    """The other end will not take some of these; trying again would not help."""
+
+    def __init__(self, why: str, count: int | None = None) -> None:
+        super().__init__(why)
+        self.count = count
+
+
+class Exporter:
+    """`send` blocks, and raises `TryAgain`, `Refused` or `OSError`. Nobody ever waits for it but its own thread."""
+
+    def __init__(
+        self, name: str, send: Callable[[Sequence[Span]], None], queue_max: int = QUEUE_MAX, wait_s: float = _WAIT_S
+    ) -> None:
+        self.name = name
+        self.exported = 0
+        self.dropped = 0
+        self.failure = ""  # of the last try; empty if that went well
+        self._send = send
+        self._queue_max = queue_max
+        self._wait_s = wait_s
+        self._queue: deque[Span] = deque()
+        self._news = threading.Condition()
+        self._is_busy = False
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name=f"traces-{name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def put(self, spans: Sequence[Span]) -> None:
+        """Takes what fits, at once."""
+        with self._news:
+            room = max(0, self._queue_max - len(self._queue))
+            self._queue.extend(islice(spans, room))
+            self.dropped += max(0, len(spans) - room)
+            self._news.notify_all()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Waits until everything is sent; False if it is not by then."""
+        with self._news:
+            return self._news.wait_for(lambda: not self._queue and not self._is_busy, timeout_s)
+
+    def close(self, timeout_s: float) -> None:
+        """Sends what it can until then; the rest is dropped."""
+        if self._thread.is_alive():
+            self.drain(timeout_s)
+        with self._news:
+            self._is_closed = True
+            self.dropped += len(self._queue)
+            self._queue.clear()
+            self._news.notify_all()
+
+    # --- the thread ----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        wait_s = self._wait_s
+        while batch := self._next():
+            try:
+                self._send(batch)
+                self._went_well(len(batch))
+                wait_s = self._wait_s
+            except TryAgain as why:
+                self._failed(str(why))
+                self._put_back(batch)
+                self._pause(wait_s if why.after_s is None else min(why.after_s, _WAIT_S_MAX))
+                wait_s = min(2 * wait_s, _WAIT_S_MAX)
+            except (Refused, OSError) as why:
+                lost = why.count if isinstance(why, Refused) and why.count is not None else len(batch)
+                self._failed(str(why))
+                self.dropped += lost
+                self.exported += len(batch) - lost
+            finally:
+                with self._news:
+                    self._is_busy = False
+                    self._news.notify_all()
+
+    def _next(self) -> list[Span]:
+        with self._news:
+            self._news.wait_for(lambda: self._queue or self._is_closed)
+            self._is_busy = True
+            return [self._queue.popleft() for _ in range(min(BATCH_MAX, len(self._queue)))]
+
+    def _put_back(self, batch: list[Span]) -> None:
+        """In front of the others; what came meanwhile may have taken the room of the last."""
+        with self._news:
+            room = max(0, self._queue_max - len(self._queue))
+            kept = [] if self._is_closed else batch[:room]
+            self._queue.extendleft(reversed(kept))
+            self.dropped += len(batch) - len(kept)
+
+    def _pause(self, seconds: float) -> None:
+        with self._news:
+            self._is_busy = False
+            self._news.wait_for(lambda: self._is_closed, seconds)
+
+    def _went_well(self, count: int) -> None:
+        self.exported += count
+        if self.failure:
+            self.failure = ""
+            logger.info("traces are exported again", extra={"exporter": self.name})
+
+    def _failed(self, why: str) -> None:
+        if not self.failure:
+            logger.warning("traces cannot be exported", extra={"exporter": self.name, "why": why})
+        self.failure = why or "failed"

@@ -1,0 +1,101 @@
+"""Puts the recording of traces together, as the settings say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from goqueue.base.clock import Clock
+from goqueue.base.entropy import Entropy
+from goqueue.base.settings import TraceSettings
+from goqueue.core.traces.span import Span
+from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.offload import Offload
+from goqueue.drive.schedule_entries import Entries
+from goqueue.drive.topic_table import TopicTable
+from goqueue.drive.trace_exporter import Exporter
+from goqueue.drive.trace_files import TraceFiles, encode_lines
+from goqueue.drive.trace_otlp import OtlpSender
+from goqueue.drive.trace_recorder import Recorder
+from goqueue.drive.trace_ring import TraceRing
+from goqueue.drive.txn_runner import TxnRunner
+from goqueue.service.taking import Taking
+from goqueue.service.topics import Topics
+from goqueue.service.trace_leases import TracedLeases
+from goqueue.service.tracer import Tracer
+from goqueue.service.traces import Traces
+from goqueue.service.tracing import Tracing
+from goqueue.service.transfer import Transfer
+
+
+class TraceParts:
+    """Made before the verbs, which are handed `tracing`; `attach` listens to the rest of them."""
+
+    def __init__(
+        self, settings: TraceSettings, directory: str, clock: Clock, entropy: Entropy, offload: Offload
+    ) -> None:
+        self.is_full: Callable[[], bool] = lambda: False  # the disk has no room for traces
+        enabled = settings.record == "on"
+        files = TraceFiles(Path(directory), settings, clock) if directory and settings.files_max and enabled else None
+        self.recorder = Recorder(TraceRing(settings.ring_max), self._exporters(settings, files, entropy), offload)
+        self.traces = Traces(self.recorder, files, offload, settings.sample_rate, enabled)
+        self._tracer = Tracer(self.recorder, settings.sample_rate, clock, entropy)
+        self._enabled = enabled
+        self._entropy = entropy
+        self.tracing: Tracing | None = None
+        self._leases: TracedLeases | None = None
+
+    def _exporters(self, settings: TraceSettings, files: TraceFiles | None, entropy: Entropy) -> list[Exporter]:
+        found: list[Exporter] = []
+        if files is not None:
+            found.append(Exporter("file", lambda spans: self._to_file(files, spans)))
+        if settings.record == "on" and settings.stdout == "on":
+            found.append(Exporter("stdout", _to_stdout))
+        if settings.record == "on" and settings.otlp_endpoint:
+            found.append(Exporter("otlp", OtlpSender(settings, entropy.token(8).hex()).send))
+        return found
+
+    def _to_file(self, files: TraceFiles, spans: Sequence[Span]) -> None:
+        if self.is_full():
+            raise OSError("the disk is full; messages come first")
+        files.write(spans)
+
+    def begin(self, table: TopicTable) -> Tracing | None:
+        """What publishes are traced with; None if nothing is."""
+        if self._enabled:
+            self.tracing = Tracing(self._tracer, table, self._entropy)
+        return self.tracing
+
+    def attach(
+        self,
+        topics: Topics,
+        deliveries: DeliveryRunner,
+        taking: Taking,
+        transfer: Transfer,
+        entries: Entries,
+        transactions: TxnRunner,
+    ) -> None:
+        if self.tracing is None:
+            return
+        self._leases = leases = TracedLeases(self._tracer, topics, deliveries.views.__contains__)
+        deliveries.on_records = leases.moved
+        taking.traces = transfer.traces = leases
+        entries.on_taken = self.tracing.scheduled
+        entries.firings.on_sent, entries.firings.on_expired = self.tracing.ready, self.tracing.expired
+        transactions.on_traced = self.tracing.transaction_changed
+
+    async def start(self) -> None:
+        """Before anything is handed out or ended."""
+        found = await self.traces.start()
+        if self.tracing is not None and self._leases is not None:
+            self._leases.recall(found)
+            self.tracing.transactions.recall(found)
+
+    async def stop(self) -> None:
+        await self.traces.stop()
+
+
+def _to_stdout(spans: Sequence[Span]) -> None:
+    sys.stdout.buffer.write(encode_lines(spans))
+    sys.stdout.buffer.flush()

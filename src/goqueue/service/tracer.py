@@ -1,0 +1,185 @@
+"""What everything that records events shares: which topics are traced, ids, and the way to the recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Final
+
+import msgspec
+
+from goqueue.base.clock import Clock
+from goqueue.base.entropy import Entropy
+from goqueue.base.ids import Offset
+from goqueue.base.trace_context import TraceContext, context_of
+from goqueue.core.traces.sampling import WHOLE, Identities, is_chosen, phase_of, share_of
+from goqueue.core.traces.span import (
+    CHECKED,
+    PARTITIONED,
+    PERSISTED,
+    PUBLISHED,
+    RECEIVED,
+    TXN_ADDED,
+    VALIDATED,
+    Span,
+    key_text,
+)
+from goqueue.drive.topic_table import Topic
+from goqueue.drive.trace_recorder import Recorder
+from goqueue.format.records import Record
+
+BROKERS_OWN: Final = "goqueue-"  # what the headers begin with that say that the broker wrote a message itself
+
+
+class Ids:
+    """Span ids: from a random place on, so that no two lives of a node share any."""
+
+    def __init__(self, entropy: Entropy) -> None:
+        self._next = count(int.from_bytes(entropy.token(7), "big") + 1).__next__  # far from the end of 64 bits
+
+    def __call__(self) -> str:
+        return f"{self._next():016x}"
+
+
+class Sampled(msgspec.Struct, frozen=True, gc=False):
+    """A message that is traced. `is_root` if its trace begins here and not with its producer."""
+
+    offset: Offset
+    context: TraceContext
+    is_root: bool
+    key: str = ""
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """When a publish came in, was checked, and was done."""
+
+    received_ns: int
+    checked_ns: int
+    done_ns: int
+
+
+class Tracer:
+    def __init__(self, recorder: Recorder, sample_rate: float, clock: Clock, entropy: Entropy) -> None:
+        self.recorder = recorder
+        self.ids = Ids(entropy)
+        self._clock = clock
+        self._shares: dict[str, int | None] = {"default": share_of(sample_rate), "on": WHOLE, "off": None}
+
+    def now_ns(self) -> int:
+        return self._clock.now_ns()
+
+    def share(self, topic: Topic) -> int | None:
+        """How many of the topic's messages are traced, in parts of `WHOLE`; None if none is even looked at."""
+        asked = topic.config.trace
+        if asked not in self._shares:
+            self._shares[asked] = share_of(float(asked))
+        return self._shares[asked]
+
+    def context(self, topic: Topic, partition: int, record: Record) -> TraceContext | None:
+        """The trace of a message that is met again, if it has one."""
+        share = self.share(topic)
+        if share is None or (not share and not record.headers):
+            return None
+        found = context_of(record.headers)
+        if found is not None:
+            return found if found.is_sampled else None
+        if not share or not is_chosen(record.offset, share, phase_of(topic.record.id, partition)):
+            return None
+        if any(name.startswith(BROKERS_OWN) for name, _ in record.headers):
+            return None  # its life began elsewhere
+        return Identities(topic.record.id, partition).of(record.offset)
+
+    def emit(
+        self,
+        name: str,
+        context: TraceContext,
+        topic: str,
+        partition: int,
+        offset: Offset = -1,
+        *,
+        group: str = "",
+        key: str = "",
+        start_ns: int | None = None,
+        more: dict[str, str | int] | None = None,
+    ) -> None:
+        """Something happened, just now; `start_ns` is when it began, if it took time."""
+        now = self._clock.now_ns()
+        began = now if start_ns is None else min(start_ns, now)
+        at = (topic, partition, context.span_id, offset, group, key)
+        self.recorder.add(Span(context.trace_id, self.ids(), name, began, now, *at, more or {}))
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What a publish did with those of its messages that are traced."""
+
+    topic: str
+    partition: int
+    steps: Steps
+    door: str
+    ids: Ids
+    sampled: Sequence[Sampled]
+    waits: bool = False  # they are not in the log yet
+    producer_id: int = -1  # of the transaction that they are part of
+
+    @property
+    def each(self) -> int:
+        return 3 if self.waits else 4 + (self.producer_id >= 0)
+
+    @property
+    def count(self) -> int:
+        return self.each * len(self.sampled)
+
+    def spans(self) -> list[Span]:
+        return [span for one in self.sampled for span in self._spans_of(one)]
+
+    def _spans_of(self, one: Sampled) -> Iterator[Span]:
+        """The first is the root of a trace that begins here; the others follow from it, or from the producer's."""
+        steps, ids, cause = self.steps, self.ids, one.context.span_id
+        first, parent = (cause, "") if one.is_root else (ids(), cause)
+        yield self._span(one, first, RECEIVED, steps.received_ns, steps.received_ns, parent, {"door": self.door})
+        yield self._span(one, ids(), VALIDATED, steps.received_ns, steps.checked_ns, cause, {})
+        yield self._span(one, ids(), PARTITIONED, steps.checked_ns, steps.checked_ns, cause, {})
+        if not self.waits:
+            yield self._span(one, ids(), PERSISTED, steps.checked_ns, steps.done_ns, cause, {})
+        if self.producer_id >= 0:
+            told: dict[str, str | int] = {"producer_id": self.producer_id}
+            yield self._span(one, ids(), TXN_ADDED, steps.done_ns, steps.done_ns, cause, told)
+
+    def _span(
+        self, one: Sampled, span_id: str, name: str, start: int, end: int, parent: str, more: dict[str, str | int]
+    ) -> Span:
+        when = (name, start, end, self.topic, self.partition, parent)
+        return Span(one.context.trace_id, span_id, *when, one.offset, "", one.key, more)
+
+
+class PublishedBatch(msgspec.Struct, frozen=True):
+    """The same for a batch that nobody decoded: offsets are all that is known of its messages.
+
+    There may be tens of thousands of these a second, so that each gets one span, which stands for all of its steps.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    steps: Steps
+    door: str
+    offsets: Sequence[Offset]
+
+    @property
+    def count(self) -> int:
+        return len(self.offsets)
+
+    def spans(self) -> list[Span]:
+        identities, steps = Identities(self.topic_id, self.partition), self.steps
+        trace_id, span_id = identities.trace_id, identities.span_id
+        topic, partition, began, done = self.topic, self.partition, steps.received_ns, steps.done_ns
+        more: dict[str, str | int] = {"door": self.door, CHECKED: steps.checked_ns}
+        return [
+            Span(trace_id(at), span_id(at), PUBLISHED, began, done, topic, partition, "", at, "", "", more)
+            for at in self.offsets
+        ]
+
+
+def sampled_of(offset: Offset, key: bytes | None, context: TraceContext) -> Sampled:
+    """One that its producer marked."""
+    return Sampled(offset, context, False, key_text(key))
