@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DATA   ?= ./data
+COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+  --no-emit-find-links
 
 .PHONY: setup run test check bench lock clean
 
@@ -39,13 +41,17 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/pytest -m "not slow" -n 2
 
+# The other brokers come from Debian, their clients from a lock file of their own; what is missing is left out.
 bench: setup
+	@for one in nats-server redis-server rabbitmq-server; do \
+	  PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || tools/need.sh $$one || true; done
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-peers.lock
 	$(BIN)/python -m bench
 
 lock: setup
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
-	  --no-header --no-emit-index-url --no-emit-find-links --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra dev --extra pipeline --extra schemas --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra peers --constraint requirements.lock --output-file requirements-peers.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench import kafka, memory, opening, rest, storage
+from bench import delay, kafka, memory, opening, queue, queue_fairness, rest, schemas, storage, traces, transactions
 from bench.report import Figure, show
 from bench.storage import scratch
 
@@ -17,6 +17,11 @@ SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
     "opening": [opening.opening_figures],
     "rest": [rest.publish_figures],
     "kafka": [kafka.kafka_figures],
+    "queue": [queue.interval_figures, queue.always_figures, queue_fairness.fairness_figures],
+    "delay": [delay.fire_figures, delay.pending_figures],
+    "transactions": [transactions.publish_figures, transactions.read_figures],
+    "traces": [traces.trace_figures],
+    "schemas": [schemas.validation_figures, schemas.check_figures],
     "memory": [memory.memory_figures],
 }
 

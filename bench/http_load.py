@@ -17,6 +17,20 @@ def post(url: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
+def get(url: str) -> bytes:
+    """The bytes of a GET."""
+    parts = urlsplit(url)
+    return f"GET {parts.path}?{parts.query} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode()
+
+
+class Refused(RuntimeError):
+    """An answer that says no."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__(f"{status} {body!r}")
+        self.status = status
+
+
 class Connection(asyncio.Protocol):
     """One request at a time."""
 
@@ -29,7 +43,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     async def send(self, request: bytes) -> bytes:
-        """The answer's body; anything but 200 is an error."""
+        """The answer's body; anything but 200, 201 and 204 is an error."""
         assert self._transport is not None
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
@@ -41,14 +55,16 @@ class Connection(asyncio.Protocol):
         if head_end < 0 or self._answer is None:
             return
         head = bytes(self._buffer[:head_end]).lower()
-        at = head.index(b"content-length:") + 15
-        size = int(head[at : head.find(b"\r\n", at) if b"\r\n" in head[at:] else None])
+        status, size = int(head[9:12]), 0
+        if status != 204:
+            at = head.index(b"content-length:") + 15
+            size = int(head[at : head.find(b"\r\n", at) if b"\r\n" in head[at:] else None])
         if len(self._buffer) < head_end + 4 + size:
             return
         body = bytes(self._buffer[head_end + 4 : head_end + 4 + size])
         del self._buffer[: head_end + 4 + size]
-        if not head.startswith(b"http/1.1 200"):
-            self._answer.set_exception(RuntimeError(f"{head!r} {body!r}"))
+        if status not in (200, 201, 204):
+            self._answer.set_exception(Refused(status, body))
         else:
             self._answer.set_result(body)
 

@@ -29,7 +29,7 @@ def produce(address: str, topic: str, size: int, seconds: float) -> dict[str, fl
     )
     value = b"x" * size
     chunk = [{"value": value} for _ in range(2_000)]
-    _warm_up(producer, topic)
+    _warm_up(producer, topic, value)
     began = time.perf_counter()
     sent = 0
     while time.perf_counter() - began < seconds:
@@ -43,9 +43,9 @@ def produce(address: str, topic: str, size: int, seconds: float) -> dict[str, fl
     return {"rate": (sent - left) / (time.perf_counter() - began), "count": sent - left}
 
 
-def _warm_up(producer: Producer, topic: str) -> None:
+def _warm_up(producer: Producer, topic: str, value: bytes = b"first") -> None:
     failed: list[KafkaError] = []
-    producer.produce(topic, b"first", on_delivery=lambda error, _: failed.append(error) if error else None)
+    producer.produce(topic, value, on_delivery=lambda error, _: failed.append(error) if error else None)
     if producer.flush(30) or failed:
         raise SystemExit(f"cannot produce: {failed}")
 

@@ -27,6 +27,8 @@ class NodeProcess:
             "127.0.0.1:0",
             "--kafka",
             "127.0.0.1:0",
+            "--sqs",
+            "127.0.0.1:0",
             *flags,
         ]
         # A crowded disk must not decide about tests and figures.
@@ -36,6 +38,7 @@ class NodeProcess:
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
         self.kafka = ""
+        self.sqs = ""
         self.block = ""
 
     def start(self) -> NodeProcess:
@@ -57,6 +60,8 @@ class NodeProcess:
         self.url = found[1]
         kafka = re.search(r"Kafka\s+(\S+)", self.block)
         self.kafka = kafka[1] if kafka else ""
+        sqs = re.search(r"SQS\s+(http://\S+)", self.block)
+        self.sqs = sqs[1] if sqs else ""
         return self
 
     @property

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
 import msgspec
+
+from goqueue.client import Client, GoQueueClientError, Message
 
 Answer = httpx.Response | Exception
 
@@ -90,3 +93,15 @@ def event(offset: int) -> bytes:
         offset,
         offset,
     )
+
+
+def dead_letters(client: Client, topic: str) -> list[Message]:
+    """What is in the dead letters of a topic as soon as there is any; the copy follows the answer that asked for it."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            if found := client.read(f"{topic}.dlq", timeout=5.0).messages:
+                return found
+        except GoQueueClientError as why:
+            assert why.code == "unknown-topic"
+    return []

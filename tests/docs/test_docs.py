@@ -37,6 +37,7 @@ def run(language: str, code: str, node: NodeProcess) -> str:
     """The examples name the usual ports; the node has others."""
     port = node.url.rpartition(":")[2]
     code = code.replace("8080", port).replace("localhost:9092", node.kafka)
+    code = code.replace("localhost:9324", f"localhost:{node.sqs.rpartition(':')[2]}")
     command = (
         ["bash", "-euo", "pipefail", "-c", code] if language == "sh" else [sys.executable, "-W", "error", "-c", code]
     )
@@ -64,7 +65,7 @@ def test_the_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data") as node:
         port = node.url.rpartition(":")[2]
         for language, code, expected in examples(page):
-            printed = run(language, code, node).replace(port, "8080")
+            printed = run(language, code, node).replace(port, "8080").replace(node.sqs.rpartition(":")[2], "9324")
             if expected is not None:
                 assert matches(printed, expected), f"{code}\nprinted:\n{printed}\nexpected:\n{expected}"
 

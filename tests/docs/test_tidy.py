@@ -9,6 +9,7 @@ from pathlib import Path
 from goqueue.base.errors import GoQueueError, leaves
 from goqueue.edge.kafka.errors import CODES, code_of
 from goqueue.edge.rest.errors import STATUS, status_of
+from goqueue.edge.sqs.errors import FAULTS, translate
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -24,6 +25,7 @@ def test_every_error_leaf_is_mapped_at_every_edge() -> None:
     for leaf in leaves():
         assert status_of(leaf("a sentence")) in STATUS.values()
         assert code_of(leaf("a sentence")) in CODES.values()
+        assert translate(leaf("a sentence")).name in FAULTS
     codes = [leaf.code for leaf in leaves()]
     assert len(set(codes)) == len(codes)
     assert all(issubclass(leaf, GoQueueError) for leaf in leaves())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import uuid
 from collections.abc import Iterator
 
@@ -231,5 +232,7 @@ def test_every_described_path_is_served_under_both_roots(http: httpx.Client, top
     assert http.post(f"/groups/{topic}/offsets", json=commit).status_code == 200
     for path, methods in http.get("/openapi.json").json()["paths"].items():
         if "get" in methods and not path.endswith(("/tail", "/poll")):
-            real = path.replace("{topic}", topic).replace("{partition}", "0").replace("{group}", topic)
-            assert http.get(real).status_code == http.get(f"/v1{real}").status_code == 200, path
+            known = path.replace("{topic}", topic).replace("{partition}", "0").replace("{group}", topic)
+            real = re.sub(r"\{\w+\}", "999999", known)  # what is left names something that is not there
+            expected = 200 if real == known else 404
+            assert http.get(real).status_code == http.get(f"/v1{real}").status_code == expected, path

@@ -93,7 +93,9 @@ def test_a_poll_answers_with_whole_messages_of_all_topics_in_one_list(
     put(http, other, 0, "w")
     member = join(topic, topic, topics=[topic, other])
     got = {one["topic"]: one for one in member.ask_poll().json()["messages"]}
-    assert got[topic] == {"topic": topic, "partition": 0, "offset": 0, "timestamp": 5} | {
+    receipt, until = got[topic].pop("receipt"), got[topic].pop("leased_until")
+    assert receipt.startswith(f"{topic}:0:0:1:") and until > time.time() * 1000
+    assert got[topic] == {"topic": topic, "partition": 0, "offset": 0, "timestamp": 5, "attempt": 1, "failures": 0} | {
         "key": "k",
         "value": "v",
         "headers": {"a": "1"},

@@ -36,7 +36,6 @@ BAD: list[tuple[str, Any, int, str, str | None]] = [
     ("join", {"client_id": "c", "topics": [".."]}, 400, "invalid-name", "topic"),
     ("join", {"client_id": "c", "topics": ["__consumer_offsets"]}, 403, "internal-topic", "topics"),
     ("join", {**_JOIN, "colour": 1}, 400, "invalid-field", "colour"),
-    ("join", {**_JOIN, "mode": "shared"}, 400, "invalid-field", "mode"),
     ("join", {**_JOIN, "protocol": "lazy"}, 400, "invalid-field", "protocol"),
     ("join", {**_JOIN, "assignor": "best"}, 400, "invalid-field", "assignor"),
     ("join", {**_JOIN, "from": "middle"}, 400, "invalid-field", "from"),

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from goqueue.base.commands import Message, PublishMessages
+from goqueue.broker import Broker
 from goqueue.drive.partition import Partition
-from goqueue.node import Broker
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, publish, settings

@@ -9,9 +9,13 @@ from goqueue.base.ids import Millis
 
 
 class Clock(Protocol):
-    """Wall-clock milliseconds. Timers belong to the event loop, not to the clock."""
+    """Wall-clock time. Timers belong to the event loop, not to the clock."""
 
     def now_ms(self) -> Millis: ...
+
+    def now_ns(self) -> int:
+        """The same moment, as fine as it is known."""
+        ...
 
 
 class SystemClock:
@@ -19,3 +23,6 @@ class SystemClock:
 
     def now_ms(self) -> Millis:
         return time.time_ns() // 1_000_000
+
+    def now_ns(self) -> int:
+        return time.time_ns()

@@ -53,6 +53,7 @@ class PublishBatch(msgspec.Struct, frozen=True):
     batch: bytes | bytearray | memoryview
     acks: Acks = Acks.ALL
     caller: Caller = ANYONE
+    is_copy: bool = False  # the broker made it: it may be larger than what it was made of, and is never delayed
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -65,14 +66,32 @@ class Appended(msgspec.Struct, frozen=True):
     start_offset: Offset = 0
 
 
+class Repeat(msgspec.Struct, frozen=True, array_like=True):
+    """A cron line in a time zone, or a period; at most `times` times, not after `until_ms` (0: no bound)."""
+
+    cron: str = ""
+    timezone: str = ""
+    every_ms: Millis = 0
+    times: int = 0
+    until_ms: Millis = 0
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """One message to publish; `partition` None lets the topic's partitioner choose."""
+    """One message to publish; `partition` None lets the topic's partitioner choose.
+
+    `deliver_at_ms` is when it enters the log: now or past means at once, None what the topic's settings say. `ttl_ms`
+    counts from then.
+    """
 
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
     partition: int | None = None
     timestamp_ms: Millis | None = None
+    deliver_at_ms: Millis | None = None
+    ttl_ms: Millis | None = None
+    repeat: Repeat | None = None
+    delay_ms: Millis | None = None  # the same from now on
 
 
 class PublishMessages(msgspec.Struct, frozen=True):
@@ -91,7 +110,15 @@ class Placed(msgspec.Struct, frozen=True, gc=False):
     offset: Offset
 
 
-PublishResult: TypeAlias = Placed | GoQueueError
+class Scheduled(msgspec.Struct, frozen=True, gc=False):
+    """Where one message waits for its time: the partition that it will enter, and its offset in the schedule log."""
+
+    partition: int
+    offset: Offset
+    deliver_at_ms: Millis
+
+
+PublishResult: TypeAlias = Placed | Scheduled | GoQueueError
 
 
 # --- fetch --------------------------------------------------------------------------------------------
@@ -126,6 +153,7 @@ class Fetched(msgspec.Struct, frozen=True):
     last_stable_offset: Offset
     start_offset: Offset
     error: GoQueueError | None = None
+    aborted: Sequence[tuple[int, Offset]] = ()  # producer and first offset, for readers of committed data
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):

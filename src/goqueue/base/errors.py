@@ -107,6 +107,10 @@ class KeyRequired(Invalid):
     """A compacted topic was given a record without a key."""
 
 
+class InvalidReceipt(Invalid):
+    """Text that never was a receipt."""
+
+
 class ForeignOrigin(Forbidden):
     """A web page of another site asks a browser to write here."""
 
@@ -123,6 +127,22 @@ class UnknownTopicId(NotFound):
     """No topic has that id."""
 
 
+class UnknownDelayed(NotFound):
+    """No delayed message has that address, or it was done with long ago."""
+
+
+class UnknownTrace(NotFound):
+    """No trace has that id, or it was forgotten."""
+
+
+class UnknownDeadLetter(NotFound):
+    """No dead letter is there: it never was, or it was redriven or deleted."""
+
+
+class UnknownRedrive(NotFound):
+    """No redrive has that id."""
+
+
 class UnknownPartition(NotFound):
     """The topic has no such partition."""
 
@@ -133,6 +153,18 @@ class UnknownRoute(NotFound):
 
 class TopicExists(Conflict):
     """A topic of that name exists already."""
+
+
+class AlreadyDelivered(Conflict):
+    """A delayed message is in its log already, or ended otherwise: it cannot be cancelled."""
+
+
+class RedriveRunning(Conflict):
+    """The dead letters are being redriven already."""
+
+
+class StaleReceipt(Conflict):
+    """The lease that a receipt names is over: it ran out, was answered, or was given back."""
 
 
 class OutOfOrderSequence(Conflict):

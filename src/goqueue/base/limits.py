@@ -28,3 +28,24 @@ COMPACTION_KEYS_MAX: Final = 1_000_000  # keys remembered by one compaction pass
 COMPACTION_STEP_BYTES: Final = 256 * KIB  # a compaction pauses for others after this much
 
 TAILS_MAX: Final = 1_000  # server-sent-event streams at once
+
+DELAY_MS_MAX: Final = 10 * 366 * 24 * 3_600_000  # ten years: how far ahead a message can be scheduled
+NEAR_ENTRIES_MAX: Final = 100_000  # scheduled messages whose timers are in memory
+
+# What one open transaction may hold beside the messages in logs.
+TXN_ID_CHARS_MAX: Final = 1_000
+TXN_OFFSETS_MAX: Final = 10_000
+TXN_ANSWERS_MAX: Final = 10_000
+TXN_DELAYED_MAX: Final = 10_000
+TXN_DELAYED_BYTES_MAX: Final = 64 * MIB  # payloads of delayed messages, of all open transactions together
+
+# Schemas. What is over a limit is refused before it is parsed.
+SCHEMA_BYTES_MAX: Final = 1_000_000
+SCHEMA_DEPTH_MAX: Final = 128
+SCHEMA_REFERENCES_MAX: Final = 100  # of one schema; all that those refer to count too
+SCHEMA_REGEX_BYTES_MAX: Final = 1 * MIB  # a compiled pattern
+SCHEMA_COMPARE_STEPS_MAX: Final = 100_000  # subschemas looked at in one comparison, each as often as it is
+SCHEMAS_COMPILED_MAX: Final = 500  # schemas that are kept ready to check messages
+SCHEMA_BREAKS_MAX: Final = 100  # told of one comparison
+SCHEMA_FAILURES_MAX: Final = 100  # told of one batch
+MESSAGE_DEPTH_MAX: Final = 100  # nesting of a message that is checked

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
-from goqueue.base.errors import InvalidField, SettingsInvalid
+from goqueue.base.errors import InvalidField, InvalidName, SettingsInvalid
 from goqueue.base.limits import KIB, MIB
+from goqueue.base.names import check_name
 from goqueue.base.times import parse_duration_ms
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig
 
@@ -63,6 +64,27 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = 512 * MIB
     connections_max: Annotated[int, Doc(ge=1, description="Connections at once; more are closed at once.")] = 10_000
+
+
+class SqsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    listen: Annotated[str, Doc(description="Address of SQS's door, `HOST:PORT` or `off`; port 0 picks a free one.")] = (
+        "127.0.0.1:9324"
+    )
+    group: Annotated[
+        str, Doc(description="The group that all consumers of SQS share: its acks are what a queue has left.")
+    ] = "sqs"
+    region: Annotated[str, Doc(description="The region in the queues' ARNs.")] = "us-east-1"
+    body_bytes_max: Annotated[int, Doc(ge=1, description="Largest request body.")] = 8 * MIB
+    body_bytes_total_max: Annotated[
+        int, Doc(ge=1, description="Request bodies held in memory at once; beyond it requests are throttled.")
+    ] = 256 * MIB
+    deduplication_ids_max: Annotated[
+        int,
+        Doc(
+            ge=1,
+            description="Deduplication ids of FIFO queues remembered at once; beyond it sends to them are throttled.",
+        ),
+    ] = 500_000
 
 
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,6 +145,53 @@ class GroupSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 7 * 24 * 3_600_000
 
 
+class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    in_flight_max: Annotated[
+        int, Doc(ge=1, description="Messages that one consumer may hold at once without having answered for them.")
+    ] = 1_000
+
+
+class TransactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    timeout_ms: Annotated[int, Doc(ge=1, description="Time that a transaction gets if its producer does not say.")] = (
+        60_000
+    )
+    timeout_ms_max: Annotated[int, Doc(ge=1, description="Longest time that a producer may ask for.")] = 900_000
+    session_ms: Annotated[
+        int, Doc(ge=1, description="How long a REST producer may be silent before its open transaction is aborted.")
+    ] = 30_000
+    idle_ms: Annotated[int, Doc(ge=1, description="How long a transactional id without a transaction is kept.")] = (
+        7 * 24 * 3_600_000
+    )
+    sync: Annotated[
+        Literal["log", "always"],
+        Doc(
+            description="What the end of a transaction waits for: `log` is what `log.fsync` says, `always` the disk, so"
+            " that a power cut leaves no part of one."
+        ),
+    ] = "log"
+
+
+class TraceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    record: Annotated[
+        Literal["on", "off"], Doc(description="Whether messages are traced at all; `off` does not look at any.")
+    ] = "on"
+    sample_rate: Annotated[
+        float,
+        Doc(ge=0, le=1, description="Share of messages that are traced; what a producer marks as sampled always is."),
+    ] = 0.0
+    ring_max: Annotated[int, Doc(ge=1, le=1_000_000, description="Traces kept in memory.")] = 10_000
+    files_max: Annotated[
+        int, Doc(ge=0, le=1_000, description="Files of traces kept in the data directory; 0 writes none.")
+    ] = 10
+    file_bytes: Annotated[int, Doc(ge=4096, description="A file of traces is closed at this size.")] = 10 * MIB
+    retention_ms: Annotated[int, Doc(ge=1, description="How long files of traces are kept.")] = 168 * 3_600_000
+    stdout: Annotated[Literal["on", "off"], Doc(description="Whether events are written to standard output.")] = "off"
+    otlp_endpoint: Annotated[
+        str, Doc(description="URL of an OpenTelemetry collector (OTLP over HTTP), like `http://localhost:4318`.")
+    ] = ""
+    otlp_headers: Annotated[str, Doc(description="Headers for the collector, `name=value` with commas between.")] = ""
+
+
 class LoggingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: Annotated[
         Literal["debug", "info", "warning", "error"], Doc(description="Least severe line that is written.")
@@ -139,9 +208,13 @@ class Settings(msgspec.Struct, frozen=True):
     data: DataSettings = DataSettings()
     rest: RestSettings = RestSettings()
     kafka: KafkaSettings = KafkaSettings()
+    sqs: SqsSettings = SqsSettings()
     log: LogSettings = LogSettings()
     topics: TopicSettings = TopicSettings()
     groups: GroupSettings = GroupSettings()
+    queue: QueueSettings = QueueSettings()
+    transactions: TransactionSettings = TransactionSettings()
+    traces: TraceSettings = TraceSettings()
     logging: LoggingSettings = LoggingSettings()
 
 
@@ -265,7 +338,11 @@ def parse_address(text: str) -> tuple[str, int] | None:
 
 def _contradictions(settings: Settings) -> list[str]:
     found: list[str] = []
-    addresses = {"rest.listen": settings.rest.listen, "kafka.listen": settings.kafka.listen}
+    addresses = {
+        "rest.listen": settings.rest.listen,
+        "kafka.listen": settings.kafka.listen,
+        "sqs.listen": settings.sqs.listen,
+    }
     if settings.kafka.advertised:
         addresses["kafka.advertised"] = settings.kafka.advertised
     for name, address in addresses.items():
@@ -275,6 +352,18 @@ def _contradictions(settings: Settings) -> list[str]:
             found.append(f"{name}: {why}")
     if settings.rest.body_bytes_total_max < settings.rest.body_bytes_max:
         found.append("rest.body_bytes_total_max must be at least rest.body_bytes_max")
+    if settings.sqs.body_bytes_total_max < settings.sqs.body_bytes_max:
+        found.append("sqs.body_bytes_total_max must be at least sqs.body_bytes_max")
+    if not re.fullmatch(r"(https?://[^/\s?#]+(/[^\s?#]*)?)?", settings.traces.otlp_endpoint):
+        found.append("traces.otlp_endpoint: is not a URL; write it like http://localhost:4318")
+    if any("=" not in pair for pair in settings.traces.otlp_headers.split(",") if pair.strip()):
+        found.append("traces.otlp_headers: write name=value, with commas between")
+    try:
+        check_name(settings.sqs.group, "group")
+    except InvalidName as why:
+        found.append(f"sqs.group: {why.message}")
+    if not re.fullmatch(r"[a-z0-9-]{1,64}", settings.sqs.region):
+        found.append(f"sqs.region: {settings.sqs.region!r} is not a region; write it like us-east-1")
     for name in ("retention.ms", "retention.bytes", "segment.bytes", "max.message.bytes"):
         value = getattr(settings.topics, name.replace(".", "_"))
         try:

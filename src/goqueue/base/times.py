@@ -55,3 +55,12 @@ def parse_time_ms(text: str, field: str) -> Millis:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)
+
+
+def time_text(ms: Millis) -> str:
+    """RFC 3339 in UTC, to the millisecond; the bare number where that cannot say it."""
+    try:
+        moment = datetime.fromtimestamp(ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -11,11 +11,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from goqueue.base.errors import InvalidConfig
+from goqueue.base.errors import InvalidConfig, InvalidName
 from goqueue.base.limits import BATCH_BYTES_MAX, MIB, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
+from goqueue.base.names import check_name
 
 Value = int | float | str
 HOUR_MS: Final = 3_600_000
+_TEXT_CHARS_MAX: Final = 64 * 1024
 
 
 class TopicConfig(msgspec.Struct, frozen=True, rename=lambda name: name.replace("_", ".")):
@@ -33,10 +35,31 @@ class TopicConfig(msgspec.Struct, frozen=True, rename=lambda name: name.replace(
     delete_retention_ms: int = 24 * HOUR_MS
     min_cleanable_dirty_ratio: float = 0.5
     partitioner: Literal["murmur2", "murmur3"] = "murmur2"
+    queue_lease_ms: int = 30_000
+    queue_max_failures: int = 3
+    queue_max_deliveries: int = 0
+    queue_retry_ms: int = 1_000
+    queue_retry_max_ms: int = 60_000
+    queue_dead_letter_topic: str = ""
+    queue_expired_dead_letter: Literal["true", "false"] = "false"
+    queue_max_redrives: int = 3
+    queue_order: Literal["none", "key"] = "none"
+    queue_lanes: Literal["weighted", "strict"] = "weighted"
+    queue_delay_ms: int = 0
+    queue_delay_headers: Literal["true", "false"] = "true"
+    queue_wait_ms: int = 0
+    trace: str = "default"
+    schema_validation: Literal["none", "header", "prefix", "latest"] = "none"
+    schema_key_validation: Literal["none", "header", "prefix", "latest"] = "none"
+    sqs_attributes: str = ""
 
     @property
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def validates(self) -> bool:
+        return self.schema_validation != "none" or self.schema_key_validation != "none"
 
     @property
     def deletes(self) -> bool:
@@ -69,11 +92,35 @@ def _choice(*options: str) -> Callable[[str], Value]:
     return parse
 
 
+def _topic_or_none(text: str) -> Value:
+    if text:
+        try:
+            check_name(text)
+        except InvalidName:
+            raise ValueError("must be a topic's name, or empty") from None
+    return text
+
+
+def _text(text: str) -> Value:
+    if len(text) > _TEXT_CHARS_MAX:
+        raise ValueError(f"must be at most {_TEXT_CHARS_MAX} characters")
+    return text
+
+
 def _ratio(text: str) -> Value:
     number = float(text)
     if not 0 <= number <= 1:
         raise ValueError("must be from 0 to 1")
     return number
+
+
+def _trace(text: str) -> Value:
+    if text in ("default", "on", "off"):
+        return text
+    try:
+        return str(_ratio(text))
+    except ValueError:
+        raise ValueError("must be default, on, off or a rate from 0 to 1") from None
 
 
 def _policy(text: str) -> Value:
@@ -107,6 +154,50 @@ CONFIG_KEYS: Final[Mapping[str, ConfigKey]] = {
     "partitioner": ConfigKey(
         _choice("murmur2", "murmur3"), "The hash that places keys; murmur2 agrees with Kafka's clients."
     ),
+    "queue.lease.ms": ConfigKey(
+        _whole(0, 12 * HOUR_MS), "How long a message that was handed out stays with its consumer."
+    ),
+    "queue.max.failures": ConfigKey(
+        _whole(0, 1_000), "Failed attempts after which a message goes to the dead letters; 0 never."
+    ),
+    "queue.max.deliveries": ConfigKey(
+        _whole(0, 1_000), "Times that a message is handed out before it goes to the dead letters; 0 has no bound."
+    ),
+    "queue.retry.ms": ConfigKey(_whole(0, 12 * HOUR_MS), "Wait after the first failure; each further one doubles it."),
+    "queue.retry.max.ms": ConfigKey(_whole(0, 12 * HOUR_MS), "The longest wait after a failure."),
+    "queue.dead.letter.topic": ConfigKey(_topic_or_none, "Where dead letters go; empty means `{topic}.dlq`."),
+    "queue.expired.dead.letter": ConfigKey(
+        _choice("true", "false"), "Whether messages whose time to live passed go to the dead letters."
+    ),
+    "queue.max.redrives": ConfigKey(
+        _whole(0, 1_000), "Times that a message may come back from the dead letters into this topic; 0 has no bound."
+    ),
+    "queue.order": ConfigKey(
+        _choice("none", "key"), "`key` hands out messages of one key in order, to one consumer at a time."
+    ),
+    "queue.lanes": ConfigKey(
+        _choice("weighted", "strict"), "How priorities share the queue: by weight, or the higher always first."
+    ),
+    "queue.delay.ms": ConfigKey(
+        _whole(0, 12 * HOUR_MS), "Delay of messages that are published without one, at REST's and SQS's doors."
+    ),
+    "queue.delay.headers": ConfigKey(
+        _choice("true", "false"), "Whether batches are searched for records that ask for a delay in their headers."
+    ),
+    "queue.wait.ms": ConfigKey(_whole(0, 20_000), "How long SQS's receive waits for a message if it does not say."),
+    "trace": ConfigKey(
+        _trace,
+        "Which messages are traced: `default` as `traces.sample_rate` says, `on` all, a rate that share, `off` none.",
+    ),
+    "schema.validation": ConfigKey(
+        _choice("none", "header", "prefix", "latest"),
+        "Which schema a value must fit to be stored: none, the one that the header `schema-id` names, that of "
+        "Confluent's prefix, or the latest of the topic's subject.",
+    ),
+    "schema.key.validation": ConfigKey(
+        _choice("none", "header", "prefix", "latest"), "The same for keys; their header is `schema-key-id`."
+    ),
+    "sqs.attributes": ConfigKey(_text, "What SQS's door keeps about a queue, as JSON."),
 }
 
 

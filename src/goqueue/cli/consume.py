@@ -1,18 +1,22 @@
-"""`goqueue consume`: what is in the log, up to its end or for ever."""
+"""`goqueue consume`: what is in the log, or what a group has not done yet; up to the end or for ever."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
-from typing import Final
+from typing import Final, Unpack
 
 import click
 
 from goqueue.cli.failures import Failed
 from goqueue.cli.options import server_option
 from goqueue.cli.show import bytes_text, headers_text, time_text
+from goqueue.cli.taking import GroupOptions, Taking, answer_of, group_options
 from goqueue.client import Client, Message, Page
+from goqueue.client.leases import encode_leased
+from goqueue.client.member_calls import Begin
 from goqueue.client.messages import encode_received
 
 _PAGE: Final = 1_000
@@ -37,6 +41,7 @@ _PAGE: Final = 1_000
     help="value: one a line (default); json: objects as in REST; full: partition, offset, time, lane, key, headers, "
     "value, with tabs between.",
 )
+@group_options
 @server_option
 def consume(
     topic: str,
@@ -47,11 +52,25 @@ def consume(
     count: int | None,
     output: str,
     server: str,
+    **options: Unpack[GroupOptions],
 ) -> None:
-    """Read messages without taking them away.
+    """Read messages, or take them as a member of a group.
 
-    Partitions are merged; within one, messages come in their order. Ends at the end of the log unless told to follow.
+    Reading takes nothing away. Partitions are merged; within one, messages come in their order. Ends at the end of
+    the log unless told to follow.
+
+    With --group each message is taken under a lease, and the group is left at the end. Without --ack, --nack or
+    --reject nothing is answered: the messages come again, and with --follow every lease that runs out counts as a
+    failure. Ends when nothing came for a second unless told to follow.
     """
+    answer = answer_of(options)
+    if options["group"] is not None:
+        begin = _begin(start, partition, offset)
+        mode, lease = options["mode"] or "shared", options["visibility_timeout"]
+        taking = Taking(options["group"], topic, mode, begin, lease, answer, count, follow)
+        with suppress(KeyboardInterrupt):
+            taking.run(server, encode_leased if output == "json" else _FORMS[output])
+        return
     if offset is not None and (partition is None or start is not None):
         raise click.UsageError("--offset goes with --partition and without --from.")
     place = start or ("latest" if follow else "earliest")
@@ -65,6 +84,17 @@ def consume(
             _write(islice(messages, count), _FORMS[output], flush=follow)
         except KeyboardInterrupt:
             return
+
+
+def _begin(start: str | None, partition: int | None, offset: int | None) -> Begin:
+    """Where a group without a position begins; everything else is the group's to know."""
+    if partition is not None or offset is not None:
+        raise click.UsageError("A group knows where it is; leave --partition and --offset out.")
+    if start == "latest":
+        return "latest"
+    if start not in (None, "earliest"):
+        raise click.UsageError("With --group, --from is earliest or latest: where a new group begins.")
+    return "earliest"
 
 
 def _pages(client: Client, topic: str, place: str, count: int | None) -> Iterator[Message]:

@@ -17,7 +17,7 @@ from goqueue.cli.failures import Failed
 from goqueue.cli.options import pairs, server_option
 from goqueue.cli.sending import Sending
 from goqueue.cli.show import counted, print_json_line, remark
-from goqueue.client import Client, GoQueueClientError
+from goqueue.client import Client, GoQueueClientError, Scheduled
 from goqueue.client.calls import Acks
 from goqueue.client.messages import MessageFields
 
@@ -43,6 +43,9 @@ def _priority(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 )
 @click.option("--partition", type=click.IntRange(0), metavar="N", help="Where to store; default by the key.")
 @click.option("--priority", metavar="LANE", callback=_priority, help="critical, high, normal, low, background or 0-4.")
+@click.option("--delay", metavar="SPAN", help="Wait so long, like 10s or 2h.")
+@click.option("--deliver-at", metavar="TIME", help="Wait until then, like 2030-01-31T12:00:00Z.")
+@click.option("--ttl", metavar="SPAN", help="Not to be consumed after so long, like 1h.")
 @click.option("--acks", type=click.Choice(["none", "leader", "all"]), default="all", show_default=True)
 @click.option("--output", type=click.Choice(["none", "json"]), default="none", help="json: a line for each place.")
 @server_option
@@ -56,6 +59,9 @@ def produce(
     headers: list[tuple[str, str]],
     partition: int | None,
     priority: int | None,
+    delay: str | None,
+    deliver_at: str | None,
+    ttl: str | None,
     acks: Acks,
     output: str,
     server: str,
@@ -66,7 +72,8 @@ def produce(
     An empty line is a message with an empty value.
     """
     _check_sources(value, file, tombstone)
-    fields = MessageFields(key=key, headers=headers, partition=partition, priority=priority)
+    waits = MessageFields(delay=delay, deliver_at=deliver_at, ttl=ttl)
+    fields = MessageFields(key=key, headers=headers, partition=partition, priority=priority, **waits)
     as_json = output == "json"
     if tombstone or (value is not None and value != "-"):
         _check_single(key, key_separator, tombstone)
@@ -109,7 +116,13 @@ def _produce_one(server: str, topic: str, value: str | None, acks: Acks, fields:
         placed = client.publish(topic, raw, acks=acks, **fields)
     if as_json:
         print_json_line(placed)
-    remark(f"Stored 1 message in {topic!r}, partition {placed.partition}, offset {placed.offset}.")
+    if isinstance(placed, Scheduled):
+        remark(
+            f"Scheduled 1 message for {topic!r} at {placed.deliver_at}; cancel it with "
+            f"`goqueue delayed cancel {topic} {placed.partition} {placed.scheduled}`."
+        )
+    else:
+        remark(f"Stored 1 message in {topic!r}, partition {placed.partition}, offset {placed.offset}.")
 
 
 def _produce_lines(sending: Sending, stream: BinaryIO, separator: bytes | None, size: int | None) -> None:

@@ -10,9 +10,9 @@ from typing import Final
 import click
 
 from goqueue.cli.show import print_json_line, remark
-from goqueue.client import Client, ConnectionFailed, GoQueueClientError, Placed, Producer, Retries
+from goqueue.client import Client, ConnectionFailed, GoQueueClientError, Producer, Retries
 from goqueue.client.calls import Acks
-from goqueue.client.messages import MessageFields
+from goqueue.client.messages import MessageFields, Sent
 
 _TOLD_MAX: Final = 10
 _RETRY_SECONDS: Final = 5.0
@@ -28,7 +28,7 @@ class Sending:
         self._fields = fields
         self._as_json = as_json
         self._line = 0
-        self._waiting: deque[tuple[int, Future[Placed]]] = deque()
+        self._waiting: deque[tuple[int, Future[Sent]]] = deque()
         self._producer = Producer(client, acks=acks, retries=Retries(seconds_max=_RETRY_SECONDS))
 
     def __enter__(self) -> Sending:

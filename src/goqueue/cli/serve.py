@@ -23,6 +23,7 @@ from goqueue.node import Node, Started
 @click.option("--data", "data_dir", metavar="DIR", help="Data directory (default ./data).")
 @click.option("--rest", metavar="HOST:PORT", help="REST listener or 'off'; port 0 picks a free one.")
 @click.option("--kafka", metavar="HOST:PORT", help="Kafka listener or 'off'; port 0 picks a free one.")
+@click.option("--sqs", metavar="HOST:PORT", help="SQS listener or 'off'; port 0 picks a free one.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings file (TOML).")
 @click.option("--fsync", metavar="POLICY", help="When messages are safe: always, interval or never.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
@@ -30,6 +31,7 @@ def serve(
     data_dir: str | None,
     rest: str | None,
     kafka: str | None,
+    sqs: str | None,
     config: Path | None,
     fsync: str | None,
     log_level: str | None,
@@ -39,6 +41,7 @@ def serve(
         "data.dir": data_dir,
         "rest.listen": rest,
         "kafka.listen": kafka,
+        "sqs.listen": sqs,
         "log.fsync": fsync,
         "logging.level": log_level,
     }

@@ -1,18 +1,25 @@
-"""What Python users import: typed clients, sync and async, and producers that send in batches."""
+"""What Python users import: typed clients, sync and async, producers that send in batches, and consumers."""
 
 from goqueue.client.accumulator import Batching
 from goqueue.client.async_client import AsyncClient
+from goqueue.client.async_consumer import AsyncConsumer
 from goqueue.client.async_producer import AsyncProducer
 from goqueue.client.client import Client
+from goqueue.client.consumer import Consumer
+from goqueue.client.consumer_options import ConsumerOptions, ConsumerSettings
+from goqueue.client.delayed import Delayed
 from goqueue.client.errors import (
     BufferFull,
     ConnectionFailed,
+    ConsumerClosed,
     GoQueueClientError,
+    PartlyAnswered,
     PartlyStored,
     ProducerClosed,
     TimedOut,
 )
-from goqueue.client.messages import Message, NewMessage, Placed
+from goqueue.client.leases import AsyncLeasedMessage, Leased, LeasedMessage
+from goqueue.client.messages import Message, NewMessage, Placed, Scheduled
 from goqueue.client.producer import Producer
 from goqueue.client.replies import (
     Group,
@@ -29,30 +36,43 @@ from goqueue.client.replies import (
     Version,
 )
 from goqueue.client.retry import Retries
+from goqueue.client.steps import Rebalance
 
 __all__ = [
     "AsyncClient",
+    "AsyncConsumer",
+    "AsyncLeasedMessage",
     "AsyncProducer",
     "Batching",
     "BufferFull",
     "Client",
     "ConnectionFailed",
+    "Consumer",
+    "ConsumerClosed",
+    "ConsumerOptions",
+    "ConsumerSettings",
+    "Delayed",
     "GoQueueClientError",
     "Group",
     "GroupLag",
     "GroupMember",
     "GroupSummary",
+    "Leased",
+    "LeasedMessage",
     "Message",
     "NewMessage",
     "OffsetMove",
     "Page",
     "Partition",
+    "PartlyAnswered",
     "PartlyStored",
     "Placed",
     "Producer",
     "ProducerClosed",
     "Readiness",
+    "Rebalance",
     "Retries",
+    "Scheduled",
     "TimedOut",
     "Topic",
     "TopicParts",

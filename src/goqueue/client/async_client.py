@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
@@ -11,9 +11,12 @@ from typing import Any, TypeVar, Unpack
 import httpx
 
 from goqueue.client import calls
+from goqueue.client.async_consumer import AsyncConsumer, OnAsyncRebalance
 from goqueue.client.calls import Acks, Call, Config, Isolation, ReadOptions, finish
+from goqueue.client.consumer_options import ConsumerOptions
+from goqueue.client.delayed import Delayed
 from goqueue.client.errors import GoQueueClientError, error_of_reply
-from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Placed
+from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Sent
 from goqueue.client.replies import Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
 from goqueue.client.tail import Tail
 from goqueue.client.transport import (
@@ -91,15 +94,13 @@ class AsyncClient:
 
     # --- messages -------------------------------------------------------------------------------------
 
-    async def publish(
-        self, topic: str, value: Content, *, acks: Acks = "all", **fields: Unpack[MessageFields]
-    ) -> Placed:
+    async def publish(self, topic: str, value: Content, *, acks: Acks = "all", **fields: Unpack[MessageFields]) -> Sent:
         """Stores one message and says where. For many, use `publish_many` or an `AsyncProducer`."""
         return await self.perform(calls.publish(topic, NewMessage(value, **fields), acks))
 
     async def publish_many(
         self, topic: str, messages: Iterable[NewMessage | Content], *, acks: Acks = "all"
-    ) -> list[Placed]:
+    ) -> list[Sent]:
         """Stores messages in one request. `PartlyStored` if some were not: its `results` say which."""
         return await self.perform(calls.publish_many(topic, messages, acks))
 
@@ -157,7 +158,40 @@ class AsyncClient:
         except httpx.HTTPError as why:
             raise failure_of(why, self.url) from why
 
+    # --- delayed messages -----------------------------------------------------------------------------
+
+    async def delayed(self, topic: str, *, limit: int = 100, skip: int = 0) -> list[Delayed]:
+        """What waits for a topic, by time."""
+        return await self.perform(calls.delayed(topic, limit, skip))
+
+    async def delayed_message(self, topic: str, partition: int, scheduled: int) -> Delayed:
+        """One delayed message, also after it is done."""
+        return await self.perform(calls.delayed_message(topic, partition, scheduled))
+
+    async def cancel_delayed(self, topic: str, partition: int, scheduled: int) -> None:
+        """The message will never be seen; `already-delivered` if it was."""
+        await self.perform(calls.cancel_delayed(topic, partition, scheduled))
+
+    async def delay_stats(self) -> dict[str, Any]:
+        """How many messages wait, were delivered, cancelled, expired, and how late the last ones were."""
+        return await self.perform(calls.delay_stats())
+
     # --- groups ---------------------------------------------------------------------------------------
+
+    def consumer(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        on_rebalance: OnAsyncRebalance | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> AsyncConsumer:
+        """A member of the group, to use in an `async with`: it takes messages under leases and answers for them.
+
+        `ConsumerSettings` tells the options. `on_rebalance` is called by polls, before partitions are given back and
+        after they were gained.
+        """
+        return AsyncConsumer(self, group, topics, on_rebalance=on_rebalance, **options)
 
     async def groups(self) -> list[GroupSummary]:
         """All groups, by name."""

@@ -12,11 +12,11 @@ from goqueue.client.accumulator import Accumulator, Batch, Batching
 from goqueue.client.async_client import AsyncClient
 from goqueue.client.calls import Acks, Result, check_topic
 from goqueue.client.errors import GoQueueClientError, ProducerClosed
-from goqueue.client.messages import Content, MessageFields, NewMessage, Placed, encode_message
+from goqueue.client.messages import Content, MessageFields, NewMessage, Sent, encode_message
 from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle, settle_all, unexpected
 from goqueue.client.retry import Retries
 
-_Batch: TypeAlias = Batch[Outgoing[Future[Placed]]]
+_Batch: TypeAlias = Batch[Outgoing[Future[Sent]]]
 
 
 class AsyncProducer:
@@ -41,7 +41,7 @@ class AsyncProducer:
         self._acks = acks
         self._retries = retries or Retries()
         self._block_seconds = block_seconds
-        self._accumulator: Accumulator[Outgoing[Future[Placed]]] = Accumulator(batching or Batching())
+        self._accumulator: Accumulator[Outgoing[Future[Sent]]] = Accumulator(batching or Batching())
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -50,7 +50,7 @@ class AsyncProducer:
 
     async def send(
         self, topic: str, value: Content, *, timeout: float | None = None, **fields: Unpack[MessageFields]
-    ) -> Future[Placed]:
+    ) -> Future[Sent]:
         """Takes the message and answers with the future of its place; await that too to know that it is stored.
 
         Waits while the buffer is full, for `timeout` seconds (default: `block_seconds`); then `BufferFull`. A message
@@ -60,7 +60,7 @@ class AsyncProducer:
         payload = encode_message(NewMessage(value, **fields))
         await self._wait_for_room(len(payload), self._block_seconds if timeout is None else timeout)
         loop = asyncio.get_running_loop()
-        future: Future[Placed] = loop.create_future()
+        future: Future[Sent] = loop.create_future()
         if self._accumulator.add(topic, Outgoing(payload, future), len(payload), loop.time()):
             self._pump()
         return future

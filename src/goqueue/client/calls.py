@@ -9,6 +9,7 @@ import msgspec
 
 from goqueue.base.errors import InvalidName
 from goqueue.base.names import check_name
+from goqueue.client.delayed import Delayed, decode_delayed
 from goqueue.client.errors import (
     GoQueueClientError,
     PartlyStored,
@@ -17,13 +18,23 @@ from goqueue.client.errors import (
     error_of_reply,
     invalid,
 )
-from goqueue.client.messages import Content, Moment, NewMessage, Placed, decode_message, encode_message, moment
+from goqueue.client.messages import (
+    Content,
+    Moment,
+    NewMessage,
+    Placed,
+    Scheduled,
+    Sent,
+    decode_message,
+    encode_message,
+    moment,
+)
 from goqueue.client.replies import Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
 
 T = TypeVar("T")
 Acks: TypeAlias = Literal["none", "leader", "all"]
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
-Result: TypeAlias = Placed | GoQueueClientError
+Result: TypeAlias = Sent | GoQueueClientError
 Config: TypeAlias = Mapping[str, str | int | float | None]
 
 
@@ -94,10 +105,10 @@ class _Results(msgspec.Struct):
     results: list[dict[str, Any]]
 
 
-def publish(name: str, message: NewMessage, acks: Acks) -> Call[Placed]:
+def publish(name: str, message: NewMessage, acks: Acks) -> Call[Sent]:
     call = publish_encoded(name, [encode_message(message)], acks)
 
-    def read(status: int, body: bytes) -> Placed:
+    def read(status: int, body: bytes) -> Sent:
         result = call.read(status, body)[0]
         if isinstance(result, GoQueueClientError):
             raise result
@@ -106,13 +117,13 @@ def publish(name: str, message: NewMessage, acks: Acks) -> Call[Placed]:
     return Call(call.method, call.path, read, body=call.body)
 
 
-def publish_many(name: str, messages: Iterable[NewMessage | Content], acks: Acks) -> Call[list[Placed]]:
+def publish_many(name: str, messages: Iterable[NewMessage | Content], acks: Acks) -> Call[list[Sent]]:
     encoded = [encode_message(one if isinstance(one, NewMessage) else NewMessage(one)) for one in messages]
     call = publish_encoded(name, encoded, acks)
 
-    def read(status: int, body: bytes) -> list[Placed]:
+    def read(status: int, body: bytes) -> list[Sent]:
         results = call.read(status, body)
-        placed = [result for result in results if isinstance(result, Placed)]
+        placed = [result for result in results if not isinstance(result, GoQueueClientError)]
         if len(placed) < len(results):
             raise PartlyStored(results)
         return placed
@@ -136,7 +147,7 @@ def publish_encoded(name: str, encoded: Sequence[bytes], acks: Acks) -> Call[lis
 def _result(told: dict[str, Any]) -> Result:
     if "error" in told:
         return error_of_problem(None, told["error"])
-    return msgspec.convert(told, Placed)
+    return msgspec.convert(told, Scheduled) if "scheduled" in told else msgspec.convert(told, Placed)
 
 
 # --- read ---------------------------------------------------------------------------------------------
@@ -210,6 +221,35 @@ def tail(name: str, from_: Moment, partition: int | None, last_event_id: str | N
     return Call("GET", f"{_topic_path(name)}/tail", lambda status, body: None, query, headers)
 
 
+# --- delayed messages ---------------------------------------------------------------------------------
+
+
+class _Delayed(msgspec.Struct):
+    delayed: list[msgspec.Raw]
+
+
+def delayed(name: str, limit: int, skip: int) -> Call[list[Delayed]]:
+    query = {"limit": str(limit), "skip": str(skip)}
+
+    def read(status: int, body: bytes) -> list[Delayed]:
+        return [decode_delayed(one) for one in _reader(_Delayed)(status, body).delayed]
+
+    return Call("GET", f"{_topic_path(name)}/delayed", read, query)
+
+
+def delayed_message(name: str, partition: int, offset: int) -> Call[Delayed]:
+    path = f"{_topic_path(name)}/delayed/{partition}/{offset}"
+    return Call("GET", path, lambda status, body: decode_delayed(body))
+
+
+def cancel_delayed(name: str, partition: int, offset: int) -> Call[None]:
+    return Call("DELETE", f"{_topic_path(name)}/delayed/{partition}/{offset}", lambda status, body: None)
+
+
+def delay_stats() -> Call[dict[str, Any]]:
+    return Call("GET", "/delay/stats", _reader(dict[str, Any]))
+
+
 # --- groups -------------------------------------------------------------------------------------------
 
 
@@ -226,11 +266,11 @@ def groups() -> Call[list[GroupSummary]]:
 
 
 def group(name: str) -> Call[Group]:
-    return Call("GET", _group_path(name), _reader(Group))
+    return Call("GET", group_path(name), _reader(Group))
 
 
 def delete_group(name: str) -> Call[None]:
-    return Call("DELETE", _group_path(name), lambda status, body: None)
+    return Call("DELETE", group_path(name), lambda status, body: None)
 
 
 def reset_offsets(
@@ -248,7 +288,7 @@ def reset_offsets(
         body["to"] = to
     elif to is not None:
         body |= {"to": "timestamp", "timestamp": moment(to, "to")}
-    path = f"{_group_path(name)}/offsets/reset"
+    path = f"{group_path(name)}/offsets/reset"
     return Call("POST", path, lambda status, told: _reader(_Moves)(status, told).offsets, body=_json(body))
 
 
@@ -286,7 +326,8 @@ def _topic_path(name: str) -> str:
     return f"/topics/{check_topic(name)}"
 
 
-def _group_path(name: str) -> str:
+def group_path(name: str) -> str:
+    """A group's route, or `invalid-name`."""
     return f"/groups/{_check(name, 'group')}"
 
 

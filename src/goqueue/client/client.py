@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
@@ -11,8 +11,11 @@ import httpx
 
 from goqueue.client import calls
 from goqueue.client.calls import Acks, Call, Config, Isolation, ReadOptions, finish
+from goqueue.client.consumer import Consumer, OnRebalance
+from goqueue.client.consumer_options import ConsumerOptions
+from goqueue.client.delayed import Delayed
 from goqueue.client.errors import GoQueueClientError, error_of_reply
-from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Placed
+from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Sent
 from goqueue.client.replies import Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
 from goqueue.client.tail import Tail
 from goqueue.client.transport import (
@@ -88,11 +91,11 @@ class Client:
 
     # --- messages -------------------------------------------------------------------------------------
 
-    def publish(self, topic: str, value: Content, *, acks: Acks = "all", **fields: Unpack[MessageFields]) -> Placed:
+    def publish(self, topic: str, value: Content, *, acks: Acks = "all", **fields: Unpack[MessageFields]) -> Sent:
         """Stores one message and says where. For many, use `publish_many` or a `Producer`."""
         return self.perform(calls.publish(topic, NewMessage(value, **fields), acks))
 
-    def publish_many(self, topic: str, messages: Iterable[NewMessage | Content], *, acks: Acks = "all") -> list[Placed]:
+    def publish_many(self, topic: str, messages: Iterable[NewMessage | Content], *, acks: Acks = "all") -> list[Sent]:
         """Stores messages in one request. `PartlyStored` if some were not: its `results` say which."""
         return self.perform(calls.publish_many(topic, messages, acks))
 
@@ -146,7 +149,40 @@ class Client:
         except httpx.HTTPError as why:
             raise failure_of(why, self.url) from why
 
+    # --- delayed messages -----------------------------------------------------------------------------
+
+    def delayed(self, topic: str, *, limit: int = 100, skip: int = 0) -> list[Delayed]:
+        """What waits for a topic, by time."""
+        return self.perform(calls.delayed(topic, limit, skip))
+
+    def delayed_message(self, topic: str, partition: int, scheduled: int) -> Delayed:
+        """One delayed message, also after it is done."""
+        return self.perform(calls.delayed_message(topic, partition, scheduled))
+
+    def cancel_delayed(self, topic: str, partition: int, scheduled: int) -> None:
+        """The message will never be seen; `already-delivered` if it was."""
+        self.perform(calls.cancel_delayed(topic, partition, scheduled))
+
+    def delay_stats(self) -> dict[str, Any]:
+        """How many messages wait, were delivered, cancelled, expired, and how late the last ones were."""
+        return self.perform(calls.delay_stats())
+
     # --- groups ---------------------------------------------------------------------------------------
+
+    def consumer(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        on_rebalance: OnRebalance | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer:
+        """A member of the group, to use in a `with`: it takes messages under leases and answers for them.
+
+        `ConsumerSettings` tells the options. `on_rebalance` is called by polls, before partitions are given back and
+        after they were gained.
+        """
+        return Consumer(self, group, topics, on_rebalance=on_rebalance, **options)
 
     def groups(self) -> list[GroupSummary]:
         """All groups, by name."""

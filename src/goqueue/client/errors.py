@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from goqueue.client.messages import Placed
+    from goqueue.client.messages import Sent
 
 _EXCERPT_CHARS: Final = 200
 
@@ -75,12 +75,32 @@ class ProducerClosed(GoQueueClientError):
 class PartlyStored(GoQueueClientError):
     """Some messages of one publish were stored and some were not: `results` has one entry for each, in order."""
 
-    def __init__(self, results: Sequence[Placed | GoQueueClientError]) -> None:
+    def __init__(self, results: Sequence[Sent | GoQueueClientError]) -> None:
         failures = [result for result in results if isinstance(result, GoQueueClientError)]
         first = failures[0]
         detail = f"{len(failures)} of {len(results)} messages were not stored; the first says: {first.detail}"
         super().__init__("partly-stored", detail, first.field, 207)
         self.results = results
+
+
+class ConsumerClosed(GoQueueClientError):
+    """The consumer was closed and has left its group."""
+
+    def __init__(self) -> None:
+        super().__init__("consumer-closed", "The consumer is closed; make a new one.")
+
+
+class PartlyAnswered(GoQueueClientError):
+    """Only some messages of one ack, nack, reject or extend went well: `failures` says which did not, by receipt."""
+
+    def __init__(self, failures: Mapping[str, GoQueueClientError], total: int) -> None:
+        receipt, first = next(iter(failures.items()))
+        others = f" and {len(failures) - 1} others" if len(failures) > 1 else ""
+        detail = (
+            f"{len(failures)} of {total} answers were refused, for {receipt}{others}; the first says: {first.detail}"
+        )
+        super().__init__("partly-answered", detail, first.field, 207)
+        self.failures = failures
 
 
 class _Problem(msgspec.Struct):
@@ -89,6 +109,13 @@ class _Problem(msgspec.Struct):
     code: str
     detail: str
     field: str | None = None
+
+
+class _RegistryProblem(msgspec.Struct):
+    """How the schema registry's routes tell errors, in Confluent's form."""
+
+    error_code: int
+    message: str
 
 
 def error_of_problem(status: int | None, problem: object) -> GoQueueClientError:
@@ -103,6 +130,11 @@ def error_of_reply(status: int, body: bytes) -> GoQueueClientError:
     """The error an answer stands for. What is not a problem document gets the code `http-<status>`."""
     try:
         return error_of_problem(status, msgspec.json.decode(body))
+    except msgspec.DecodeError:
+        pass
+    try:
+        told = msgspec.json.decode(body, type=_RegistryProblem)
+        return GoQueueClientError(f"schema-registry-{told.error_code}", told.message, None, status)
     except msgspec.DecodeError:
         excerpt = " ".join(body[: 4 * _EXCERPT_CHARS].decode("utf-8", "replace").split())[:_EXCERPT_CHARS]
         detail = f"The server answered {status} without saying why in GoQueue's form; check the address. It said: "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, TypeAlias, TypedDict
 
 import msgspec
@@ -18,6 +18,8 @@ Content: TypeAlias = str | bytes | None
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 HeadersIn: TypeAlias = Mapping[str, Content] | Iterable[tuple[str, Content]]
 Moment: TypeAlias = int | str | datetime  # milliseconds since 1970, RFC 3339, or a datetime with a zone
+Span: TypeAlias = int | str | timedelta  # milliseconds, text like "10s", or a timedelta
+Repeat: TypeAlias = Mapping[str, str | int]  # {"cron": ..., "timezone": ...} or {"every": ..., "times": ...}
 
 BASE64: Final = "base64"
 
@@ -29,6 +31,17 @@ class Placed(msgspec.Struct, frozen=True):
     offset: int
 
 
+class Scheduled(msgspec.Struct, frozen=True, rename={"deliver_at": "deliverAt"}):
+    """Where a message waits for its time: the partition it will enter, and its place in the schedule."""
+
+    partition: int
+    scheduled: int
+    deliver_at: str
+
+
+Sent: TypeAlias = Placed | Scheduled
+
+
 class MessageFields(TypedDict, total=False):
     """What a message may have beside its value."""
 
@@ -37,12 +50,17 @@ class MessageFields(TypedDict, total=False):
     partition: int | None
     priority: str | int | None
     timestamp: Moment | None
+    delay: Span | None
+    deliver_at: Moment | None
+    ttl: Span | None
+    repeat: Repeat | None
 
 
 class NewMessage(msgspec.Struct, frozen=True):
     """One message to publish. Text is sent as UTF-8; a value of None is a tombstone.
 
-    `partition` None lets the topic's partitioner choose. `priority` is a lane's name or 0 (critical) to 4.
+    `partition` None lets the topic's partitioner choose. `priority` is a lane's name or 0 (critical) to 4. `delay` or
+    `deliver_at` lets it wait; `ttl` is how long it may be consumed from then on; `repeat` sends it again and again.
     """
 
     value: Content
@@ -51,6 +69,10 @@ class NewMessage(msgspec.Struct, frozen=True):
     partition: int | None = None
     priority: str | int | None = None
     timestamp: Moment | None = None
+    delay: Span | None = None
+    deliver_at: Moment | None = None
+    ttl: Span | None = None
+    repeat: Repeat | None = None
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -83,26 +105,30 @@ class Message(msgspec.Struct, frozen=True):
 # --- JSON ---------------------------------------------------------------------------------------------
 
 
-class _Marked(msgspec.Struct):
+class Marked(msgspec.Struct):
     """A header's value that is not text."""
 
     encoding: str
     value: str
 
 
-_HeaderValue: TypeAlias = str | _Marked | None
-_HeaderValues: TypeAlias = dict[str, _HeaderValue | list[_HeaderValue]]
+HeaderValue: TypeAlias = str | Marked | None
+HeaderValues: TypeAlias = dict[str, HeaderValue | list[HeaderValue]]
 
 
-class _Sent(msgspec.Struct, omit_defaults=True):
+class _Sent(msgspec.Struct, omit_defaults=True, rename={"deliver_at": "deliverAt"}):
     value: str | None
     encoding: str | None = None
     key: str | None = None
     key_encoding: str | None = None
-    headers: _HeaderValues = {}
+    headers: HeaderValues = {}
     partition: int | None = None
     priority: str | int | None = None
     timestamp: int | str | None = None
+    delay: int | str | None = None
+    deliver_at: int | str | None = None
+    ttl: int | str | None = None
+    repeat: Repeat | None = None
 
 
 class _Received(msgspec.Struct, omit_defaults=True):
@@ -114,7 +140,7 @@ class _Received(msgspec.Struct, omit_defaults=True):
     encoding: str | None = None
     key: str | None = None
     key_encoding: str | None = None
-    headers: _HeaderValues = {}
+    headers: HeaderValues = {}
     priority: str = "normal"
 
 
@@ -136,6 +162,10 @@ def encode_message(message: NewMessage) -> bytes:
             partition=message.partition,
             priority=message.priority,
             timestamp=None if message.timestamp is None else moment(message.timestamp, "timestamp"),
+            delay=span(message.delay),
+            deliver_at=None if message.deliver_at is None else moment(message.deliver_at, "deliverAt"),
+            ttl=span(message.ttl),
+            repeat=message.repeat,
         )
     )
 
@@ -149,9 +179,9 @@ def decode_message(data: bytes | msgspec.Raw) -> Message:
             partition=got.partition,
             offset=got.offset,
             timestamp=got.timestamp,
-            key=_to_bytes(got.key, got.key_encoding),
-            value=_to_bytes(got.value, got.encoding),
-            headers=_headers_of_json(got.headers),
+            key=to_bytes(got.key, got.key_encoding),
+            value=to_bytes(got.value, got.encoding),
+            headers=headers_of_json(got.headers),
             priority=got.priority,
         )
     except ValueError as why:
@@ -160,9 +190,14 @@ def decode_message(data: bytes | msgspec.Raw) -> Message:
 
 def encode_received(message: Message) -> bytes:
     """The message as the broker sent it: what a program that passes messages on as JSON writes."""
+    return _encode(received_members(message))
+
+
+def received_members(message: Message) -> dict[str, object]:
+    """The members of a message as the broker sent it."""
     place = {"topic": message.topic, "partition": message.partition, "offset": message.offset}
     content = json_content(message.key, message.value, message.headers)
-    return _encode({**place, "timestamp": message.timestamp, **content, "priority": message.priority})
+    return {**place, "timestamp": message.timestamp, **content, "priority": message.priority}
 
 
 def json_content(key: bytes | None, value: bytes | None, headers: Headers) -> dict[str, object]:
@@ -183,22 +218,28 @@ def moment(when: Moment, field: str) -> int | str:
     return round(when.timestamp() * 1000)
 
 
+def span(given: Span | None) -> int | str | None:
+    """A length of time as JSON carries it."""
+    return round(given.total_seconds() * 1000) if isinstance(given, timedelta) else given
+
+
 def _pairs(headers: HeadersIn) -> Iterable[tuple[str, Content]]:
     return headers.items() if isinstance(headers, Mapping) else headers
 
 
-def _headers_to_json(pairs: Iterable[tuple[str, Content]]) -> _HeaderValues:
-    values: dict[str, list[_HeaderValue]] = {}
+def _headers_to_json(pairs: Iterable[tuple[str, Content]]) -> HeaderValues:
+    values: dict[str, list[HeaderValue]] = {}
     for name, content in pairs:
         text, encoding = _to_text(content, f"headers.{name}")
-        marked = text if encoding is None or text is None else _Marked(encoding, text)
+        marked = text if encoding is None or text is None else Marked(encoding, text)
         values.setdefault(name, []).append(marked)
     return {name: found[0] if len(found) == 1 else found for name, found in values.items()}
 
 
-def _headers_of_json(headers: _HeaderValues) -> Headers:
+def headers_of_json(headers: HeaderValues) -> Headers:
+    """Pairs of a name and its bytes, in order."""
     return tuple(
-        (name, _to_bytes(value.value, value.encoding) if isinstance(value, _Marked) else _to_bytes(value, None))
+        (name, to_bytes(value.value, value.encoding) if isinstance(value, Marked) else to_bytes(value, None))
         for name, found in headers.items()
         for value in (found if isinstance(found, list) else [found])
     )
@@ -220,7 +261,8 @@ def _to_text(content: Content, field: str) -> tuple[str | None, str | None]:
         return b64encode(content).decode("ascii"), BASE64
 
 
-def _to_bytes(text: str | None, encoding: str | None) -> bytes | None:
+def to_bytes(text: str | None, encoding: str | None) -> bytes | None:
+    """The bytes that a text of JSON stands for."""
     if text is None:
         return None
     if encoding is None or encoding == "text":

@@ -12,7 +12,7 @@ import msgspec
 from goqueue.client.accumulator import Batch
 from goqueue.client.calls import Acks, Call, Result, publish_encoded
 from goqueue.client.errors import BufferFull, GoQueueClientError
-from goqueue.client.messages import Placed
+from goqueue.client.messages import Sent
 
 logger = logging.getLogger("goqueue.client")
 
@@ -22,7 +22,7 @@ class Promise(Protocol):
 
     def done(self) -> bool: ...
 
-    def set_result(self, result: Placed, /) -> None: ...
+    def set_result(self, result: Sent, /) -> None: ...
 
     def set_exception(self, exception: Any, /) -> None: ...
 

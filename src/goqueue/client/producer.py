@@ -14,11 +14,11 @@ from goqueue.client.accumulator import Accumulator, Batch, Batching
 from goqueue.client.calls import Acks, Result, check_topic
 from goqueue.client.client import Client
 from goqueue.client.errors import GoQueueClientError, ProducerClosed
-from goqueue.client.messages import Content, MessageFields, NewMessage, Placed, encode_message
+from goqueue.client.messages import Content, MessageFields, NewMessage, Sent, encode_message
 from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle, settle_all, unexpected
 from goqueue.client.retry import Retries
 
-_Batch: TypeAlias = Batch[Outgoing[Future[Placed]]]
+_Batch: TypeAlias = Batch[Outgoing[Future[Sent]]]
 
 
 class Producer:
@@ -43,7 +43,7 @@ class Producer:
         self._acks = acks
         self._retries = retries or Retries()
         self._block_seconds = block_seconds
-        self._accumulator: Accumulator[Outgoing[Future[Placed]]] = Accumulator(batching or Batching())
+        self._accumulator: Accumulator[Outgoing[Future[Sent]]] = Accumulator(batching or Batching())
         self._closing = False
         self._abandoned = threading.Event()
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class Producer:
 
     def send(
         self, topic: str, value: Content, *, timeout: float | None = None, **fields: Unpack[MessageFields]
-    ) -> Future[Placed]:
+    ) -> Future[Sent]:
         """Takes the message and answers at once with the future of its place.
 
         Blocks while the buffer is full, for `timeout` seconds (default: `block_seconds`); then `BufferFull`.
@@ -64,7 +64,7 @@ class Producer:
         seconds = self._block_seconds if timeout is None else timeout
         with self._lock:
             self._wait_for_room(len(payload), seconds)
-            future: Future[Placed] = Future()
+            future: Future[Sent] = Future()
             future.set_running_or_notify_cancel()  # From here on it will be sent; it cannot be cancelled.
             if self._accumulator.add(topic, Outgoing(payload, future), len(payload), time.monotonic()):
                 self._work.notify()

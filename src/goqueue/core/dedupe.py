@@ -76,11 +76,37 @@ class Dedupe:
             raise _out_of_order(header, f"the last one stored is {known.last_sequence}")
         return None
 
+    def next_sequence(self, producer_id: int, epoch: int) -> int:
+        """What the producer's next batch has to begin with."""
+        known = self._producers.get(producer_id)
+        if known is None or known.epoch != epoch or not known.marks:
+            return 0
+        return _advance(known.last_sequence, 1)
+
+    def epoch_of(self, producer_id: int) -> int:
+        known = self._producers.get(producer_id)
+        return 0 if known is None else known.epoch
+
+    def last_offset(self, producer_id: int) -> Offset:
+        """Of the producer's last batch; -1 if none is known."""
+        known = self._producers.get(producer_id)
+        return known.marks[-1].last_offset if known is not None and known.marks else -1
+
+    def find(self, producer_id: int, epoch: int, first_sequence: int) -> Mark | None:
+        """The producer's batch with that sequence, if it is one of the last."""
+        known = self._producers.get(producer_id)
+        marks = known.marks if known is not None and known.epoch == epoch else []
+        return next((mark for mark in marks if mark.first_sequence == first_sequence), None)
+
     def appended(self, header: BatchHeader, base_offset: Offset, now: Millis) -> None:
         """The batch is in the log."""
-        if header.producer_id < 0 or header.is_control:
+        if header.producer_id < 0:
             return
         known = self._producers.get(header.producer_id)
+        if header.is_control:  # a marker with a newer epoch shuts out the producer's older selves
+            if known is None or header.producer_epoch > known.epoch:
+                self._producers[header.producer_id] = Producer(header.producer_id, header.producer_epoch, [], now)
+            return
         if known is None or known.epoch != header.producer_epoch:
             known = self._producers[header.producer_id] = Producer(header.producer_id, header.producer_epoch, [], now)
         last = _advance(header.base_sequence, header.last_offset_delta)
@@ -91,9 +117,10 @@ class Dedupe:
     def cut(self, end_offset: Offset) -> None:
         """The log ends earlier: what was beyond is not stored."""
         for known in self.producers():
-            known.marks = [mark for mark in known.marks if mark.last_offset < end_offset]
-            if not known.marks:
+            left = [mark for mark in known.marks if mark.last_offset < end_offset]
+            if known.marks and not left:
                 del self._producers[known.producer_id]
+            known.marks = left
 
     def expire(self, before: Millis) -> None:
         """Forgets producers not heard of since; their next batch counts as a first one."""

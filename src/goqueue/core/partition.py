@@ -9,12 +9,13 @@ from __future__ import annotations
 from goqueue.base.commands import Acks, Isolation
 from goqueue.base.errors import NotEnoughReplicas
 from goqueue.base.ids import Epoch, Offset
+from goqueue.core.partition_txns import PartitionTxns
 
 
 class PartitionState:
     """The marks of one partition."""
 
-    __slots__ = ("_reads_wait_for_sync", "end_offset", "high_watermark", "in_sync_replicas", "leader_epoch")
+    __slots__ = ("_reads_wait_for_sync", "end_offset", "high_watermark", "in_sync_replicas", "leader_epoch", "txns")
 
     def __init__(self, end_offset: Offset, reads_wait_for_sync: bool, leader_epoch: Epoch = 0) -> None:
         self._reads_wait_for_sync = reads_wait_for_sync
@@ -22,10 +23,12 @@ class PartitionState:
         self.end_offset = end_offset
         self.high_watermark = end_offset
         self.in_sync_replicas = 1
+        self.txns = PartitionTxns()
 
     @property
     def last_stable_offset(self) -> Offset:
-        return self.high_watermark
+        """Where the first open transaction begins, or the high watermark."""
+        return self.txns.stable(self.high_watermark)
 
     def check_acks(self, acks: Acks, min_insync_replicas: int) -> None:
         """`NotEnoughReplicas` if `acks=all` asks for more than there are."""
@@ -47,6 +50,7 @@ class PartitionState:
     def truncated(self, end_offset: Offset) -> None:
         self.end_offset = end_offset
         self.high_watermark = min(self.high_watermark, end_offset)
+        self.txns.cut_tail(end_offset)
 
     def read_limit(self, isolation: Isolation) -> Offset:
         return self.high_watermark if isolation is Isolation.READ_UNCOMMITTED else self.last_stable_offset

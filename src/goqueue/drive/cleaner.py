@@ -68,7 +68,8 @@ class Cleaner:
             if start is not None:
                 logger.info("retention", extra={"partition": str(partition.at), "new_start_offset": start})
                 await self._offload(log.begin_drop_head(start).run)
-            if is_due(log, config, self._clock.now_ms()):
+            partition.state.txns.cut_head(log.start_offset)
+            if is_due(log, config, self._clock.now_ms(), partition.state.last_stable_offset):
                 await self._compact(partition, config)
         except (OSError, GoQueueError) as why:
             logger.error("clean-up failed", extra={"partition": str(partition.at), "why": str(why)})
@@ -77,7 +78,8 @@ class Cleaner:
         log = partition.log
         before = log.size_bytes
         await self._offload(log.begin_gaps().run)
-        steps = compact(log, config, self._clock.now_ms())
+        stable = partition.state.last_stable_offset
+        steps = compact(log, config, self._clock.now_ms(), stable, partition.is_aborted)
         while not isinstance(found := await self._offload(lambda: _work_a_little(steps)), int):
             if found is not None:
                 await self._offload(found.run)

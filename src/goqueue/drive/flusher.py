@@ -35,6 +35,7 @@ class Flusher:
         self._next_round: asyncio.Future[None] | None = None
         self._wake_sync = asyncio.Event()
         self._wake_seal = asyncio.Event()
+        self._sealing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
 
@@ -68,6 +69,10 @@ class Flusher:
         await self._round_after_now()
         if partition.log.failure is not None:
             raise partition.log.failure
+
+    async def force(self) -> None:
+        """Waits for a round that began after now, under every policy."""
+        await self._round_after_now()
 
     def is_settled(self, partition: Partition) -> bool:
         return self._policy != "always" or partition.log.synced_offset >= partition.log.end_offset
@@ -135,14 +140,32 @@ class Flusher:
             await self.seal(partition)
 
     async def seal(self, partition: Partition) -> None:
-        """Seals all rolled segments of a partition."""
+        """Seals all rolled segments of a partition. Several may ask for it at once; one works."""
+        async with self._sealing:
+            await self._seal(partition)
+
+    async def _seal(self, partition: Partition) -> None:
         log = partition.log
         while log.failure is None and (job := log.begin_seal()) is not None:
             try:
+                note_producers = partition.producers_job()
+                await self._sync_for_snapshot(partition)
+                await self._offload(note_producers)
                 await self._offload(job.run)
-                await self._offload(partition.producers_job())
             except OSError as why:
                 if not partition.is_closed:
                     log.fail(why)
                 return
             log.finish_seal(job)
+
+    async def _sync_for_snapshot(self, partition: Partition) -> None:
+        """A snapshot of producers must not outlive batches that it knows of."""
+        if partition.log.synced_offset >= partition.log.end_offset:
+            return
+        if self._policy == "never":
+            if (job := partition.log.begin_sync()) is not None:
+                await self._sync_one(partition, job)
+        elif self._stopping:
+            await self._round()
+        else:
+            await self._round_after_now()

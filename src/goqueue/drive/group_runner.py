@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from goqueue.base.clock import Clock
@@ -29,6 +29,10 @@ GROUPS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1
 Question = Callable[[int, int], Step]  # (ticket, now) -> step
 
 
+async def _at_once() -> None:
+    """Nothing was."""
+
+
 class GroupRunner:
     """Made empty; `load` gives it its topic's partition and brings the groups back."""
 
@@ -43,6 +47,7 @@ class GroupRunner:
         self._timer: asyncio.TimerHandle | None = None
         self._settling: set[asyncio.Task[None]] = set()
         self.on_step: Callable[[Step], None] = lambda step: None  # told of everything that is decided
+        self.also_settle: Callable[[], Awaitable[None]] = _at_once  # what was written elsewhere because of it
 
     # --- start and stop ------------------------------------------------------------------------------------
 
@@ -127,6 +132,7 @@ class GroupRunner:
     async def _settle(self, partition: Partition, replies: list[Reply]) -> None:
         try:
             await partition.settle()
+            await self.also_settle()
         except GoQueueError as error:
             self._hand_out(replies, error)
             self._start_over(error)

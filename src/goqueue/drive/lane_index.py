@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from math import ceil
 from typing import Final
 
 import msgspec
@@ -88,7 +87,7 @@ class LaneIndex:
         for first, end in self.spans(lane, begin):
             span = self._spans[bisect_right(self._spans, first, key=_first) - 1]
             total += span.counts[lane] * (end - first) / (span.end - span.first)
-        return ceil(round(total, 3))  # never none where there may be one
+        return round(total)
 
     def trim(self, offset: Offset) -> None:
         """Nobody reads below any more."""

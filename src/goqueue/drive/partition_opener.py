@@ -56,7 +56,7 @@ class PartitionOpener:
         log, found = open_log(home, roll_rule(config))
         state = PartitionState(log.end_offset, reads_wait_for_sync=self._settings.fsync == "always")
         partition = Partition(at, log, state, self._flusher, self._offload)
-        partition.dedupe = recover_producers(log, found.was_clean, self._clock.now_ms())
+        partition.dedupe, state.txns = recover_producers(log, found.was_clean, self._clock.now_ms())
         return partition, found
 
     def adopt(self, partition: Partition) -> None:

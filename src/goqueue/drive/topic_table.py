@@ -29,7 +29,10 @@ from goqueue.log.recovery import Recovered
 logger = logging.getLogger(__name__)
 
 RECORDS: Final = "topics"
-INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state"})  # the names that Kafka keeps for itself
+# The names that Kafka keeps for itself, and ours.
+INTERNAL: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__goqueue_schedule", "__goqueue_deliveries", "__goqueue_schemas"}
+)
 TRASH: Final = "trash"
 _SUFFIX: Final = ".topic"
 
@@ -147,7 +150,8 @@ class TopicTable:
         partitions = [partition for topic in self.all() for partition in topic.partitions]
         for partition in partitions:
             partition.close()
-        jobs = [job for one in partitions for job in (one.log.close, one.producers_job())]
+        # A log that was closed cleanly is not looked through again, so what is known of it has to be there by then.
+        jobs = [job for one in partitions for job in (one.producers_job(), one.log.close)]
         await self._offload(lambda: [job() for job in jobs])
 
     # --- changes -------------------------------------------------------------------------------------------

@@ -59,9 +59,21 @@ class NewRecord(msgspec.Struct, frozen=True, gc=False):
         return size
 
 
-def build(records: Sequence[NewRecord], codec: int = 0) -> bytes:
+class InTransaction(msgspec.Struct, frozen=True):
+    """The producer whose transaction a batch is part of, and the batch's number in its partition."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+def build(records: Sequence[NewRecord], codec: int = 0, txn: InTransaction | None = None) -> bytes:
     """One batch of the records, base offset 0, compressed if that helps."""
-    builder: Any = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, BATCH_BYTES_MAX)
+    if txn is None:
+        builder: Any = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, BATCH_BYTES_MAX)
+    else:
+        producer = (txn.producer_id, txn.epoch, txn.sequence)
+        builder = DefaultRecordBatchBuilder(2, 0, 1, *producer, BATCH_BYTES_MAX)
     append = builder.append
     for delta, record in enumerate(records):
         # The codec writes header keys and values straight through; it wants a list.

@@ -2,7 +2,8 @@
 
 One pass reads the segments that are new since the last pass, remembers the last offset of each key in them, and
 rewrites all sealed segments up to there, neighbours merged while they fit one segment. Records without a key and
-control batches stay. Tombstones stay `delete.retention.ms` after the first pass that met them.
+control batches stay; records of aborted transactions go, and open transactions are not touched. Tombstones stay
+`delete.retention.ms` after the first pass that met them.
 
 A rewritten segment takes its place with one rename. Before it, the old seal and indexes go, so that a crash on either
 side leaves a segment without a seal, which recovery checks and indexes anew; what a merge made superfluous begins
@@ -11,7 +12,7 @@ below its predecessor's end, which is how recovery knows it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import msgspec
 
@@ -27,6 +28,11 @@ from goqueue.log.scan import Flaw, walk
 from goqueue.log.segment import Segment
 
 LastOffsets = dict[bytes, Offset]
+IsAborted = Callable[[BatchHeader], bool]  # whether a batch is part of an aborted transaction
+
+
+def _nothing_aborted(header: BatchHeader) -> bool:
+    return False
 
 
 class Swap(msgspec.Struct):
@@ -60,6 +66,7 @@ class _Rules(msgspec.Struct, frozen=True):
     last: LastOffsets
     now: Millis
     tombstone_ms: int
+    is_aborted: IsAborted = _nothing_aborted
 
     def tombstones_expired(self, segment: Segment) -> bool:
         since = segment.seal.tombstones_since if segment.seal else None
@@ -73,21 +80,21 @@ class _Rules(msgspec.Struct, frozen=True):
         return offset >= self.last.get(record.key, -1)
 
 
-def candidates(log: PartitionLog) -> list[Segment]:
-    """The sealed, sound segments from the start on."""
+def candidates(log: PartitionLog, stable: Offset | None = None) -> list[Segment]:
+    """The sealed, sound segments from the start on, as far as no open transaction has messages in them."""
     found: list[Segment] = []
     for segment in log.segments[:-1]:
-        if segment.seal is None or segment.damage:
+        if segment.seal is None or segment.damage or (stable is not None and segment.next_offset > stable):
             break
         found.append(segment)
     return found
 
 
-def is_due(log: PartitionLog, config: TopicConfig, now: Millis) -> bool:
+def is_due(log: PartitionLog, config: TopicConfig, now: Millis, stable: Offset | None = None) -> bool:
     """Enough is new, or tombstones have served their time."""
     if not config.compacts:
         return False
-    segments = candidates(log)
+    segments = candidates(log, stable)
     total = sum(segment.length for segment in segments)
     dirty = sum(segment.length for segment in segments if segment.base_offset >= log.meta.compacted_to)
     rules = _Rules({}, now, config.delete_retention_ms)
@@ -95,16 +102,22 @@ def is_due(log: PartitionLog, config: TopicConfig, now: Millis) -> bool:
     return enough or any(map(rules.tombstones_expired, segments))
 
 
-def compact(log: PartitionLog, config: TopicConfig, now: Millis) -> Generator[Swap | None, None, Offset]:
+def compact(
+    log: PartitionLog,
+    config: TopicConfig,
+    now: Millis,
+    stable: Offset | None = None,
+    is_aborted: IsAborted = _nothing_aborted,
+) -> Generator[Swap | None, None, Offset]:
     """One pass, in steps: each `next` does a little work off the loop. None: go on; a `Swap`: carry it out first.
 
     It returns the offset up to which the log is then compacted. The caller makes `gaps_to` durable before the first
     step and `compacted_to` after the last.
     """
-    segments = _sound(candidates(log))
+    segments = _sound(candidates(log, stable))
     last: LastOffsets = {}
-    count = yield from _remember(segments, log.meta.compacted_to, last)
-    rules = _Rules(last, now, config.delete_retention_ms)
+    count = yield from _remember(segments, log.meta.compacted_to, last, is_aborted)
+    rules = _Rules(last, now, config.delete_retention_ms, is_aborted)
     group: list[Segment] = []
     size = 0
     for segment in segments[:count]:
@@ -130,7 +143,9 @@ def _sound(segments: Sequence[Segment]) -> list[Segment]:
     return sound
 
 
-def _remember(segments: Sequence[Segment], dirty_from: Offset, last: LastOffsets) -> Generator[None, None, int]:
+def _remember(
+    segments: Sequence[Segment], dirty_from: Offset, last: LastOffsets, is_aborted: IsAborted
+) -> Generator[None, None, int]:
     """Fills `last` from the dirty segments; returns how many segments the pass may cover."""
     count = 0
     for segment in segments:
@@ -138,7 +153,7 @@ def _remember(segments: Sequence[Segment], dirty_from: Offset, last: LastOffsets
             if len(last) >= COMPACTION_KEYS_MAX:
                 break
             for batch, header in _batches(segment):
-                for record in _records(batch, header):
+                for record in () if is_aborted(header) else _records(batch, header):
                     if record.key is not None:
                         last[record.key] = header.base_offset + record.offset_delta
                 yield None
@@ -187,6 +202,8 @@ def _records(batch: Buffer, header: BatchHeader) -> Sequence[RawRecord]:
 
 def _filter(batch: bytes, header: BatchHeader, rules: _Rules, drop_tombstones: bool) -> tuple[bytes | None, bool, int]:
     """The batch without superseded records (None if none is left), whether tombstones stay, and how many went."""
+    if rules.is_aborted(header):
+        return None, False, header.record_count
     records = _records(batch, header)
     if not records:
         return batch, False, 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -11,7 +11,7 @@ from goqueue.base.commands import Caller, Fetch, Fetched, FetchFrom, Isolation, 
 from goqueue.base.errors import InvalidField
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import KIB, MIB
-from goqueue.format.batch import read_header, split
+from goqueue.format.batch import BatchHeader, read_header, split
 from goqueue.format.records import decode
 from goqueue.service.fetch import Fetching
 from goqueue.service.topics import Topics
@@ -56,17 +56,23 @@ class Browsing:
         self._topics = topics
         self._fetching = fetching
 
-    async def offsets_from(self, topic: str, place: str | Millis) -> dict[int, Offset]:
-        """Where reading starts in each partition: `earliest`, `latest`, or a time (the end if nothing is later)."""
+    async def offsets_from(
+        self, topic: str, place: str | Millis, isolation: Isolation = Isolation.READ_COMMITTED
+    ) -> dict[int, Offset]:
+        """Where reading starts in each partition: `earliest`, `latest`, or a time (the end if nothing is later).
+
+        For readers of committed data the end is where the first open transaction begins.
+        """
         offsets: dict[int, Offset] = {}
         for partition in self._topics.require(topic).partitions:
             if place == "earliest":
                 offset = partition.log.start_offset
             elif place == "latest" or isinstance(place, str):
-                offset = partition.state.high_watermark
+                offset = partition.state.read_limit(isolation)
             else:
                 found = await partition.offset_at_time(place)
-                offset = min(found[0] if found else partition.state.high_watermark, partition.state.high_watermark)
+                end = partition.state.read_limit(isolation)
+                offset = min(found[0], end) if found else end
             offsets[partition.at.partition] = offset
         return offsets
 
@@ -83,7 +89,9 @@ class Browsing:
         while True:
             answers = await self._fetch(command, offsets, command.wait_ms_max if not messages else 0)
             limit = command.limit - len(messages)
-            runs = {answer.at.partition: _run(answer, limit, room) for answer in answers}
+            runs = {
+                answer.at.partition: _run(answer, limit, room, self._visible(command, answer)) for answer in answers
+            }
             error = next((answer.error for answer in answers if answer.error is not None), None)
             if error is not None and not (messages or any(run.messages for run in runs.values())):
                 raise error
@@ -96,6 +104,13 @@ class Browsing:
                 return Page(messages, offsets)
             await asyncio.sleep(0)  # decoding is work: others go first
 
+    def _visible(self, command: Browse, answer: Fetched) -> Callable[[BatchHeader], bool]:
+        """Which batches a reader gets: never markers, and nothing aborted unless it asked for everything."""
+        topic = self._topics.find(command.topic)
+        if topic is None or command.isolation is Isolation.READ_UNCOMMITTED or answer.error is not None:
+            return lambda header: not header.is_control
+        return topic.partition(answer.at.partition).is_visible
+
     async def _fetch(self, command: Browse, offsets: dict[int, Offset], wait_ms: int) -> list[Fetched]:
         parts = [
             FetchFrom(TopicPartition(command.topic, partition), offset, _PART_BYTES)
@@ -104,11 +119,11 @@ class Browsing:
         return await self._fetching.fetch(Fetch(parts, _FETCH_BYTES, 1, wait_ms, command.isolation, command.caller))
 
 
-def _run(answer: Fetched, limit: int, room: int) -> _Run:
+def _run(answer: Fetched, limit: int, room: int, is_visible: Callable[[BatchHeader], bool]) -> _Run:
     """Decodes only as many batches as can be handed out."""
     messages: list[Stored] = []
     after = answer.offset
-    for last_offset, found in _decoded(answer):
+    for last_offset, found in _decoded(answer, is_visible):
         messages += found
         after = last_offset + 1
         room -= sum(map(_size, found))
@@ -121,11 +136,11 @@ def _size(message: Stored) -> int:
     return len(message.key or b"") + len(message.value or b"")
 
 
-def _decoded(answer: Fetched) -> Iterator[tuple[Offset, list[Stored]]]:
+def _decoded(answer: Fetched, is_visible: Callable[[BatchHeader], bool]) -> Iterator[tuple[Offset, list[Stored]]]:
     topic, partition = answer.at.topic, answer.at.partition
     for batch in split(answer.batches):
         header = read_header(batch)
-        records = [] if header.is_control else decode(batch)
+        records = decode(batch) if is_visible(header) else []
         yield (
             header.last_offset,
             [

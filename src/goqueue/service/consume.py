@@ -1,8 +1,8 @@
 """Consume as a member of a group: join, poll, give back, commit.
 
-A poll reads from the member's places, which are in memory, and moves them. What is committed is in the coordinator.
-A new owner of a partition begins where the last one committed, and so does a member that joins again: a message is
-handed out at least once.
+A poll hands out messages of the member's partitions under a lease. The member answers for each of them, or commits
+offsets, or leaves it to the node: then what earlier polls handed out is done every few seconds, until the member
+answers for the first time. What a member holds goes to others when it loses the partition, leaves, or falls silent.
 """
 
 from __future__ import annotations
@@ -10,82 +10,95 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from goqueue.base.commands import ANYONE, Caller, Isolation, Stored
-from goqueue.base.errors import GoQueueError, InternalTopic, NotFound
-from goqueue.base.ids import Millis, Offset, TopicPartition
-from goqueue.base.limits import MIB
+from goqueue.base.commands import ANYONE, Caller
+from goqueue.base.errors import GoQueueError, InternalTopic
+from goqueue.base.ids import Millis, TopicPartition
+from goqueue.base.leases import Delivered, Take
 from goqueue.core.groups.errors import UnknownGroup
 from goqueue.core.groups.parts import PartList
+from goqueue.core.groups.records import GroupGone, GroupState, Record
 from goqueue.core.groups.replies import OffsetResult, RestBeat, RestJoined
-from goqueue.core.groups.requests import CommitRequest, OffsetCommit, RestJoin
-from goqueue.drive.partition import Partition
-from goqueue.service.browse import Browse, Browsing
+from goqueue.core.groups.requests import CommitRequest, RestJoin
 from goqueue.service.groups import Groups
-from goqueue.service.metrics import BrokerMetrics
-from goqueue.service.readers import Place, Reader, Readers, Reading, flat, nested
+from goqueue.service.leasing import Leasing
+from goqueue.service.readers import Reader, Readers, Reading, flat, nested
 from goqueue.service.topics import Topics
 
 AUTO_COMMIT_S: Final = 5.0
-_POLL_BYTES: Final = 8 * MIB  # no further topic is read once an answer has this much
 
 
 class Poll(msgspec.Struct, frozen=True):
-    """Hand out up to `limit` messages; wait up to `wait_ms_max` for the first."""
+    """Hand out up to `limit` messages; wait up to `wait_ms_max` for the first. `lease_ms` None means the group's."""
 
     group: str
     member_id: str
     generation: int
     limit: int
     wait_ms_max: Millis
+    lease_ms: Millis | None = None
     caller: Caller = ANYONE
 
 
 class Polled(msgspec.Struct, frozen=True):
-    """What was read. `generation` is the one to go on with; `rebalance` says that a heartbeat has news."""
+    """What was handed out. `generation` is the one to go on with; `rebalance` says that a heartbeat has news."""
 
-    messages: Sequence[Stored]
+    messages: Sequence[Delivered]
     generation: int
     rebalance: bool
-
-
-class _Move(msgspec.Struct, frozen=True):
-    """A place, and where it goes if the member still has it."""
-
-    at: TopicPartition
-    place: Place
-    next: Offset
 
 
 class Consuming:
     """The verbs."""
 
-    def __init__(self, groups: Groups, topics: Topics, browsing: Browsing, metrics: BrokerMetrics) -> None:
+    def __init__(self, groups: Groups, topics: Topics, leasing: Leasing, in_flight_max: int) -> None:
         self._groups = groups
         self._topics = topics
-        self._browsing = browsing
-        self._metrics = metrics
+        self._leasing = leasing
+        self._in_flight_max = in_flight_max
         self._readers = Readers(self._members)
         self._stopping = False
+        leasing.on_answer = self._answered
 
     def stop(self) -> None:
         """Every poll that waits is answered."""
         self._stopping = True
         self._readers.wake_all()
 
+    def heard(self, records: Iterable[Record]) -> None:
+        """The coordinator wrote these: what members that are gone held goes to others."""
+        for record in records:
+            if isinstance(record, GroupState):
+                self._keep(record.group, record.consumer)
+            elif isinstance(record, GroupGone):
+                self._keep(record.group, ())
+
+    def _keep(self, group: str, members: Iterable[str]) -> None:
+        for member_id in self._readers.of(group).difference(members):
+            self._readers.drop(group, member_id)
+            self._leasing.release(group, member_id, lambda at: True, is_failure=True)
+
+    def _answered(self, group: str, member_id: str) -> None:
+        """A member that answers for its messages wants no other to do it."""
+        reader = self._readers.get(group, member_id)
+        if reader is not None and reader.reading.auto_commit:
+            reader.reading = replace(reader.reading, auto_commit=False)
+
     # --- membership ------------------------------------------------------------------------------------------
 
     async def join(self, request: RestJoin, reading: Reading) -> RestJoined:
-        """A member that joins again begins again where it committed."""
+        """A member that joins again begins again with what it did not finish."""
         for topic in request.topics:
             if self._topics.require(topic).is_internal:
                 raise InternalTopic(f"{topic} holds the broker's own books; read another topic.", field="topics")
         joined = await self._groups.rest_join(request)
         beat_ms = min(joined.heartbeat_ms, max(1, joined.session_ms // 3))
+        self._leasing.release(request.group, joined.member_id, lambda at: True)
         reader = Reader(request.group, joined.member_id, reading, beat_ms)
         self._readers.put(reader)
         self._hear(reader, joined.generation, joined.assignment, [])
@@ -96,20 +109,24 @@ class Consuming:
         return self._told(group, member_id, beat)
 
     async def revoke(self, group: str, member_id: str, generation: int, partitions: PartList) -> RestBeat:
-        """What was handed out of these is committed first, if the member left that to the node."""
+        """What was handed out of these is done first, if the member left that to the node."""
         reader = self._readers.get(group, member_id)
         if reader is not None:
-            given = set(flat(partitions)).difference(reader.assigned)
-            await self._commit_places(reader, given)
+            await self._let_go(reader, set(flat(partitions)).difference(reader.assigned))
         beat = await self._groups.rest_revoke(group, member_id, generation, partitions)
         return self._told(group, member_id, beat)
 
     async def leave(self, group: str, member_id: str) -> None:
         reader = self._readers.get(group, member_id)
         if reader is not None:
-            await self._commit_places(reader, reader.places)
+            await self._let_go(reader, {*reader.assigned, *reader.leaving})
         await self._groups.rest_leave(group, member_id)
         self._readers.drop(group, member_id)
+
+    async def _let_go(self, reader: Reader, partitions: set[TopicPartition]) -> None:
+        if reader.reading.auto_commit:
+            await self._leasing.ack_held(reader.group, reader.member_id, partitions.__contains__)
+        self._leasing.release(reader.group, reader.member_id, partitions.__contains__)
 
     def _told(self, group: str, member_id: str, beat: RestBeat) -> RestBeat:
         """Partitions that a poll gained are told as well."""
@@ -122,23 +139,13 @@ class Consuming:
 
     def _hear(self, reader: Reader, generation: int, assignment: PartList, revoke: PartList) -> None:
         """An answer that a newer one overtook is not news."""
-        if generation < reader.generation:
-            return
-        reader.generation = generation
-        new = reader.keep(flat(assignment), flat(revoke))
-        committed = self._groups.offsets(reader.group, new) if new else {}
-        for at in new:
-            known = committed.get(at)
-            reader.places[at] = self._beginning(reader, at) if known is None else Place(known.offset, known.offset)
-
-    def _beginning(self, reader: Reader, at: TopicPartition) -> Place:
-        """Without a committed offset. `latest` is worth a commit: it would be another place later."""
-        partition = self._partition(at)
-        if partition is None:
-            return Place(0, 0)
-        if reader.reading.begin == "latest":
-            return Place(partition.state.high_watermark, None)
-        return Place(partition.log.start_offset, partition.log.start_offset)
+        if generation >= reader.generation:
+            reader.generation = generation
+            lost = reader.keep(flat(assignment), flat(revoke))
+            if reader.reading.begin == "latest":
+                self._leasing.begin_at_end(reader.group, reader.assigned)
+            if lost:
+                self._leasing.release(reader.group, reader.member_id, lost.__contains__)
 
     def _members(self, group: str) -> set[str]:
         try:
@@ -166,11 +173,35 @@ class Consuming:
                 await self._auto_commit(reader)
                 before = reader.assigned
                 rebalance = await self._beat(reader, poll.generation)
-                messages = await self._read(reader, set(before) if rebalance else None, poll)
-                left_s = deadline - loop.time()
-                if messages or rebalance or left_s <= 0 or self._stopping:
+                kept = [at for at in reader.assigned if at in set(before)] if rebalance else reader.assigned
+                left_ms = max(0, ceil((deadline - loop.time()) * 1000))
+                wait_ms = 0 if rebalance or self._stopping else min(left_ms, reader.beat_ms)
+                found = await self._leasing.take(self._take(reader, poll, kept, wait_ms), woken)
+                assigned = set(reader.assigned)
+                messages = [one for one in found if _at(one) in assigned]
+                if len(messages) < len(found):  # a heartbeat beside the poll took partitions away
+                    self._leasing.give_back(reader.group, [one for one in found if _at(one) not in assigned])
+                if messages or rebalance or loop.time() >= deadline or self._stopping:
                     return Polled(messages, reader.generation, rebalance)
-                await self._wait(woken, min(left_s, reader.beat_ms / 1000))
+
+    def _take(self, reader: Reader, poll: Poll, among: Sequence[TopicPartition], wait_ms: Millis) -> Take:
+        reading = reader.reading
+        return Take(
+            reader.group,
+            tuple(at for at in among if self._exists(at)),
+            reader.member_id,
+            poll.limit,
+            poll.lease_ms if poll.lease_ms is not None else reading.lease_ms,
+            wait_ms,
+            self._in_flight_max,
+            reading.begin,
+            reading.strict,
+            poll.caller,
+        )
+
+    def _exists(self, at: TopicPartition) -> bool:
+        topic = self._topics.find(at.topic)
+        return topic is not None and at.partition < len(topic.partitions)
 
     async def _beat(self, reader: Reader, generation: int) -> bool:
         """Whether something changed for the member. What it gained is kept for its next heartbeat to tell."""
@@ -181,11 +212,8 @@ class Consuming:
 
     @contextmanager
     def _watching(self, reader: Reader) -> Iterator[asyncio.Future[None]]:
-        """Begins before looking, so that nothing slips in between."""
+        """Done when the group changes or another poll takes this one's turn."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        partitions = [found for at in reader.assigned if (found := self._partition(at)) is not None]
-        for partition in partitions:
-            partition.watch(woken)
         self._groups.watch(reader.group, woken)
         reader.waits_on(woken)
         try:
@@ -193,111 +221,26 @@ class Consuming:
         finally:
             reader.waits_on(None)
             self._groups.unwatch(reader.group, woken)
-            for partition in partitions:
-                partition.unwatch(woken)
-
-    async def _wait(self, woken: asyncio.Future[None], left_s: float) -> None:
-        self._metrics.long_polls.inc()
-        try:
-            await asyncio.wait([woken], timeout=left_s)
-        finally:
-            self._metrics.long_polls.dec()
-
-    # --- read ------------------------------------------------------------------------------------------------
-
-    async def _read(self, reader: Reader, among: set[TopicPartition] | None, poll: Poll) -> list[Stored]:
-        """Topic by topic. Places move at the end and all at once: a poll that is broken off moves none."""
-        messages: list[Stored] = []
-        moves: list[_Move] = []
-        error: GoQueueError | None = None
-        size = 0
-        for topic, places in self._ready(reader, among).items():
-            if len(messages) >= poll.limit or size >= _POLL_BYTES:
-                break
-            offsets = {number: place.next for number, place in places.items()}
-            browse = Browse(topic, offsets, poll.limit - len(messages), caller=poll.caller)
-            try:
-                page = await self._browsing.read(browse)
-            except GoQueueError as why:
-                error = error if error is not None or isinstance(why, NotFound) else why
-                continue
-            messages += page.messages
-            size += sum(len(one.value or b"") for one in page.messages)
-            moves += [
-                _Move(TopicPartition(topic, number), places[number], after)
-                for number, after in page.next_offsets.items()
-            ]
-        if error is not None and not messages:
-            raise error
-        return _moved(reader, messages, moves)
-
-    def _ready(self, reader: Reader, among: set[TopicPartition] | None) -> dict[str, dict[int, Place]]:
-        """Where there is something to read."""
-        found: dict[str, dict[int, Place]] = {}
-        for at in reader.rotated():
-            partition = self._partition(at)
-            if partition is not None and (among is None or at in among):
-                place = _within(partition, reader.places[at], reader.reading)
-                if place.next < partition.state.read_limit(Isolation.READ_COMMITTED):
-                    found.setdefault(at.topic, {})[at.partition] = place
-        return found
-
-    def _partition(self, at: TopicPartition) -> Partition | None:
-        topic = self._topics.find(at.topic)
-        return topic.partitions[at.partition] if topic is not None and at.partition < len(topic.partitions) else None
 
     # --- commit ----------------------------------------------------------------------------------------------
 
     async def commit(self, request: CommitRequest) -> list[OffsetResult]:
-        results = await self._groups.commit_all(request)
-        reader = self._readers.get(request.group, request.member_id)
-        if reader is not None:
-            for commit, result in zip(request.offsets, results, strict=True):
-                place = reader.places.get(TopicPartition(commit.topic, commit.partition))
-                if result.error is None and place is not None:
-                    place.committed = commit.offset
-        return results
+        """Everything below the offsets is done."""
+        return await self._groups.commit_all(request)
 
     async def _auto_commit(self, reader: Reader) -> None:
-        """What earlier polls handed out, now and then. A failure only means that messages may come twice."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s - reader.committed_s >= AUTO_COMMIT_S:
-            reader.committed_s = now_s
-            try:
-                await self._commit_places(reader, reader.places)
-            except GoQueueError:
-                return
-
-    async def _commit_places(self, reader: Reader, among: Iterable[TopicPartition]) -> None:
+        """What earlier polls handed out, now and then, and before the member holds too much to get more."""
         if not reader.reading.auto_commit:
             return
-        places = reader.uncommitted(among)
-        if not places:
-            return
-        offsets = [OffsetCommit(at.topic, at.partition, place.next) for at, place in places.items()]
-        request = CommitRequest(reader.group, reader.member_id, reader.generation, None, offsets)
-        results = await self._groups.commit_all(request)
-        for place, commit, result in zip(places.values(), offsets, results, strict=True):
-            if result.error is None:
-                place.committed = commit.offset
+        now_s = asyncio.get_running_loop().time()
+        full = self._leasing.in_flight(reader.group, reader.member_id) >= self._in_flight_max
+        if full or now_s - reader.committed_s >= AUTO_COMMIT_S:
+            reader.committed_s = now_s
+            try:
+                await self._leasing.ack_held(reader.group, reader.member_id, lambda at: True)
+            except GoQueueError:
+                return  # they come again
 
 
-def _within(partition: Partition, place: Place, reading: Reading) -> Place:
-    """Retention may have passed the place, or an administrator may have put it beyond the end."""
-    start, end = partition.log.start_offset, partition.state.high_watermark
-    if not start <= place.next <= end:
-        place.next = end if reading.begin == "latest" else start
-    return place
-
-
-def _moved(reader: Reader, messages: list[Stored], moves: list[_Move]) -> list[Stored]:
-    """Leaves out what the member lost while it was read: the new owner reads it."""
-    kept: set[TopicPartition] = set()
-    assigned = set(reader.assigned)
-    for move in moves:
-        if move.at in assigned and reader.places[move.at] is move.place:
-            move.place.next = move.next
-            kept.add(move.at)
-    if len(kept) == len(moves):
-        return messages
-    return [one for one in messages if TopicPartition(one.topic, one.partition) in kept]
+def _at(one: Delivered) -> TopicPartition:
+    return TopicPartition(one.stored.topic, one.stored.partition)

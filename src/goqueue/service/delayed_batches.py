@@ -18,6 +18,7 @@ from goqueue.core.schedule.records import Entry, Origin
 from goqueue.format.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer, assemble
 from goqueue.format.compression import compress, decompress
 from goqueue.format.records import decode, payload, raw_records
+from goqueue.format.search import has
 
 _NEEDLE: Final = b"goqueue-de"  # what both headers begin with
 _UNFOLDED_BYTES_MAX: Final = 32 * MIB
@@ -33,9 +34,9 @@ class Parted(msgspec.Struct, frozen=True):
 def may_ask_for_delay(batch: Buffer, header: BatchHeader) -> bool:
     """A look at the bytes alone. A payload that cannot be unfolded, or is huge then, asks for nothing."""
     if not header.codec:
-        return _NEEDLE in bytes(batch)
+        return has(batch, _NEEDLE)
     try:
-        return _NEEDLE in bytes(decompress(header.codec, memoryview(batch)[HEADER_BYTES:], _UNFOLDED_BYTES_MAX))
+        return has(decompress(header.codec, memoryview(batch)[HEADER_BYTES:], _UNFOLDED_BYTES_MAX), _NEEDLE)
     except CorruptBatch:
         return False
 

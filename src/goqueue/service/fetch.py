@@ -5,13 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from goqueue.base.commands import Fetch, Fetched, FetchFrom
+from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation
 from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import Offset
 from goqueue.base.limits import FETCH_BYTES_MAX
 from goqueue.drive.partition import Partition
+from goqueue.format.batch import strides
 from goqueue.service.hooks import Hooks
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.topics import Topics
+
+
+def _aborted(partition: Partition, begin: Offset, batches: bytes) -> list[tuple[int, Offset]]:
+    """The aborted transactions that these batches hold parts of."""
+    txns = partition.state.txns
+    if not batches or not txns.aborted:
+        return []
+    end = max(last for _, _, _, last in strides(batches)) + 1
+    return [(one.producer_id, one.first_offset) for one in txns.overlapping(begin, end)]
 
 
 class Fetching:
@@ -86,13 +97,13 @@ class Fetching:
                 if left > 0:
                     batches = partition.read_now(part.offset, min(part.bytes_max, left), command.isolation)
             except GoQueueError as error:
-                answers.append(self._answer(part, partition, b"", error))
+                answers.append(self._answer(part, partition, b"", command, error))
                 continue
             if batches is None:
                 return None
             left -= len(batches)
             got += len(batches)
-            answers.append(self._answer(part, partition, batches, None))
+            answers.append(self._answer(part, partition, batches, command))
         enough = got >= command.bytes_min or command.wait_ms_max <= 0 or self._stopping
         if not enough and not any(answer.error is not None for answer in answers):
             return None
@@ -118,8 +129,8 @@ class Fetching:
             if left > 0:
                 batches = await partition.read(part.offset, min(part.bytes_max, left), command.isolation)
         except GoQueueError as error:
-            return self._answer(part, partition, b"", error)
-        return self._answer(part, partition, batches, None)
+            return self._answer(part, partition, b"", command, error)
+        return self._answer(part, partition, batches, command)
 
     def _find(self, part: FetchFrom, command: Fetch) -> Partition | Fetched:
         try:
@@ -129,7 +140,14 @@ class Fetching:
         except GoQueueError as error:
             return Fetched(part.at, part.offset, b"", -1, -1, -1, error)
 
-    def _answer(self, part: FetchFrom, partition: Partition, batches: bytes, error: GoQueueError | None) -> Fetched:
+    def _answer(
+        self,
+        part: FetchFrom,
+        partition: Partition,
+        batches: bytes,
+        command: Fetch,
+        error: GoQueueError | None = None,
+    ) -> Fetched:
         if error is not None:
             error.detail.update(topic=part.at.topic, partition=part.at.partition)
         state = partition.state
@@ -141,6 +159,7 @@ class Fetching:
             state.last_stable_offset,
             partition.log.start_offset,
             error,
+            _aborted(partition, part.offset, batches) if command.isolation is Isolation.READ_COMMITTED else (),
         )
 
     def _count(self, answers: list[Fetched], command: Fetch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import GoQueueError, InvalidGroup
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.core.groups.parts import PartList
-from goqueue.core.groups.records import GroupState, OffsetCommitted
+from goqueue.core.groups.records import GroupState, OffsetCommitted, Record
 from goqueue.core.groups.replies import (
     GroupDescription,
     GroupListing,
@@ -59,6 +59,8 @@ class Groups:
         self._topics = topics
         self._entropy = entropy
         self._watchers: dict[str, set[asyncio.Future[None]]] = {}
+        self.on_read: Callable[[], None] = lambda: None  # told before offsets are read
+        self.on_records: Callable[[Sequence[Record]], None] = lambda records: None  # told of all that is written
 
     def new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{new_uuid(self._entropy)}"
@@ -141,6 +143,8 @@ class Groups:
 
     def _noticed(self, step: Step) -> None:
         """Who watches a group that a step changes is woken."""
+        if step.records:
+            self.on_records(step.records)
         if self._watchers:
             for record in step.records:
                 if isinstance(record, GroupState):
@@ -152,6 +156,15 @@ class Groups:
 
     def commit(self, request: CommitRequest) -> Answer:
         return self._ask(request.group, lambda ticket, now: self._runner.coordinator.commit(ticket, request, now))
+
+    def check_commit(self, request: CommitRequest) -> None:
+        """Complains if the request would be refused."""
+        self._runner.coordinator.check_commit(request)
+
+    async def commit_settled(self, group: str, offsets: Sequence[OffsetCommit]) -> None:
+        """Offsets that were checked before, as part of a transaction; a topic that is gone is passed over."""
+        question: Question = lambda ticket, now: self._runner.coordinator.commit_settled(ticket, group, offsets, now)  # noqa: E731
+        await self._wait(self._ask(group, question))
 
     def check_member(self, group: str, member_id: str, epoch: int) -> None:
         """Complains if a member of the server-side protocol asks with a stale epoch."""
@@ -167,6 +180,7 @@ class Groups:
         self, group: str, partitions: Sequence[TopicPartition] | None = None
     ) -> Mapping[TopicPartition, OffsetCommitted]:
         """Committed offsets of a group, of these partitions or of all; none if there is no such group."""
+        self.on_read()
         return self._runner.coordinator.offsets(group, partitions)
 
     async def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> list[OffsetResult]:
@@ -187,6 +201,11 @@ class Groups:
         for one in answer.results:
             if one.error is not None:
                 raise one.error
+
+    def move(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """Acks moved the group this far."""
+        commits = [OffsetCommit(at.topic, at.partition, offset) for at, offset in offsets.items()]
+        self._runner.tell(lambda now: self._runner.coordinator.move(group, commits, now))
 
     def lag(self, group: str) -> list[PartitionLag]:
         """Of every partition that the group committed or a member reads; complains if there is no such group.

@@ -1,22 +1,29 @@
-"""The places in the verbs where access, schemas, quotas and traces attach. Each is a plain function, or absent."""
+"""The places in the verbs where access, schemas, quotas and traces attach. Each may be absent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
-from goqueue.base.commands import Caller
-from goqueue.base.ids import Offset, TopicPartition
+from goqueue.base.commands import Caller, Headers
+from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import BatchHeader, Buffer
+from goqueue.service.tracing import Tracing
 
 Operation = Literal["read", "write", "create", "alter", "delete", "describe"]
 
 Access = Callable[[Caller, Operation, str], None]  # raises if the caller may not do that to the topic
-SchemaCheck = Callable[[str, BatchHeader, Buffer], None]  # raises if a record does not fit the topic's schema
 Quota = Callable[[Caller, Operation, str, int], None]  # raises if so many bytes are over the caller's rate
-Trace = Callable[[str, TopicPartition, Offset, BatchHeader, Buffer], None]  # event, where, base offset, batch
+
+
+class SchemaCheck(Protocol):
+    """Raises if a record does not fit the topic's schema. Asked for topics that validate only."""
+
+    def batch(self, topic: Topic, header: BatchHeader, batch: Buffer) -> None: ...
+
+    def record(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None: ...
 
 
 class Hooks(msgspec.Struct, frozen=True):
@@ -25,4 +32,4 @@ class Hooks(msgspec.Struct, frozen=True):
     access: Access | None = None
     schema: SchemaCheck | None = None
     quota: Quota | None = None
-    trace: Trace | None = None
+    trace: Tracing | None = None

@@ -88,6 +88,59 @@ class BrokerMetrics:
             buckets=_LATENCY_S,
             registry=registry,
         )
+        self.delivered = Counter("goqueue_delivery_leased", "Messages handed out under a lease.", registry=registry)
+        self.acked = Counter("goqueue_delivery_acked", "Messages acked by receipt.", registry=registry)
+        self.nacked = Counter("goqueue_delivery_nacked", "Messages nacked.", registry=registry)
+        self.rejected = Counter("goqueue_delivery_rejected", "Messages rejected.", registry=registry)
+        self.expired = Counter(
+            "goqueue_delivery_ttl_expired",
+            "Messages whose time to live passed before they were handed out.",
+            registry=registry,
+        )
+        self.dead_lettered = Counter(
+            "goqueue_delivery_dead_lettered",
+            "Messages moved to the dead letters, by reason.",
+            ("reason",),
+            registry=registry,
+        )
+        self.redriven = Counter(
+            "goqueue_delivery_redriven", "Dead letters that were moved back or elsewhere.", registry=registry
+        )
+        self.txns_open = Gauge("goqueue_transactions_open", "Transactions begun and not yet ended.", registry=registry)
+        self.txns_begun = Counter("goqueue_transactions_begun", "Transactions begun.", registry=registry)
+        self.txns_committed = Counter("goqueue_transactions_committed", "Transactions committed.", registry=registry)
+        self.txns_aborted = Counter("goqueue_transactions_aborted", "Transactions aborted.", registry=registry)
+        self.txns_timed_out = Counter(
+            "goqueue_transactions_timed_out",
+            "Transactions aborted because their time was up or their producer was silent.",
+            registry=registry,
+        )
+        self.txn_seconds = Histogram(
+            "goqueue_transactions_seconds",
+            "Transactions from their begin until their end was carried out.",
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900),
+            registry=registry,
+        )
+        self.sqs_requests = Counter(
+            "goqueue_sqs_requests",
+            "SQS requests answered, by operation and error (none if it went well).",
+            ("operation", "error"),
+            registry=registry,
+        )
+        self.sqs_request_seconds = Histogram(
+            "goqueue_sqs_request_seconds",
+            "SQS requests, long polls included.",
+            ("operation",),
+            buckets=_LATENCY_S,
+            registry=registry,
+        )
+        self.schemas = Gauge("goqueue_schemas_registered", "Schemas with an id in use.", registry=registry)
+        self.schema_validations = Counter(
+            "goqueue_schemas_validations",
+            "Messages checked against a schema, by result: ok or failed.",
+            ("result",),
+            registry=registry,
+        )
         self.tails = Gauge("goqueue_rest_tails", "Live tails open.", registry=registry)
         build = Gauge("goqueue_build_info", "The running version.", ("version",), registry=registry)
         build.labels(__version__).set(1)
@@ -195,13 +248,24 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 
 class MetricsPage:
-    """The rendered text, at most a second old; `render` blocks, so run it off the loop."""
+    """The rendered text, at most a second old. `look` first, on the loop; `render` blocks, so run it off the loop."""
 
-    def __init__(self, registry: CollectorRegistry, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        look: Callable[[], None] = lambda: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._registry = registry
+        self._look = look
         self._monotonic = monotonic
         self._text = b""
         self._at = float("-inf")
+
+    def look(self) -> None:
+        """Takes the numbers that only the loop may read."""
+        if self._monotonic() - self._at >= 1.0:
+            self._look()
 
     def render(self) -> bytes:
         now = self._monotonic()

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import msgspec
 
-from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.ids import Millis, TopicPartition
+from goqueue.base.leases import Begin
 from goqueue.core.groups.errors import UnknownMember
 from goqueue.core.groups.parts import PartList
 
-Begin: TypeAlias = Literal["earliest", "latest"]
 _SWEEP_SIZE_MIN: Final = 64
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """How a member wants to read: where to begin without a committed offset, and who commits."""
+    """How a member wants to read: where a group without a position begins, who commits, for how long it leases."""
 
     begin: Begin = "earliest"
     auto_commit: bool = True
-
-
-class Place:
-    """Where a member is in one partition. A new object for each time that the member gets the partition."""
-
-    __slots__ = ("committed", "next")
-
-    def __init__(self, next_offset: Offset, committed: Offset | None) -> None:
-        self.next = next_offset
-        self.committed = committed
+    lease_ms: Millis | None = None
+    strict: bool = False
 
 
 class Reader:
-    """One member. `assigned` is what it may read; `places` has what it must give back as well, until it did."""
+    """One member. `assigned` is what it may read, `leaving` what it must give back and did not yet."""
 
     def __init__(self, group: str, member_id: str, reading: Reading, beat_ms: Millis) -> None:
         self.group = group
@@ -43,10 +35,9 @@ class Reader:
         self.beat_ms = beat_ms
         self.generation = -1
         self.assigned: tuple[TopicPartition, ...] = ()
-        self.places: dict[TopicPartition, Place] = {}
+        self.leaving: frozenset[TopicPartition] = frozenset()
         self.untold: set[TopicPartition] = set()  # gained in a poll, for the next heartbeat to tell
         self.committed_s = asyncio.get_running_loop().time()
-        self.rotation = 0
         self.polling = asyncio.Lock()
         self._turn = 0
         self._waiting: asyncio.Future[None] | None = None
@@ -69,25 +60,12 @@ class Reader:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    # --- places ----------------------------------------------------------------------------------------------
-
-    def keep(self, assigned: Iterable[TopicPartition], revoked: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forgets what was given back; answers with what is new and has no place yet."""
-        self.assigned = tuple(assigned)
-        held = {*self.assigned, *revoked}
-        self.places = {at: place for at, place in self.places.items() if at in held}
+    def keep(self, assigned: Iterable[TopicPartition], revoked: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """What it has now; answers with what it no longer has and did not know of."""
+        before = {*self.assigned, *self.leaving}
+        self.assigned, self.leaving = tuple(assigned), frozenset(revoked)
         self.untold &= set(self.assigned)
-        return [at for at in self.assigned if at not in self.places]
-
-    def uncommitted(self, among: Iterable[TopicPartition]) -> dict[TopicPartition, Place]:
-        chosen = ((at, self.places.get(at)) for at in among)
-        return {at: place for at, place in chosen if place is not None and place.next != place.committed}
-
-    def rotated(self) -> tuple[TopicPartition, ...]:
-        """What it may read, beginning with another partition each time, so that a busy one does not starve others."""
-        self.rotation += 1
-        at = self.rotation % len(self.assigned) if self.assigned else 0
-        return self.assigned[at:] + self.assigned[:at]
+        return before.difference(self.assigned, self.leaving)
 
 
 class Readers:
@@ -109,6 +87,9 @@ class Readers:
 
     def get(self, group: str, member_id: str) -> Reader | None:
         return self._all.get(group, {}).get(member_id)
+
+    def of(self, group: str) -> set[str]:
+        return set(self._all.get(group, ()))
 
     def require(self, group: str, member_id: str) -> Reader:
         reader = self.get(group, member_id)

@@ -48,6 +48,9 @@ class VirtualClock:
     def now_ms(self) -> Millis:
         return self._start_ms + round(self._loop.time() * 1000)
 
+    def now_ns(self) -> int:
+        return self.now_ms() * 1_000_000
+
 
 async def in_place(work: Callable[[], T]) -> T:
     """An `Offload` that does the work at once, so that a run is the same every time."""

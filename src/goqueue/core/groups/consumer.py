@@ -158,7 +158,10 @@ class ConsumerGroup:
         else:
             targets = ASSIGNORS[_elected(record.consumer)](self._subscribers(record.consumer), counts)
         members = {name: replace(member, target=targets[name]) for name, member in record.consumer.items()}
-        return replace(record, generation=record.generation + 1, consumer=members, topics=counts)
+        # In a shared group who comes or goes changes nothing for the others.
+        same = record.mode == "shared" and record.generation > 0 and counts == record.topics
+        generation = record.generation if same else record.generation + 1
+        return replace(record, generation=generation, consumer=members, topics=counts)
 
     def _subscribers(self, members: Mapping[str, ConsumerMember]) -> dict[str, Subscriber]:
         return {name: Subscriber(topics_of(member, self.topics), member.target) for name, member in members.items()}

@@ -178,6 +178,22 @@ class Coordinator:
             out.answer(ticket, self._committed(group, offsets, now, out))
         return out
 
+    def check_commit(self, request: CommitRequest) -> None:
+        """Complains as a commit of the request would."""
+        check_commit(self._table.groups.get(request.group), request)
+
+    def commit_settled(self, ticket: int, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> Step:
+        """A transaction that committed moves the group, whoever its members are by now."""
+        with self._deciding(ticket, group, now) as out:
+            out.answer(ticket, self._committed(group, offsets, now, out))
+        return out
+
+    def move(self, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> Step:
+        """The queue view's acks move the group; nobody waits for an answer."""
+        out = Step()
+        self._table.offsets.commit(group, offsets, self._table.topics, now, out)
+        return out
+
     def delete_offsets(self, ticket: int, group: str, partitions: Sequence[TopicPartition], now: Millis) -> Step:
         with self._deciding(ticket, group, now) as out:
             machine = self._table.find(group)

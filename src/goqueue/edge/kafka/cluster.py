@@ -39,7 +39,7 @@ from goqueue.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeRespo
 
 PRODUCE: Final = 0
 _STABLE: Final = {22: 5}  # the newest version of InitProducerId is not settled yet
-_GROUP_KEY: Final = 0
+_COORDINATED: Final = frozenset({0, 1})  # groups and transactions
 
 
 class ClusterHandler:
@@ -173,8 +173,8 @@ class ClusterHandler:
 
     def find_coordinator(self, call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         host, port = self._address(call)
-        if request.key_type != _GROUP_KEY:
-            told = "This broker coordinates groups only, not transactions."
+        if request.key_type not in _COORDINATED:
+            told = "This broker coordinates groups and transactions only."
             refused = [
                 Coordinator(key=key, node_id=-1, port=-1, error_code=INVALID_REQUEST, error_message=told)
                 for key in request.coordinator_keys

@@ -13,6 +13,7 @@ from goqueue.edge.kafka.groups import GroupHandler
 from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.produce import ProduceHandler
 from goqueue.edge.kafka.producers import ProducerHandler
+from goqueue.edge.kafka.transactions import TransactionHandler
 
 
 def handlers(
@@ -24,6 +25,7 @@ def handlers(
     admin: AdminHandler,
     configs: ConfigHandler,
     producers: ProducerHandler,
+    transactions: TransactionHandler,
 ) -> Mapping[int, Handler]:
     """By API key."""
     table: dict[int, Handler] = {
@@ -47,6 +49,11 @@ def handlers(
         21: admin.delete_records,
         22: producers.init_producer_id,
         23: fetch.epoch_ends,
+        24: transactions.add_partitions,
+        25: transactions.add_offsets,
+        26: transactions.end,
+        27: transactions.write_markers,
+        28: transactions.commit_offsets,
         32: configs.describe,
         33: configs.alter,
         35: admin.log_dirs,
@@ -57,6 +64,8 @@ def handlers(
         47: offsets.delete,
         60: cluster.cluster,
         61: producers.describe,
+        65: transactions.describe,
+        66: transactions.list,
         68: groups.consumer_heartbeat,
         69: groups.consumer_describe,
         75: cluster.topic_partitions,

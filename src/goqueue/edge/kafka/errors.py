@@ -6,6 +6,8 @@ from typing import Final
 
 from goqueue.base import errors
 from goqueue.core.groups import errors as group_errors
+from goqueue.core.schemas import errors as schema_errors
+from goqueue.core.txn import errors as txn_errors
 
 NONE: Final = 0
 UNKNOWN_SERVER_ERROR: Final = -1
@@ -18,9 +20,14 @@ INVALID_REPLICATION_FACTOR: Final = 38
 INVALID_REPLICA_ASSIGNMENT: Final = 39
 INVALID_REQUEST: Final = 42
 POLICY_VIOLATION: Final = 44
+INVALID_PRODUCER_EPOCH: Final = 47
+INVALID_PRODUCER_ID_MAPPING: Final = 49
+OPERATION_NOT_ATTEMPTED: Final = 55
 FETCH_SESSION_ID_NOT_FOUND: Final = 70
 FENCED_LEADER_EPOCH: Final = 74
 UNKNOWN_LEADER_EPOCH: Final = 75
+UNSTABLE_OFFSET_COMMIT: Final = 88
+PRODUCER_FENCED: Final = 90
 UNKNOWN_TOPIC_ID: Final = 100
 
 CODES: Final[dict[type[errors.GoQueueError], int]] = {
@@ -66,6 +73,13 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     group_errors.StaleMemberEpoch: 113,
     group_errors.GroupSubscribed: 86,
     group_errors.OffsetMetadataTooLarge: 12,
+    schema_errors.SchemaMismatch: 87,
+    txn_errors.InvalidTxnState: 48,
+    txn_errors.InvalidProducerMapping: INVALID_PRODUCER_ID_MAPPING,
+    txn_errors.InvalidTxnTimeout: 50,
+    txn_errors.ConcurrentTransactions: 51,
+    txn_errors.ProducerFenced: PRODUCER_FENCED,
+    txn_errors.UnknownTransaction: 105,
 }
 
 

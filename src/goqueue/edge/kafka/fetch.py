@@ -22,7 +22,14 @@ from goqueue.edge.kafka.errors import (
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.fetch import Fetching
 from goqueue.service.topics import Topics
-from goqueue.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from goqueue.wire.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 from goqueue.wire.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -205,6 +212,8 @@ def _partition_data(answer: Fetched, isolation: Isolation) -> PartitionData:
         high_watermark=answer.high_watermark,
         last_stable_offset=answer.last_stable_offset,
         log_start_offset=answer.start_offset,
-        aborted_transactions=[] if isolation is Isolation.READ_COMMITTED else None,
+        aborted_transactions=(
+            [AbortedTransaction(*one) for one in answer.aborted] if isolation is Isolation.READ_COMMITTED else None
+        ),
         records=answer.batches,
     )

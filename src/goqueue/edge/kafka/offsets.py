@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
@@ -10,7 +10,13 @@ from goqueue.core.groups.records import OffsetCommitted
 from goqueue.core.groups.replies import OffsetsReply, Result
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.edge.kafka.calls import Call
-from goqueue.edge.kafka.errors import NONE, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, code_of
+from goqueue.edge.kafka.errors import (
+    NONE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSTABLE_OFFSET_COMMIT,
+    code_of,
+)
 from goqueue.edge.kafka.groups import when_known
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.groups import Groups
@@ -20,11 +26,13 @@ from goqueue.wire import offset_delete as deleting
 from goqueue.wire import offset_fetch as fetching
 
 Codes = dict[TopicPartition, int]
+Unstable = Callable[[str], set[TopicPartition]]  # where open transactions are about to move a group
 
 
 class OffsetHandler:
-    def __init__(self, groups: Groups, topics: Topics, names: TopicNames) -> None:
+    def __init__(self, groups: Groups, topics: Topics, names: TopicNames, unstable: Unstable) -> None:
         self._groups = groups
+        self._unstable = unstable
         self._topics = topics
         self._names = names
 
@@ -91,7 +99,9 @@ class OffsetHandler:
 
     def fetch(self, call: Call, request: fetching.OffsetFetchRequest) -> fetching.OffsetFetchResponse:
         if call.version >= 8:
-            return fetching.OffsetFetchResponse(groups=[self._group(call, one) for one in request.groups])
+            found = [self._group(call, one, request.require_stable) for one in request.groups]
+            return fetching.OffsetFetchResponse(groups=found)
+        unstable = self._unstable(request.group_id) if request.require_stable else set()
         asked = None if request.topics is None else [(one.name, one.partition_indexes) for one in request.topics]
         topics = [
             fetching.OffsetFetchResponseTopic(
@@ -102,15 +112,19 @@ class OffsetHandler:
                         committed_offset=one.offset,
                         committed_leader_epoch=one.leader_epoch,
                         metadata=one.metadata,
+                        error_code=code,
                     )
-                    for one in found
+                    for one, code in _stable(found, unstable)
                 ],
             )
             for topic, found in self._found(request.group_id, asked)
         ]
         return fetching.OffsetFetchResponse(topics=topics)
 
-    def _group(self, call: Call, asked: fetching.OffsetFetchRequestGroup) -> fetching.OffsetFetchResponseGroup:
+    def _group(
+        self, call: Call, asked: fetching.OffsetFetchRequestGroup, require_stable: bool
+    ) -> fetching.OffsetFetchResponseGroup:
+        unstable = self._unstable(asked.group_id) if require_stable else set()
         if asked.member_id is not None and asked.member_epoch >= 0:
             try:
                 self._groups.check_member(asked.group_id, asked.member_id, asked.member_epoch)
@@ -133,8 +147,9 @@ class OffsetHandler:
                     committed_offset=one.offset,
                     committed_leader_epoch=one.leader_epoch,
                     metadata=one.metadata,
+                    error_code=code,
                 )
-                for one in found
+                for one, code in _stable(found, unstable)
             ]
             topics.append(
                 fetching.OffsetFetchResponseTopics(name=name, topic_id=self._names.id_of(name), partitions=parts)
@@ -197,6 +212,15 @@ def _codes(wanted: list[OffsetCommit], result: Result) -> Codes:
         TopicPartition(one.topic, one.partition): NONE if one.error is None else code_of(one.error)
         for one in result.results
     }
+
+
+def _stable(found: Iterable[OffsetCommitted], unstable: set[TopicPartition]) -> Iterable[tuple[OffsetCommitted, int]]:
+    """What an open transaction is about to change is not told; the client comes again."""
+    for one in found:
+        if TopicPartition(one.topic, one.partition) in unstable:
+            yield _nothing(one.group, one.topic, one.partition), UNSTABLE_OFFSET_COMMIT
+        else:
+            yield one, NONE
 
 
 def _nothing(group: str, topic: str, number: int) -> OffsetCommitted:

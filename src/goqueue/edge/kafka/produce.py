@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Final
+from typing import Any, Final
 
 from goqueue.base.commands import Acks, PublishBatch
 from goqueue.base.errors import GoQueueError, InvalidBatch
 from goqueue.base.ids import TopicPartition
+from goqueue.core.schemas.errors import SchemaMismatch
+from goqueue.core.txn.errors import ProducerFenced
 from goqueue.edge.kafka.calls import CALLER, Call
-from goqueue.edge.kafka.errors import INVALID_REQUEST, INVALID_REQUIRED_ACKS, code_of
+from goqueue.edge.kafka.errors import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS, code_of
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.publish import Publish
 from goqueue.wire.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -40,8 +43,8 @@ class ProduceHandler:
             name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id)
             answers: list[PartitionProduceResponse] = []
             for place, data in enumerate(topic.partition_data):
-                if acks is None or request.transactional_id is not None:
-                    code = INVALID_REQUIRED_ACKS if acks is None else INVALID_REQUEST
+                if acks is None:
+                    code = INVALID_REQUIRED_ACKS
                     answers.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1))
                 else:
                     answers.append(self._append(name, data, acks, stored, (at, place)))
@@ -62,9 +65,17 @@ class ProduceHandler:
             if data.records is None:
                 raise InvalidBatch("A produce request without records.")
             appended = self._publish.append(PublishBatch(at, data.records, acks, CALLER))
+        except ProducerFenced as error:  # on this API Kafka has an older word for it
+            return PartitionProduceResponse(
+                index=data.index, error_code=INVALID_PRODUCER_EPOCH, base_offset=-1, error_message=error.message
+            )
         except GoQueueError as error:
             return PartitionProduceResponse(
-                index=data.index, error_code=code_of(error), base_offset=-1, error_message=error.message
+                index=data.index,
+                error_code=code_of(error),
+                base_offset=-1,
+                record_errors=_record_errors(error),
+                error_message=error.message,
             )
         stored[place] = at
         return PartitionProduceResponse(
@@ -83,6 +94,14 @@ class ProduceHandler:
             except GoQueueError as error:
                 failed[place] = error
         return response if not failed else _with_failures(response, failed)
+
+
+def _record_errors(error: GoQueueError) -> list[BatchIndexAndErrorMessage]:
+    """Which records of a batch are at fault; the whole batch is refused because of them."""
+    if not isinstance(error, SchemaMismatch):
+        return []
+    failures: Any = error.detail.get("failures", [])
+    return [BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=why) for place, why in failures]
 
 
 def _with_failures(response: ProduceResponse, failed: dict[tuple[int, int], GoQueueError]) -> ProduceResponse:

@@ -1,12 +1,15 @@
-"""Idempotent producers: their ids, and who they are."""
+"""Idempotent and transactional producers: their ids, and who they are."""
 
 from __future__ import annotations
 
 from goqueue.base.errors import GoQueueError
+from goqueue.core.txn.machine import NEW
 from goqueue.edge.kafka.calls import Call
-from goqueue.edge.kafka.errors import UNSUPPORTED_VERSION, code_of
+from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.transactions import producer_code
 from goqueue.service.producers import ProducerIds
 from goqueue.service.topics import Topics
+from goqueue.service.transactions import TransactionVerbs
 from goqueue.wire.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -16,19 +19,30 @@ from goqueue.wire.describe_producers import (
 )
 from goqueue.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+_FENCED_FROM = 4  # the version from which clients know PRODUCER_FENCED
+_KNOWS_ITSELF_FROM = 3  # the version from which a producer that begins again says who it was
+
 
 class ProducerHandler:
-    def __init__(self, ids: ProducerIds, topics: Topics) -> None:
+    def __init__(self, ids: ProducerIds, transactions: TransactionVerbs, topics: Topics) -> None:
         self._ids = ids
+        self._transactions = transactions
         self._topics = topics
 
     async def init_producer_id(self, call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-        if request.transactional_id is not None:
-            return InitProducerIdResponse(error_code=UNSUPPORTED_VERSION, producer_id=-1, producer_epoch=-1)
         try:
+            if request.transactional_id is not None:
+                state = await self._transactions.init(
+                    request.transactional_id,
+                    request.transaction_timeout_ms,
+                    request.producer_id if call.version >= _KNOWS_ITSELF_FROM else NEW,
+                    request.producer_epoch if call.version >= _KNOWS_ITSELF_FROM else NEW,
+                )
+                return InitProducerIdResponse(producer_id=state.producer_id, producer_epoch=state.epoch)
             return InitProducerIdResponse(producer_id=await self._ids.next_id(), producer_epoch=0)
         except GoQueueError as error:
-            return InitProducerIdResponse(error_code=code_of(error), producer_id=-1, producer_epoch=-1)
+            code = producer_code(error, call.version >= _FENCED_FROM)
+            return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
     def describe(self, call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
         topics = [
@@ -44,13 +58,15 @@ class ProducerHandler:
             partition = self._topics.require(topic).partition(index)
         except GoQueueError as error:
             return PartitionResponse(partition_index=index, error_code=code_of(error), error_message=error.message)
+        opened = partition.state.txns.open
         active = [
             ProducerState(
                 producer_id=one.producer_id,
                 producer_epoch=one.epoch,
                 last_sequence=one.last_sequence,
                 last_timestamp=one.seen_ms,
-                coordinator_epoch=-1,
+                coordinator_epoch=0 if one.producer_id in opened else -1,
+                current_txn_start_offset=opened.get(one.producer_id, -1),
             )
             for one in partition.dedupe.producers()
         ]

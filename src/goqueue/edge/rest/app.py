@@ -39,10 +39,16 @@ def build_app(operations: Sequence[Operation], metrics: BrokerMetrics, pages: Pa
         "/openapi.json": ("application/json", msgspec.json.encode(described)),
         "/docs": ("text/html; charset=utf-8", openapi.page(operations, described).encode()),
     }
-    routes = [Route(one.path, one.handler, methods=[one.method]) for one in operations]
+    routes = [Route(_path(one.path), one.handler, methods=[one.method]) for one in operations]
+    routes += [Route(_path(one.also + one.path), one.handler, methods=[one.method]) for one in operations if one.also]
     routes += [Route(path, _page(*content)) for path, content in served.items()]
     versioned = Mount("/v1", routes=routes)
     return _Door(Router([*routes, versioned], redirect_slashes=False), metrics)
+
+
+def _path(path: str) -> str:
+    """A subject's name may hold slashes."""
+    return path.replace("{subject}", "{subject:path}")
 
 
 def _page(media_type: str, content: bytes):  # type: ignore[no-untyped-def]

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from goqueue.base.leases import Begin
 from goqueue.base.limits import NAME_CHARS_MAX, PARTITIONS_PER_TOPIC_MAX
 from goqueue.core.groups.replies import GroupListing
-from goqueue.edge.rest.schema import ErrorOut, MessageOut
-from goqueue.service.readers import Begin
+from goqueue.edge.rest.schema import DeliveredOut, ErrorOut
 from goqueue.service.reset import Target
 
 _TOPICS_MAX = 1_000
@@ -38,7 +38,9 @@ class JoinIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_timeout: Annotated[int, msgspec.Meta(ge=0)] | str | None = None
     mode: Literal["partition", "shared"] = "partition"
     begin: Begin = msgspec.field(default="earliest", name="from")
-    auto_commit: bool = True
+    auto_commit: bool | None = None
+    visibility_timeout: Annotated[int, msgspec.Meta(ge=0)] | str | None = None
+    lanes: Literal["weighted", "strict"] = "weighted"
 
 
 class JoinedOut(msgspec.Struct, frozen=True):
@@ -48,6 +50,7 @@ class JoinedOut(msgspec.Struct, frozen=True):
     heartbeat_interval_ms: int
     session_timeout_ms: int
     protocol: str
+    mode: str
 
 
 class BeatIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,7 +83,7 @@ class LeaveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PollOut(msgspec.Struct, frozen=True):
     """`rebalance` says that something changed: a heartbeat tells what."""
 
-    messages: list[MessageOut]
+    messages: list[DeliveredOut]
     generation: int
     rebalance: bool
 

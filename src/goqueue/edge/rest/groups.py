@@ -14,7 +14,6 @@ from goqueue.base.names import check_name
 from goqueue.base.times import parse_duration_ms, parse_time_ms
 from goqueue.core.groups.errors import InvalidSessionTimeout
 from goqueue.core.groups.parts import PartList
-from goqueue.core.groups.records import Mode
 from goqueue.core.groups.replies import MemberDescription, OffsetResult, RebalanceStats, RestBeat
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit, RestJoin
 from goqueue.edge.rest.errors import problem
@@ -44,9 +43,10 @@ from goqueue.edge.rest.messages import CALLER
 from goqueue.edge.rest.operations import Operation, Param, json
 from goqueue.edge.rest.requests import Bodies, Query, decode
 from goqueue.edge.rest.schema import ErrorOut
-from goqueue.edge.rest.translate import messages_out
+from goqueue.edge.rest.translate import delivered_out
 from goqueue.service.consume import Consuming, Poll, Polled
 from goqueue.service.groups import Groups, PartitionLag
+from goqueue.service.leasing import LEASE_MS_MAX
 from goqueue.service.readers import Reading
 from goqueue.service.reset import Reset, ResetOffsets
 
@@ -57,6 +57,7 @@ _POLL_PARAMS = (
     Param("generation", "Its generation; required.", "integer"),
     Param("timeout", "Wait this long for the first message, like `10s`; default and most: `rest.poll_ms_max`."),
     Param("limit", "At most this many messages, 1 to 10,000; default 100.", "integer"),
+    Param("visibility_timeout", "How long the messages are this member's, like `30s`; default the group's."),
 )
 
 
@@ -103,17 +104,21 @@ class GroupRoutes:
             protocol=given.protocol,
             assignor=given.assignor,
             session_ms=_session_ms(given),
-            mode=_mode(given),
+            mode=given.mode,
             client_host=f"/{request.client.host}" if request.client else "",
         )
         try:
-            joined = await self._consuming.join(asked, Reading(given.begin, given.auto_commit))
+            joined = await self._consuming.join(asked, _reading(given))
         except InvalidSessionTimeout as error:
             error.field = "session_timeout"
             raise
         assignment = _parts(joined.assignment)
         beat_ms, session_ms = joined.heartbeat_ms, joined.session_ms
-        return json(JoinedOut(joined.member_id, joined.generation, assignment, beat_ms, session_ms, joined.protocol))
+        return json(
+            JoinedOut(
+                joined.member_id, joined.generation, assignment, beat_ms, session_ms, joined.protocol, joined.mode
+            )
+        )
 
     async def heartbeat(self, request: Request) -> Response:
         group = _group(request)
@@ -136,7 +141,7 @@ class GroupRoutes:
         return Response(status_code=204)
 
     async def poll(self, request: Request) -> Response:
-        query = Query(request, "member_id", "generation", "timeout", "limit")
+        query = Query(request, "member_id", "generation", "timeout", "limit", "visibility_timeout")
         group = check_name(request.path_params["group"], "group", "group")
         for name in ("member_id", "generation"):
             if not query.has(name):
@@ -148,10 +153,11 @@ class GroupRoutes:
             generation=query.number("generation", 0, 0, _GENERATION_MAX),
             limit=query.number("limit", 100, 1, MESSAGES_PER_READ_MAX),
             wait_ms_max=wait_ms,
+            lease_ms=query.duration_ms("visibility_timeout", LEASE_MS_MAX) if query.has("visibility_timeout") else None,
             caller=CALLER,
         )
         polled = await self._while_connected(request, poll)
-        return json(PollOut(await messages_out(polled.messages), polled.generation, polled.rebalance))
+        return json(PollOut(await delivered_out(polled.messages), polled.generation, polled.rebalance))
 
     async def _while_connected(self, request: Request, poll: Poll) -> Polled:
         """A poll whose reader went away hands nothing out, so that its place stays."""
@@ -240,12 +246,14 @@ def _session_ms(given: JoinIn) -> int | None:
     return parse_duration_ms(asked, "session_timeout") if isinstance(asked, str) else asked
 
 
-def _mode(given: JoinIn) -> Mode:
-    if given.mode == "shared":
-        raise InvalidField(
-            "Shared groups come with the queue; leave mode out, or say partition, to read by partition.", field="mode"
-        )
-    return given.mode
+def _reading(given: JoinIn) -> Reading:
+    """A member of a shared group answers for its messages unless it says otherwise."""
+    auto_commit = given.auto_commit if given.auto_commit is not None else given.mode == "partition"
+    lease = given.visibility_timeout
+    lease_ms = parse_duration_ms(lease, "visibility_timeout") if isinstance(lease, str) else lease
+    if lease_ms is not None and lease_ms > LEASE_MS_MAX:
+        raise InvalidField(f"A lease is at most {LEASE_MS_MAX} ms.", field="visibility_timeout")
+    return Reading(given.begin, auto_commit, lease_ms, given.lanes == "strict")
 
 
 def _number(given: ResetIn) -> int:

@@ -9,11 +9,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from goqueue.base.commands import Acks, Caller, Placed, PublishMessages, PublishResult
+from goqueue.base.commands import Acks, Caller, Isolation, Placed, PublishMessages, PublishResult, Scheduled
 from goqueue.base.errors import GoQueueError, InvalidField, Overloaded
 from goqueue.base.ids import Offset
 from goqueue.base.limits import MESSAGES_PER_READ_MAX, TAILS_MAX
 from goqueue.base.settings import RestSettings
+from goqueue.base.times import time_text
 from goqueue.edge.rest.errors import brief, problem
 from goqueue.edge.rest.operations import Operation, Param, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
@@ -38,10 +39,11 @@ _PARTITION_MAX = 2**31 - 1
 _TAIL_BATCH = 500
 _TAIL_BEAT_MS = 15_000
 
+_ISOLATION = Param("isolation", "`read_committed` (default) or `read_uncommitted`.")
 _READ_PARAMS = (
     Param("limit", "At most this many messages, 1 to 10,000.", "integer"),
     Param("timeout", "Wait this long for the first message, like `10s`."),
-    Param("isolation", "`read_committed` (default) or `read_uncommitted`."),
+    _ISOLATION,
 )
 
 
@@ -67,7 +69,11 @@ class MessageRoutes:
         tag, topic = "messages", "/topics/{topic}"
         start = Param("from", "`earliest` (default), `latest`, a point in time, or a cursor.")
         offset = Param("offset", "First offset to read; wins over `from`.", "integer")
-        tail = (Param("from", "Where to begin; default `latest`."), Param("partition", "Only this one.", "integer"))
+        tail = (
+            Param("from", "Where to begin; default `latest`."),
+            Param("partition", "Only this one.", "integer"),
+            _ISOLATION,
+        )
         return [
             Operation("POST", f"{topic}/messages", self.publish, "Publish messages", tag, PublishOut, 200, PublishIn),
             Operation(
@@ -110,11 +116,11 @@ class MessageRoutes:
             command = PublishMessages(request.path_params["topic"], messages, Acks(given.acks), CALLER)
             results = await self._publish.messages(command)
         failed = first_error(results)
-        if failed is None:
-            return json({"results": results})
-        if not any(isinstance(result, Placed) for result in results):
+        if failed is not None and all(isinstance(result, GoQueueError) for result in results):
             return problem(failed)
-        return json(PublishOut([_result_out(result) for result in results]), 207)
+        if failed is None and all(isinstance(result, Placed) for result in results):
+            return json({"results": results})
+        return json(PublishOut([result_out(result) for result in results]), 200 if failed is None else 207)
 
     # --- read ----------------------------------------------------------------------------------------------
 
@@ -126,7 +132,8 @@ class MessageRoutes:
         if query.has("offset"):
             offset = query.number("offset", 0, 0, _OFFSET_MAX)
         else:
-            offset = _of_partition(await self._start(topic, query.text("from", "earliest")), partition)
+            start = await self._start(topic, query.text("from", "earliest"), query.isolation())
+            offset = _of_partition(start, partition)
         page = await self._browsing.read(self._browse(query, topic, {partition: offset}))
         messages = await messages_out(page.messages)
         end = self._browsing.high_watermark(topic, partition)
@@ -135,7 +142,7 @@ class MessageRoutes:
     async def read_topic(self, request: Request) -> Response:
         query = Query(request, "from", "limit", "timeout", "isolation")
         topic = request.path_params["topic"]
-        offsets = await self._start(topic, query.text("from", "earliest"))
+        offsets = await self._start(topic, query.text("from", "earliest"), query.isolation())
         page = await self._browsing.read(self._browse(query, topic, offsets))
         messages = await messages_out(page.messages)
         named = {str(partition): offset for partition, offset in page.next_offsets.items()}
@@ -146,10 +153,10 @@ class MessageRoutes:
         wait_ms = query.duration_ms("timeout", self._poll_ms_max)
         return Browse(topic, offsets, limit, wait_ms, query.isolation(), CALLER)
 
-    async def _start(self, topic: str, text: str) -> dict[int, Offset]:
+    async def _start(self, topic: str, text: str, isolation: Isolation) -> dict[int, Offset]:
         place = place_in(text)
         if not isinstance(place, dict):
-            return await self._browsing.offsets_from(topic, place)
+            return await self._browsing.offsets_from(topic, place, isolation)
         for partition in place:
             self._browsing.high_watermark(topic, partition)  # complains if there is no such partition
         return place
@@ -157,13 +164,14 @@ class MessageRoutes:
     # --- tail ----------------------------------------------------------------------------------------------
 
     async def tail(self, request: Request) -> Response:
-        query = Query(request, "from", "partition")
+        query = Query(request, "from", "partition", "isolation")
+        isolation = query.isolation()
         topic = request.path_params["topic"]
         resumed = request.headers.get("last-event-id")
         if resumed is not None:
-            offsets = await self._start(topic, cursor_out(cursor_in(resumed, "Last-Event-ID")))
+            offsets = await self._start(topic, cursor_out(cursor_in(resumed, "Last-Event-ID")), isolation)
         else:
-            offsets = await self._start(topic, query.text("from", "latest"))
+            offsets = await self._start(topic, query.text("from", "latest"), isolation)
         if query.has("partition"):
             one = query.number("partition", 0, 0, _PARTITION_MAX)
             self._browsing.high_watermark(topic, one)
@@ -171,9 +179,9 @@ class MessageRoutes:
         if self._tails >= TAILS_MAX:
             raise Overloaded(f"{TAILS_MAX} live tails are open already; close one or read by pages.")
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._events(topic, offsets), 200, headers, "text/event-stream")
+        return StreamingResponse(self._events(topic, offsets, isolation), 200, headers, "text/event-stream")
 
-    async def _events(self, topic: str, offsets: dict[int, Offset]) -> AsyncIterator[bytes]:
+    async def _events(self, topic: str, offsets: dict[int, Offset], isolation: Isolation) -> AsyncIterator[bytes]:
         """Ends when the reader leaves, the node stops, or reading fails; the last event then says why."""
         self._tails += 1
         self._metrics.tails.inc()
@@ -181,7 +189,8 @@ class MessageRoutes:
             # The first id comes before the first message: who reconnects early begins at the same place.
             yield f": tail of {topic}\nid: {cursor_out(offsets)}\n\n".encode()
             while not self._health.stopping:
-                page = await self._browsing.read(Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, caller=CALLER))
+                wanted = Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, isolation, CALLER)
+                page = await self._browsing.read(wanted)
                 yield _frames(await messages_out(page.messages), dict(offsets))
                 offsets = page.next_offsets
                 await asyncio.sleep(0)  # a tail that is far behind must not hold up the node
@@ -210,7 +219,10 @@ def _frames(messages: list[MessageOut], offsets: dict[int, Offset]) -> bytes:
     return b"".join(frames)
 
 
-def _result_out(result: PublishResult) -> ResultOut:
+def result_out(result: PublishResult) -> ResultOut:
     if isinstance(result, Placed):
         return ResultOut(result.partition, result.offset)
+    if isinstance(result, Scheduled):
+        address = result.offset if result.offset >= 0 else None  # in a transaction it has none before the commit
+        return ResultOut(result.partition, None, address, time_text(result.deliver_at_ms))
     return ResultOut(error=ErrorOut(result.code, result.message, result.field))

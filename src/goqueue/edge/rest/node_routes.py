@@ -57,4 +57,5 @@ class NodeRoutes:
 
     async def metrics(self, request: Request) -> Response:
         Query(request)
+        self._metrics.look()
         return Response(await self._offload(self._metrics.render), 200, None, _PROMETHEUS)

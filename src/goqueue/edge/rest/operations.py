@@ -23,7 +23,7 @@ class Param(msgspec.Struct, frozen=True):
 class Operation(msgspec.Struct, frozen=True):
     """One method of one path."""
 
-    method: Literal["GET", "POST", "PATCH", "DELETE"]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     handler: Handler
     summary: str
@@ -33,6 +33,7 @@ class Operation(msgspec.Struct, frozen=True):
     body: Any = None
     params: tuple[Param, ...] = ()
     media_type: str = "application/json"
+    also: str = ""  # it stands behind this prefix too
 
 
 def json(reply: object, status: int = 200, media_type: str = "application/json") -> Response:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 from starlette.requests import Request
 
 from goqueue.base.commands import Isolation
 from goqueue.base.errors import BodyTooLarge, InvalidField, InvalidJson, Overloaded
-from goqueue.base.settings import RestSettings
 from goqueue.base.times import parse_duration_ms
 
 T = TypeVar("T")
@@ -21,10 +20,20 @@ _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`")
 _MISSING: Final = re.compile(r"Object missing required field `(.*?)`")
 
 
+class BodyLimits(Protocol):
+    """The settings of a door that bound its bodies."""
+
+    @property
+    def body_bytes_max(self) -> int: ...
+
+    @property
+    def body_bytes_total_max(self) -> int: ...
+
+
 class Bodies:
     """Holds at most so many body bytes at once, for all requests together."""
 
-    def __init__(self, settings: RestSettings) -> None:
+    def __init__(self, settings: BodyLimits) -> None:
         self._one_max = settings.body_bytes_max
         self._all_max = settings.body_bytes_total_max
         self._held = 0

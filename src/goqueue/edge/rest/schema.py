@@ -23,6 +23,16 @@ HeaderOne = str | BinaryValue | None
 HeaderValue = str | BinaryValue | list[HeaderOne] | None
 
 
+class RepeatIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A cron line (in UTC, unless `timezone` says otherwise) or `every`; at most `times` times, not after `until`."""
+
+    cron: str | None = None
+    timezone: str | None = None
+    every: int | str | None = None
+    times: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
+    until: int | str | None = None
+
+
 class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A message to publish."""
 
@@ -34,6 +44,12 @@ class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
     partition: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
     priority: int | str | None = None
     timestamp: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | str | None = None
+    delay: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | str | None = None
+    deliver_at: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | str | None = msgspec.field(
+        default=None, name="deliverAt"
+    )
+    ttl: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | str | None = None
+    repeat: RepeatIn | None = None
 
 
 class PublishIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,10 +64,12 @@ class ErrorOut(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ResultOut(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a message went, or why it went nowhere."""
+    """Where a message went, where it waits for its time, or why it went nowhere."""
 
     partition: int | None = None
     offset: int | None = None
+    scheduled: int | None = None
+    deliver_at: str | None = msgspec.field(default=None, name="deliverAt")
     error: ErrorOut | None = None
 
 
@@ -72,6 +90,15 @@ class MessageOut(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     priority: str
     encoding: Encoding = "text"
     key_encoding: Encoding = "text"
+
+
+class DeliveredOut(MessageOut, frozen=True, omit_defaults=True, gc=False, kw_only=True):
+    """A message under a lease. `attempt` counts how often it was handed out; answer with the receipt."""
+
+    receipt: str
+    attempt: int
+    failures: int
+    leased_until: int
 
 
 class PartitionPageOut(msgspec.Struct, frozen=True):

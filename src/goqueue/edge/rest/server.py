@@ -11,6 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from goqueue.base.errors import AddressUnusable
+from goqueue.edge.rest.corked import CorkedProtocol
 
 
 def listen(host: str, port: int, setting: str) -> socket.socket:
@@ -57,7 +58,7 @@ class RestServer:
         self._socket = sock
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=CorkedProtocol,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -9,13 +9,23 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.base.commands import Headers, Message, Stored
+from goqueue.base.commands import Headers, Message, Repeat, Stored
 from goqueue.base.errors import GoQueueError, InvalidField
 from goqueue.base.ids import Millis, Offset
+from goqueue.base.leases import Delivered
 from goqueue.base.priority import HEADER as PRIORITY_HEADER
-from goqueue.base.priority import NAMES, lane_of, parse_priority, priority_of
-from goqueue.base.times import parse_time_ms
-from goqueue.edge.rest.schema import BinaryValue, Encoding, HeaderOne, HeaderValue, MessageIn, MessageOut
+from goqueue.base.priority import NAMES, NORMAL, lane_of, parse_priority, priority_of
+from goqueue.base.times import parse_duration_ms, parse_time_ms
+from goqueue.edge.rest.schema import (
+    BinaryValue,
+    DeliveredOut,
+    Encoding,
+    HeaderOne,
+    HeaderValue,
+    MessageIn,
+    MessageOut,
+    RepeatIn,
+)
 
 _STRETCH: Final = 500
 _NUMBER: Final = re.compile(r"\d{1,18}")
@@ -29,11 +39,31 @@ def message_in(place: int, given: MessageIn) -> Message:
             None if given.value is None else to_bytes(given.value, given.encoding, "value"),
             headers_in(given) if given.headers or given.priority is not None else (),
             given.partition,
-            given.timestamp if not isinstance(given.timestamp, str) else parse_time_ms(given.timestamp, "timestamp"),
+            time_in(given.timestamp, "timestamp"),
+            time_in(given.deliver_at, "deliverAt"),
+            duration_in(given.ttl, "ttl"),
+            None if given.repeat is None else repeat_in(given.repeat),
+            duration_in(given.delay, "delay"),
         )
     except GoQueueError as error:
         error.field = f"messages[{place}].{error.field}"
         raise
+
+
+def time_in(given: int | str | None, field: str) -> Millis | None:
+    return parse_time_ms(given, field) if isinstance(given, str) else given
+
+
+def duration_in(given: int | str | None, field: str) -> Millis | None:
+    return parse_duration_ms(given, field) if isinstance(given, str) else given
+
+
+def repeat_in(given: RepeatIn) -> Repeat:
+    every = duration_in(given.every, "repeat.every")
+    if every is not None and every <= 0:
+        raise InvalidField("every is longer than nothing.", field="repeat.every")
+    until = time_in(given.until, "repeat.until")
+    return Repeat(given.cron or "", given.timezone or "", every or 0, given.times or 0, until or 0)
 
 
 def to_bytes(text: str, encoding: Encoding, field: str) -> bytes:
@@ -88,6 +118,38 @@ async def messages_out(messages: Sequence[Stored]) -> list[MessageOut]:
         if at:
             await asyncio.sleep(0)
         shown += [message_out(one) for one in messages[at : at + _STRETCH]]
+    return shown
+
+
+def _one_delivered(one: Delivered) -> DeliveredOut:
+    stored = one.stored
+    key, key_encoding = from_bytes(stored.key)
+    value, encoding = from_bytes(stored.value)
+    return DeliveredOut(
+        stored.topic,
+        stored.partition,
+        stored.offset,
+        stored.timestamp_ms,
+        key,
+        value,
+        headers_out(stored.headers) if stored.headers else {},
+        NAMES[priority_of(stored.headers)] if stored.headers else NAMES[NORMAL],
+        encoding,
+        key_encoding,
+        receipt=one.receipt,
+        attempt=one.attempt,
+        failures=one.failures,
+        leased_until=one.leased_until_ms,
+    )
+
+
+async def delivered_out(messages: Sequence[Delivered]) -> list[DeliveredOut]:
+    """The same for messages under a lease."""
+    shown: list[DeliveredOut] = []
+    for at in range(0, len(messages), _STRETCH):
+        if at:
+            await asyncio.sleep(0)
+        shown += [_one_delivered(one) for one in messages[at : at + _STRETCH]]
     return shown
 
 

@@ -1,0 +1,267 @@
+"""Storage and verbs, wired together, without doors: what every door is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from goqueue import __version__
+from goqueue.base.clock import Clock
+from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.ids import Offset
+from goqueue.base.settings import Settings
+from goqueue.base.topic_config import TopicConfig
+from goqueue.core.groups.records import Record as GroupRecord
+from goqueue.core.groups.settings import GroupSettings
+from goqueue.core.txn.machine import Transactions
+from goqueue.drive.cleaner import Cleaner
+from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
+from goqueue.drive.flusher import Flusher
+from goqueue.drive.group_runner import GROUPS_CONFIG, GROUPS_TOPIC, GroupRunner
+from goqueue.drive.identity import Identity, load_identity
+from goqueue.drive.offload import Offload
+from goqueue.drive.partition import Partition
+from goqueue.drive.partition_opener import PartitionOpener
+from goqueue.drive.redrive_notes import RedriveNotes
+from goqueue.drive.schedule_index import IN_MEMORY, ScheduleIndex
+from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
+from goqueue.drive.schedule_runner import ScheduleRunner
+from goqueue.drive.schema_runner import SCHEMAS_CONFIG, SCHEMAS_TOPIC, SchemaRunner
+from goqueue.drive.space_watch import SpaceWatch
+from goqueue.drive.topic_table import TopicRecord, TopicTable
+from goqueue.drive.txn_runner import TRANSACTIONS_CONFIG, TRANSACTIONS_TOPIC
+from goqueue.log.disk import Disk
+from goqueue.log.recovery import Recovered
+from goqueue.log.space import SpaceGuard
+from goqueue.log.stats import StorageStats
+from goqueue.service.browse import Browsing
+from goqueue.service.consume import Consuming
+from goqueue.service.dead_letters import Redrives
+from goqueue.service.feeds import Feeds
+from goqueue.service.fetch import Fetching
+from goqueue.service.groups import Groups
+from goqueue.service.health import Health
+from goqueue.service.hooks import Hooks
+from goqueue.service.leasing import Leasing
+from goqueue.service.letters import Letters
+from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.positions import Positions
+from goqueue.service.producers import ProducerIds
+from goqueue.service.publish import Publish
+from goqueue.service.queue_rules import QueueRules
+from goqueue.service.queue_stats import QueueStats
+from goqueue.service.redriven import AllCopies
+from goqueue.service.scheduling import Scheduling
+from goqueue.service.schemas import Schemas
+from goqueue.service.taking import Taking
+from goqueue.service.topics import Topics
+from goqueue.service.trace_building import TraceParts
+from goqueue.service.traces import TraceCollector
+from goqueue.service.transactions import TransactionVerbs
+from goqueue.service.transfer import Transfer
+from goqueue.service.txn_effects import TxnEffects
+from goqueue.service.txn_publish import TransactionalPublish
+from goqueue.service.validation import Validation
+
+
+class Broker:
+    """Storage and verbs without doors: what every door is handed. A simulation builds it on a simulated disk."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        disk: Disk,
+        offload: Offload,
+        clock: Clock,
+        entropy: Entropy,
+        schedule_index: str = IN_MEMORY,
+        trace_dir: str = "",
+    ) -> None:
+        self.offload = offload
+        self.clock = clock
+        self.entropy = entropy
+        self.storage_stats = StorageStats()
+        self.metrics = BrokerMetrics()
+        self._trace_parts = TraceParts(settings.traces, trace_dir, clock, entropy, offload)
+        self.traces = self._trace_parts.traces
+        self.metrics.registry.register(TraceCollector(self._trace_parts.recorder))
+        self.space = SpaceGuard(disk, settings.log.disk_used_percent_max)
+        self.flusher = Flusher(settings.log, offload, self.metrics.sync_seconds.observe)
+        opener = PartitionOpener(disk, settings.log, self.flusher, offload, self.storage_stats, clock)
+        self.table = TopicTable(disk, opener, offload, settings.topics.defaults())
+        self.schema_runner = SchemaRunner(clock)
+        self.schemas = Schemas(self.schema_runner, offload)
+        self.validation = Validation(self.schemas, self.metrics)
+        self.schema_runner.on_change = self._schemas_changed
+        hooks = Hooks(schema=self.validation, trace=self._trace_parts.begin(self.table))
+        self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log.cleanup_interval_ms)
+        self._space_watch = SpaceWatch(self.space, offload)
+        self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
+        self.publish = Publish(self.topics, self.space, clock, self.metrics, hooks)
+        self.schedule = ScheduleRunner(
+            ScheduleIndex(schedule_index), self.table, self.publish.deliver, clock, offload, settings.log.fsync
+        )
+        self.schedule.entries.firings.is_blocked = lambda: self.space.is_full
+        self.publish.schedule = self.schedule.entries
+        self.scheduling = Scheduling(self.schedule.entries, self.topics, self.metrics, hooks)
+        self.fetching = Fetching(self.topics, self.metrics, hooks)
+        self.browsing = Browsing(self.topics, self.fetching)
+        self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
+        self.producer_ids = ProducerIds(disk, offload)
+        self.runner = GroupRunner(_group_settings(settings), self._partition_counts, clock)
+        self.groups = Groups(self.runner, self.topics, entropy)
+        rules = QueueRules(self.topics)
+        self.deliveries = DeliveryRunner(rules.policy, clock, self._retire)
+        self.feeds = Feeds(offload)
+        self.positions = Positions(self.deliveries, self.groups, self.topics, self.feeds)
+        taking = Taking(self.deliveries, self.topics, rules, self.feeds, self.positions, clock, entropy, self.metrics)
+        self.leasing = Leasing(
+            taking, self.deliveries, self.topics, rules, self.positions, clock, entropy, self.metrics
+        )
+        copies = AllCopies(self.metrics)
+        self.transfer = Transfer(
+            self.deliveries, self.topics, self.publish, self.feeds, self.positions, clock, copies.of
+        )
+        self.leasing.until_moved = self.transfer.finish
+        self.letters = Letters(self.deliveries, self.topics, rules, self.feeds, clock, settings.sqs.group)
+        self.queue_stats = QueueStats(self.deliveries, self.topics, self.positions, self.feeds)
+        self.redrives = Redrives(
+            self.letters, self.transfer, copies.redriven, self.topics, RedriveNotes(disk), clock, entropy, offload
+        )
+        effects = TxnEffects(self.groups, self.leasing, self.schedule.entries)
+        self.transactions = TransactionVerbs(
+            self.producer_ids, self.topics, self.groups, self.leasing, effects, clock, self.metrics
+        )
+        self.txn_runner = self.transactions.attach(
+            Transactions(settings.transactions.timeout_ms_max, settings.transactions.idle_ms)
+        )
+        if settings.transactions.sync == "always" and settings.log.fsync != "always":
+            self.txn_runner.force = self.flusher.force
+        self.publish.check_transaction = self.transactions.check_write
+        self.txn_publish = TransactionalPublish(self.transactions, self.publish, self.topics, clock)
+        self._trace_parts.is_full = lambda: self.space.is_full
+        self._trace_parts.attach(
+            self.topics, self.deliveries, taking, self.transfer, self.schedule.entries, self.txn_runner
+        )
+        self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
+        self.groups.on_records = self._groups_wrote
+        self.runner.also_settle = self.deliveries.settle
+        self.table.on_changed = self._topics_changed
+        self._clock, self._entropy, self._disk = clock, entropy, disk
+        self.identity = Identity("")
+
+    def _logs(self) -> Iterator[tuple[Partition, TopicConfig]]:
+        for topic in self.table.all():
+            for partition in topic.partitions:
+                yield partition, topic.config
+
+    async def start(self) -> list[Recovered]:
+        self.flusher.start()
+        found = await self.table.load()
+        await self._trace_parts.start()
+        self.identity = await self.offload(lambda: load_identity(self._disk, self._entropy))
+        await self._load_schemas()
+        await self._load_groups()
+        await self._load_deliveries()
+        await self.schedule.start(await self._own_books(SCHEDULE_TOPIC, SCHEDULE_CONFIG))
+        await self._load_transactions()
+        self.deliveries.resume()
+        self.transfer.recover()
+        await self.redrives.recover()
+        self.cleaner.start()
+        self._space_watch.start()
+        return found
+
+    async def _load_schemas(self) -> None:
+        partition = await self._own_books(SCHEMAS_TOPIC, SCHEMAS_CONFIG)
+        await self.offload(lambda: self.schema_runner.replay(partition))
+        self.schema_runner.begin(partition)
+
+    def _schemas_changed(self) -> None:
+        self.validation.changed()
+        self.metrics.schemas.set(len(self.schemas.table.stored))
+
+    async def _load_groups(self) -> None:
+        partition = await self._own_books(GROUPS_TOPIC, GROUPS_CONFIG)
+        await self.offload(lambda: self.runner.replay(partition))
+        self.runner.begin(partition)
+
+    async def _load_deliveries(self) -> None:
+        partition = await self._own_books(DELIVERIES_TOPIC, DELIVERIES_CONFIG)
+        await self.offload(lambda: self.deliveries.replay(partition))
+        self.deliveries.begin(partition)
+        self.deliveries.forget(lambda view: self.topics.find(view.topic) is None)
+        self.positions.recover()
+
+    async def _load_transactions(self) -> None:
+        """What is in doubt is finished while leases still hold: its acks must find them."""
+        partition = await self._own_books(TRANSACTIONS_TOPIC, TRANSACTIONS_CONFIG)
+        await self.offload(lambda: self.txn_runner.replay(partition))
+        await self.transactions.abort_orphans()
+        await self.txn_runner.begin(partition)
+
+    async def _own_books(self, name: str, config: dict[str, str]) -> Partition:
+        """The only partition of an internal topic, which is made by the first start."""
+        topic = self.table.get(name)
+        if topic is None:
+            record = TopicRecord(name, new_uuid(self._entropy), 1, config, self._clock.now_ms())
+            topic = await self.table.create(record)
+        assert topic is not None
+        return topic.partitions[0]
+
+    async def _retire(self, partition: Partition, start_offset: Offset) -> None:
+        """What stands behind the offset is safe before what stands before it goes."""
+        partition.log.roll()
+        await self.flusher.seal(partition)
+        await self.cleaner.drop_head(partition, start_offset)
+
+    def _groups_wrote(self, records: Sequence[GroupRecord]) -> None:
+        self.positions.heard(records)
+        self.consuming.heard(records)
+
+    def _partition_counts(self) -> dict[str, int]:
+        return {topic.name: len(topic.partitions) for topic in self.topics.all()}
+
+    def _topics_changed(self, deleted: str | None) -> None:
+        if deleted is not None:
+            self.runner.tell(lambda now: self.runner.coordinator.topic_deleted(deleted))
+            self.metrics.forget_topic(deleted)
+            self.schedule.topic_deleted()
+            self.deliveries.forget(lambda view: view.topic == deleted)
+            self.feeds.forget(deleted)
+        counts = self._partition_counts()
+        self.runner.tell(lambda now: self.runner.coordinator.topics_changed(counts, now))
+
+    def stop_waiting(self) -> None:
+        """Long polls, tails and rebalances end, so that a stop need not wait for them."""
+        self.health.stopping = True
+        self.fetching.stop()
+        self.consuming.stop()
+        self.leasing.stop()
+        self.runner.stop()
+
+    async def stop(self) -> None:
+        """Everything that was accepted is safe when this returns."""
+        self.stop_waiting()
+        await self.redrives.stop()
+        await self.transfer.stop()
+        await self.txn_runner.stop()
+        await self.deliveries.stop()
+        await self.schedule.stop()
+        await self._trace_parts.stop()
+        await self.cleaner.stop()
+        await self._space_watch.stop()
+        await self.flusher.stop()
+        await self.table.close()
+
+
+def _group_settings(settings: Settings) -> GroupSettings:
+    chosen = settings.groups
+    return GroupSettings(
+        session_ms_min=chosen.session_ms_min,
+        session_ms_max=chosen.session_ms_max,
+        session_ms=chosen.session_ms,
+        heartbeat_ms=chosen.heartbeat_ms,
+        initial_rebalance_delay_ms=chosen.initial_rebalance_delay_ms,
+        group_members_max=chosen.members_max,
+        offsets_retention_ms=chosen.offsets_retention_ms,
+    )
