@@ -14,8 +14,8 @@ from bench.node_process import NodeProcess
 from bench.report import Figure
 
 SIZE = 100
-SECONDS = 1.0
-ROUNDS = 36  # short and many, so that a slow moment of the machine hits all kinds alike
+SECONDS = 2.0
+ROUNDS = 16
 LOSS_MAX = 0.03
 GROWTH_MIB_MAX = 300
 KINDS = {"off": "off", "looked-for": "default", "sampled": "0.01"}  # each topic's `trace`
@@ -59,7 +59,7 @@ def _cost(node: NodeProcess) -> Iterator[Figure]:
 def _all(node: NodeProcess) -> Iterator[Figure]:
     """Far more events than anybody can keep: the node drops most of them, counts them, and stays as it is."""
     before = node.rss_bytes()
-    rate = _load("produce", node.kafka, "all", SIZE, 6 * SECONDS)["rate"]
+    rate = _load("produce", node.kafka, "all", SIZE, 3 * SECONDS)["rate"]
     stats = httpx.get(f"{node.url}/traces/stats").raise_for_status().json()
     grown = (node.rss_bytes() - before) / 2**20
     dropped = stats["dropped"] + sum(one["dropped"] for one in stats["exporters"])

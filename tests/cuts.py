@@ -1,4 +1,4 @@
-"""Where a simulated disk is cut: everywhere on demand, here and there otherwise; each cut is a whole life of a broker."""
+"""Where a simulated disk is cut: everywhere on demand, here and there otherwise; each cut is a whole life."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from goqueue.base.limits import MESSAGE_DEPTH_MAX
 from goqueue.core.schemas.mismatch import Mismatch
 from goqueue.core.schemas.proto_schema import ProtoDocument
 
+_NUMBER_MAX: Final = 2**29 - 1
 _VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = range(6)
 _WIRE: Final = {
     1: _FIXED64, 2: _FIXED32, 3: _VARINT, 4: _VARINT, 5: _VARINT, 6: _FIXED64, 7: _FIXED32, 8: _VARINT, 9: _BYTES,
@@ -121,8 +122,8 @@ class _Walk:
             tag, at = self._varint(at, end)
             number, wire = tag >> 3, tag & 7
             field = type_.fields.get(number)
-            if number == 0:
-                raise _Bad("field number 0")
+            if not 0 < number <= _NUMBER_MAX:
+                raise _Bad(f"field number {number}")
             if field is None:
                 at = self._over(wire, number, at, end, depth)
             else:
