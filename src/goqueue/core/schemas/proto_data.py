@@ -119,11 +119,8 @@ class _Walk:
             raise _Bad("nested too deep")
         seen: set[int] = set()
         while at < end:
-            tag, at = self._varint(at, end)
-            number, wire = tag >> 3, tag & 7
+            number, wire, at = self._tag(at, end)
             field = type_.fields.get(number)
-            if not 0 < number <= _NUMBER_MAX:
-                raise _Bad(f"field number {number}")
             if field is None:
                 at = self._over(wire, number, at, end, depth)
             else:
@@ -181,12 +178,19 @@ class _Walk:
         if depth > MESSAGE_DEPTH_MAX:
             raise _Bad("nested too deep")
         while True:
-            tag, at = self._varint(at, end)
-            if tag & 7 == _GROUP_END:
-                if tag >> 3 != number:
+            inner, wire, at = self._tag(at, end)
+            if wire == _GROUP_END:
+                if inner != number:
                     raise _Bad("a group ends that did not begin")
                 return at
-            at = self._over(tag & 7, tag >> 3, at, end, depth)
+            at = self._over(wire, inner, at, end, depth)
+
+    def _tag(self, at: int, end: int) -> tuple[int, int, int]:
+        """A field's number, its wire type, and the place behind."""
+        tag, at = self._varint(at, end)
+        if not 0 < tag >> 3 <= _NUMBER_MAX:
+            raise _Bad(f"field number {tag >> 3}")
+        return tag >> 3, tag & 7, at
 
     def _within(self, stop: int, end: int, size: int, left: int) -> int:
         if stop > end:
