@@ -1,8 +1,57 @@
-"""Where a simulated disk is cut: everywhere on demand, here and there otherwise; each cut is a whole life."""
+"""Power cuts: where a simulated disk is cut, and a broker's life up to there.
+
+Everywhere on demand, here and there otherwise: each cut is a whole life.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from goqueue.base.settings import Settings
+from goqueue.broker import Broker
+from goqueue.sim.disk import PowerCut, SimDisk
+from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
+from tests.service.brokers import SeededEntropy
 
 STRIDE: Final = 1 if "GOQUEUE_LONG_TESTS" in os.environ else 7
+L = TypeVar("L")
+
+
+def run_until_cut(disk: SimDisk, chosen: Settings, script: Callable[[Broker, L], Awaitable[None]], ledger: L) -> bool:
+    """Lives the script on a new broker; True if the power went."""
+    cut = False
+
+    async def scenario(loop: VirtualLoop) -> None:
+        nonlocal cut
+        gone = loop.create_future()
+
+        def on_power_cut() -> None:
+            nonlocal cut
+            cut = True
+            if not gone.done():
+                gone.set_result(None)
+
+        disk.on_power_cut = on_power_cut
+
+        async def life() -> None:
+            broker = Broker(chosen, disk, in_place, VirtualClock(loop), SeededEntropy())
+            await broker.start()
+            await script(broker, ledger)
+            await broker.stop()
+
+        living = asyncio.ensure_future(life())
+        await asyncio.wait([living, gone], return_when=asyncio.FIRST_COMPLETED)
+        if cut:
+            living.cancel()
+            await asyncio.gather(living, return_exceptions=True)
+        else:
+            await living
+
+    try:
+        run_virtually(scenario)
+    except PowerCut:
+        assert cut
+    return cut

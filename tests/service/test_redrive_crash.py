@@ -14,10 +14,10 @@ from goqueue.broker import Broker
 from goqueue.core.dead_letter import Filter, letter_of
 from goqueue.drive import delivery_runner
 from goqueue.service import dead_letters
-from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.cuts import STRIDE
-from tests.service.brokers import SeededEntropy, broker_on, fetch_all, settings
+from goqueue.sim.disk import CrashMode, SimDisk
+from goqueue.sim.time import VirtualLoop, run_virtually
+from tests.cuts import STRIDE, run_until_cut
+from tests.service.brokers import broker_on, fetch_all, settings
 from tests.service.dead import bury, letters, over
 
 
@@ -91,43 +91,6 @@ async def a_short_life(broker: Broker, ledger: Ledger) -> None:
 
 
 Script = Callable[[Broker, Ledger], Awaitable[None]]
-
-
-def run_until_cut(disk: SimDisk, chosen: Settings, script: Script, ledger: Ledger) -> bool:
-    """True if the power went."""
-    cut = False
-
-    async def scenario(loop: VirtualLoop) -> None:
-        nonlocal cut
-        gone = loop.create_future()
-
-        def on_power_cut() -> None:
-            nonlocal cut
-            cut = True
-            if not gone.done():
-                gone.set_result(None)
-
-        disk.on_power_cut = on_power_cut
-
-        async def life() -> None:
-            broker = Broker(chosen, disk, in_place, VirtualClock(loop), SeededEntropy())
-            await broker.start()
-            await script(broker, ledger)
-            await broker.stop()
-
-        living = asyncio.ensure_future(life())
-        await asyncio.wait([living, gone], return_when=asyncio.FIRST_COMPLETED)
-        if cut:
-            living.cancel()
-            await asyncio.gather(living, return_exceptions=True)
-        else:
-            await living
-
-    try:
-        run_virtually(scenario)
-    except PowerCut:
-        assert cut
-    return cut
 
 
 def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:

@@ -12,10 +12,10 @@ from goqueue.base.commands import Message, PublishMessages, Repeat, Scheduled
 from goqueue.base.errors import AlreadyDelivered
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
-from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.cuts import STRIDE
-from tests.service.brokers import SeededEntropy, broker_on, fetch_all, settings
+from goqueue.sim.disk import CrashMode, SimDisk
+from goqueue.sim.time import VirtualLoop, run_virtually
+from tests.cuts import STRIDE, run_until_cut
+from tests.service.brokers import broker_on, fetch_all, settings
 
 
 class Ledger:
@@ -86,43 +86,6 @@ async def crowds(broker: Broker, ledger: Ledger) -> None:
     for n in range(0, 24, 3):
         await ledger.cancel(broker, f"{n}", told[n])
     await asyncio.sleep(1.5)
-
-
-def run_until_cut(disk: SimDisk, chosen: Settings, script: Script, ledger: Ledger) -> bool:
-    """True if the power went."""
-    cut = False
-
-    async def scenario(loop: VirtualLoop) -> None:
-        nonlocal cut
-        gone = loop.create_future()
-
-        def on_power_cut() -> None:
-            nonlocal cut
-            cut = True
-            if not gone.done():
-                gone.set_result(None)
-
-        disk.on_power_cut = on_power_cut
-
-        async def life() -> None:
-            broker = Broker(chosen, disk, in_place, VirtualClock(loop), SeededEntropy())
-            await broker.start()
-            await script(broker, ledger)
-            await broker.stop()
-
-        living = asyncio.ensure_future(life())
-        await asyncio.wait([living, gone], return_when=asyncio.FIRST_COMPLETED)
-        if cut:
-            living.cancel()
-            await asyncio.gather(living, return_exceptions=True)
-        else:
-            await living
-
-    try:
-        run_virtually(scenario)
-    except PowerCut:
-        assert cut
-    return cut
 
 
 def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:

@@ -20,10 +20,10 @@ from goqueue.core.txn.records import Record, TxnAnswer, TxnState
 from goqueue.drive.txn_runner import TxnRunner
 from goqueue.service.browse import Browse
 from goqueue.service.txn_publish import Part, PublishInTransaction
-from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.cuts import STRIDE
-from tests.service.brokers import SeededEntropy, broker_on, publish, settings
+from goqueue.sim.disk import CrashMode, SimDisk
+from goqueue.sim.time import VirtualLoop, run_virtually
+from tests.cuts import STRIDE, run_until_cut
+from tests.service.brokers import broker_on, publish, settings
 
 INPUTS = 4
 TIMEOUT_MS = 20_000
@@ -115,43 +115,6 @@ async def a_life(broker: Broker, ledger: Ledger) -> None:
     await ledger.transact(broker, who, "open", 5, commit=None)
     who = await broker.transactions.init("p", TIMEOUT_MS)
     await ledger.transact(broker, who, "heir", 6, commit=True)
-
-
-def run_until_cut(disk: SimDisk, chosen: Settings, script: Script, ledger: Ledger) -> bool:
-    """True if the power went."""
-    cut = False
-
-    async def scenario(loop: VirtualLoop) -> None:
-        nonlocal cut
-        gone = loop.create_future()
-
-        def on_power_cut() -> None:
-            nonlocal cut
-            cut = True
-            if not gone.done():
-                gone.set_result(None)
-
-        disk.on_power_cut = on_power_cut
-
-        async def life() -> None:
-            broker = Broker(chosen, disk, in_place, VirtualClock(loop), SeededEntropy())
-            await broker.start()
-            await script(broker, ledger)
-            await broker.stop()
-
-        living = asyncio.ensure_future(life())
-        await asyncio.wait([living, gone], return_when=asyncio.FIRST_COMPLETED)
-        if cut:
-            living.cancel()
-            await asyncio.gather(living, return_exceptions=True)
-        else:
-            await living
-
-    try:
-        run_virtually(scenario)
-    except PowerCut:
-        assert cut
-    return cut
 
 
 def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:
