@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from tests.door.kafka.closing import close
 from tests.door.kafka.raw import unique
 
 WAIT_S = 30
@@ -53,7 +54,7 @@ def consumer(kafka: str) -> Iterator[Make]:
 
     yield make
     for one in made:
-        one.close()
+        close(one)
 
 
 def take(reading: Consumer, count: int) -> list[Message]:
@@ -128,7 +129,7 @@ def test_a_second_consumer_goes_on_where_the_first_committed(
     last = take(first, 8)[-1]
     (done,) = first.commit(message=last, asynchronous=False)
     assert done.error is None and done.offset == 8
-    first.close()
+    close(first)
     second = consumer(group)
     second.subscribe([topic])
     assert [one.value() for one in take(second, 12)] == [b"%d" % n for n in range(8, 20)]
@@ -232,7 +233,7 @@ def test_a_static_member_comes_back_to_what_it_had(
         other.poll(0.05)
     had, kept = ({one.partition for one in reading.assignment()} for reading in (first, other))
     assert had and kept and had | kept == {0, 1, 2}
-    first.close()
+    close(first)
     again = consumer(group, **more)
     again.subscribe([topic])
     while not again.assignment() and time.monotonic() < deadline:

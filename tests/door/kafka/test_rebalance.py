@@ -17,6 +17,7 @@ from bench.node_process import NodeProcess
 from goqueue.wire.describe_groups import DescribeGroupsRequest
 from goqueue.wire.heartbeat import HeartbeatRequest
 from tests.door.kafka import raw
+from tests.door.kafka.closing import close
 from tests.door.kafka.raw import AsyncLine, Line, unique
 
 WAIT_S = 30
@@ -203,7 +204,7 @@ class Reader:
             for message in self._consumer.consume(100, 0.05):
                 if message.error() is None:
                     self.seen.append((time.monotonic(), message.partition()))
-        self._consumer.close()
+        close(self._consumer)
 
     def partitions(self, since: float) -> set[int]:
         return {partition for when, partition in self.seen if when >= since}

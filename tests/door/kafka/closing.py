@@ -1,0 +1,27 @@
+"""How the C client's consumers are closed here."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Consumer
+
+_WAIT_S = 5.0
+
+
+def close(consumer: Consumer) -> None:
+    """Gives everything back first, so that no rebalance is left for the close to tell of.
+
+    The C client may end its group thread while the callback of such a rebalance waits for an answer from that thread,
+    holding Python's lock: then the whole process stands still.
+    """
+    try:
+        consumer.unsubscribe()
+    except RuntimeError:
+        return  # closed already
+    deadline = time.monotonic() + _WAIT_S
+    while time.monotonic() < deadline:
+        idle = consumer.poll(0.05) is None
+        if idle and not consumer.assignment():
+            break
+    consumer.close()
