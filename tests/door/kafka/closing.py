@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 
 _WAIT_S = 5.0
 
@@ -15,13 +16,10 @@ def close(consumer: Consumer) -> None:
     The C client may end its group thread while the callback of such a rebalance waits for an answer from that thread,
     holding Python's lock: then the whole process stands still.
     """
-    try:
+    with suppress(RuntimeError, KafkaException):  # closed already, or fenced
         consumer.unsubscribe()
-    except RuntimeError:
-        return  # closed already
-    deadline = time.monotonic() + _WAIT_S
-    while time.monotonic() < deadline:
-        idle = consumer.poll(0.05) is None
-        if idle and not consumer.assignment():
-            break
+        deadline = time.monotonic() + _WAIT_S
+        while consumer.poll(0.05) is not None or consumer.assignment():
+            if time.monotonic() > deadline:
+                break
     consumer.close()
