@@ -47,7 +47,6 @@ def _publish(node: NodeProcess, bare: Path, size: int) -> Iterator[Figure]:
         with _bare(bare) as address:
             limits.append(_load("transactional", address, "bench", size, SECONDS)["rate"])
     waited = _ratio(rates["transactional"], rates["waited"])
-    reached = _ratio(rates["transactional"], limits)  # the client itself spends more on a transaction
     yield Figure(
         f"transactions of {BATCH:,} messages of {size} bytes",
         f"{statistics.median(rates['transactional']):,.0f} msg/s",
@@ -57,8 +56,8 @@ def _publish(node: NodeProcess, bare: Path, size: int) -> Iterator[Figure]:
         f"  against idempotent batches of {BATCH:,}, each waited for",
         f"{waited:.2f}",
         f"of {statistics.median(rates['waited']):,.0f}",
-        "0.80, or client's limit",
-        waited >= 0.8 or reached >= 0.9,
+        "at least 0.80",
+        waited >= 0.8,
     )
     yield Figure(
         "  against an idempotent producer that never waits",
@@ -67,7 +66,7 @@ def _publish(node: NodeProcess, bare: Path, size: int) -> Iterator[Figure]:
     )
     yield Figure(
         "  against a bare server that says yes to everything",
-        f"{reached:.2f}",
+        f"{_ratio(rates['transactional'], limits):.2f}",
         f"of {statistics.median(limits):,.0f}, the client's limit",
     )
 

@@ -1,14 +1,10 @@
-"""Power cuts: where a simulated disk is cut, and a broker's life up to there.
-
-Everywhere on demand, here and there otherwise: each cut is a whole life.
-"""
+"""A broker's life on a simulated disk, up to a power cut."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
@@ -16,7 +12,6 @@ from goqueue.sim.disk import PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
 from tests.service.brokers import SeededEntropy
 
-STRIDE: Final = 1 if "GOQUEUE_LONG_TESTS" in os.environ else 7
 L = TypeVar("L")
 
 

@@ -22,7 +22,7 @@ from goqueue.service.browse import Browse
 from goqueue.service.txn_publish import Part, PublishInTransaction
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.cuts import STRIDE, run_until_cut
+from tests.cuts import run_until_cut
 from tests.service.brokers import broker_on, publish, settings
 
 INPUTS = 4
@@ -183,7 +183,7 @@ def cut_everywhere(chosen: Settings, mode: CrashMode, script: Script) -> int:
         except BaseException:
             print(f"crash_at={crash_at} mode={mode}")
             raise
-        crash_at += STRIDE
+        crash_at += 1
 
 
 @pytest.mark.parametrize(("fsync", "mode"), [("interval", "kept"), ("always", "dropped"), ("always", "torn")])

@@ -10,7 +10,6 @@ import pytest
 from goqueue.base.settings import Settings, TransactionSettings
 from goqueue.broker import Broker
 from goqueue.sim.disk import CrashMode, SimDisk
-from tests.cuts import STRIDE
 from tests.service.brokers import settings
 from tests.txn.checker import Kind, check
 from tests.txn.history import History
@@ -74,7 +73,7 @@ def cut_everywhere(chosen: Settings, mode: CrashMode, allowed: frozenset[Kind] =
             wrong += [f"{crash_at}: {one}" for one in check(history) if one.kind not in allowed]
         except Exception as why:
             wrong.append(f"{crash_at}: {why!r}"[:300])
-        crash_at += STRIDE
+        crash_at += 1
 
 
 @pytest.mark.parametrize("mode", ["kept", "dropped", "torn"])

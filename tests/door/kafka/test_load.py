@@ -21,7 +21,6 @@ PRODUCERS = 8
 CONSUMERS = 20
 LOAD_S = 8.0
 RATE = 400
-STEPS_BACK_MAX = 3
 LIVES_S = (1.0, 4.0)
 SESSION_MS = 6000
 # Longer than a session: whoever could not say that it leaves is missed only then.
@@ -83,5 +82,4 @@ def test_no_loss_no_needless_double_order_per_key(tmp_path: Path, settings: dict
         assert ledger.wrongs == []
         assert sum(map(len, log.values())) == sum(one.sent for one in writers) == len(ledger.stored)
         assert wrong_keys(log) == []
-        assert ledger.steps_back <= STEPS_BACK_MAX
-        assert ledger.repeats == 0 or refused or ledger.steps_back, "a repetition has a reason"
+        assert ledger.repeats == 0 or refused, "a repetition has a commit that was refused before it"
