@@ -148,15 +148,21 @@ async def scenario(node: NodeProcess, workers: Sequence[Worker], rate: int, seco
     ended = await asyncio.gather(*running, return_exceptions=True)
     if failed := [one for one in ended if isinstance(one, Exception)]:
         raise RuntimeError(node.stderr[-2_000:]) from failed[0]
-    found.waits_s = [at - began - number / rate for number, at in acked.items()]
+    step = step_of(rate)
+    found.waits_s = [at - began - (number - number % step) / rate for number, at in acked.items()]
     for line in lines:
         line.line.close()
     await client.close()
     return found
 
 
+def step_of(rate: int) -> int:
+    """Messages that are published together."""
+    return max(1, int(rate * TICK_S))
+
+
 async def publish(client: Client, total: int, rate: int, began: float) -> None:
-    step = max(1, int(rate * TICK_S))
+    step = step_of(rate)
     for first in range(0, total, step):
         if (early := began + first / rate - time.perf_counter()) > 0:
             await asyncio.sleep(early)

@@ -18,10 +18,12 @@ from goqueue.base.settings import TraceSettings
 from goqueue.base.trace_context import TraceContext, context_of, parse_traceparent, with_context
 from goqueue.core.traces.sampling import Identities, chosen, is_chosen, phase_of, share_of
 from goqueue.core.traces.span import Filter, Span, key_text, trace_of
+from goqueue.drive.trace_entries import encode_lines, spelled_out
 from goqueue.drive.trace_exporter import Exporter, Refused, TryAgain
 from goqueue.drive.trace_files import TraceFiles
-from goqueue.drive.trace_ring import SPANS_MAX, TraceRing
+from goqueue.drive.trace_ring import SPANS_EACH, SPANS_MAX, TraceRing
 from goqueue.format.search import has
+from goqueue.service.tracer import Published, PublishedBatch, Sampled, Steps
 from tests.traces.lives import SAMPLED, SPAN_ID, TRACE_ID, UNSAMPLED
 
 # --- contexts -------------------------------------------------------------------------------------------
@@ -224,3 +226,21 @@ def test_a_publish_in_short_is_spelled_out_the_same_each_time() -> None:
     assert [one.parent_id for one in trace.spans] == ["", *[short.span_id] * 3]
     assert trace.spans[0].more == {"door": "kafka"}
     assert trace_of(short.trace_id, [short]) == trace
+
+
+@given(st.lists(st.integers(0, 2**62 - 1), max_size=20), st.integers(0, 2**62))
+def test_many_events_are_the_same_as_lines_and_one_by_one(offsets: list[int], at: int) -> None:
+    batch = PublishedBatch("a.b-c", "id", 3, Steps(at, at + 1, at + 2), "kafka", offsets)
+    assert batch.lines() == encode_lines(batch.spans())
+    sampled = [Sampled(offset, TraceContext("t" * 32, "s" * 16), offset % 2 == 0) for offset in offsets]
+    few = Published("a", 3, Steps(at, at, at), "rest", 7, sampled)
+    assert few.spans() == few.spans() and len({one.span_id for one in few.spans()} - {"s" * 16}) <= few.count
+
+
+def test_what_lies_folded_in_the_ring_is_bounded_and_not_lost() -> None:
+    ring = TraceRing(1_000)
+    for first in range(0, 100_000, 100):
+        ring.put([PublishedBatch("t", "id", 0, Steps(1, 2, 3), "kafka", range(first, first + 100))])
+        assert ring.folded <= 1_000 * SPANS_EACH + 100 and len(ring) <= 1_000
+    ring.add(spelled_out(ring.take_folded()))
+    assert len(ring) == 1_000 and {trace.offset for trace in ring.newest(1_000)} == set(range(99_000, 100_000))

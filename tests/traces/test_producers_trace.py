@@ -133,6 +133,40 @@ def test_rest_headers_are_honoured(node: NodeProcess, http: httpx.Client) -> Non
     assert show(http, TRACE_ID)["key"] == "k"
 
 
+def test_the_header_of_a_rest_request_counts_for_messages_that_say_nothing(
+    node: NodeProcess, http: httpx.Client
+) -> None:
+    make_topic(http, "t")
+    request = {"messages": [{"value": "v"}, {"value": "v", "headers": {"traceparent": UNSAMPLED}}]}
+    http.post("/topics/t/messages", json=request, headers={"traceparent": UNSAMPLED}).raise_for_status()
+    http.post("/topics/t/messages", json=request, headers={"traceparent": "nonsense"}).raise_for_status()
+    assert traces(http) == []
+    http.post("/topics/t/messages", json=request, headers={"traceparent": SAMPLED}).raise_for_status()
+    assert names(http, TRACE_ID) == PUBLISHED and show(http, TRACE_ID)["spans"][0]["offset"] == 4
+    assert read(node, "t", 6)[4]["traceparent"] == SAMPLED.encode()
+
+
+def test_awss_own_trace_header_is_honoured_and_handed_on(node: NodeProcess, http: httpx.Client) -> None:
+    xray = f"Root=1-{TRACE_ID[:8]}-{TRACE_ID[8:]};Parent={SPAN_ID};Sampled="
+    with sqs_client(node.sqs) as sqs:
+        url = sqs.create_queue(QueueName="q")["QueueUrl"]
+        for text in (xray + "0", xray + "?", "Root=1-2-3", "self", xray + "1"):
+            given = {"AWSTraceHeader": {"DataType": "String", "StringValue": text}}
+            sqs.send_message(QueueUrl=url, MessageBody="hello", MessageSystemAttributes=given)
+        got = sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            MessageAttributeNames=["All"],
+            MessageSystemAttributeNames=["AWSTraceHeader"],
+            WaitTimeSeconds=5,
+        )["Messages"]
+    by_header = {one["Attributes"]["AWSTraceHeader"]: one for one in got}
+    assert by_header[xray + "1"]["MessageAttributes"]["traceparent"]["StringValue"] == SAMPLED
+    assert len(by_header) == 5 and "MessageAttributes" not in by_header["Root=1-2-3"]
+    assert [one["trace_id"] for one in traces(http)] == [TRACE_ID]
+    assert names(http, TRACE_ID) == [*PUBLISHED, "consume.fetched"]
+
+
 def test_sqs_attributes_are_honoured(node: NodeProcess, http: httpx.Client) -> None:
     with sqs_client(node.sqs) as sqs:
         url = sqs.create_queue(QueueName="q")["QueueUrl"]

@@ -1,4 +1,4 @@
-"""W3C trace context: what the record header `traceparent` says."""
+"""W3C trace context: what the record header `traceparent` says, and what comes from elsewhere in other forms."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from goqueue.base.commands import Headers
 
 TRACEPARENT: Final = "traceparent"
 _SHAPE: Final = re.compile(rb"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
+_XRAY_ROOT: Final = re.compile(r"1-([0-9a-f]{8})-([0-9a-f]{24})")
+_XRAY_PARENT: Final = re.compile(r"[0-9a-f]{16}")
 _NO_TRACE, _NO_SPAN = b"0" * 32, b"0" * 16
 
 
@@ -30,6 +32,15 @@ def parse_traceparent(value: bytes | None) -> TraceContext | None:
     return TraceContext(found[2].decode(), found[3].decode(), bool(int(found[4], 16) & 1))
 
 
+def parse_xray(value: str) -> TraceContext | None:
+    """What AWS's `Root=1-…;Parent=…;Sampled=1` says. None if it leaves the decision, or the parent, to others."""
+    parts = dict(part.strip().partition("=")[::2] for part in value.split(";"))
+    root, parent = _XRAY_ROOT.fullmatch(parts.get("Root", "")), _XRAY_PARENT.fullmatch(parts.get("Parent", ""))
+    if root is None or parent is None or parts.get("Sampled") not in ("0", "1"):
+        return None
+    return parse_traceparent(f"00-{root[1]}{root[2]}-{parent[0]}-0{parts['Sampled']}".encode())
+
+
 def context_of(headers: Headers) -> TraceContext | None:
     """What a message's headers say; the last one counts."""
     for name, value in reversed(headers):
@@ -42,3 +53,10 @@ def with_context(headers: Headers, context: TraceContext) -> Headers:
     """The headers with this one instead of any other."""
     value = f"00-{context.trace_id}-{context.span_id}-{'01' if context.is_sampled else '00'}".encode()
     return (*(pair for pair in headers if pair[0] != TRACEPARENT), (TRACEPARENT, value))
+
+
+def within(headers: Headers, context: TraceContext | None) -> Headers:
+    """The headers, with this context if they say nothing themselves."""
+    if context is None or any(name == TRACEPARENT for name, _ in headers):
+        return headers
+    return with_context(headers, context)

@@ -6,10 +6,9 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Final
 
-from goqueue.core.traces.span import Span
+from goqueue.drive.trace_entries import Entry, count_of
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ class Exporter:
     """`send` blocks, and raises `TryAgain`, `Refused` or `OSError`. Nobody ever waits for it but its own thread."""
 
     def __init__(
-        self, name: str, send: Callable[[Sequence[Span]], None], queue_max: int = QUEUE_MAX, wait_s: float = _WAIT_S
+        self, name: str, send: Callable[[Sequence[Entry]], None], queue_max: int = QUEUE_MAX, wait_s: float = _WAIT_S
     ) -> None:
         self.name = name
         self.exported = 0
@@ -48,7 +47,8 @@ class Exporter:
         self._send = send
         self._queue_max = queue_max
         self._wait_s = wait_s
-        self._queue: deque[Span] = deque()
+        self._queue: deque[Entry] = deque()
+        self._waiting = 0  # events in it
         self._news = threading.Condition()
         self._is_busy = False
         self._is_closed = False
@@ -59,14 +59,18 @@ class Exporter:
 
     @property
     def waiting(self) -> int:
-        return len(self._queue)
+        return self._waiting
 
-    def put(self, spans: Sequence[Span]) -> None:
-        """Takes what fits, at once."""
+    def put(self, entries: Sequence[Entry]) -> None:
+        """Takes what fits, at once; one entry of many events is whole or dropped."""
         with self._news:
-            room = max(0, self._queue_max - len(self._queue))
-            self._queue.extend(islice(spans, room))
-            self.dropped += max(0, len(spans) - room)
+            for entry in entries:
+                count = count_of(entry)
+                if self._waiting + count <= self._queue_max:
+                    self._queue.append(entry)
+                    self._waiting += count
+                else:
+                    self.dropped += count
             self._news.notify_all()
 
     def drain(self, timeout_s: float) -> bool:
@@ -80,8 +84,9 @@ class Exporter:
             self.drain(timeout_s)
         with self._news:
             self._is_closed = True
-            self.dropped += len(self._queue)
+            self.dropped += self._waiting
             self._queue.clear()
+            self._waiting = 0
             self._news.notify_all()
 
     # --- the thread ----------------------------------------------------------------------------------------
@@ -89,9 +94,10 @@ class Exporter:
     def _run(self) -> None:
         wait_s = self._wait_s
         while batch := self._next():
+            count = sum(map(count_of, batch))
             try:
                 self._send(batch)
-                self._went_well(len(batch))
+                self._went_well(count)
                 wait_s = self._wait_s
             except TryAgain as why:
                 self._failed(str(why))
@@ -99,28 +105,37 @@ class Exporter:
                 self._pause(wait_s if why.after_s is None else min(why.after_s, _WAIT_S_MAX))
                 wait_s = min(2 * wait_s, _WAIT_S_MAX)
             except (Refused, OSError) as why:
-                lost = why.count if isinstance(why, Refused) and why.count is not None else len(batch)
+                lost = why.count if isinstance(why, Refused) and why.count is not None else count
                 self._failed(str(why))
                 self.dropped += lost
-                self.exported += len(batch) - lost
+                self.exported += count - lost
             finally:
                 with self._news:
                     self._is_busy = False
                     self._news.notify_all()
 
-    def _next(self) -> list[Span]:
+    def _next(self) -> list[Entry]:
+        """At most so many events, or one entry."""
         with self._news:
             self._news.wait_for(lambda: self._queue or self._is_closed)
             self._is_busy = True
-            return [self._queue.popleft() for _ in range(min(BATCH_MAX, len(self._queue)))]
+            batch, count = list[Entry](), 0
+            while self._queue and (not batch or count + count_of(self._queue[0]) <= BATCH_MAX):
+                batch.append(self._queue.popleft())
+                count += count_of(batch[-1])
+            self._waiting -= count
+            return batch
 
-    def _put_back(self, batch: list[Span]) -> None:
+    def _put_back(self, batch: list[Entry]) -> None:
         """In front of the others; what came meanwhile may have taken the room of the last."""
         with self._news:
-            room = max(0, self._queue_max - len(self._queue))
-            kept = [] if self._is_closed else batch[:room]
-            self._queue.extendleft(reversed(kept))
-            self.dropped += len(batch) - len(kept)
+            while batch:
+                count = sum(map(count_of, batch))
+                if not self._is_closed and self._waiting + count <= self._queue_max:
+                    self._queue.extendleft(reversed(batch))
+                    self._waiting += count
+                    return
+                self.dropped += count_of(batch.pop())
 
     def _pause(self, seconds: float) -> None:
         with self._news:

@@ -17,10 +17,10 @@ from goqueue.base.clock import Clock
 from goqueue.base.ids import Millis
 from goqueue.base.settings import TraceSettings
 from goqueue.core.traces.span import Filter, Found, Span
+from goqueue.drive.trace_entries import Entry, lines_of
 
 _ID_AT: Final = slice(len('{"trace_id":"'), len('{"trace_id":"') + 32)
 _EXPIRE_MS: Final = 60_000
-_encoder: Final = msgspec.json.Encoder()
 _decode: Final = msgspec.json.Decoder(Span).decode
 
 
@@ -38,9 +38,9 @@ class TraceFiles:
 
     # --- writing -------------------------------------------------------------------------------------------
 
-    def write(self, spans: Sequence[Span]) -> None:
+    def write(self, entries: Sequence[Entry]) -> None:
         """Whole lines in one go; `OSError` if the disk refuses."""
-        data = encode_lines(spans)
+        data = lines_of(entries)
         if self._file is None or (self._size and self._size + len(data) > self._settings.file_bytes):
             self._roll()
         elif self._clock.now_ms() - self._expired_ms >= _EXPIRE_MS:
@@ -109,10 +109,6 @@ class TraceFiles:
             if len(found) >= count:
                 break
         return found[-count:]
-
-
-def encode_lines(spans: Sequence[Span]) -> bytes:
-    return _encoder.encode_lines(spans)
 
 
 def _read(path: Path) -> bytes:

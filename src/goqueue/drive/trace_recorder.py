@@ -1,17 +1,18 @@
 """Gathers events on the loop and hands them on a few times a second: to the ring, and to whoever else keeps them.
 
 What the verbs do is append to a list. The list is bounded; what comes when it is full is dropped and counted, before
-any work is done for it.
+any work is done for it. Events of many messages at once are spelled out when somebody looks, or by whoever writes them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final
 
 from goqueue.core.traces.span import Span
 from goqueue.drive.offload import Offload
+from goqueue.drive.trace_entries import Entry, Many, spelled_out
 from goqueue.drive.trace_exporter import Exporter
 from goqueue.drive.trace_ring import TraceRing
 
@@ -19,18 +20,7 @@ PENDING_MAX: Final = 20_000  # events between two rounds
 _EACH: Final = 5  # events of one publish
 _ROUND_S: Final = 0.2
 _CLOSE_S: Final = 2.0
-
-
-class Many(Protocol):
-    """Events of many messages in short; spelled out off the loop."""
-
-    @property
-    def count(self) -> int: ...
-
-    def spans(self) -> list[Span]: ...
-
-
-Entry: TypeAlias = Span | Many
+_AT_ONCE: Final = 1_000  # events that are spelled out although nobody asks
 
 
 class Recorder:
@@ -43,7 +33,7 @@ class Recorder:
         self._pending: list[Entry] = []
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._round: asyncio.Task[None] | None = None
+        self._unfolding: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
     def start(self) -> None:
@@ -84,30 +74,29 @@ class Recorder:
 
     def _begin_round(self) -> None:
         self._timer = None
-        if self._round is None or self._round.done():
-            self._round = asyncio.ensure_future(self.flush())
-        else:  # the last one is still at it
-            self._timer = asyncio.get_running_loop().call_later(_ROUND_S, self._begin_round)
+        self._hand_on()
+        if 0 < self.ring.folded <= _AT_ONCE and not self._lock.locked():
+            self._unfolding = asyncio.ensure_future(self._unfold())
+
+    def _hand_on(self) -> None:
+        entries, self._pending, self._count = self._pending, [], 0
+        if entries:
+            self.ring.put(entries)
+            for exporter in self.exporters:
+                exporter.put(entries)
 
     async def flush(self) -> None:
-        """Everything that happened so far is in the ring when this returns."""
+        """Everything that happened so far can be read from the ring when this returns."""
+        self._hand_on()
+        await self._unfold()
+
+    async def _unfold(self) -> None:
         async with self._lock:
-            entries, self._pending, self._count = self._pending, [], 0
-            if not entries:
-                return
-            spans = [one for one in entries if isinstance(one, Span)]
-            if len(spans) < len(entries):
-                spans = await self._offload(lambda: _spelled_out(entries))
-            self.ring.add(spans)
-            for exporter in self.exporters:
-                exporter.put(spans)
-
-
-def _spelled_out(entries: Sequence[Entry]) -> list[Span]:
-    found: list[Span] = []
-    for one in entries:
-        if isinstance(one, Span):
-            found.append(one)
-        else:
-            found += one.spans()
-    return found
+            entries = self.ring.take_folded()
+            if all(isinstance(one, Span) for one in entries):
+                spans = spelled_out(entries)
+            else:
+                spans = await self._offload(lambda: spelled_out(entries))
+            for start in range(0, len(spans), _AT_ONCE):
+                self.ring.add(spans[start : start + _AT_ONCE])
+                await asyncio.sleep(0)

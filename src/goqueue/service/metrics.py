@@ -65,7 +65,10 @@ class BrokerMetrics:
         )
         self.long_polls = Gauge("goqueue_broker_long_polls", "Readers waiting for data.", registry=registry)
         self.sync_seconds = Histogram(
-            "goqueue_storage_sync_seconds", "Rounds of the group commit.", buckets=_LATENCY_S, registry=registry
+            "goqueue_storage_sync_seconds",
+            "Syncs, each for all who wait for it.",
+            buckets=_LATENCY_S,
+            registry=registry,
         )
         self.requests = Counter(
             "goqueue_rest_requests", "REST requests answered.", ("method", "route", "status"), registry=registry

@@ -9,13 +9,13 @@ from pathlib import Path
 from goqueue.base.clock import Clock
 from goqueue.base.entropy import Entropy
 from goqueue.base.settings import TraceSettings
-from goqueue.core.traces.span import Span
 from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.drive.offload import Offload
 from goqueue.drive.schedule_entries import Entries
 from goqueue.drive.topic_table import TopicTable
+from goqueue.drive.trace_entries import Entry, lines_of, spelled_out
 from goqueue.drive.trace_exporter import Exporter
-from goqueue.drive.trace_files import TraceFiles, encode_lines
+from goqueue.drive.trace_files import TraceFiles
 from goqueue.drive.trace_otlp import OtlpSender
 from goqueue.drive.trace_recorder import Recorder
 from goqueue.drive.trace_ring import TraceRing
@@ -49,17 +49,18 @@ class TraceParts:
     def _exporters(self, settings: TraceSettings, files: TraceFiles | None, entropy: Entropy) -> list[Exporter]:
         found: list[Exporter] = []
         if files is not None:
-            found.append(Exporter("file", lambda spans: self._to_file(files, spans)))
+            found.append(Exporter("file", lambda entries: self._to_file(files, entries)))
         if settings.record == "on" and settings.stdout == "on":
             found.append(Exporter("stdout", _to_stdout))
         if settings.record == "on" and settings.otlp_endpoint:
-            found.append(Exporter("otlp", OtlpSender(settings, entropy.token(8).hex()).send))
+            otlp = OtlpSender(settings, entropy.token(8).hex())
+            found.append(Exporter("otlp", lambda entries: otlp.send(spelled_out(entries))))
         return found
 
-    def _to_file(self, files: TraceFiles, spans: Sequence[Span]) -> None:
+    def _to_file(self, files: TraceFiles, entries: Sequence[Entry]) -> None:
         if self.is_full():
             raise OSError("the disk is full; messages come first")
-        files.write(spans)
+        files.write(entries)
 
     def begin(self, table: TopicTable) -> Tracing | None:
         """What publishes are traced with; None if nothing is."""
@@ -96,6 +97,6 @@ class TraceParts:
         await self.traces.stop()
 
 
-def _to_stdout(spans: Sequence[Span]) -> None:
-    sys.stdout.buffer.write(encode_lines(spans))
+def _to_stdout(entries: Sequence[Entry]) -> None:
+    sys.stdout.buffer.write(lines_of(entries))
     sys.stdout.buffer.flush()

@@ -25,9 +25,11 @@ from goqueue.core.traces.span import (
     key_text,
 )
 from goqueue.drive.topic_table import Topic
+from goqueue.drive.trace_entries import encode_lines
 from goqueue.drive.trace_recorder import Recorder
 from goqueue.format.records import Record
 
+_BLANK: Final = 1 << 62  # stands for an offset
 BROKERS_OWN: Final = "goqueue-"  # what the headers begin with that say that the broker wrote a message itself
 
 
@@ -35,10 +37,15 @@ class Ids:
     """Span ids: from a random place on, so that no two lives of a node share any."""
 
     def __init__(self, entropy: Entropy) -> None:
-        self._next = count(int.from_bytes(entropy.token(7), "big") + 1).__next__  # far from the end of 64 bits
+        self._next = int.from_bytes(entropy.token(7), "big") + 1  # far from the end of 64 bits
 
     def __call__(self) -> str:
-        return f"{self._next():016x}"
+        return f"{self.take(1):016x}"
+
+    def take(self, count: int) -> int:
+        """The first of so many."""
+        first, self._next = self._next, self._next + count
+        return first
 
 
 class Sampled(msgspec.Struct, frozen=True, gc=False):
@@ -116,7 +123,7 @@ class Published(msgspec.Struct, frozen=True):
     partition: int
     steps: Steps
     door: str
-    ids: Ids
+    first_id: int  # of as many as there are spans
     sampled: Sequence[Sampled]
     waits: bool = False  # they are not in the log yet
     producer_id: int = -1  # of the transaction that they are part of
@@ -130,20 +137,24 @@ class Published(msgspec.Struct, frozen=True):
         return self.each * len(self.sampled)
 
     def spans(self) -> list[Span]:
-        return [span for one in self.sampled for span in self._spans_of(one)]
+        ids = map("{:016x}".format, count(self.first_id))
+        return [span for one in self.sampled for span in self._spans_of(one, ids)]
 
-    def _spans_of(self, one: Sampled) -> Iterator[Span]:
+    def lines(self) -> bytes:
+        return encode_lines(self.spans())
+
+    def _spans_of(self, one: Sampled, ids: Iterator[str]) -> Iterator[Span]:
         """The first is the root of a trace that begins here; the others follow from it, or from the producer's."""
-        steps, ids, cause = self.steps, self.ids, one.context.span_id
-        first, parent = (cause, "") if one.is_root else (ids(), cause)
+        steps, cause = self.steps, one.context.span_id
+        first, parent = (cause, "") if one.is_root else (next(ids), cause)
         yield self._span(one, first, RECEIVED, steps.received_ns, steps.received_ns, parent, {"door": self.door})
-        yield self._span(one, ids(), VALIDATED, steps.received_ns, steps.checked_ns, cause, {})
-        yield self._span(one, ids(), PARTITIONED, steps.checked_ns, steps.checked_ns, cause, {})
+        yield self._span(one, next(ids), VALIDATED, steps.received_ns, steps.checked_ns, cause, {})
+        yield self._span(one, next(ids), PARTITIONED, steps.checked_ns, steps.checked_ns, cause, {})
         if not self.waits:
-            yield self._span(one, ids(), PERSISTED, steps.checked_ns, steps.done_ns, cause, {})
+            yield self._span(one, next(ids), PERSISTED, steps.checked_ns, steps.done_ns, cause, {})
         if self.producer_id >= 0:
             told: dict[str, str | int] = {"producer_id": self.producer_id}
-            yield self._span(one, ids(), TXN_ADDED, steps.done_ns, steps.done_ns, cause, told)
+            yield self._span(one, next(ids), TXN_ADDED, steps.done_ns, steps.done_ns, cause, told)
 
     def _span(
         self, one: Sampled, span_id: str, name: str, start: int, end: int, parent: str, more: dict[str, str | int]
@@ -170,14 +181,22 @@ class PublishedBatch(msgspec.Struct, frozen=True):
         return len(self.offsets)
 
     def spans(self) -> list[Span]:
-        identities, steps = Identities(self.topic_id, self.partition), self.steps
-        trace_id, span_id = identities.trace_id, identities.span_id
-        topic, partition, began, done = self.topic, self.partition, steps.received_ns, steps.done_ns
+        identities = Identities(self.topic_id, self.partition)
+        return [self._span(identities.trace_id(at), identities.span_id(at), at) for at in self.offsets]
+
+    def _span(self, trace_id: str, span_id: str, offset: Offset) -> Span:
+        steps = self.steps
         more: dict[str, str | int] = {"door": self.door, CHECKED: steps.checked_ns}
-        return [
-            Span(trace_id(at), span_id(at), PUBLISHED, began, done, topic, partition, "", at, "", "", more)
-            for at in self.offsets
-        ]
+        where = (self.topic, self.partition, "", offset, "", "", more)
+        return Span(trace_id, span_id, PUBLISHED, steps.received_ns, steps.done_ns, *where)
+
+    def lines(self) -> bytes:
+        """Written by a form, since only ids and offsets differ."""
+        identities = Identities(self.topic_id, self.partition)
+        blank = encode_lines([self._span(identities.prefix + "%016x", "%016x", _BLANK)])
+        form = blank.replace(b'"offset":%d' % _BLANK, b'"offset":%d')
+        numbers = identities.numbers
+        return b"".join([form % (*numbers(at), at) for at in self.offsets])
 
 
 def sampled_of(offset: Offset, key: bytes | None, context: TraceContext) -> Sampled:

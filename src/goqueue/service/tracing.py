@@ -158,7 +158,8 @@ class Tracing:
         each = 3 if waits else 4 + (producer_id >= 0)
         fits = self.tracer.recorder.room(len(sampled), each) if sampled else 0
         if fits:
-            fixed = (topic.name, partition, self._steps(moments), door, self.tracer.ids)
+            ids = self.tracer.ids.take(each * fits)
+            fixed = (topic.name, partition, self._steps(moments), door, ids)
             self.tracer.recorder.add_many(Published(*fixed, sampled[:fits], waits, producer_id))
             if producer_id >= 0:
                 self.transactions.added(producer_id, topic.name, partition, sampled[:fits])

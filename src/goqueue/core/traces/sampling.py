@@ -56,13 +56,18 @@ class Identities:
 
     def __init__(self, topic_id: str, partition: int) -> None:
         digest = blake2b(f"{topic_id}/{partition}".encode(), digest_size=16).hexdigest()
-        self._trace, self._root = digest[:16], int(digest[16:], 16)
+        self.prefix, self._root = digest[:16], int(digest[16:], 16)
+
+    def numbers(self, offset: Offset) -> tuple[int, int]:
+        """The second half of the trace's id, and the root's."""
+        number = (offset + 1) * _ODD & _MASK
+        return number, number ^ self._root or 1
 
     def trace_id(self, offset: Offset) -> str:
-        return f"{self._trace}{(offset + 1) * _ODD & _MASK:016x}"
+        return f"{self.prefix}{self.numbers(offset)[0]:016x}"
 
     def span_id(self, offset: Offset) -> str:
-        return f"{(offset + 1) * _ODD & _MASK ^ self._root or 1:016x}"
+        return f"{self.numbers(offset)[1]:016x}"
 
     def of(self, offset: Offset) -> TraceContext:
         return TraceContext(self.trace_id(offset), self.span_id(offset))

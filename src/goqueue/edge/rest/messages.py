@@ -27,7 +27,7 @@ from goqueue.edge.rest.schema import (
     ResultOut,
     TopicPageOut,
 )
-from goqueue.edge.rest.translate import cursor_in, cursor_out, message_in, messages_out, place_in
+from goqueue.edge.rest.translate import cursor_in, cursor_out, messages_in, messages_out, place_in
 from goqueue.service.browse import Browse, Browsing
 from goqueue.service.health import Health
 from goqueue.service.metrics import BrokerMetrics
@@ -112,7 +112,7 @@ class MessageRoutes:
         Query(request)
         async with self._bodies.read(request) as body:
             given = decode(body, PublishIn)
-            messages = [message_in(place, one) for place, one in enumerate(given.messages)]
+            messages = messages_in(given.messages, request)
             command = PublishMessages(request.path_params["topic"], messages, Acks(given.acks), CALLER)
             results = await self._publish.messages(command)
         failed = first_error(results)

@@ -9,6 +9,9 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec.structs import replace
+from starlette.requests import Request
+
 from goqueue.base.commands import Headers, Message, Repeat, Stored
 from goqueue.base.errors import GoQueueError, InvalidField
 from goqueue.base.ids import Millis, Offset
@@ -16,6 +19,7 @@ from goqueue.base.leases import Delivered
 from goqueue.base.priority import HEADER as PRIORITY_HEADER
 from goqueue.base.priority import NAMES, NORMAL, lane_of, parse_priority, priority_of
 from goqueue.base.times import parse_duration_ms, parse_time_ms
+from goqueue.base.trace_context import TRACEPARENT, parse_traceparent, within
 from goqueue.edge.rest.schema import (
     BinaryValue,
     DeliveredOut,
@@ -29,6 +33,15 @@ from goqueue.edge.rest.schema import (
 
 _STRETCH: Final = 500
 _NUMBER: Final = re.compile(r"\d{1,18}")
+
+
+def messages_in(given: Sequence[MessageIn], request: Request) -> list[Message]:
+    """Those that say nothing about a trace are part of the request's, if that has one."""
+    messages = [message_in(place, one) for place, one in enumerate(given)]
+    context = parse_traceparent(request.headers.get(TRACEPARENT, "").encode())
+    if context is None:
+        return messages
+    return [replace(message, headers=within(message.headers, context)) for message in messages]
 
 
 def message_in(place: int, given: MessageIn) -> Message:

@@ -18,6 +18,7 @@ import msgspec
 from goqueue.base.commands import Headers, Stored
 from goqueue.base.ids import Millis
 from goqueue.base.leases import Delivered
+from goqueue.base.trace_context import parse_xray, within
 from goqueue.edge.sqs.checks import ENVELOPE, ILLEGAL, TRACE, Checked
 from goqueue.edge.sqs.dead import Origin, origin_of
 from goqueue.edge.sqs.digests import Typed, attributes_md5, body_md5
@@ -71,7 +72,8 @@ def headers_of(checked: Checked, envelope: Envelope) -> Headers:
     types = {name: kind for name, kind, _ in checked.attributes if kind != "String" or name.startswith(BROKERS_OWN)}
     if types:
         envelope = msgspec.structs.replace(envelope, types=types)
-    return (*((name, value) for name, _, value in checked.attributes), (ENVELOPE, _encode(envelope)))
+    headers = (*((name, value) for name, _, value in checked.attributes), (ENVELOPE, _encode(envelope)))
+    return within(headers, parse_xray(checked.trace)) if checked.trace else headers
 
 
 def envelope_in(headers: Headers) -> Envelope | None:
