@@ -27,7 +27,7 @@ def rounded(due: int) -> int:
     ],
 )
 def test_a_timer_fires_at_its_tick(delay: int) -> None:
-    wheel: Wheel[int] = Wheel(START)
+    wheel: Wheel[int] = Wheel()
     due = START + delay
     wheel.add(1, due)
     fired_at = None
@@ -41,7 +41,7 @@ def test_a_timer_fires_at_its_tick(delay: int) -> None:
 
 
 def test_a_timer_of_the_current_tick_does_not_wait_for_a_lap() -> None:
-    wheel: Wheel[int] = Wheel(START)
+    wheel: Wheel[int] = Wheel()
     wheel.advance(START + 7)
     wheel.add(1, START + 7)
     wheel.add(2, START)
@@ -49,7 +49,7 @@ def test_a_timer_of_the_current_tick_does_not_wait_for_a_lap() -> None:
 
 
 def test_a_cancelled_timer_never_fires_and_a_moved_one_fires_once() -> None:
-    wheel: Wheel[int] = Wheel(START)
+    wheel: Wheel[int] = Wheel()
     wheel.add(1, START + 5_000)
     wheel.add(2, START + 5_000)
     assert wheel.cancel(1) and not wheel.cancel(1)
@@ -59,7 +59,7 @@ def test_a_cancelled_timer_never_fires_and_a_moved_one_fires_once() -> None:
 
 
 def test_time_that_jumps_and_time_that_goes_back() -> None:
-    wheel: Wheel[int] = Wheel(START)
+    wheel: Wheel[int] = Wheel()
     for token in range(1000):
         wheel.add(token, START + token * 100_000)
     assert wheel.advance(START - DAY_MS) == [0][:0]
@@ -69,7 +69,7 @@ def test_time_that_jumps_and_time_that_goes_back() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 90 * DAY_MS), max_size=60), st.lists(st.integers(0, 5 * DAY_MS), max_size=60))
 def test_all_fire_in_order_however_time_moves(delays: list[int], steps: list[int]) -> None:
-    wheel: Wheel[int] = Wheel(START)
+    wheel: Wheel[int] = Wheel()
     model = sorted((START + delay, token) for token, delay in enumerate(delays))
     for token, delay in enumerate(delays):
         wheel.add(token, START + delay)
@@ -86,7 +86,7 @@ class AgainstASortedList(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = START
-        self.wheel: Wheel[int] = Wheel(START)
+        self.wheel: Wheel[int] = Wheel()
         self.model: dict[int, int] = {}
 
     @rule(token=st.integers(0, 20), delay=st.one_of(st.integers(-50, 3_000), st.integers(0, 20 * DAY_MS)))

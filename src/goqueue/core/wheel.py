@@ -1,37 +1,32 @@
-"""A timer wheel: any number of timers, constant work for each. Pure: told the time, it says who is due.
+"""Timers: any number of them, a few steps of work for each. Pure: told the time, it says who is due.
 
-Four levels of slots: 256 of 5 ms, 64 of 1.28 s, 64 of 81.92 s, 64 of 1.46 h. A timer lies in the level that its
-distance fits and falls to a finer one when its slot comes up; one beyond the last level waits in its last slot. A timer
-fires at the first tick at or after its time: never early, less than a tick late.
+A wheel that is unrolled: one slot for each tick that has timers, and a heap of those ticks that says which is next. A
+wheel of several levels has to move all timers of a coarse slot at once when that comes up, and ten thousand a second
+make this a stall of tens of milliseconds; here a tick costs what its own timers cost. A timer fires at the first tick at
+or after its time: never early, less than a tick late.
 """
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Final, Generic, TypeVar
 
 from goqueue.base.ids import Millis
 
 TICK_MS: Final = 5
-_SLOTS: Final = (256, 64, 64, 64)
-_SHIFTS: Final = (0, 8, 14, 20)
-_FAR: Final = 1 << 26  # ticks that the four levels span
 
 T = TypeVar("T", bound=int)
-
-_Slot = dict[T, Millis]
 
 
 class Wheel(Generic[T]):
     """Timers are known by a token; a token has at most one timer."""
 
-    __slots__ = ("_levels", "_overdue", "_tick", "_used", "_where")
+    __slots__ = ("_slots", "_ticks", "_where")
 
-    def __init__(self, now: Millis) -> None:
-        self._tick = now // TICK_MS
-        self._levels: list[list[_Slot[T]]] = [[{} for _ in range(count)] for count in _SLOTS]
-        self._used = [0] * len(_SLOTS)  # a bit for each slot that may hold something
-        self._overdue: _Slot[T] = {}
-        self._where: dict[T, _Slot[T]] = {}
+    def __init__(self) -> None:
+        self._slots: dict[int, dict[T, Millis]] = {}  # by tick; one whose timers are cancelled stays until its time
+        self._ticks: list[int] = []
+        self._where: dict[T, dict[T, Millis]] = {}
 
     def __len__(self) -> int:
         return len(self._where)
@@ -43,7 +38,11 @@ class Wheel(Generic[T]):
         """Sets the token's timer; an earlier one of the same token is forgotten."""
         if token in self._where:
             self.cancel(token)
-        slot = self._slot(-(-due // TICK_MS))
+        tick = -(-due // TICK_MS)
+        slot = self._slots.get(tick)
+        if slot is None:
+            slot = self._slots[tick] = {}
+            heappush(self._ticks, tick)
         slot[token] = due
         self._where[token] = slot
 
@@ -57,20 +56,9 @@ class Wheel(Generic[T]):
 
     def advance(self, now: Millis) -> list[T]:
         """Everybody who is due, by time and token. Time that goes back changes nothing."""
-        due = list(self._overdue.items())
-        self._overdue.clear()
-        target = now // TICK_MS
-        while (tick := self._next_tick()) is not None and tick <= target:
-            self._tick = tick
-            self._fall(tick)
-            slot = self._levels[0][tick & 255]
-            due += slot.items()
-            slot.clear()
-            self._used[0] &= ~(1 << (tick & 255))
-        self._tick = max(self._tick, target)
-        # A slot of a coarser level that came up may have held timers of this very tick.
-        due += self._overdue.items()
-        self._overdue.clear()
+        due: list[tuple[T, Millis]] = []
+        while self._ticks and self._ticks[0] * TICK_MS <= now:
+            due += self._slots.pop(heappop(self._ticks)).items()
         due.sort(key=lambda timer: (timer[1], timer[0]))
         for token, _ in due:
             del self._where[token]
@@ -78,51 +66,4 @@ class Wheel(Generic[T]):
 
     def next_deadline(self) -> Millis | None:
         """When to call `advance` next; it may find nobody due then. None without timers."""
-        if self._overdue:
-            return self._tick * TICK_MS
-        tick = self._next_tick() if self._where else None
-        return None if tick is None else tick * TICK_MS
-
-    def _slot(self, tick: int) -> _Slot[T]:
-        """Where a timer of that tick lies now."""
-        distance = tick - self._tick
-        if distance <= 0:
-            return self._overdue
-        if distance >= _FAR:
-            tick = self._tick + _FAR - 1
-            level = 3
-        else:
-            level = 0 if distance < 1 << 8 else 1 if distance < 1 << 14 else 2 if distance < 1 << 20 else 3
-        at = (tick >> _SHIFTS[level]) & (_SLOTS[level] - 1)
-        self._used[level] |= 1 << at
-        return self._levels[level][at]
-
-    def _next_tick(self) -> int | None:
-        """The next tick at which a slot of any level comes up."""
-        best: int | None = None
-        for level, used in enumerate(self._used):
-            if used:
-                count, shift = _SLOTS[level], _SHIFTS[level]
-                turn = (self._tick >> shift) + 1
-                start = turn & (count - 1)
-                ahead = (used >> start) | (used << (count - start)) & ((1 << count) - 1)
-                tick = (turn + (ahead & -ahead).bit_length() - 1) << shift
-                if best is None or tick < best:
-                    best = tick
-        return best
-
-    def _fall(self, tick: int) -> None:
-        """Timers of coarser slots that come up now go where they belong."""
-        for level in (3, 2, 1):
-            shift = _SHIFTS[level]
-            if tick & ((1 << shift) - 1):
-                continue
-            at = (tick >> shift) & (_SLOTS[level] - 1)
-            self._used[level] &= ~(1 << at)
-            slot = self._levels[level][at]
-            timers = list(slot.items())
-            slot.clear()
-            for token, due in timers:
-                into = self._slot(-(-due // TICK_MS))
-                into[token] = due
-                self._where[token] = into
+        return self._ticks[0] * TICK_MS if self._where else None

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 RETRY_MS: Final = 1_000
 _SETTLE_S: Final = 1.0
-_TOMBSTONES: Final = 500  # a batch
+_TOMBSTONES: Final = 200  # a batch
 _ADDED_BYTES: Final = 100  # what a firing adds to a message's headers at most
 
 Deliver = Callable[[Topic, Partition, list[NewRecord]], None]

@@ -38,7 +38,7 @@ class Pending:
 
     def __init__(self, index: ScheduleIndex, offload: Offload, clock: Clock) -> None:
         self.index = index
-        self.wheel: Wheel[Offset] = Wheel(clock.now_ms())
+        self.wheel: Wheel[Offset] = Wheel()
         self.near: dict[Offset, Due] = {}
         self.counts: dict[str, int] = {}  # by topic id
         self.lock = asyncio.Lock()
