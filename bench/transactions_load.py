@@ -1,6 +1,7 @@
-"""The stock C client with transactions: `python -m bench.transactions_load KIND ADDRESS TOPIC ...`, JSON on stdout.
+"""Stock clients with transactions: `python -m bench.transactions_load KIND ADDRESS TOPIC ...`, JSON on stdout.
 
-It runs in a process of its own, so that its CPU time can be told from the node's.
+The C client, or with `aio-` before the kind the one for asyncio. It runs in a process of its own, so that its CPU time
+can be told from the node's.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import sys
 import time
 from typing import Any
 
+import uvloop
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 BATCH = 1_000
@@ -54,6 +57,26 @@ def _publish_one(kind: str, producer: Producer, topic: str, batch: list[dict[str
             producer.poll(0.01)
         producer.poll(0)
     return sent
+
+
+async def publish_async(kind: str, address: str, topic: str, size: int, seconds: float) -> dict[str, float]:
+    """The same by asyncio: in a transaction each, or idempotent and waited for."""
+    more = {"transactional_id": f"bench-{topic}"} if kind == "transactional" else {"enable_idempotence": True}
+    producer = AIOKafkaProducer(bootstrap_servers=address, max_batch_size=1_000_000, **more)
+    await producer.start()
+    sent, value = 0, b"x" * size
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        if kind == "transactional":
+            await producer.begin_transaction()
+        stored = [await producer.send(topic, value, partition=number % 3) for number in range(BATCH)]
+        await producer.flush()
+        if kind == "transactional":
+            await producer.commit_transaction()
+        sent += sum(one.done() and one.exception() is None for one in stored)
+    spent = time.perf_counter() - began
+    await producer.stop()
+    return {"rate": sent / spent, "count": sent}
 
 
 def fill(address: str, topic: str, size: int, committed: int, aborted: int) -> dict[str, float]:
@@ -109,6 +132,8 @@ def main(arguments: list[str]) -> None:
         found = fill(address, topic, size, committed, aborted)
     elif kind == "read":
         found = read(address, topic, int(numbers[0]))
+    elif kind.startswith("aio-"):
+        found = uvloop.run(publish_async(kind.removeprefix("aio-"), address, topic, int(numbers[0]), float(numbers[1])))
     else:
         found = publish(kind, address, topic, int(numbers[0]), float(numbers[1]))
     print(json.dumps(found))
