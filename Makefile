@@ -7,7 +7,7 @@ DATA   ?= ./data
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
   --no-emit-find-links
 
-.PHONY: setup run test check bench lock clean
+.PHONY: setup java run test check bench pipeline-demo lock clean
 
 setup: $(STAMP)
 
@@ -24,29 +24,38 @@ $(STAMP): requirements.lock pyproject.toml
 run: setup
 	$(BIN)/goqueue serve --data $(DATA)
 
-# One foreign client comes from Debian; without it its tests are skipped.
-test: setup
+# Spark needs Java 17 or 21: what JAVA_HOME or the path names, or Debian's.
+java:
+	@test -x "$$JAVA_HOME/bin/java" || command -v java >/dev/null || tools/need.sh openjdk-17-jre-headless
+
+# A foreign client and the browser that looks at the report come from Debian; without them their tests are skipped.
+test: setup java
 	@command -v kcat >/dev/null || tools/need.sh kcat || true
+	@command -v chromium >/dev/null || tools/need.sh chromium || true
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 # The quick round for every edit.
-check: setup
+check: setup java
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -m "not slow" -n 2
+	$(BIN)/pytest -m "not slow" -n 2 --dist loadgroup
 
 # The other brokers come from Debian, their clients from a lock file of their own; what is missing is left out.
-bench: setup
+bench: setup java
 	@for one in nats-server redis-server rabbitmq-server; do \
 	  PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || tools/need.sh $$one || true; done
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-peers.lock
 	$(BIN)/python -m bench
+
+# An hour of a shop's messages through the whole pipeline, with a report at the end.
+pipeline-demo: setup java
+	$(BIN)/goqueue pipeline demo
 
 lock: setup
 	$(BIN)/python -m pip install --quiet uv
