@@ -8,7 +8,21 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench import delay, kafka, memory, opening, queue, queue_fairness, rest, schemas, storage, traces, transactions
+from bench import (
+    delay,
+    kafka,
+    memory,
+    opening,
+    pipeline,
+    pipeline_codec,
+    queue,
+    queue_fairness,
+    rest,
+    schemas,
+    storage,
+    traces,
+    transactions,
+)
 from bench.report import Figure, show
 from bench.storage import scratch
 
@@ -22,6 +36,7 @@ SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
     "transactions": [transactions.publish_figures, transactions.read_figures],
     "traces": [traces.trace_figures],
     "schemas": [schemas.validation_figures, schemas.check_figures],
+    "pipeline": [pipeline_codec.decode_figures, pipeline_codec.encode_figures, pipeline.spark_figures],
     "memory": [memory.memory_figures],
 }
 

@@ -11,11 +11,11 @@ import httpx
 from bench.bare_kafka import PARTITIONS
 from bench.kafka import _load
 from bench.node_process import NodeProcess
-from bench.report import Figure
+from bench.report import Figure, percentile
 
 SIZE = 100
-SECONDS = 2.0
-ROUNDS = 16
+SECONDS = 1.5
+ROUNDS = 24
 LOSS_MAX = 0.03
 GROWTH_MIB_MAX = 300
 KINDS = {"off": "off", "looked-for": "default", "sampled": "0.01"}  # each topic's `trace`
@@ -42,18 +42,23 @@ def _cost(node: NodeProcess) -> Iterator[Figure]:
             costs[kind].append((node.cpu_seconds() - cpu) / found["count"] * 1e6)
     yield Figure(
         f"produce {SIZE}-byte messages, tracing off",
-        f"{statistics.median(rates['off']):,.0f} msg/s",
+        f"{_undisturbed(rates['off']):,.0f} msg/s",
         f"{statistics.median(costs['off']):.2f} s CPU a million",
     )
     for kind, name in (("looked-for", "  producers' traces looked for"), ("sampled", "  1 % of messages traced")):
-        loss = 1 - statistics.median(mine / off for mine, off in zip(rates[kind], rates["off"], strict=True))
+        loss = 1 - _undisturbed(rates[kind]) / _undisturbed(rates["off"])
         yield Figure(
             name,
-            f"{statistics.median(rates[kind]):,.0f} msg/s",
+            f"{_undisturbed(rates[kind]):,.0f} msg/s",
             f"{-loss:+.1%}, {statistics.median(costs[kind]):.2f} s CPU a million",
             f"less than {LOSS_MAX:.0%} lost",
             loss < LOSS_MAX,
         )
+
+
+def _undisturbed(rates: list[float]) -> float:
+    """Whatever else the machine does can only slow a round down: its better rounds are what tells kinds apart."""
+    return percentile(sorted(rates), 0.75)
 
 
 def _all(node: NodeProcess) -> Iterator[Figure]:

@@ -43,6 +43,7 @@ from goqueue.service.health import Health
 from goqueue.service.hooks import Hooks
 from goqueue.service.leasing import Leasing
 from goqueue.service.letters import Letters
+from goqueue.service.lost_epochs import LostEpochs
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.positions import Positions
 from goqueue.service.producers import ProducerIds
@@ -52,6 +53,7 @@ from goqueue.service.queue_stats import QueueStats
 from goqueue.service.redriven import AllCopies
 from goqueue.service.scheduling import Scheduling
 from goqueue.service.schemas import Schemas
+from goqueue.service.staged import StagedVerbs
 from goqueue.service.taking import Taking
 from goqueue.service.topics import Topics
 from goqueue.service.trace_building import TraceParts
@@ -132,8 +134,13 @@ class Broker:
             self.producer_ids, self.topics, self.groups, self.leasing, effects, clock, self.metrics
         )
         self.txn_runner = self.transactions.attach(
-            Transactions(settings.transactions.timeout_ms_max, settings.transactions.idle_ms)
+            Transactions(
+                settings.transactions.timeout_ms_max,
+                settings.transactions.idle_ms,
+                settings.transactions.owner_retention_ms,
+            )
         )
+        self.staged = StagedVerbs(self.transactions, self.producer_ids, clock, settings.transactions)
         if settings.transactions.sync == "always" and settings.log.fsync != "always":
             self.txn_runner.force = self.flusher.force
         self.publish.check_transaction = self.transactions.check_write
@@ -198,6 +205,7 @@ class Broker:
         await self.offload(lambda: self.txn_runner.replay(partition))
         await self.transactions.abort_orphans()
         await self.txn_runner.begin(partition)
+        await LostEpochs(self.topics, self.txn_runner, self.clock).recover()
 
     async def _own_books(self, name: str, config: dict[str, str]) -> Partition:
         """The only partition of an internal topic, which is made by the first start."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import resource
+import socket
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from goqueue.base.entropy import SystemEntropy
 from goqueue.base.settings import Settings, parse_address
 from goqueue.broker import Broker
 from goqueue.drive.offload import Threads
+from goqueue.edge.doors import Address, Doors
 from goqueue.edge.kafka.admin import AdminHandler
 from goqueue.edge.kafka.cluster import ClusterHandler
 from goqueue.edge.kafka.configs import ConfigHandler
@@ -31,6 +33,7 @@ from goqueue.edge.rest.answers import AnswerRoutes
 from goqueue.edge.rest.app import Pages, build_app
 from goqueue.edge.rest.dead_letters import DeadLetterRoutes
 from goqueue.edge.rest.delayed import DelayedRoutes
+from goqueue.edge.rest.doors import DoorRoutes
 from goqueue.edge.rest.groups import GroupRoutes
 from goqueue.edge.rest.messages import MessageRoutes
 from goqueue.edge.rest.node_routes import NodeRoutes
@@ -38,6 +41,7 @@ from goqueue.edge.rest.queue_stats import QueueStatsRoutes
 from goqueue.edge.rest.requests import Bodies
 from goqueue.edge.rest.schemas import SchemaRoutes
 from goqueue.edge.rest.server import RestServer, listen
+from goqueue.edge.rest.staged import StagedRoutes
 from goqueue.edge.rest.topics import TopicRoutes
 from goqueue.edge.rest.traces import TraceRoutes
 from goqueue.edge.rest.transactions import TransactionRoutes
@@ -100,6 +104,12 @@ class Node:
         kafka_socket = listen(*kafka, "kafka.listen") if kafka else None
         sqs = parse_address(self._settings.sqs.listen)
         sqs_socket = listen(*sqs, "sqs.listen") if sqs else None
+        doors = Doors(
+            _address_of(rest_socket),
+            _address_of(kafka_socket),
+            _address_of(sqs_socket),
+            self._settings.kafka.advertised,
+        )
         disk = RealDisk(self._data_dir.path)
         index = str(self._data_dir.path / "schedule.sqlite")
         ports = (disk, self._threads, SystemClock(), SystemEntropy())
@@ -111,11 +121,12 @@ class Node:
         broker.metrics.registry.register(GroupCollector(broker.groups))
         addresses = {"REST": "off", "Kafka": "off", "SQS": "off"}
         if rest_socket is not None:
-            self._rest = RestServer(self._rest_app(broker), rest_socket, self._settings.rest.drain_ms)
+            self._rest = RestServer(self._rest_app(broker, doors), rest_socket, self._settings.rest.drain_ms)
             addresses["REST"] = f"http://{self._rest.address}"
             await self._rest.start()
         if kafka_socket is not None:
-            self._kafka = KafkaListener(self._kafka_door(broker), kafka_socket, self._settings.kafka, broker.metrics)
+            dispatcher = self._kafka_door(broker, doors)
+            self._kafka = KafkaListener(dispatcher, kafka_socket, self._settings.kafka, broker.metrics)
             addresses["Kafka"] = self._kafka.address
             await self._kafka.start()
         if sqs_socket is not None:
@@ -124,7 +135,7 @@ class Node:
             await self._sqs.start()
         return self._report(broker, found, addresses, seconds)
 
-    def _kafka_door(self, broker: Broker) -> Dispatcher:
+    def _kafka_door(self, broker: Broker, doors: Doors) -> Dispatcher:
         names = TopicNames(broker.topics)
         storage = Storage(broker.topics, broker.cleaner, broker.space, str(self._data_dir.path.resolve()))
         table = handlers(
@@ -134,13 +145,13 @@ class Node:
             GroupHandler(broker.groups, names),
             OffsetHandler(broker.groups, broker.topics, names, broker.transactions.unstable),
             AdminHandler(broker.topics, storage, names),
-            ConfigHandler(broker.topics, self._settings),
+            ConfigHandler(broker.topics, self._settings, doors),
             ProducerHandler(broker.producer_ids, broker.transactions, broker.topics),
             TransactionHandler(broker.transactions, broker.topics),
         )
         return Dispatcher(table, broker.metrics)
 
-    def _rest_app(self, broker: Broker):  # type: ignore[no-untyped-def]
+    def _rest_app(self, broker: Broker, doors: Doors):  # type: ignore[no-untyped-def]
         bodies = Bodies(self._settings.rest)
         messages = MessageRoutes(
             broker.publish, broker.browsing, broker.health, broker.metrics, bodies, self._settings.rest
@@ -160,11 +171,13 @@ class Node:
             *groups.operations(),
             *AnswerRoutes(broker.leasing, bodies).operations(),
             *transactions.operations(),
+            *StagedRoutes(broker.staged, broker.transactions, bodies).operations(),
             *DeadLetterRoutes(broker.letters, broker.redrives, bodies).operations(),
             *QueueStatsRoutes(broker.queue_stats).operations(),
             *TraceRoutes(broker.traces).operations(),
             *SchemaRoutes(broker.schemas, bodies).operations(),
             *NodeRoutes(broker.health, page, self._threads).operations(),
+            *DoorRoutes(doors).operations(),
         ]
         return build_app(operations, broker.metrics, self._pages)
 
@@ -198,6 +211,10 @@ class Node:
             await self._broker.stop()
         self._threads.close()
         self._data_dir.release()
+
+
+def _address_of(sock: socket.socket | None) -> Address | None:
+    return None if sock is None else sock.getsockname()[:2]
 
 
 def _allow_many_files() -> None:

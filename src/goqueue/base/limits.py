@@ -39,6 +39,13 @@ TXN_ANSWERS_MAX: Final = 10_000
 TXN_DELAYED_MAX: Final = 10_000
 TXN_DELAYED_BYTES_MAX: Final = 64 * MIB  # payloads of delayed messages, of all open transactions together
 
+# Staged sets: writers of one owner, open and remembered; partitions that those of one batch write to, counted for each.
+STAGED_OWNER_CHARS_MAX: Final = 200
+STAGED_WRITER_CHARS_MAX: Final = 100
+STAGED_OWNERS_MAX: Final = 100_000
+STAGED_WRITERS_MAX: Final = 10_000
+STAGED_PLACES_MAX: Final = 200_000
+
 # Schemas. What is over a limit is refused before it is parsed.
 SCHEMA_BYTES_MAX: Final = 1_000_000
 SCHEMA_DEPTH_MAX: Final = 128

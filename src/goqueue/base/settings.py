@@ -162,6 +162,15 @@ class TransactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     idle_ms: Annotated[int, Doc(ge=1, description="How long a transactional id without a transaction is kept.")] = (
         7 * 24 * 3_600_000
     )
+    staged_timeout_ms: Annotated[
+        int, Doc(ge=1, description="How long a staged writer may be silent if it does not say.")
+    ] = 3_600_000
+    staged_timeout_ms_max: Annotated[
+        int, Doc(ge=1, description="Longest silence that a staged writer may ask for.")
+    ] = 24 * 3_600_000
+    owner_retention_ms: Annotated[
+        int, Doc(ge=1, description="How long the last batch of an owner of staged sets is remembered after its commit.")
+    ] = 90 * 24 * 3_600_000
     sync: Annotated[
         Literal["log", "always"],
         Doc(
@@ -354,6 +363,8 @@ def _contradictions(settings: Settings) -> list[str]:
         found.append("rest.body_bytes_total_max must be at least rest.body_bytes_max")
     if settings.sqs.body_bytes_total_max < settings.sqs.body_bytes_max:
         found.append("sqs.body_bytes_total_max must be at least sqs.body_bytes_max")
+    if settings.transactions.staged_timeout_ms_max < settings.transactions.staged_timeout_ms:
+        found.append("transactions.staged_timeout_ms_max must be at least transactions.staged_timeout_ms")
     if not re.fullmatch(r"(https?://[^/\s?#]+(/[^\s?#]*)?)?", settings.traces.otlp_endpoint):
         found.append("traces.otlp_endpoint: is not a URL; write it like http://localhost:4318")
     if any("=" not in pair for pair in settings.traces.otlp_headers.split(",") if pair.strip()):

@@ -1,4 +1,4 @@
-"""`goqueue txn`: list, describe, abort."""
+"""`goqueue txn`: list, describe, abort, and staged sets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import click
 
 from goqueue.cli.options import output_option, server_option
 from goqueue.cli.show import print_json, print_table, remark, time_text
+from goqueue.cli.staged import staged
 from goqueue.client import Client
 from goqueue.client import transactions as calls
 from goqueue.client.transactions import Transaction
@@ -14,6 +15,9 @@ from goqueue.client.transactions import Transaction
 @click.group()
 def txn() -> None:
     """List, describe and abort transactions."""
+
+
+txn.add_command(staged)
 
 
 @txn.command("list")

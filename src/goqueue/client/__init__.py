@@ -22,6 +22,7 @@ from goqueue.client.leases import AsyncLeasedMessage, Leased, LeasedMessage
 from goqueue.client.messages import Message, NewMessage, Placed, Scheduled
 from goqueue.client.producer import Producer
 from goqueue.client.replies import (
+    Doors,
     Group,
     GroupLag,
     GroupMember,
@@ -36,6 +37,7 @@ from goqueue.client.replies import (
     Version,
 )
 from goqueue.client.retry import Retries
+from goqueue.client.staged import OpenWriter, Staged, StagedEnd, StagedOwner, StagedWriterId
 from goqueue.client.steps import Rebalance
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "ConsumerOptions",
     "ConsumerSettings",
     "Delayed",
+    "Doors",
     "GoQueueClientError",
     "Group",
     "GroupLag",
@@ -62,6 +65,7 @@ __all__ = [
     "Message",
     "NewMessage",
     "OffsetMove",
+    "OpenWriter",
     "Page",
     "Partition",
     "PartlyAnswered",
@@ -73,6 +77,10 @@ __all__ = [
     "Rebalance",
     "Retries",
     "Scheduled",
+    "Staged",
+    "StagedEnd",
+    "StagedOwner",
+    "StagedWriterId",
     "TimedOut",
     "Topic",
     "TopicParts",

@@ -29,7 +29,7 @@ from goqueue.client.messages import (
     encode_message,
     moment,
 )
-from goqueue.client.replies import Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
+from goqueue.client.replies import Doors, Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
 
 T = TypeVar("T")
 Acks: TypeAlias = Literal["none", "leader", "all"]
@@ -301,6 +301,10 @@ def stats() -> Call[dict[str, Any]]:
 
 def version() -> Call[Version]:
     return Call("GET", "/version", _reader(Version))
+
+
+def doors() -> Call[Doors]:
+    return Call("GET", "/doors", _reader(Doors))
 
 
 def ready() -> Call[Readiness]:

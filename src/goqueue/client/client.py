@@ -9,14 +9,15 @@ from typing import Any, TypeVar, Unpack
 
 import httpx
 
-from goqueue.client import calls
+from goqueue.client import calls, staged
 from goqueue.client.calls import Acks, Call, Config, Isolation, ReadOptions, finish
 from goqueue.client.consumer import Consumer, OnRebalance
 from goqueue.client.consumer_options import ConsumerOptions
 from goqueue.client.delayed import Delayed
 from goqueue.client.errors import GoQueueClientError, error_of_reply
 from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Sent
-from goqueue.client.replies import Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
+from goqueue.client.replies import Doors, Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
+from goqueue.client.staged import Staged, StagedEnd, StagedOwner, StagedWriterId
 from goqueue.client.tail import Tail
 from goqueue.client.transport import (
     DEFAULT_PATIENCE,
@@ -212,6 +213,32 @@ class Client:
         """Deletes a group without members, and its offsets."""
         self.perform(calls.delete_group(name))
 
+    # --- staged sets ----------------------------------------------------------------------------------
+
+    def stage(
+        self, owner: str, batch: int, writer: str | int, attempt: int = 0, timeout_s: float = 3600.0
+    ) -> StagedWriterId:
+        """A writer of a batch: what it writes is seen when the batch is committed. An older one of the same writer and
+        attempt is shut out. It is aborted if nothing is heard of it for `timeout_s` seconds."""
+        return self.perform(staged.stage(owner, batch, writer, attempt, timeout_s))
+
+    def commit_staged(self, owner: str, batch: int, writers: Sequence[StagedWriterId]) -> StagedEnd:
+        """Shows all that these writers wrote, and drops the owner's others. It may be repeated: a batch up to the last
+        one is `already` committed. `staged-conflict` if a writer is not open (any more): nothing was committed."""
+        return self.perform(staged.commit(owner, batch, writers))
+
+    def abort_staged(self, owner: str, batch: int) -> StagedEnd:
+        """Drops what is staged for the batch, unless it is `already committed`."""
+        return self.perform(staged.abort(owner, batch))
+
+    def staged(self, owner: str) -> Staged:
+        """The last batch that the owner committed, and what it has staged."""
+        return self.perform(staged.staged(owner))
+
+    def staged_owners(self, *, limit: int = 100) -> list[StagedOwner]:
+        """Owners of staged sets, by name."""
+        return self.perform(staged.owners(limit))
+
     # --- the node -------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
@@ -221,6 +248,10 @@ class Client:
     def version(self) -> Version:
         """Which broker answers."""
         return self.perform(calls.version())
+
+    def doors(self) -> Doors:
+        """Where the node's doors are."""
+        return self.perform(calls.doors())
 
     def ready(self) -> Readiness:
         """Whether the node takes writes, and if not, why."""

@@ -141,6 +141,14 @@ class Version(msgspec.Struct, frozen=True):
     python: str = ""
 
 
+class Doors(msgspec.Struct, frozen=True):
+    """Where the node's doors are: URLs of REST's and SQS's, `host:port` of Kafka's. One that is shut is None."""
+
+    rest: str
+    kafka: str | None
+    sqs: str | None
+
+
 class Readiness(msgspec.Struct, frozen=True):
     """Whether the node takes writes; `told` is its whole answer, which says why not."""
 

@@ -2,8 +2,8 @@
 
 A wheel that is unrolled: one slot for each tick that has timers, and a heap of those ticks that says which is next. A
 wheel of several levels has to move all timers of a coarse slot at once when that comes up, and ten thousand a second
-make this a stall of tens of milliseconds; here a tick costs what its own timers cost. A timer fires at the first tick at
-or after its time: never early, less than a tick late.
+make this a stall of tens of milliseconds; here a tick costs what its own timers cost. A timer fires at the first tick
+at or after its time: never early, less than a tick late.
 """
 
 from __future__ import annotations

@@ -9,26 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, TypeVar
 
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError, ShuttingDown
 from goqueue.base.ids import Millis
+from goqueue.core.txn.epochs import NEW, is_worn
 from goqueue.core.txn.errors import ConcurrentTransactions
-from goqueue.core.txn.machine import NEW, Transactions
-from goqueue.core.txn.records import ENDING, Record, TxnState, decode_record, encode_record
+from goqueue.core.txn.machine import Transactions
+from goqueue.core.txn.records import ENDING, Record, TxnOwner, TxnOwnerGone, TxnState, decode_record, encode_record
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header
 from goqueue.format.records import NewRecord, build, decode
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"  # where Kafka's tools expect such things
 TRANSACTIONS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
 _RETRY_S: Final = 1.0
 _FORGET_EVERY_MS: Final = 3_600_000
+_AT_ONCE: Final = 100  # ends that are carried out side by side; they share the rounds of the disk
 
 CarryOut = Callable[[TxnState], Awaitable[None]]  # markers, offsets, answers; returns when all are safe
 NextId = Callable[[], Awaitable[int]]  # a producer id that nobody has
@@ -49,7 +52,7 @@ class TxnRunner:
         self._next_id = next_id
         self._partition: Partition | None = None
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}  # with how many hold or want each
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._planned: Millis | None = None
         self._forget_at: Millis = 0
@@ -74,9 +77,11 @@ class TxnRunner:
         now = self._clock.now_ms()
         self.transactions.hear_all(now)
         self._forget_at = now + _FORGET_EVERY_MS
-        for state in self.transactions.in_doubt():
-            if not await self._try_finish(state, state.bumps, NEW):
-                self._spawn(self._finish(state, state.bumps))
+        for some in _by_some(self.transactions.in_doubt()):
+            done = await asyncio.gather(*(self._try_finish(state, state.bumps, NEW) for state in some))
+            for state, is_done in zip(some, done, strict=True):
+                if not is_done:
+                    self._spawn(self._finish(state, state.bumps))
         self._reset_timer()
 
     async def stop(self) -> None:
@@ -89,11 +94,15 @@ class TxnRunner:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    async def carry_on(self, work: Coroutine[Any, Any, T]) -> T:
+        """It goes on if the caller goes away."""
+        return await asyncio.shield(self._spawn(work))
 
     # --- changes ---------------------------------------------------------------------------------------------
 
@@ -103,17 +112,33 @@ class TxnRunner:
         known = self.transactions.get(transactional_id)
         if known is not None and known.stage in ENDING:
             raise ConcurrentTransactions("The producer's last transaction is being ended; try again in a moment.")
-        lock, wanted = self._locks.get(transactional_id, (asyncio.Lock(), 0))
-        self._locks[transactional_id] = lock, wanted + 1
+        async with self._lock(transactional_id):
+            yield
+
+    @asynccontextmanager
+    async def held(self, *names: str) -> AsyncIterator[None]:
+        """All of them at once, taken in order; it waits even for those that are being ended."""
+        async with AsyncExitStack() as stack:
+            for name in sorted(names):
+                await stack.enter_async_context(self._lock(name))
+            yield
+
+    def is_held(self, name: str) -> bool:
+        return name in self._locks
+
+    @asynccontextmanager
+    async def _lock(self, name: str) -> AsyncIterator[None]:
+        lock, wanted = self._locks.get(name, (asyncio.Lock(), 0))
+        self._locks[name] = lock, wanted + 1
         try:
             async with lock:
                 yield
         finally:
-            wanted = self._locks[transactional_id][1] - 1
+            wanted = self._locks[name][1] - 1
             if wanted:
-                self._locks[transactional_id] = lock, wanted
+                self._locks[name] = lock, wanted
             else:
-                del self._locks[transactional_id]
+                del self._locks[name]
 
     async def write(self, *records: Record) -> None:
         """Makes decisions durable and lets them hold. Nothing changes if they cannot be written."""
@@ -131,13 +156,19 @@ class TxnRunner:
         batch = build([NewRecord(key, value, (), now) for key, value in encoded])
         partition.append(batch, read_header(batch), now, append_time=False)
         for record in records:
-            before = self.transactions.get(record.transactional_id)
-            self.transactions.apply(record)
-            after = self.transactions.get(record.transactional_id)
-            self.on_change(before, after, now)
-            if self.on_traced is not None:
-                self.on_traced(before, after)
+            self._let_hold(record, now)
         self._reset_timer()
+
+    def _let_hold(self, record: Record, now: Millis) -> None:
+        if isinstance(record, TxnOwner | TxnOwnerGone):
+            self.transactions.apply(record)
+            return
+        before = self.transactions.get(record.transactional_id)
+        self.transactions.apply(record)
+        after = self.transactions.get(record.transactional_id)
+        self.on_change(before, after, now)
+        if self.on_traced is not None:
+            self.on_traced(before, after)
 
     async def settle(self) -> None:
         if self._partition is not None and not self._partition.is_settled:
@@ -149,13 +180,22 @@ class TxnRunner:
         It goes on if the caller goes away.
         """
         self.append(decided)
-        await asyncio.shield(self._spawn(self._settle_and_finish(decided, bump, fresh_id)))
+        await self.carry_on(self._settle_and_finish(decided, bump, fresh_id))
         return self.transactions.require(decided.transactional_id)
 
     async def _settle_and_finish(self, decided: TxnState, bump: bool, fresh_id: int) -> None:
         await self.settle()
         await self.force()
         await self._finish(decided, bump, fresh_id)
+
+    async def end_all(self, decided: Sequence[TxnState], *also: Record) -> None:
+        """The same for many, whose decision is one; it goes on only if the caller does."""
+        self.append(*also, *decided)
+        await self.settle()
+        await self.force()
+        for some in _by_some(decided):
+            await asyncio.gather(*(self._finish(one, one.bumps) for one in some))
+            await asyncio.sleep(0)  # others get their turn
 
     async def _finish(self, decided: TxnState, bump: bool, fresh_id: int = NEW) -> None:
         while not self._stopped:
@@ -167,7 +207,7 @@ class TxnRunner:
         try:
             await self._carry_out(decided)
             await self.force()
-            if bump and fresh_id == NEW and self.transactions.is_worn(decided):
+            if bump and fresh_id == NEW and is_worn(decided):
                 fresh_id = await self._next_id()
             done = self.transactions.completed(decided.transactional_id, self._clock.now_ms(), bump, fresh_id)
             await self.write(done)
@@ -208,8 +248,10 @@ class TxnRunner:
     def _forget(self, now: Millis) -> None:
         try:
             for gone in list(self.transactions.forgotten(now)):
-                if gone.transactional_id not in self._locks:
+                if not self.is_held(gone.transactional_id):
                     self.append(gone)
+            for owner in list(self.transactions.staged.forgotten(now)):
+                self.append(owner)
         except GoQueueError as why:
             logger.error("idle producers could not be forgotten", extra={"why": why.message})
 
@@ -230,3 +272,7 @@ class TxnRunner:
 
 async def _no_force() -> None:
     pass
+
+
+def _by_some(states: Sequence[TxnState]) -> list[Sequence[TxnState]]:
+    return [states[at : at + _AT_ONCE] for at in range(0, len(states), _AT_ONCE)]

@@ -66,7 +66,7 @@ class BrokerMetrics:
         self.long_polls = Gauge("goqueue_broker_long_polls", "Readers waiting for data.", registry=registry)
         self.sync_seconds = Histogram(
             "goqueue_storage_sync_seconds",
-            "Syncs, each for all who wait for it.",
+            "Rounds of the group commit.",
             buckets=_LATENCY_S,
             registry=registry,
         )

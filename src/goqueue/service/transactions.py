@@ -16,8 +16,9 @@ from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError, NotFound
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.core.groups.requests import CommitRequest
+from goqueue.core.txn.epochs import EPOCH_MAX, NEW
 from goqueue.core.txn.errors import InvalidTxnState, UnknownTransaction
-from goqueue.core.txn.machine import EPOCH_MAX, NEW, Transactions
+from goqueue.core.txn.machine import Transactions
 from goqueue.core.txn.records import ENDING, IDLE, Stage, TxnAnswer, TxnDelayed, TxnOffset, TxnState
 from goqueue.drive.partition import Partition
 from goqueue.drive.txn_runner import TxnRunner
@@ -191,6 +192,7 @@ class TransactionVerbs:
     def check_write(self, producer_id: int, epoch: int, at: TopicPartition) -> None:
         """Complains unless the batch belongs to an open transaction that the partition is part of."""
         self.runner.transactions.check_write(producer_id, epoch, at.topic, at.partition)
+        self.runner.transactions.hear(producer_id, self._clock.now_ms())
 
     async def end(
         self, transactional_id: str, producer_id: int, epoch: int, commit: bool, bump: bool = False
@@ -198,26 +200,36 @@ class TransactionVerbs:
         """Commits or aborts; returns when it is visible everywhere, or nowhere."""
         runner, machine = self.runner, self.runner.transactions
         async with runner.alone(transactional_id):
-            if commit:
-                await self._settle_writes(transactional_id)
+            known = machine.get(transactional_id)
+            if commit and known is not None:
+                await self.settle_writes([known])
             decided = machine.end(transactional_id, producer_id, epoch, commit, self._clock.now_ms(), bump)
             if decided is None:
                 return machine.require(transactional_id)
             if commit:
-                decided = self._effects.prepare(decided)
+                (decided,) = self.prepared([decided])
             return await runner.end(decided, bump, NEW)
 
-    async def _settle_writes(self, transactional_id: str) -> None:
+    async def settle_writes(self, states: Sequence[TxnState]) -> None:
         """What is committed is as safe as the node promises before the decision is."""
-        state = self.runner.transactions.get(transactional_id)
-        if state is not None:
-            for partition in self._touched(state):
-                while not partition.holds_safely(state.producer_id):
-                    await partition.settle()
-            await self.runner.force()
-            for partition in self._touched(state):
-                if partition.log.failure is not None:
-                    raise partition.log.failure
+        touched = [(state.producer_id, partition) for state in states for partition in self._touched(state)]
+        for producer_id, partition in touched:
+            while not partition.holds_safely(producer_id):
+                await partition.settle()
+        await self.runner.force()
+        for _, partition in touched:
+            if partition.log.failure is not None:
+                raise partition.log.failure
+
+    def stored(self, state: TxnState) -> int:
+        """How many messages its epoch has in logs; each epoch counts them from 0."""
+        return sum(one.dedupe.next_sequence(state.producer_id, state.epoch) for one in self._touched(state))
+
+    def prepared(self, decided: Sequence[TxnState]) -> list[TxnState]:
+        """Just before commits are written: complains if one cannot be carried out, and has then touched none."""
+        for one in decided:
+            self._effects.check(one)
+        return [self._effects.prepare(one) for one in decided]
 
     async def abort_any(self, transactional_id: str) -> TxnState:
         """An administrator ends a transaction; its producer is shut out."""
@@ -273,8 +285,12 @@ class TransactionVerbs:
 
     async def _abort_orphan(self, partition: Partition, producer_id: int) -> bool:
         logger.warning("an orphaned transaction is aborted", extra={"partition": str(partition.at)})
+        epoch = partition.dedupe.epoch_of(producer_id)
+        state = self.runner.transactions.of_producer(producer_id)
+        if state is not None and state.stage is Stage.ONGOING and state.epoch == epoch:
+            epoch = min(epoch, EPOCH_MAX) + 1  # not whole any more: nobody may go on with it and commit the rest
         try:
-            self._mark(partition, producer_id, partition.dedupe.epoch_of(producer_id), False)
+            self._mark(partition, producer_id, epoch, False)
             await partition.settle()
         except GoQueueError as why:
             logger.error("an orphaned transaction stays open", extra={"why": why.message})

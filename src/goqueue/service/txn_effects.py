@@ -32,9 +32,12 @@ class TxnEffects:
         self._schedule = schedule
         self._done: dict[str, set[str]] = {}  # parts that are safe, of endings under way
 
-    def prepare(self, decided: TxnState) -> TxnState:
-        """Just before a commit is written: complains about receipts that are over, and holds on to the others."""
+    def check(self, decided: TxnState) -> None:
+        """Just before a commit is written: complains about receipts that are over."""
         self._leasing.check(decided.receipts)
+
+    def prepare(self, decided: TxnState) -> TxnState:
+        """After the check: holds on to the messages that are answered for."""
         if decided.answers:
             self._leasing.adopt(decided.receipts, _OWNER + decided.transactional_id)
         return replace(decided, schedule_from=self._schedule.log.end_offset) if decided.delayed else decided

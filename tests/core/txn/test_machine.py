@@ -8,6 +8,7 @@ import pytest
 
 from goqueue.base.errors import GoQueueError, InvalidField, OutOfOrderSequence
 from goqueue.core.schedule.records import Entry
+from goqueue.core.txn.epochs import EPOCH_MAX
 from goqueue.core.txn.errors import (
     ConcurrentTransactions,
     InvalidProducerMapping,
@@ -17,7 +18,7 @@ from goqueue.core.txn.errors import (
     TransactionTooLarge,
     UnknownTransaction,
 )
-from goqueue.core.txn.machine import EPOCH_MAX, Transactions
+from goqueue.core.txn.machine import Transactions
 from goqueue.core.txn.records import (
     Record,
     Stage,
@@ -40,7 +41,7 @@ class World:
     """A coordinator whose decisions hold at once."""
 
     def __init__(self, timeout_ms: int = 60_000, session_ms: int = 0) -> None:
-        self.machine = Transactions(900_000, 1_000_000)
+        self.machine = Transactions(900_000, 1_000_000, 1_000_000)
         self.now = 1_000
         self.apply(self.machine.init(ID, timeout_ms, 7, self.now, session_ms=session_ms))
 
@@ -243,7 +244,7 @@ def test_a_silent_producer_loses_its_transaction_and_one_that_is_heard_keeps_it(
 
 
 def test_after_a_start_everybody_gets_a_whole_session() -> None:
-    fresh = Transactions(900_000, 1_000_000)
+    fresh = Transactions(900_000, 1_000_000, 1_000_000)
     fresh.apply(World(session_ms=100).open().state)
     fresh.hear_all(5_000)
     assert fresh.overdue(5_099) == []
@@ -267,7 +268,7 @@ def test_idle_producers_are_forgotten_and_busy_ones_not() -> None:
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    machine = Transactions(900_000, 1_000)
+    machine = Transactions(900_000, 1_000, 1_000)
     for name in ("", "a\0b", "x" * 1_001):
         with pytest.raises(InvalidField):
             machine.init(name, 1_000, 1, 0)

@@ -39,6 +39,13 @@ def not_open(state: TxnState) -> InvalidTxnState:
     return InvalidTxnState(f"No transaction of {state.transactional_id!r} is open; begin one first.")
 
 
+def staged_only(state: TxnState) -> InvalidTxnState:
+    return InvalidTxnState(
+        f"{state.transactional_id!r} is a staged writer of {state.owner!r}: it begins by being staged and is committed "
+        "with its batch."
+    )
+
+
 def wrong(state: TxnState, commit: bool) -> InvalidTxnState:
     wanted = "committed" if commit else "aborted"
     return InvalidTxnState(f"The transaction of {state.transactional_id!r} is {state.stage}; it cannot be {wanted}.")

@@ -25,8 +25,16 @@ class InvalidTxnState(Conflict):
     """The transaction is not in a state that allows this."""
 
 
+class StagedConflict(Conflict):
+    """A writer that a commit names is not open in that set; `detail` has `writer`. Nothing was committed."""
+
+
 class TransactionTooLarge(TooLarge):
-    """The transaction holds as many receipts, offsets or delayed messages as it may."""
+    """The transaction holds as many receipts, offsets or delayed messages as it may, the set as many writers."""
+
+
+class OwnersFull(Unavailable):
+    """As many owners of staged sets are remembered as may be."""
 
 
 class ConcurrentTransactions(Unavailable):

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from goqueue.base.errors import OutOfOrderSequence
 from goqueue.base.ids import Millis
 from goqueue.base.limits import TXN_ANSWERS_MAX, TXN_DELAYED_MAX, TXN_OFFSETS_MAX
-from goqueue.core.txn.checks import check_id, check_room, ending, fenced, not_open, wrong
+from goqueue.core.txn.checks import check_id, check_room, ending, fenced, not_open, staged_only, wrong
 from goqueue.core.txn.deadlines import Deadlines
+from goqueue.core.txn.epochs import NEW, bumped
 from goqueue.core.txn.errors import (
     ConcurrentTransactions,
     InvalidProducerMapping,
@@ -36,18 +37,21 @@ from goqueue.core.txn.records import (
     TxnDelayedGone,
     TxnGone,
     TxnOffset,
+    TxnOwner,
+    TxnOwnerGone,
     TxnState,
+    emptied,
 )
+from goqueue.core.txn.staged import StagedSets
 
-EPOCH_MAX: Final = 2**15 - 2  # the last one is kept to fence with
-NEW: Final = -1
 _AGAIN_MS: Final = 1_000
 
 
 class Transactions:
     """All transactional producers of a node."""
 
-    def __init__(self, timeout_ms_max: Millis, idle_ms: Millis) -> None:
+    def __init__(self, timeout_ms_max: Millis, idle_ms: Millis, owner_ms: Millis) -> None:
+        self.staged = StagedSets(owner_ms)
         self._timeout_ms_max = timeout_ms_max
         self._idle_ms = idle_ms
         self._states: dict[str, TxnState] = {}
@@ -62,6 +66,9 @@ class Transactions:
 
     def apply(self, record: Record) -> None:
         """The only way that something durable changes, live and on recovery."""
+        if isinstance(record, TxnOwner | TxnOwnerGone):
+            self.staged.apply(record)
+            return
         name = record.transactional_id
         if isinstance(record, TxnDelayed):
             self._delayed.setdefault(name, {})[record.number] = record
@@ -81,6 +88,7 @@ class Transactions:
         if before is not None:
             self._ids.pop(before.producer_id, None)
         self._open.discard(name)
+        self.staged.moved(before, None if isinstance(record, TxnGone) else record)
         if isinstance(record, TxnGone):
             self._heard.pop(name, None)
             return
@@ -161,6 +169,8 @@ class Transactions:
             )
         self._heard[transactional_id] = now
         state = self._states.get(transactional_id)
+        if state is not None and state.owner:
+            raise staged_only(state)
         if state is None:
             return TxnState(transactional_id, fresh_id, 0, timeout_ms=timeout_ms, updated_ms=now, session_ms=session_ms)
         if self.is_repeated_init(state, producer_id, epoch):
@@ -170,7 +180,7 @@ class Transactions:
         if state.stage not in IDLE:
             raise ending()
         fresh = replace(
-            _emptied(state),
+            emptied(state),
             timeout_ms=timeout_ms,
             updated_ms=now,
             session_ms=session_ms,
@@ -178,21 +188,12 @@ class Transactions:
             ended_producer_id=-1,
             shown_epoch=epoch,
         )
-        return self._bumped(fresh, fresh_id)
+        return bumped(fresh, fresh_id)
 
     def is_repeated_init(self, state: TxnState, producer_id: int, epoch: int) -> bool:
         """Whether the producer began again just so, and did not hear the answer."""
         shown = (state.producer_id, state.shown_epoch)
         return producer_id != NEW and epoch != NEW and shown == (producer_id, epoch) and state.stage is Stage.EMPTY
-
-    def _bumped(self, state: TxnState, fresh_id: int) -> TxnState:
-        if self.is_worn(state):
-            return replace(state, producer_id=fresh_id, epoch=0)
-        return replace(state, epoch=state.epoch + 1)
-
-    def is_worn(self, state: TxnState) -> bool:
-        """Its epochs are used up: the next one takes a new producer id."""
-        return state.epoch >= EPOCH_MAX
 
     def beat(self, producer_id: int, epoch: int | None, now: Millis) -> TxnState:
         """The producer is alive."""
@@ -203,6 +204,11 @@ class Transactions:
             raise fenced(state, epoch)
         self._heard[state.transactional_id] = now
         return state
+
+    def hear(self, producer_id: int, now: Millis) -> None:
+        """The producer wrote something."""
+        if (name := self._ids.get(producer_id)) is not None:
+            self._heard[name] = now
 
     def hear_all(self, now: Millis) -> None:
         """After a start everybody gets a whole session."""
@@ -234,9 +240,9 @@ class Transactions:
         if state.stage in ENDING:
             raise ending()
         if state.stage is not Stage.ONGOING:
-            if not begins:
+            if not begins or state.owner:
                 raise not_open(state)
-            state = replace(_emptied(state), stage=Stage.ONGOING, started_ms=now)
+            state = replace(emptied(state), stage=Stage.ONGOING, started_ms=now)
         places = {(one.group, one.topic, one.partition): one for one in (*state.offsets, *offsets)}
         answered = {one.receipt: one for one in (*state.answers, *answers)}
         waiting = state.delayed + delayed
@@ -307,6 +313,8 @@ class Transactions:
         if (state.ended_producer_id, state.ended_epoch, state.stage) == (producer_id, epoch, done):
             return None
         state = self.check(transactional_id, producer_id, epoch)
+        if commit and state.owner:
+            raise staged_only(state)
         wanted = Stage.PREPARE_COMMIT if commit else Stage.PREPARE_ABORT
         if state.stage is Stage.ONGOING:
             ended = replace(state, stage=wanted, updated_ms=now, bumps=bump)
@@ -327,17 +335,17 @@ class Transactions:
         """The end was carried out; with `bump` the next transaction has an epoch of its own."""
         state = self.require(transactional_id)
         done = Stage.COMPLETE_COMMIT if state.commits else Stage.COMPLETE_ABORT
-        state = replace(_emptied(state), stage=done, updated_ms=now)
-        return self._bumped(state, fresh_id) if bump else state
+        state = replace(emptied(state), stage=done, updated_ms=now)
+        return bumped(state, fresh_id) if bump else state
 
     # --- time ------------------------------------------------------------------------------------------------
 
     def _due(self, state: TxnState) -> Millis:
+        heard = max(self._heard.get(state.transactional_id, 0), state.started_ms)
+        if state.owner:
+            return heard + state.timeout_ms
         due = state.started_ms + state.timeout_ms
-        if state.session_ms:
-            heard = max(self._heard.get(state.transactional_id, 0), state.started_ms)
-            due = min(due, heard + state.session_ms)
-        return due
+        return min(due, heard + state.session_ms) if state.session_ms else due
 
     def is_overdue(self, transactional_id: str, now: Millis) -> bool:
         state = self._states.get(transactional_id)
@@ -368,19 +376,3 @@ class Transactions:
 def mark_of(state: TxnState, number: int, place: int) -> str:
     """Names a delayed message of a transaction for ever."""
     return f"{state.producer_id}/{state.epoch}/{number}/{place}"
-
-
-def _emptied(state: TxnState) -> TxnState:
-    return replace(
-        state,
-        stage=Stage.EMPTY,
-        started_ms=0,
-        partitions=(),
-        offsets=(),
-        answers=(),
-        groups=(),
-        calls=(),
-        delayed=0,
-        schedule_from=-1,
-        bumps=False,
-    )

@@ -1,6 +1,7 @@
 """What the transaction coordinator writes down: one record a transactional id, whole, so that the last one counts.
 
-Delayed messages of an open transaction stand beside it in records of their own, which go with its end.
+Delayed messages of an open transaction stand beside it in records of their own, which go with its end. So does the last
+batch of an owner of staged sets, which stays.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import enum
 from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.schedule.records import Entry
@@ -16,6 +18,7 @@ from goqueue.core.schedule.records import Entry
 VERSION: Final = 1
 CALLS_KEPT: Final = 5
 _DELAYED: Final = b"\0"  # what keys of delayed messages begin with; no transactional id does
+_OWNER: Final = b"\0o"  # and those of owners; a delayed message's goes on otherwise
 
 
 class Stage(enum.StrEnum):
@@ -84,7 +87,8 @@ class TxnState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `ended_epoch` and `ended_producer_id` are those whose end may be asked for again; `shown_epoch` is the one that the
     producer showed when it began again, in case that it did not hear the answer. `session_ms` is how long it may be
-    silent (0: for ever). `schedule_from` is where the schedule ended when a commit was decided.
+    silent (0: for ever). `schedule_from` is where the schedule ended when a commit was decided. A staged writer has an
+    `owner` and a `batch`, and its `timeout_ms` is how long it may be silent.
     """
 
     transactional_id: str
@@ -106,6 +110,8 @@ class TxnState(msgspec.Struct, frozen=True, omit_defaults=True):
     ended_epoch: int = -1
     ended_producer_id: int = -1
     shown_epoch: int = -1
+    owner: str = ""
+    batch: int = -1
 
     @property
     def commits(self) -> bool:
@@ -143,16 +149,35 @@ class TxnGone(msgspec.Struct, frozen=True):
     transactional_id: str
 
 
-Record = TxnState | TxnDelayed | TxnDelayedGone | TxnGone
+class TxnOwner(msgspec.Struct, frozen=True):
+    """An owner of staged sets, and the last batch that it committed. It stands in one batch with the decision."""
+
+    owner: str
+    last_batch: int
+    updated_ms: Millis
+
+
+class TxnOwnerGone(msgspec.Struct, frozen=True):
+    """It committed nothing for long."""
+
+    owner: str
+
+
+OfProducer = TxnState | TxnDelayed | TxnDelayedGone | TxnGone
+Record = OfProducer | TxnOwner | TxnOwnerGone
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(tuple[int, TxnState]).decode
 _decode_delayed = msgspec.msgpack.Decoder(tuple[int, TxnDelayed]).decode
+_decode_owner = msgspec.msgpack.Decoder(tuple[int, TxnOwner]).decode
 _decode_key = msgspec.msgpack.Decoder(tuple[str, int, int]).decode
 
 
 def encode_record(record: Record) -> tuple[bytes, bytes | None]:
     """Key and value; the value of a tombstone is None."""
+    if isinstance(record, TxnOwner | TxnOwnerGone):
+        key = _OWNER + record.owner.encode()
+        return key, None if isinstance(record, TxnOwnerGone) else _encode((VERSION, record))
     if isinstance(record, TxnDelayed | TxnDelayedGone):
         key = _DELAYED + _encode((record.transactional_id, record.epoch, record.number))
         return key, None if isinstance(record, TxnDelayedGone) else _encode((VERSION, record))
@@ -163,6 +188,8 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
 def decode_record(key: bytes, value: bytes | None) -> Record | None:
     """The record, or None if a later version wrote it."""
     try:
+        if key.startswith(_OWNER):
+            return _owner(key, value)
         if key.startswith(_DELAYED):
             if value is None:
                 return TxnDelayedGone(*_decode_key(key[len(_DELAYED) :]))
@@ -174,3 +201,27 @@ def decode_record(key: bytes, value: bytes | None) -> Record | None:
         return state if version == VERSION else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def _owner(key: bytes, value: bytes | None) -> TxnOwner | TxnOwnerGone | None:
+    if value is None:
+        return TxnOwnerGone(key[len(_OWNER) :].decode())
+    version, owner = _decode_owner(value)
+    return owner if version == VERSION else None
+
+
+def emptied(state: TxnState) -> TxnState:
+    """The producer without a transaction."""
+    return replace(
+        state,
+        stage=Stage.EMPTY,
+        started_ms=0,
+        partitions=(),
+        offsets=(),
+        answers=(),
+        groups=(),
+        calls=(),
+        delayed=0,
+        schedule_from=-1,
+        bumps=False,
+    )

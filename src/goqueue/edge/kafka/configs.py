@@ -8,6 +8,7 @@ from typing import Final
 from goqueue.base.errors import GoQueueError, InvalidConfig, InvalidField
 from goqueue.base.settings import Settings, setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS
+from goqueue.edge.doors import Doors
 from goqueue.edge.kafka.admin import DEFAULT_SOURCE, TOPIC_SOURCE
 from goqueue.edge.kafka.calls import CALLER, Call
 from goqueue.edge.kafka.errors import code_of
@@ -28,6 +29,7 @@ from goqueue.wire.incremental_alter_configs import (
 )
 from goqueue.wire.incremental_alter_configs import AlterConfigsResourceResponse as IncrementalResourceResponse
 
+REST_ADDRESS: Final = "goqueue.rest.address"  # where the node's REST door is, for clients that came through this one
 TOPIC: Final = 2
 BROKER: Final = 4
 _STATIC_SOURCE: Final = 4
@@ -36,21 +38,26 @@ _STRING_TYPE, _INT_TYPE, _LONG_TYPE, _DOUBLE_TYPE = 2, 3, 5, 6
 
 
 class ConfigHandler:
-    def __init__(self, topics: Topics, settings: Settings) -> None:
+    def __init__(self, topics: Topics, settings: Settings, doors: Doors) -> None:
         self._topics = topics
         self._settings = settings
+        self._doors = doors
 
     # --- look ------------------------------------------------------------------------------------------------
 
     def describe(self, call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         results = [
-            self._describe(one, request.include_synonyms, request.include_documentation) for one in request.resources
+            self._describe(call, one, request.include_synonyms, request.include_documentation)
+            for one in request.resources
         ]
         return DescribeConfigsResponse(results=results)
 
-    def _describe(self, asked: DescribeConfigsResource, synonyms: bool, documented: bool) -> DescribeConfigsResult:
+    def _describe(
+        self, call: Call, asked: DescribeConfigsResource, synonyms: bool, documented: bool
+    ) -> DescribeConfigsResult:
         try:
-            found = self._topic(asked, synonyms, documented) if asked.resource_type == TOPIC else self._node(asked)
+            is_topic = asked.resource_type == TOPIC
+            found = self._topic(asked, synonyms, documented) if is_topic else self._node(call, asked)
         except GoQueueError as error:
             return DescribeConfigsResult(
                 error_code=code_of(error),
@@ -85,9 +92,10 @@ class ConfigHandler:
             )
         return found
 
-    def _node(self, asked: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
+    def _node(self, call: Call, asked: DescribeConfigsResource) -> list[DescribeConfigsResourceResult]:
         if asked.resource_type != BROKER or asked.resource_name not in (str(NODE_ID), ""):
             raise InvalidField(f"There is no resource {asked.resource_name!r} of type {asked.resource_type}.")
+        named = {**self._kafka_names(), REST_ADDRESS: self._doors.rest_url(call.local_address[0])}
         found = [
             DescribeConfigsResourceResult(
                 name=name,
@@ -96,7 +104,7 @@ class ConfigHandler:
                 config_source=_STATIC_SOURCE,
                 config_type=_STRING_TYPE,
             )
-            for name, value in self._kafka_names().items()
+            for name, value in named.items()
         ]
         for key in setting_keys():
             value = getattr(getattr(self._settings, key.section), key.name)

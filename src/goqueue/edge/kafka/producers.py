@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goqueue.base.errors import GoQueueError
-from goqueue.core.txn.machine import NEW
+from goqueue.core.txn.epochs import NEW
 from goqueue.edge.kafka.calls import Call
 from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.transactions import producer_code

@@ -47,8 +47,8 @@ def build_app(operations: Sequence[Operation], metrics: BrokerMetrics, pages: Pa
 
 
 def _path(path: str) -> str:
-    """A subject's name may hold slashes."""
-    return path.replace("{subject}", "{subject:path}")
+    """The name of a subject or of an owner may hold slashes."""
+    return path.replace("{subject}", "{subject:path}").replace("{owner}", "{owner:path}")
 
 
 def _page(media_type: str, content: bytes):  # type: ignore[no-untyped-def]

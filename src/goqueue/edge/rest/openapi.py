@@ -70,7 +70,7 @@ def _operation(one: Operation) -> dict[str, Any]:
 
 
 def _path_type(name: str) -> str:
-    return "integer" if name in ("partition", "offset") else "string"
+    return "integer" if name in ("partition", "offset", "batch") else "string"
 
 
 def _reply(one: Operation) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from goqueue.edge.rest.group_schema import TopicParts
 from goqueue.edge.rest.messages import CALLER, result_out
 from goqueue.edge.rest.operations import Operation, Param, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
-from goqueue.edge.rest.translate import duration_in, message_in
+from goqueue.edge.rest.translate import duration_in, messages_in
 from goqueue.edge.rest.txn_schema import (
     AbortIn,
     AddPartitionIn,
@@ -137,7 +137,7 @@ class TransactionRoutes:
     async def publish(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, TxnPublishIn)
-            parts = [_part(at, one, given) for at, one in enumerate(_parts(given))]
+            parts = [_part(at, one, given, request) for at, one in enumerate(_parts(given))]
             command = PublishInTransaction(*self._who(given), parts, given.sequence, CALLER)
             results = await self._publish.publish(command)
         if given.topics is None:
@@ -262,6 +262,8 @@ class TransactionRoutes:
             [TxnOffsetOut(one.group, one.topic, one.partition, one.offset) for one in state.offsets],
             len(state.answers),
             state.delayed,
+            state.owner,
+            state.batch,
         )
 
 
@@ -273,11 +275,11 @@ def _parts(given: TxnPublishIn) -> list[TxnPartIn]:
     raise InvalidField("Send topic and messages, or topics.", field="topic")
 
 
-def _part(at: int, given: TxnPartIn, request: TxnPublishIn) -> Part:
+def _part(at: int, given: TxnPartIn, whole: TxnPublishIn, request: Request) -> Part:
     try:
-        return Part(given.topic, [message_in(place, one) for place, one in enumerate(given.messages)])
+        return Part(given.topic, messages_in(given.messages, request))
     except GoQueueError as error:
-        if request.topics is not None:
+        if whole.topics is not None:
             error.field = f"topics[{at}].{error.field}"
         raise
 

@@ -158,6 +158,8 @@ class TransactionOut(msgspec.Struct, frozen=True, omit_defaults=True):
     offsets: list[TxnOffsetOut] = []
     receipts: int = 0
     delayed: int = 0
+    owner: str = ""
+    batch: int = -1
 
 
 class TransactionListOut(msgspec.Struct, frozen=True):

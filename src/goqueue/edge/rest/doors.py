@@ -1,0 +1,42 @@
+"""The route that tells where the other doors are."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goqueue.edge.doors import Doors
+from goqueue.edge.rest.operations import Operation, json
+from goqueue.edge.rest.requests import Query
+
+_HOST: Final = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+))(?::\d{1,5})?")
+
+
+class DoorsOut(msgspec.Struct, frozen=True):
+    """A door that is shut is null."""
+
+    rest: str
+    kafka: str | None
+    sqs: str | None
+
+
+class DoorRoutes:
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+
+    def operations(self) -> list[Operation]:
+        return [Operation("GET", "/doors", self.show, "Where the doors are", "node", DoorsOut)]
+
+    async def show(self, request: Request) -> Response:
+        Query(request)
+        given = request.headers.get("host", "")
+        match = _HOST.fullmatch(given)
+        reached = (match[1] or match[2]) if match else request.scope["server"][0]
+        rest = self._doors.rest_url(reached) or ""
+        if match and self._doors.is_rest_everywhere:
+            rest = f"http://{given}"  # with the port that the client used: another one may be mapped to ours
+        return json(DoorsOut(rest, self._doors.kafka_address(reached), self._doors.sqs_url(reached)))

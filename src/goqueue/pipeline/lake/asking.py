@@ -1,0 +1,34 @@
+"""Questions to the node's REST door, asked until it answers: it may just be starting again."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from goqueue.client import Client, ConnectionFailed, GoQueueClientError
+from goqueue.client.calls import Call
+from goqueue.pipeline.lake.errors import LakeError
+from goqueue.pipeline.link.cluster import PATIENCE_S
+from goqueue.pipeline.link.patience import Patience
+
+_NOT_YET: Final = 503
+
+T = TypeVar("T")
+
+
+def ask(url: str, call: Call[T]) -> T:
+    """The answer; `NodeUnreachable` if there is none for two minutes. Only for what may be asked twice."""
+    patience = Patience(url, PATIENCE_S)
+    while True:
+        try:
+            return _client(url).perform(call)
+        except GoQueueClientError as why:
+            if not isinstance(why, ConnectionFailed) and why.status != _NOT_YET:
+                raise LakeError(f"{why.detail} ({why.code}, {url})") from why
+            patience.pause(OSError(why.detail))
+
+
+@lru_cache(maxsize=16)
+def _client(url: str) -> Client:
+    """One for each node; the driver ends with it."""
+    return Client(url)

@@ -1,0 +1,53 @@
+"""What can go wrong with a lake. Every one passes between processes."""
+
+from __future__ import annotations
+
+from goqueue.pipeline.link.errors import PipelineError
+
+
+class LakeError(PipelineError):
+    """Root of the lake's own errors."""
+
+
+class LakeUnwritable(LakeError):
+    """The lake's place takes no files."""
+
+    def __init__(self, table: str, why: object) -> None:
+        told = " ".join(str(why).split()).rstrip(".")
+        super().__init__(f"Nothing can be written to {table}: {told}. Choose a folder or bucket that takes files.")
+
+
+class NoTable(LakeError):
+    """There is no such table yet."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(f"There is no table at {table}; run the pipeline that writes it first, or correct the path.")
+
+
+class SchemaChanged(LakeError):
+    """A column has another type than the table's."""
+
+    def __init__(self, table: str, column: str, has: str, given: str) -> None:
+        super().__init__(
+            f"Column {column!r} of {table} is {has}, and {given} was given. Cast it, or move the table away to start "
+            "a new one."
+        )
+        self.column = column
+
+
+class Unreadable(LakeError):
+    """Another engine gave the table features that are not understood here."""
+
+    def __init__(self, table: str, features: list[str]) -> None:
+        super().__init__(
+            f"The table {table} uses {', '.join(features)}, which cannot be read here. Turn the feature off in the "
+            "engine that turned it on, and rewrite the table."
+        )
+
+
+class LakeBusy(LakeError):
+    """Others kept committing to the table, or wrote the same messages at the same time."""
+
+
+class LakeDamaged(LakeError):
+    """Messages are in the lake more than once."""

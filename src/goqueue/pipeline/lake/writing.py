@@ -1,0 +1,139 @@
+"""Frames into Delta tables: executors write the files, the driver commits them in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from goqueue.pipeline.lake.commits import Batch, commit, has_batch
+from goqueue.pipeline.lake.errors import LakeError
+from goqueue.pipeline.lake.folders import location
+from goqueue.pipeline.lake.parts import Part, Parts
+from goqueue.pipeline.lake.schemas import arrow_schema, delta_schema
+from goqueue.pipeline.lake.tables import ensure_table
+
+_TOLD_CHARS_MAX: Final = 1_000
+
+EachBatch = Callable[[DataFrame, int], None]
+
+
+def write_table(
+    frame: DataFrame,
+    table: str,
+    *,
+    mode: str = "append",
+    partition_by: Sequence[str] = (),
+    app_id: str | None = None,
+    version: int | None = None,
+) -> int:
+    """Writes the rows in one commit, added to the table or in place of all it has; how many they are.
+
+    With `app_id` and `version` it happens once: 0 if the table has that version of `app_id` already.
+    """
+    if mode not in ("append", "overwrite"):
+        raise LakeError(f"A table is written with mode append or overwrite, not {mode!r}.")
+    batch = None if app_id is None or version is None else Batch(app_id, version)
+    anew = mode == "overwrite"
+    found = ensure_table(table, frame.schema, partition_by, replace=anew)
+    if batch is not None and has_batch(found, batch):
+        return 0
+    by = found.metadata().partition_columns
+    _check_divided(frame, table, by)
+    parts = write_files(frame, table, by)
+    if not parts and not anew:
+        return 0
+    done = commit(found, parts, batch=batch, replace=delta_schema(frame.schema) if anew else None)
+    return sum(part.rows for part in parts) if done else 0
+
+
+def _check_divided(frame: DataFrame, table: str, by: Sequence[str]) -> None:
+    missing = sorted(set(by) - set(frame.columns))
+    if missing:
+        raise LakeError(f"{table} is divided by {', '.join(by)}, and the rows have no {', '.join(missing)}.")
+
+
+def write_stream(
+    frame: DataFrame,
+    table: str,
+    query_name: str,
+    checkpoint: str,
+    *,
+    partition_by: Sequence[str] = (),
+    once: bool = True,
+    every_s: float | None = None,
+) -> StreamingQuery:
+    """Starts a query that adds its rows to the table, each batch exactly once whatever crashes in between.
+
+    `once` works off what is there and ends; else a batch is made every `every_s`, or as fast as it goes.
+    """
+    ensure_table(table, frame.schema, partition_by)
+
+    def write(rows: DataFrame, number: int) -> None:
+        write_table(rows, table, partition_by=partition_by, app_id=query_id(rows), version=number)
+
+    return start(frame, write, query_name, checkpoint, once=once, every_s=every_s)
+
+
+def start(
+    frame: DataFrame, each: EachBatch, query_name: str, checkpoint: str, *, once: bool, every_s: float | None = None
+) -> StreamingQuery:
+    """A query that gives every batch to `each`, on the driver."""
+
+    def guarded(rows: DataFrame, number: int) -> None:
+        try:
+            each(rows, number)
+        except Exception as why:
+            # Spark searches the whole traceback with a pattern that overflows its stack if the text is long.
+            raise LakeError(f"Batch {number}: {short(why)}") from None
+
+    writer = frame.writeStream.queryName(query_name).option("checkpointLocation", location(checkpoint))
+    if once:
+        writer = writer.trigger(availableNow=True)
+    elif every_s is not None:
+        writer = writer.trigger(processingTime=f"{every_s} seconds")
+    return writer.foreachBatch(guarded).start()
+
+
+def short(why: BaseException) -> str:
+    """What went wrong, without the traceback of the worker that it happened in."""
+    lines = [line.strip() for line in str(why).splitlines() if line.strip()]
+    told = lines[0] if not lines or "Traceback" not in str(why) else lines[-1]
+    return f"{type(why).__name__}: {told}"[:_TOLD_CHARS_MAX]
+
+
+def query_id(rows: DataFrame) -> str:
+    """The id of the query that a batch belongs to: the same after every restart from its checkpoint."""
+    found = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    if found is None:
+        raise LakeError("This frame is no batch of a streaming query; give app_id and version instead.")
+    return found
+
+
+def write_files(frame: DataFrame, table: str, partition_by: Sequence[str]) -> list[Part]:
+    """Runs the frame and writes its rows into the table's folder. No reader sees them before a commit."""
+    task = _Writing(location(table), arrow_schema(frame.schema), tuple(partition_by))
+    return [msgspec.msgpack.decode(row[0], type=Part) for row in frame.mapInArrow(task, "part binary").collect()]
+
+
+class _Writing:
+    """What one task does: its rows go into files, and what is known of the files goes back to the driver."""
+
+    def __init__(self, table: str, schema: pa.Schema, partition_by: tuple[str, ...]) -> None:
+        self._table, self._schema, self._partition_by = table, schema, partition_by
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = Parts(self._table, self._schema, self._partition_by)
+        for rows in batches:
+            parts.write(rows)
+        yield packed(parts.close())
+
+
+def packed(values: Sequence[Any]) -> pa.RecordBatch:
+    """Values on their way to the driver, one a row."""
+    told = pa.array([msgspec.msgpack.encode(value) for value in values], pa.binary())
+    return pa.RecordBatch.from_arrays([told], names=["part"])

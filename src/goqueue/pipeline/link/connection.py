@@ -1,0 +1,153 @@
+"""One connection to Kafka's door: requests go out, answers come back in their order. It knows nothing of retries."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from struct import Struct
+from typing import Any, Final
+
+from goqueue.base.limits import MIB
+from goqueue.format.batch import Buffer
+from goqueue.pipeline.link.errors import PipelineError, Refused
+from goqueue.wire.api_versions import API as API_VERSIONS
+from goqueue.wire.api_versions import ApiVersionsRequest
+from goqueue.wire.errors import WireError
+from goqueue.wire.shape import Api
+
+CONNECT_S: Final = 5.0
+ANSWER_S: Final = 30.0  # a node that is silent for longer counts as gone
+ANSWER_BYTES_MAX: Final = 1024 * MIB
+_CLIENT_ID: Final = b"goqueue-pipeline"
+_SIZE: Final = Struct(">i")
+_HEADER: Final = Struct(">ihhih")  # size, API, version, correlation id, size of the client's id
+_HTTP: Final = b"HTTP"
+_UNSUPPORTED_VERSION: Final = 35
+# Where not the newest version that both sides know is spoken: what follows is for brokers among themselves (24), or
+# names topics by an id (0).
+_VERSION_MAX: Final = {0: 12, 18: 0, 24: 3}
+
+
+class Room:
+    """Memory that answers are received into, over and over: large ones would cost more to reserve than to fill."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def take(self, size: int) -> memoryview:
+        """What was taken before is overwritten."""
+        if len(self._bytes) < size:
+            self._bytes = bytearray(size)
+        return memoryview(self._bytes)[:size]
+
+
+class Connection:
+    """Opens at once; `OSError` if that fails or the line breaks later. Not for two threads at a time."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = f"{host}:{port}"
+        self._socket = socket.create_connection((host, port), timeout=CONNECT_S)
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.settimeout(ANSWER_S)
+            self._sent = 0
+            self._awaited: deque[tuple[Api, int, int]] = deque()  # with version and correlation id
+            self._versions: dict[int, tuple[int, int]] = {}
+            self._versions = self._ask_versions()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    @property
+    def is_quiet(self) -> bool:
+        """No answer is on its way."""
+        return not self._awaited
+
+    def close(self) -> None:
+        self._socket.close()
+
+    # --- requests and answers --------------------------------------------------------------------------------
+
+    def ask(self, api: Api, request: Any) -> Any:
+        """Sends and waits; nothing else may be under way."""
+        self.send(api, request)
+        return self.receive(Room())
+
+    def send(self, api: Api, request: Any) -> None:
+        """Returns when the system took it; the answer is collected by `receive`."""
+        version = self.version_of(api)
+        self._sent += 1
+        self._awaited.append((api, version, self._sent))
+        for buffer in _request(api, version, self._sent, request):
+            self._socket.sendall(buffer)
+
+    def receive(self, room: Room) -> Any:
+        """The oldest answer that is due. Its bytes live in `room` until that is used again."""
+        api, version, expected = self._awaited[0]
+        frame = self._frame(room)
+        try:
+            (found,) = _SIZE.unpack_from(frame)
+            if found != expected:
+                raise WireError(f"the answer to request {found} came instead of {expected}")
+            is_flexible = version >= api.flexible_from and api is not API_VERSIONS
+            answer = api.decode_response(version, frame, 5 if is_flexible else 4)
+        except WireError as why:
+            raise self._not_kafka(str(why)) from why
+        # Only now: who was interrupted before must not take the rest for another answer.
+        self._awaited.popleft()
+        return answer
+
+    def version_of(self, api: Api) -> int:
+        """The newest version that both sides speak."""
+        if api is API_VERSIONS:
+            return 0
+        lowest, highest = self._versions.get(api.key, (1, 0))
+        version = min(highest, api.max_version, _VERSION_MAX.get(api.key, api.max_version))
+        if version < max(lowest, api.min_version):
+            told = f"The node at {self._address} does not speak {api.name} as this client does; use matching releases."
+            raise Refused(_UNSUPPORTED_VERSION, told)
+        return version
+
+    # --- bytes -----------------------------------------------------------------------------------------------
+
+    def _frame(self, room: Room) -> memoryview:
+        prefix = bytearray(_SIZE.size)
+        self._fill(memoryview(prefix))
+        (size,) = _SIZE.unpack(prefix)
+        if bytes(prefix) == _HTTP:
+            raise self._not_kafka("it answers in HTTP")
+        if not 4 <= size <= ANSWER_BYTES_MAX:
+            raise self._not_kafka(f"it sent an answer of {size} bytes")
+        view = room.take(size)
+        self._fill(view)
+        return view.toreadonly()
+
+    def _fill(self, view: memoryview) -> None:
+        at, size = 0, len(view)
+        while at < size:
+            count = self._socket.recv_into(view[at:])
+            if not count:
+                raise ConnectionResetError("the node closed the connection")
+            at += count
+
+    def _not_kafka(self, why: str) -> PipelineError:
+        return PipelineError(
+            f"What listens at {self._address} does not speak Kafka's protocol ({why}). Give the address of the Kafka "
+            "door, which the node prints when it starts; the REST door goes into the option `url`."
+        )
+
+    def _ask_versions(self) -> dict[int, tuple[int, int]]:
+        answer = self.ask(API_VERSIONS, ApiVersionsRequest())
+        return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+
+
+def _request(api: Api, version: int, number: int, request: Any) -> list[Buffer]:
+    """`goqueue.wire.api` has the same, but loads every API there is: too much for an executor that starts."""
+    tags = b"\0" if version >= api.flexible_from else b""
+    body = api.encode_request(version, request)
+    size = _HEADER.size - _SIZE.size + len(_CLIENT_ID) + len(tags) + sum(map(len, body))
+    return [_HEADER.pack(size, api.key, version, number, len(_CLIENT_ID)) + _CLIENT_ID + tags, *body]

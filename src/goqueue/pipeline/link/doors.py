@@ -1,0 +1,68 @@
+"""The node's two doors that pipelines use. Who knows one is told the other."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from goqueue.pipeline.link.cluster import BROKER, PATIENCE_S, cluster
+from goqueue.pipeline.link.errors import PipelineError
+from goqueue.pipeline.link.patience import Patience
+
+_REST_ADDRESS: Final = "goqueue.rest.address"
+_ANSWER_S: Final = 10.0
+
+
+class Doors(msgspec.Struct, frozen=True):
+    """`kafka` is `host:port[,host:port]`, `url` is `http://...`."""
+
+    kafka: str
+    url: str
+
+
+def doors(kafka: str | None, url: str | None) -> Doors:
+    """What is not given is asked of the node, once a process."""
+    if kafka and url:
+        return Doors(kafka, url.rstrip("/"))
+    if kafka:
+        return Doors(kafka, _url_behind(kafka))
+    if url:
+        return Doors(_kafka_behind(url.rstrip("/")), url.rstrip("/"))
+    raise PipelineError("No address of a node was given; set kafka.bootstrap.servers (HOST:PORT) or url (http://...).")
+
+
+@lru_cache(maxsize=64)
+def _url_behind(kafka: str) -> str:
+    url = cluster(kafka).config(BROKER, "", [_REST_ADDRESS]).get(_REST_ADDRESS)
+    if not url:
+        raise PipelineError(f"The node at {kafka} does not tell its REST door; set the option url to http://HOST:PORT.")
+    return url.rstrip("/")
+
+
+@lru_cache(maxsize=64)
+def _kafka_behind(url: str) -> str:
+    kafka = _doors_of(url).get("kafka")
+    if not isinstance(kafka, str) or not kafka:
+        raise PipelineError(f"The node at {url} has no Kafka door open; start it with one (kafka.listen).")
+    return kafka
+
+
+def _doors_of(url: str) -> dict[str, Any]:
+    import httpx  # executors are given both doors and never need it
+
+    if not url.startswith(("http://", "https://")):
+        raise PipelineError(f"{url!r} is not the address of a REST door; write http://HOST:PORT.")
+    patience = Patience(url, PATIENCE_S)
+    while True:
+        try:
+            answer = httpx.get(f"{url}/doors", timeout=_ANSWER_S)
+        except httpx.TransportError as why:
+            patience.pause(OSError(str(why)))
+            continue
+        if answer.status_code == httpx.codes.OK:
+            return msgspec.json.decode(answer.content, type=dict[str, Any])
+        if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+            raise PipelineError(f"What answers at {url} is no GoQueue node ({answer.status_code}); check the address.")
+        patience.pause(OSError("it is starting or stopping"))

@@ -1,0 +1,234 @@
+"""Ranges of offsets, fetched one after the other. The next request is on its way while an answer is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from goqueue.base.errors import CorruptBatch
+from goqueue.base.limits import KIB, MIB
+from goqueue.format.batch import Buffer
+from goqueue.pipeline.arrow.spots import Spot
+from goqueue.pipeline.link.cluster import Cluster, TopicFacts, isolation_level
+from goqueue.pipeline.link.connection import Connection, Room
+from goqueue.pipeline.link.errors import CorruptData, OffsetGone, Refused
+from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.refusals import CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE, PASSING, refusal
+from goqueue.pipeline.link.visible import sound_batches, visible
+from goqueue.wire import fetch
+
+OnLoss = Callable[[Range, int], None]
+
+_FETCH_BYTES_MIN: Final = 1 * MIB
+_FETCH_BYTES_MAX: Final = 16 * MIB
+_ASK_BYTES_MIN: Final = 64 * KIB
+_RECORD_BYTES_GUESS: Final = 1 * KIB
+_WAIT_MS: Final = 500  # for messages that are not there yet
+_NO_SESSION: Final = -1
+
+
+class Fetched(NamedTuple):
+    """The visible batches of one answer, in the memory that the next answer will overwrite."""
+
+    wanted: Range
+    buffer: Buffer
+    spots: list[Spot]
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """How to read. Without `fail_on_loss` what the log no longer has is skipped and told."""
+
+    isolation: str = "read_committed"
+    fail_on_loss: bool = True
+    fetch_bytes: int = 8 * MIB
+    on_loss: OnLoss | None = None
+
+
+def rules_for(isolation: str, fail_on_loss: bool, batch_bytes: int, on_loss: OnLoss | None) -> Rules:
+    size = min(max(2 * batch_bytes, _FETCH_BYTES_MIN), _FETCH_BYTES_MAX)
+    return Rules(isolation, fail_on_loss, size, on_loss)
+
+
+class Fetching:
+    """One pass over the ranges, on a connection of its own."""
+
+    def __init__(self, cluster: Cluster, ranges: Sequence[Range], rules: Rules) -> None:
+        self._cluster = cluster
+        self._rules = rules
+        self._level = isolation_level(rules.isolation)
+        self._left = [one for one in reversed(ranges) if one.start < one.end]
+        self._offset = self._left[-1].start if self._left else 0
+        self._bytes_per_offset = float(_RECORD_BYTES_GUESS)
+        self._topics: dict[str, TopicFacts] = {}
+        self._patience = cluster.patience()
+        self._connection: Connection | None = None
+        self._room = Room()
+
+    def __iter__(self) -> Iterator[Fetched]:
+        """Exactly the visible batches with offsets in the ranges; their first and last may reach beyond."""
+        if not self._left:
+            return
+        self._topics = self._cluster.describe([one.topic for one in self._left])
+        try:
+            while self._left:
+                if (answer := self._receive()) is not None:
+                    yield from self._take(answer)
+        finally:
+            self._hang_up()
+
+    # --- requests --------------------------------------------------------------------------------------------
+
+    def _receive(self) -> fetch.PartitionData | None:
+        """The answer to the request for the place where we are; None if it has to be asked again."""
+        try:
+            if self._connection is None:
+                self._connection = self._cluster.connect()
+            if self._connection.is_quiet:
+                self._request()
+            answer = self._connection.receive(self._room)
+            if answer.error_code:
+                raise refusal(answer.error_code, self._left[-1].place)
+            (topic,) = answer.responses
+            (found,) = topic.partitions
+            return self._accepted(found)
+        except OSError as why:
+            self._drop()
+            self._patience.pause(why)
+        except Refused as why:
+            if why.code not in PASSING:
+                raise
+            self._patience.pause(why)
+        return None
+
+    def _request(self) -> None:
+        wanted = self._left[-1]
+        part = fetch.FetchPartition(wanted.partition, fetch_offset=self._offset, partition_max_bytes=self._ask_bytes())
+        topic = fetch.FetchTopic(wanted.topic, self._topics[wanted.topic].id, [part])
+        assert self._connection is not None
+        self._connection.send(
+            fetch.API,
+            fetch.FetchRequest(
+                max_wait_ms=_WAIT_MS,
+                min_bytes=1,
+                max_bytes=self._ask_bytes(),
+                isolation_level=self._level,
+                session_epoch=_NO_SESSION,
+                topics=[topic],
+            ),
+        )
+
+    def _ask_bytes(self) -> int:
+        """What the rest of the range will take, going by what it took so far; a small range is not worth megabytes."""
+        likely = int((self._left[-1].end - self._offset) * self._bytes_per_offset * 1.1)
+        return min(max(likely, _ASK_BYTES_MIN), self._rules.fetch_bytes)
+
+    def _accepted(self, found: fetch.PartitionData) -> fetch.PartitionData | None:
+        place = self._left[-1].place
+        if found.error_code == OFFSET_OUT_OF_RANGE:
+            self._lost()
+            return None
+        if found.error_code == CORRUPT_MESSAGE:
+            raise CorruptData(place, self._offset, "the node holds them for damaged.")
+        if found.error_code:
+            raise refusal(found.error_code, place)
+        return found
+
+    # --- answers ---------------------------------------------------------------------------------------------
+
+    def _take(self, answer: fetch.PartitionData) -> Iterator[Fetched]:
+        wanted, offset, buffer = self._left[-1], self._offset, answer.records
+        if not buffer:
+            self._nothing_there(answer)
+            return
+        try:
+            spots, reached = sound_batches(buffer, offset, wanted.end)
+        except CorruptBatch as why:
+            raise CorruptData(wanted.place, offset, why.message) from why
+        self._move_to(reached, len(buffer))
+        self._ahead()
+        shown = visible(spots, answer.aborted_transactions or ())  # uncommitted reads are told of none
+        if shown:
+            # The first batch may begin before the place where we are, with messages that were had or are gone.
+            yield Fetched(Range(wanted.topic, wanted.partition, offset, wanted.end), buffer, shown)
+
+    def _move_to(self, offset: int, size: int) -> None:
+        self._patience.renew()
+        self._bytes_per_offset = size / max(1, offset - self._offset)
+        self._offset = offset
+        if offset >= self._left[-1].end:
+            self._next_range()
+
+    def _next_range(self) -> None:
+        self._left.pop()
+        if self._left:
+            self._offset = self._left[-1].start
+
+    def _ahead(self) -> None:
+        """Asks for what comes next before the answer is looked at closely. A failure shows when it is received."""
+        if self._left and self._connection is not None:
+            try:
+                self._request()
+            except OSError:
+                self._drop()
+
+    def _nothing_there(self, answer: fetch.PartitionData) -> None:
+        """Done if readers may go as far as the end: nothing is left below it. Otherwise it may still come."""
+        wanted = self._left[-1]
+        limit = answer.last_stable_offset if self._level else answer.high_watermark
+        if limit >= wanted.end:
+            self._next_range()
+        elif self._patience.is_over():
+            self._lose(
+                wanted.end,
+                OffsetGone(
+                    wanted.place,
+                    self._offset,
+                    answer.log_start_offset,
+                    f"Offsets {self._offset} to {wanted.end - 1} of {wanted.place} did not come within "
+                    f"{self._patience.seconds:g} s: the log can be read up to {limit} only. An open transaction "
+                    "holds them back, or they were lost with the node's disk; see `goqueue txn list`.",
+                ),
+            )
+
+    def _lost(self) -> None:
+        """The offset is not in the log: it begins later now, or ends earlier."""
+        wanted = self._left[-1]
+        first = self._cluster.earliest([wanted.place])[wanted.place]
+        if first > self._offset:
+            self._lose(min(first, wanted.end), OffsetGone(wanted.place, self._offset, first))
+            return
+        last = self._cluster.latest([wanted.place], "read_uncommitted")[wanted.place]
+        if last < self._offset:
+            told = (
+                f"Offset {self._offset} of {wanted.place} is beyond the end of the log, which is {last}. The topic was "
+                "made anew, or the node lost what it had not synced; start again from an offset that is there."
+            )
+            self._lose(wanted.end, OffsetGone(wanted.place, self._offset, first, told))
+            return
+        self._patience.pause(refusal(OFFSET_OUT_OF_RANGE, wanted.place))  # the log moved while we asked
+
+    def _lose(self, offset: int, error: OffsetGone) -> None:
+        """What lies before the offset is gone: an error, or told and skipped."""
+        wanted = self._left[-1]
+        if self._rules.fail_on_loss:
+            raise error
+        if self._rules.on_loss is not None:
+            self._rules.on_loss(wanted, offset - self._offset)
+        self._offset = offset
+        if offset >= wanted.end:
+            self._next_range()
+
+    # --- the line --------------------------------------------------------------------------------------------
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._cluster.close()
+
+    def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._cluster.give_back(connection)

@@ -1,0 +1,85 @@
+"""Messages as Arrow record batches: fetched, decoded and handed on in pieces of a few megabytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from goqueue.base.errors import CorruptBatch
+from goqueue.base.limits import MIB
+from goqueue.pipeline.arrow.columns import arrow_schema
+from goqueue.pipeline.arrow.decode import decode
+from goqueue.pipeline.arrow.spots import unfold
+from goqueue.pipeline.link.cluster import PATIENCE_S, cluster
+from goqueue.pipeline.link.errors import CorruptData, PipelineError
+from goqueue.pipeline.link.fetching import Fetched, Fetching, rules_for
+from goqueue.pipeline.link.place import Range
+
+__all__ = ["Range", "read_arrow"]
+
+BATCH_BYTES: Final = 4 * MIB
+_PIECE_BYTES_MIN: Final = 1 * MIB  # smaller ones are put together
+_PIECE_BYTES_MAX: Final = 8 * MIB  # larger ones are cut
+
+
+def read_arrow(
+    kafka: str,
+    ranges: Sequence[Range],
+    columns: Sequence[str],
+    *,
+    isolation: str = "read_committed",
+    fail_on_loss: bool = True,
+    batch_bytes: int = BATCH_BYTES,
+    on_loss: Callable[[Range, int], None] | None = None,
+    patience_s: float = PATIENCE_S,
+) -> Iterator[pa.RecordBatch]:
+    """The messages with offsets in the ranges, range by range in the order of their offsets.
+
+    Control batches are left out, and under `read_committed` aborted transactions too. Offsets that the log no longer
+    has raise `OffsetGone`, or are skipped and told to `on_loss` with their range and number. A node that is away is
+    waited for. Memory is bounded by `batch_bytes`: a fetch of twice that, and what is decoded of it.
+    """
+    if not arrow_schema(columns).names:
+        raise PipelineError("No column was asked for; name at least one.")
+    rules = rules_for(isolation, fail_on_loss, batch_bytes, on_loss)
+    fetching = Fetching(cluster(kafka, patience_s), ranges, rules)
+    return _in_pieces(piece for fetched in fetching for piece in _decoded(fetched, columns, batch_bytes))
+
+
+def _decoded(fetched: Fetched, columns: Sequence[str], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    try:
+        for records in unfold(fetched.buffer, fetched.spots, batch_bytes):
+            yield decode(records, fetched.wanted, columns)
+    except CorruptBatch as why:
+        offset = fetched.spots[0].header.base_offset
+        raise CorruptData(fetched.wanted.place, offset, why.message) from why
+
+
+def _in_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of one to eight megabytes, as far as rows allow; the last may be smaller."""
+    small: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.nbytes < _PIECE_BYTES_MIN:
+            small.append(batch)
+            size += batch.nbytes
+        if small and (size >= _PIECE_BYTES_MIN or batch is not small[-1]):
+            yield _together(small)
+            small, size = [], 0
+        if batch.nbytes >= _PIECE_BYTES_MIN:
+            yield from _cut(batch)
+    if any(batch.num_rows for batch in small):
+        yield _together(small)
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    pieces = -(-batch.nbytes // _PIECE_BYTES_MAX)
+    rows = max(1, batch.num_rows // pieces)
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

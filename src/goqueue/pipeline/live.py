@@ -1,0 +1,55 @@
+"""Progress on a terminal: the step under way moves in place, and each leaves a line when it is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
+
+from goqueue.pipeline.progress import Clock, Step, Watched
+
+
+class _Told(ProgressColumn):
+    """How far the step is, asked anew for every picture: time goes on where nothing is reported."""
+
+    def __init__(self, now: Clock) -> None:
+        super().__init__()
+        self._now = now
+
+    def render(self, task: Task) -> Text:
+        step: Step | None = task.fields["step"]
+        return Text("starting" if step is None else step.told(self._now()))
+
+
+class Bar:
+    """The bar of the step under way. Without a total it pulses."""
+
+    def __init__(self, name: str, bar: Progress) -> None:
+        self._name, self._bar = name, bar
+        self._line = bar.add_task(name, total=None, step=None)
+
+    def update(self, step: Step, now: float) -> None:
+        self._bar.update(self._line, completed=step.done or 0, total=step.total, step=step)
+
+    def finish(self, step: Step, now: float) -> None:
+        self._bar.console.print(f"[green]✓[/green] [bold]{self._name}[/bold]  ", end="")
+        self._bar.console.print(step.told(now), markup=False, highlight=False)
+
+
+def bar(console: Console, now: Clock = time.monotonic) -> Progress:
+    """Drawn anew eight times a second; nothing of it stays."""
+    columns = (SpinnerColumn(), TextColumn("[bold]{task.description}"), BarColumn(24), _Told(now))
+    return Progress(*columns, console=console, transient=True, refresh_per_second=8)
+
+
+@contextmanager
+def live(name: str, console: Console) -> Iterator[Watched]:
+    """Shown on the console while the block lasts."""
+    with bar(console) as shown:
+        watched = Watched(Bar(name, shown))
+        yield watched
+        watched.close()

@@ -1,0 +1,122 @@
+"""What the sink does, without Spark: rows are staged by tasks, and committed or given up by the driver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from goqueue.client.staged import StagedWriterId
+from goqueue.pipeline.link.doors import doors
+from goqueue.pipeline.link.errors import Fenced, PipelineError
+from goqueue.pipeline.link.writing import StagedWriter
+from goqueue.pipeline.sink.staged_sets import SinkRefused, StagedSets
+from goqueue.pipeline.sink.task import Task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("goqueue.pipeline.sink")
+_LAST_WORD_S: Final = 10.0  # for what is only tidying up
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where rows go: the node, the topic for all (or their own), and the columns that are written."""
+
+    kafka: str | None
+    url: str | None
+    topic: str | None
+    columns: tuple[str, ...]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one task staged; without a writer it had no rows."""
+
+    owner: str
+    batch: int
+    rows: int
+    writer: StagedWriterId | None = None
+
+
+def stage_rows(target: Target, owner: str, batch: int, task: Task, rows: Iterable[pa.RecordBatch]) -> Part:
+    """Writes all rows of a task where nobody sees them yet. The node is asked for nothing before the first row."""
+    filled = (some for some in rows if some.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return Part(owner, batch, 0)
+    there = doors(target.kafka, target.url)
+    named = StagedSets(there.url).stage(owner, batch, task.partition, task.attempt)
+    try:
+        count = _written(target, there.kafka, named, first, filled)
+        # With the count the commit finds out if a power cut took rows that were acknowledged.
+        return Part(owner, batch, count, msgspec.structs.replace(named, messages=count))
+    except Fenced:
+        raise  # the name is another's by now
+    except BaseException:
+        _drop(there.url, named)
+        raise
+
+
+def _written(
+    target: Target, kafka: str, named: StagedWriterId, first: pa.RecordBatch, others: Iterable[pa.RecordBatch]
+) -> int:
+    writer = StagedWriter(kafka, named.transactional_id, named.producer_id, named.epoch, target.topic)
+    names = list(target.columns)
+    try:
+        writer.write(first.select(names))
+        for some in others:
+            writer.write(some.select(names))
+        return sum(writer.close().values())
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def _drop(url: str, named: StagedWriterId) -> None:
+    try:
+        StagedSets(url, _LAST_WORD_S).drop(named)
+    except PipelineError as why:
+        log.warning("%s stays staged until its batch ends or its time is up: %s", named.transactional_id, why)
+
+
+def commit_parts(target: Target, parts: Sequence[Part], if_not: str) -> None:
+    """Makes everything visible, once: a repeat finds it done. Without rows too: what an earlier run left goes away.
+
+    `if_not` tells the user what to do where it could not be.
+    """
+    if not parts:
+        return
+    owner, batch = _set_of(parts)
+    writers = [part.writer for part in parts if part.writer is not None]
+    try:
+        ended = StagedSets(doors(target.kafka, target.url).url).commit(owner, batch, writers)
+    except PipelineError as why:
+        raise SinkRefused(f"Batch {batch} of {owner} could not be committed: {why} {if_not}") from why
+    rows = sum(part.rows for part in parts)
+    if ended.outcome == "already":
+        log.warning("Batch %d of %s was committed before; %d rows written again are dropped.", batch, owner, rows)
+    else:
+        log.info("Batch %d of %s: %d rows of %d writers committed.", batch, owner, rows, len(writers))
+
+
+def _set_of(parts: Sequence[Part]) -> tuple[str, int]:
+    sets = {(part.owner, part.batch) for part in parts}
+    if len(sets) != 1:
+        raise PipelineError(f"Parts of {len(sets)} batches cannot be committed as one.")
+    return sets.pop()
+
+
+def give_up(target: Target, owner: str, batch: int) -> None:
+    """Drops what is staged for the batch, unless it was committed: that is durable and stays.
+
+    Something went wrong before, and that is what the user has to see. So this raises nothing.
+    """
+    try:
+        ended = StagedSets(doors(target.kafka, target.url).url, _LAST_WORD_S).abort(owner, batch)
+    except PipelineError as why:
+        log.warning("Batch %d of %s could not be given up; what is staged ends by itself: %s", batch, owner, why)
+    else:
+        told = "was committed all the same" if ended.outcome == "already committed" else "was given up"
+        log.warning("Batch %d of %s %s; %d writers dropped.", batch, owner, told, ended.dropped)

@@ -1,0 +1,193 @@
+"""Staged sets: many writers fill one batch of an owner, one call shows it whole, once, however often it is made.
+
+The decision is one batch of the coordinator's log: the owner's number and the end of every writer. Before it nothing is
+visible; after it everything will be, whatever dies in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from goqueue.base.clock import Clock
+from goqueue.base.ids import Millis
+from goqueue.base.settings import TransactionSettings
+from goqueue.core.txn import staged_moves as moves
+from goqueue.core.txn.epochs import EPOCH_MAX, NEW
+from goqueue.core.txn.errors import ConcurrentTransactions, InvalidTxnTimeout
+from goqueue.core.txn.machine import Transactions
+from goqueue.core.txn.records import Record, Stage, TxnGone, TxnOwner, TxnState
+from goqueue.core.txn.staged import Named, StagedSets, check_batch, check_owner, staged_id
+from goqueue.drive.txn_runner import TxnRunner
+from goqueue.service.producers import ProducerIds
+from goqueue.service.transactions import TransactionVerbs
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a set ended, and how many writers were aborted by the way."""
+
+    outcome: Literal["committed", "already", "aborted", "already committed"]
+    dropped: int
+
+
+class OwnerView(msgspec.Struct, frozen=True):
+    """What is known of an owner; `committed` is None before its first commit."""
+
+    owner: str
+    committed: TxnOwner | None
+    open: list[TxnState]
+
+
+class StagedVerbs:
+    """The verbs. Commits and aborts of one owner follow each other."""
+
+    def __init__(
+        self, transactions: TransactionVerbs, ids: ProducerIds, clock: Clock, settings: TransactionSettings
+    ) -> None:
+        self._transactions = transactions
+        self._ids = ids
+        self._clock = clock
+        self._settings = settings
+
+    @property
+    def _runner(self) -> TxnRunner:
+        return self._transactions.runner
+
+    @property
+    def _machine(self) -> Transactions:
+        return self._transactions.runner.transactions
+
+    @property
+    def _sets(self) -> StagedSets:
+        return self._machine.staged
+
+    # --- writers ---------------------------------------------------------------------------------------------
+
+    async def stage(
+        self, owner: str, batch: int, writer: str, attempt: int = 0, timeout_ms: Millis | None = None
+    ) -> TxnState:
+        """A writer of the batch, its transaction open. An older one with the same writer and attempt is shut out."""
+        name = staged_id(owner, writer, attempt)
+        check_batch(batch)
+        timeout_ms = self._timeout(timeout_ms)
+        async with self._runner.held(_gate(owner)):
+            pass  # a commit under way may be ending this very writer
+        async with self._runner.alone(name):
+            await self._end_former(name)
+            fresh_id = await self._ids.next_id() if self._needs_id(name) else NEW
+            self._sets.check_writer_room(owner)
+            now = self._clock.now_ms()
+            state = moves.opened(self._machine, name, owner, batch, timeout_ms, fresh_id, now)
+            await self._runner.write(state, *self._surplus(owner, name))
+            return state
+
+    def _timeout(self, given: Millis | None) -> Millis:
+        chosen = self._settings.staged_timeout_ms if given is None else given
+        most = self._settings.staged_timeout_ms_max
+        if not 0 < chosen <= most:
+            raise InvalidTxnTimeout(f"A staged writer may be silent up to {most} ms, not {chosen}.", field="timeout")
+        return chosen
+
+    async def _end_former(self, name: str) -> None:
+        if self._machine.get(name) is not None:
+            decided = self._machine.fence(name, self._clock.now_ms())
+            if decided is not None:
+                await self._runner.end(decided, bump=False, fresh_id=NEW)
+
+    def _needs_id(self, name: str) -> bool:
+        known = self._machine.get(name)
+        return known is None or known.epoch >= EPOCH_MAX
+
+    def _surplus(self, owner: str, name: str) -> list[Record]:
+        """A new id takes the place of one that nobody uses, if the owner has as many as it may."""
+        if self._machine.get(name) is not None:
+            return []
+        gone = next((one for one in self._sets.surplus(owner) if not self._runner.is_held(one)), None)
+        return [] if gone is None else [TxnGone(gone)]
+
+    # --- sets ------------------------------------------------------------------------------------------------
+
+    async def commit(self, owner: str, batch: int, named: Sequence[Named]) -> Ended:
+        """Shows what the named writers wrote, all at once; the owner's other writers are dropped.
+
+        A batch up to the owner's last one was committed before: what is staged for it is dropped. It goes on if the
+        caller goes away.
+        """
+        check_owner(owner)
+        check_batch(batch)
+        return await self._runner.carry_on(self._commit(owner, batch, named))
+
+    async def _commit(self, owner: str, batch: int, named: Sequence[Named]) -> Ended:
+        async with self._runner.held(_gate(owner)):
+            if batch <= self._sets.last_batch(owner):
+                await self._until_safe(owner, batch)
+                return Ended("already", await self._drop(owner, lambda state: state.batch <= batch))
+            moves.check_named(self._machine, owner, batch, named)  # before it waits for anything
+            self._sets.check_owner_room(owner)
+            names = {one.transactional_id for one in named} | set(self._sets.open(owner))
+            async with self._runner.held(*names):
+                return await self._commit_held(owner, batch, named, sorted(names))
+
+    async def _commit_held(self, owner: str, batch: int, named: Sequence[Named], names: Sequence[str]) -> Ended:
+        states = moves.check_named(self._machine, owner, batch, named)
+        await self._transactions.settle_writes(states)
+        for place, (one, state) in enumerate(zip(named, states, strict=True)):
+            moves.check_count(one, place, self._transactions.stored(state))
+        verdict = moves.commit(self._machine, owner, batch, named, names, self._clock.now_ms())
+        committed = self._transactions.prepared(verdict.committed)
+        await self._runner.end_all([*committed, *verdict.dropped], verdict.owner)
+        return Ended("committed", len(verdict.dropped))
+
+    async def abort(self, owner: str, batch: int) -> Ended:
+        """Drops what is staged for the batch. What was committed stays."""
+        check_owner(owner)
+        check_batch(batch)
+        return await self._runner.carry_on(self._abort(owner, batch))
+
+    async def _abort(self, owner: str, batch: int) -> Ended:
+        async with self._runner.held(_gate(owner)):
+            is_over = batch <= self._sets.last_batch(owner)
+            if is_over:
+                await self._until_safe(owner, batch)
+            dropped = await self._drop(owner, lambda state: state.batch == batch)
+            return Ended("already committed" if is_over else "aborted", dropped)
+
+    async def _until_safe(self, owner: str, batch: int) -> None:
+        """Nobody hears that a batch is committed before that is safe and everything of it is visible."""
+        for state in self._open(owner):
+            if state.batch <= batch and state.stage is Stage.PREPARE_COMMIT:
+                raise ConcurrentTransactions(
+                    f"Batch {state.batch} of {owner!r} is committed, but not all of it is visible yet; try again in a "
+                    "moment."
+                )
+        await self._runner.settle()
+        await self._runner.force()
+
+    async def _drop(self, owner: str, is_meant: Callable[[TxnState], bool]) -> int:
+        names = [state.transactional_id for state in self._open(owner) if is_meant(state)]
+        async with self._runner.held(*names):
+            still = [name for name in names if is_meant(self._machine.require(name))]
+            dropped = moves.drop(self._machine, still, self._clock.now_ms())
+            if dropped:
+                await self._runner.end_all(dropped)
+            return len(dropped)
+
+    # --- to look at ------------------------------------------------------------------------------------------
+
+    def owners(self, limit: int) -> list[OwnerView]:
+        """By name."""
+        return [self.owner(one) for one in self._sets.owners()[:limit]]
+
+    def owner(self, owner: str) -> OwnerView:
+        check_owner(owner)
+        return OwnerView(owner, self._sets.of(owner), self._open(owner))
+
+    def _open(self, owner: str) -> list[TxnState]:
+        return [self._machine.require(name) for name in self._sets.open(owner)]
+
+
+def _gate(owner: str) -> str:
+    """What a commit of the owner holds; no transactional id begins like this."""
+    return f"\0{owner}"

@@ -1,0 +1,15 @@
+"""A node that the tests of this folder share; each uses topics of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from bench.node_process import NodeProcess
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path_factory.mktemp("shared") / "data") as running:
+        yield running

@@ -1,0 +1,98 @@
+"""Exactly once under SIGKILL: the driver, its JVM, Python workers and the node die at random moments of a copy.
+
+The short form kills a few times. `GOQUEUE_LONG_TESTS=1` makes it over 100 batches with all kinds of deaths.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from bench.node_process import NodeProcess
+from tests.pipeline.topics import Row, Stored, contents, fill, make_topic
+from tests.pipeline.victims import Victim, free_address
+
+LONG = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
+BATCHES, KILLS, SECONDS = (120, 25, 2_400) if LONG else (8, 2, 400)
+BATCH_ROWS = 60
+DEATHS = ("driver", "all", "worker", "node") if LONG else ("driver", "all")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60), pytest.mark.xdist_group("spark")]
+
+
+def test_no_row_is_lost_doubled_or_overtaken_whoever_dies(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    flags = ("--kafka", free_address(), "--rest", free_address())
+    with NodeProcess(tmp_path / "data", *flags) as node:
+        make_topic(node, "from")
+        make_topic(node, "to", 3)
+        fill(node, "from", [Row(b"%d" % n, b"k%d" % (n % 13)) for n in range(BATCHES * BATCH_ROWS)])
+        copy_under_fire(node, tmp_path, random.Random(seed))
+        check(contents(node, "to"))
+        assert batches_done(tmp_path) == BATCHES
+
+
+def copy_under_fire(node: NodeProcess, directory: Path, chance: random.Random) -> None:
+    """Kills again and again, and then lets the copy end."""
+    deadline = time.monotonic() + SECONDS
+    left = KILLS
+    while True:
+        with start(node, directory) as copy:
+            while left and not copy.is_over:
+                wait_for_the_next_batch(copy, directory, deadline)
+                strike(copy, node, chance)
+                left -= 1
+            if copy.is_over and copy.process.returncode < 0:
+                continue
+            assert copy.process.wait(max(1.0, deadline - time.monotonic())) == 0, copy.told
+            assert not left, f"the copy ended with {left} deaths to come"
+            return
+
+
+def start(node: NodeProcess, directory: Path) -> Victim:
+    arguments = (node.kafka, "from", "to", str(directory / "checkpoint"), str(BATCH_ROWS))
+    return Victim(directory / "copier.log", "tests.pipeline.sink.copier", *arguments)
+
+
+def batches_done(directory: Path) -> int:
+    return sum(path.name.isdecimal() for path in (directory / "checkpoint" / "commits").glob("*"))
+
+
+def wait_for_the_next_batch(copy: Victim, directory: Path, deadline: float) -> None:
+    seen = batches_done(directory)
+    while batches_done(directory) == seen and not copy.is_over:
+        assert time.monotonic() < deadline, copy.told
+        time.sleep(0.01)
+
+
+def strike(copy: Victim, node: NodeProcess, chance: random.Random) -> None:
+    """At a random moment of the batch."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        copy.process.wait(chance.uniform(0, 0.6))
+    match chance.choice(DEATHS):
+        case "driver":
+            copy.kill_driver()
+        case "all":
+            copy.kill_all()
+        case "worker":
+            copy.kill_worker()
+        case _:
+            node.kill()
+            node.start()
+
+
+def check(stored: Iterable[Stored]) -> None:
+    by_key: defaultdict[bytes | None, list[int]] = defaultdict(list)
+    for one in stored:
+        by_key[one.key].append(int(one.value or b"-1"))
+    assert sorted(n for found in by_key.values() for n in found) == list(range(BATCHES * BATCH_ROWS))
+    assert all(found == sorted(found) for found in by_key.values()), "a row overtook another of its key"

@@ -1,0 +1,106 @@
+"""Topics with something in them, and what is in them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from bench.node_process import NodeProcess
+from goqueue.client import Client
+
+_SECONDS = 30.0
+
+
+class Row(NamedTuple):
+    """One message; `partition` -1 leaves the choice to the client."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = -1
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class Stored(NamedTuple):
+    """One message as it lies in the log."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def make_topic(node: NodeProcess, name: str, partitions: int = 1, **config: Any) -> str:
+    """A new topic; its name. Settings go in with underscores for dots."""
+    with Client(node.url) as client:
+        client.create_topic(name, partitions, {key.replace("_", "."): value for key, value in config.items()})
+    return name
+
+
+def fill(node: NodeProcess, topic: str, rows: Iterable[Row | bytes]) -> None:
+    """Writes them all, in order within a partition, and returns when the node has them."""
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": node.kafka, "linger.ms": 5, "enable.idempotence": True})
+    for given in rows:
+        row = given if isinstance(given, Row) else Row(given)
+        _produce(producer, topic, row, failures)
+    left = producer.flush(_SECONDS)
+    assert not left and not failures, (left, failures[:3])
+
+
+def _produce(producer: Producer, topic: str, row: Row, failures: list[object]) -> None:
+    def done(error: object, _: object) -> None:
+        if error is not None:
+            failures.append(error)
+
+    while True:
+        try:
+            producer.produce(
+                topic, row.value, row.key, row.partition, headers=list(row.headers) or None, on_delivery=done
+            )
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            producer.poll(0)
+            return
+
+
+def contents(node: NodeProcess, topic: str, isolation: str = "read_committed") -> list[Stored]:
+    """Everything a reader of that isolation sees up to the end, by partition and offset."""
+    with Client(node.url) as client:
+        partitions = [one.partition for one in client.topic(topic).partitions]
+    consumer = Consumer(
+        {
+            "bootstrap.servers": node.kafka,
+            "group.id": "contents",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    try:
+        return sorted(_drained(consumer, topic, partitions))
+    finally:
+        consumer.close()
+
+
+def _drained(consumer: Consumer, topic: str, partitions: list[int]) -> Iterable[Stored]:
+    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+    waiting = set(partitions)
+    while waiting:
+        message = consumer.poll(_SECONDS)
+        assert message is not None, f"no end of {topic} within {_SECONDS} s"
+        if message.error() is None:
+            yield _stored(message)
+        elif message.error().code() == -191:  # the end of a partition
+            waiting.discard(message.partition())
+        else:
+            raise AssertionError(message.error())
+
+
+def _stored(message: Any) -> Stored:
+    headers = tuple(message.headers() or ())
+    return Stored(message.partition(), message.offset(), message.key(), message.value(), headers)
