@@ -21,7 +21,9 @@ def spark() -> Iterator[SparkSession]:
     """Two cores, two attempts a task, 1 GB of heap."""
     from goqueue.pipeline.session import session
 
-    running = session("tests", "local[2,2]", settings={"spark.driver.memory": "1g"})
+    # Small queries end before the better compiler would pay.
+    quick = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    running = session("tests", "local[2,2]", settings=quick)
     yield running
     running.stop()
 
