@@ -171,13 +171,14 @@ def _checked(found: Pipeline, given: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def _session(found: Pipeline, master: str | None) -> AbstractContextManager[SparkSession | None]:
-    """Spark for as long as the run takes."""
+    """Spark for as long as the run takes: leaving the block stops it."""
     if not needs_spark(found):
         return nullcontext(None)
     from goqueue.pipeline.session import session
 
-    # Leaving the block stops it.
-    return session(f"goqueue {found.NAME}", master)
+    spark = session(f"goqueue {found.NAME}", master)
+    spark.sparkContext.setLogLevel("ERROR")  # what people should know, pipelines say themselves
+    return spark
 
 
 def _rounds(found: Pipeline, spark: SparkSession | None, asked: Run, output: str) -> None:

@@ -57,6 +57,7 @@ def tour(asked: Tour, say: Say) -> list[Summary]:
         with watched("demo") as progress:
             progress.step("starting Spark")
             spark = session("goqueue demo", asked.master)
+            spark.sparkContext.setLogLevel("ERROR")
         with spark:
             done = walked(asked, node, spark, say)
         say(_where_to_look(asked, time.monotonic() - began))
