@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.node_process import NodeProcess
+from tests.txn.watching import watched
+
+__all__ = ["watched"]  # a fixture
 
 
 @pytest.fixture

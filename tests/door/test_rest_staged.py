@@ -13,6 +13,8 @@ import pytest
 from tests.door.test_rest import problem
 from tests.door.test_rest_transactions import new_topic, read
 
+pytestmark = pytest.mark.usefixtures("watched")
+
 
 @pytest.fixture
 def http(server_url: str) -> Iterator[httpx.Client]:

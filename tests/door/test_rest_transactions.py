@@ -13,6 +13,8 @@ import pytest
 from bench.node_process import NodeProcess
 from tests.door.test_rest import problem
 
+pytestmark = pytest.mark.usefixtures("watched")
+
 
 @pytest.fixture
 def http(server_url: str) -> Iterator[httpx.Client]:

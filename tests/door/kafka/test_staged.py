@@ -24,7 +24,10 @@ from goqueue.wire.end_txn import EndTxnRequest
 from goqueue.wire.init_producer_id import InitProducerIdRequest
 from goqueue.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.door.kafka.raw import Line, free_port, produce_to, unique
+from tests.txn.watching import assert_sound
 from tests.txn.world import transactional_batch
+
+pytestmark = pytest.mark.usefixtures("watched")
 
 T = TypeVar("T")
 PARTITIONS = 3
@@ -235,4 +238,5 @@ def test_a_node_that_is_killed_between_stage_commit_and_answer(tmp_path: Path, f
         assert set(found.values()) == {1} and found.keys() == set(query.rows)
         assert client.staged(query.owner).open == []
         assert ends(node.kafka, topic, 1) == ends(node.kafka, topic, 0), "readers of committed data get to the end"
+        assert_sound(node.url, [topic])
     print(f"\n{fsync}: {dict(outcomes)} over {KILLS} batches")

@@ -28,6 +28,8 @@ from goqueue.wire.list_transactions import ListTransactionsRequest
 from goqueue.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.door.kafka.raw import Line, unique
 
+pytestmark = pytest.mark.usefixtures("watched")
+
 WAIT_S = 30
 FENCED, OLD_FENCED, UNSTABLE, NO_MAPPING = 90, 47, 88, 49
 

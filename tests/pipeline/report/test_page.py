@@ -210,7 +210,7 @@ def test_the_numbers_on_top_are_those_below() -> None:
     peak = max(sum(one.messages for one in traffic() if one.start_ms == START_MS + n * MINUTE_MS) for n in range(60))
     assert tiles["Highest rate"] == (human.rate(peak / 60), f"mean {human.rate(total / 3600)}")
     assert tiles["Publish to ack, p99"] == (human.span(503_777), "orders, the slowest topic")
-    assert tiles["Dead letters"][0] == "266"
+    assert tiles["Dead letters"] == ("266", "212 of them MAX_FAILURES")
     assert tiles["In quarantine"][0] == "99"
     assert tiles["Gaps and overlaps"][0] == "13"
 

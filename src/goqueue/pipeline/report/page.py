@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib import resources
 
 from goqueue.pipeline import human
@@ -101,10 +102,11 @@ def _latency(rows: list[Stage] | None) -> Tile:
 def _died(rows: list[Letters] | None) -> Tile:
     if rows is None:
         return Tile("Dead letters", "-")
-    count = sum(one.count for one in rows)
-    worst = max(rows, key=lambda one: one.count, default=None)
-    note = "" if worst is None else f"most of them {worst.reason}"
-    return Tile("Dead letters", f"{count:,}", note, "bad" if count else "good")
+    by_reason: Counter[str] = Counter()
+    for one in rows:
+        by_reason[one.reason] += one.count
+    note = ", ".join(f"{count:,} of them {reason or 'by hand'}" for reason, count in by_reason.most_common(1))
+    return Tile("Dead letters", f"{by_reason.total():,}", note, "bad" if rows else "good")
 
 
 def _broke(rows: list[Checked] | None) -> Tile:

@@ -175,16 +175,22 @@ def _one(field: Any) -> Convert:
 
 def proto_start(data: bytes, at: int) -> int:
     """Where a framed message begins, behind the numbers that say which of the file's messages it is: the first."""
+    indexes, at = message_indexes(data, at)
+    if any(indexes) or len(indexes) > 1:
+        raise Misfit("it is not the first message of the registered file, whose columns these are")
+    return at
+
+
+def message_indexes(data: bytes, at: int) -> tuple[list[int], int]:
+    """The way to a message of the file, which stands before framed data, and the place behind it."""
     count, at = _varint(data, at)
     if not 0 <= count <= _INDEXES_MAX:
         raise Misfit(f"{count} is no number of message indexes")
-    indexes = []
+    indexes: list[int] = []
     for _ in range(count):
         index, at = _varint(data, at)
         indexes.append(index)
-    if any(indexes) or count > 1:
-        raise Misfit("it is not the first message of the registered file, whose columns these are")
-    return at
+    return indexes, at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.source.errors import Misfit
-from goqueue.pipeline.source.proto_values import proto_descriptor
-
-_INDEXES_MAX: Final = 32
+from goqueue.pipeline.source.proto_values import message_indexes, proto_descriptor
 
 
 def proto_check(text: str, named: Mapping[str, str]) -> Callable[[bytes, bool], str | None]:
@@ -41,13 +39,7 @@ def _package(name: str) -> Any:
 
 def _chosen(first: Any, data: bytes) -> tuple[Any, int]:
     """The message that the indexes before the data lead to, and where the data begins. No index means the first."""
-    count, at = _varint(data, 0)
-    if not 0 <= count <= _INDEXES_MAX:
-        raise Misfit(f"{count} is no number of message indexes")
-    steps: list[int] = []
-    for _ in range(count):
-        step, at = _varint(data, at)
-        steps.append(step)
+    steps, at = message_indexes(data, 0)
     return _message(first, steps or [0]), at
 
 
@@ -59,15 +51,3 @@ def _message(first: Any, steps: list[int]) -> Any:
         found = known[step]
         known = list(found.nested_types)
     return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint, and the place behind it."""
-    result = shift = 0
-    while at < len(data) and shift <= 35:
-        byte = data[at]
-        at, result = at + 1, result | (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (result >> 1) ^ -(result & 1), at
-        shift += 7
-    raise Misfit("the message indexes are cut off")
