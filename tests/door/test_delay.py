@@ -149,7 +149,7 @@ def test_a_kafka_producer_delays_by_headers(tmp_path: Path) -> None:
                 if n % 3 == 1:
                     headers.append(("goqueue-delay", b"500ms"))
                 if n % 3 == 2:
-                    headers.append(("goqueue-deliver-at", str(now_ms() + 600).encode()))
+                    headers.append(("goqueue-deliver-at", str(now_ms() + 3_000).encode()))
                 value = f"{compression}-{n}" + "." * 100
                 producer.produce("t", value, headers=headers, on_delivery=lambda e, m: told.append((e, m.offset())))
             assert producer.flush(20) == 0

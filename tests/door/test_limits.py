@@ -46,7 +46,7 @@ def test_writes_are_refused_above_the_limit_of_the_disk(small_disk: Path) -> Non
     settings = {"GOQUEUE_LOG_DISK_USED_PERCENT_MAX": "50"}
     with NodeProcess(small_disk / "data", settings=settings) as node:
         httpx.post(f"{node.url}/topics", json={"name": "t", "num_partitions": 1}).raise_for_status()
-        while (answer := publish(node, 100_000)).status_code == 200:
+        while (answer := publish(node, 20_000)).status_code == 200:  # the disk is looked at once a second
             pass
         assert answer.status_code == 507 and "50 %" in answer.json()["detail"]
         ready = httpx.get(f"{node.url}/readyz")
