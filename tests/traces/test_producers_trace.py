@@ -226,6 +226,16 @@ def test_a_rate_takes_its_share_of_kafka_batches_as_they_are(node: NodeProcess, 
     assert names(http, trace_id) == [*PUBLISHED, "consume.fetched", "consume.rejected", "dlq.routed"]
 
 
+def test_a_priority_that_a_kafka_producer_sets_does_not_end_the_trace(node: NodeProcess, http: httpx.Client) -> None:
+    make_topic(http, "t", trace="on")
+    produce(node, "t", {"goqueue-priority": b"0"})
+    with members(node.url) as join:
+        message = take(join("g", "t"))
+        answer(http, "ack", message)
+    (trace,) = traces(http)
+    assert names(http, trace["trace_id"]) == [*PUBLISHED, "consume.fetched", "consume.acked"]
+
+
 def test_the_messages_of_a_transaction_tell_of_its_end(node: NodeProcess, http: httpx.Client) -> None:
     make_topic(http, "t", trace="on")
     producer = Producer({"bootstrap.servers": node.kafka, "transactional.id": "tx"})

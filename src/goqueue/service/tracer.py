@@ -9,8 +9,10 @@ from typing import Final
 import msgspec
 
 from goqueue.base.clock import Clock
+from goqueue.base.delays import DELAY_HEADERS, EXPIRES_HEADER
 from goqueue.base.entropy import Entropy
 from goqueue.base.ids import Offset
+from goqueue.base.priority import HEADER as PRIORITY
 from goqueue.base.trace_context import TraceContext, context_of
 from goqueue.core.traces.sampling import WHOLE, Identities, is_chosen, phase_of, share_of
 from goqueue.core.traces.span import (
@@ -31,6 +33,7 @@ from goqueue.format.records import Record
 
 _BLANK: Final = 1 << 62  # stands for an offset
 BROKERS_OWN: Final = "goqueue-"  # what the headers begin with that say that the broker wrote a message itself
+PRODUCERS: Final = frozenset({PRIORITY, EXPIRES_HEADER, *DELAY_HEADERS})  # those that producers set
 
 
 class Ids:
@@ -92,7 +95,7 @@ class Tracer:
             return found if found.is_sampled else None
         if not share or not is_chosen(record.offset, share, phase_of(topic.record.id, partition)):
             return None
-        if any(name.startswith(BROKERS_OWN) for name, _ in record.headers):
+        if any(name.startswith(BROKERS_OWN) and name not in PRODUCERS for name, _ in record.headers):
             return None  # its life began elsewhere
         return Identities(topic.record.id, partition).of(record.offset)
 
