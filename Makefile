@@ -36,7 +36,7 @@ test: setup java
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 3 --dist loadgroup
 
 # The quick round for every edit.
 check: setup java
@@ -44,7 +44,7 @@ check: setup java
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -m "not slow" -n 2 --dist loadgroup
+	$(BIN)/pytest -m "not slow" -n 3 --dist loadgroup
 
 # The other brokers come from Debian, their clients from a lock file of their own; what is missing is left out.
 bench: setup java

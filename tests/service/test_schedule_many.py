@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import resource
 
@@ -17,7 +18,7 @@ from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, settings
 
 DAY_S = 86_400
-COUNT = 20_000
+COUNT = 1_000_000 if os.environ.get("GOQUEUE_LONG_TESTS") else 20_000
 
 
 async def fill(broker: Broker, count: int) -> None:
