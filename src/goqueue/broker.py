@@ -253,6 +253,7 @@ class Broker:
         await self.redrives.stop()
         await self.transfer.stop()
         await self.txn_runner.stop()
+        await self.positions.stop()
         await self.deliveries.stop()
         await self.schedule.stop()
         await self._trace_parts.stop()

@@ -100,3 +100,38 @@ def test_strict_order_serves_the_higher_first() -> None:
             assert served == sorted(served)
 
     run_virtually(run)
+
+
+def test_a_group_that_acked_everything_has_no_lag_whatever_the_lanes() -> None:
+    async def run(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            await broker.topics.create("t", 1, {})
+            at = TopicPartition("t", 0)
+            for done, lane in enumerate((0, 2, 2, 2, 4, 2, 2, 1, 2, 2), start=1):
+                message = Message(None, b"%d" % lane, ((HEADER, b"%d" % lane),), 0)
+                await broker.publish.messages(PublishMessages("t", [message]))
+                (got,) = await broker.leasing.take(Take("g", [at], "me", 1))
+                await broker.leasing.ack([got.receipt])
+                await asyncio.sleep(1)
+                assert broker.groups.offsets("g")[at].offset == done
+
+    run_virtually(run)
+
+
+def test_the_lag_of_a_group_ends_at_the_first_message_that_is_left() -> None:
+    async def run(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            await broker.topics.create("t", 1, {})
+            at = TopicPartition("t", 0)
+            for lane in (0, 2, 0, 2, 2, 0, 4):
+                message = Message(None, b"%d" % lane, ((HEADER, b"%d" % lane),), 0)
+                await broker.publish.messages(PublishMessages("t", [message]))
+            left = {0, 1, 2, 3, 4, 5, 6}
+            while left:
+                (got,) = await broker.leasing.take(Take("g", [at], "me", 1, strict=True))
+                await broker.leasing.ack([got.receipt])
+                left.remove(got.stored.offset)
+                await asyncio.sleep(1)
+                assert broker.groups.offsets("g")[at].offset == min(left, default=7)
+
+    run_virtually(run)

@@ -75,6 +75,11 @@ class LaneIndex:
         """The lane has nothing before this, from `begin` on."""
         return next((first for first, _ in self.spans(lane, begin)), max(begin, self.scanned_to))
 
+    def is_mixed(self, offset: Offset) -> bool:
+        """Several lanes share the span: where in it a lane's messages are is not known."""
+        at = bisect_right(self._spans, offset, key=_first) - 1
+        return at >= 0 and self._spans[at].lane is None
+
     def has(self, lane: int, begin: Offset) -> bool:
         last = self._spans[-1] if self._spans else None
         if last is not None and last.counts[lane] and last.end > begin:

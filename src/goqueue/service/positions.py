@@ -19,9 +19,11 @@ from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.drive.partition import Partition
 from goqueue.service.feeds import Feeds
 from goqueue.service.groups import Groups
+from goqueue.service.lane_search import LaneSearch
 from goqueue.service.topics import Topics
 
 _TELL_S: Final = 0.02
+_LANES: Final = range(len(NAMES))
 
 
 class Positions:
@@ -34,8 +36,12 @@ class Positions:
         self._feeds = feeds
         self._to_tell: dict[View, None] = {}
         self._known: WeakKeyDictionary[Delivery, Offset] = WeakKeyDictionary()
+        self._search = LaneSearch(runner, self.moved)
         runner.on_moved = self.moved
         groups.on_read = self._catch_up
+
+    async def stop(self) -> None:
+        await self._search.stop()
 
     def recover(self) -> None:
         """After a start: what a group committed is done, and what the logs lost is not known any more."""
@@ -77,6 +83,7 @@ class Positions:
             delivery = self._runner.views.get(view)
             if delivery is not None:
                 position = self.position(delivery)
+                self._look_closer(delivery, position)
                 if position > self._last(delivery):  # only a commit moves a group back
                     self._known[delivery] = position
                     self._trim(view.at)
@@ -96,31 +103,52 @@ class Positions:
 
     def _trim(self, at: TopicPartition) -> None:
         """What every group is past need not be known any more."""
-        topic = self._topics.find(at.topic)
-        if topic is not None and at.partition < len(topic.partitions):
-            index = self._feeds.of(topic.partitions[at.partition]).index
+        partition = self._partition(at)
+        if partition is not None:
+            index = self._feeds.of(partition).index
             if index is not None:
                 index.trim(min(self.position(delivery) for delivery in self._runner.at(at)))
 
     def position(self, delivery: Delivery, at_most: bool = False) -> Offset:
         """Everything below is done, in every lane; `at_most` passes over lanes of which nothing is known yet."""
-        book, at = delivery.book, delivery.view.at
-        topic = self._topics.find(at.topic)
-        if topic is None or at.partition >= len(topic.partitions):
-            return book.base
-        partition = topic.partitions[at.partition]
+        partition = self._partition(delivery.view.at)
+        if partition is None:
+            return delivery.book.base
+        lowest = partition.state.read_limit(Isolation.READ_COMMITTED)
+        for number in _LANES:
+            if not (at_most and self._is_unknown(delivery, partition, number)):
+                lowest = min(lowest, self._position_of(delivery, partition, number))
+        return max(lowest, delivery.book.base)
+
+    def _position_of(self, delivery: Delivery, partition: Partition, number: int) -> Offset:
+        """Nothing of the lane is open below: what was handed out is done, and the index knows of no other."""
+        book, index = delivery.book, self._feeds.of(partition).index
+        lane = book.lanes.get(number)
+        here = lane.position if lane is not None else book.base
+        if (lane is None or lane.is_clear) and index is not None and index.begin <= here:
+            return index.next_of(number, here)
+        return here
+
+    def _is_unknown(self, delivery: Delivery, partition: Partition, number: int) -> bool:
         index = self._feeds.of(partition).index
-        end = partition.state.read_limit(Isolation.READ_COMMITTED)
-        lowest = end
-        for number in range(len(NAMES)):
-            lane = book.lanes.get(number)
-            here = lane.position if lane is not None else book.base
-            if (lane is None or lane.is_clear) and index is not None and index.begin <= here:
-                here = index.next_of(number, here)
-            elif lane is None and at_most:
-                continue
-            lowest = min(lowest, here)
-        return max(lowest, book.base)
+        return number not in delivery.book.lanes and (index is None or index.begin > delivery.book.base)
+
+    def _look_closer(self, delivery: Delivery, position: Offset) -> None:
+        """A lane that holds the group back where it shares a span with others may have nothing there."""
+        partition = self._partition(delivery.view.at)
+        feed = None if partition is None else self._feeds.of(partition)
+        if partition is None or feed is None or feed.index is None or position >= feed.end:
+            return
+        if feed.index.is_mixed(position):
+            for number in _LANES:
+                lane = delivery.book.lanes.get(number)
+                is_clear = lane is None or lane.is_clear
+                if is_clear and self._position_of(delivery, partition, number) == position:
+                    self._search.want(delivery.view, number, feed)
+
+    def _partition(self, at: TopicPartition) -> Partition | None:
+        topic = self._topics.find(at.topic)
+        return topic.partitions[at.partition] if topic is not None and at.partition < len(topic.partitions) else None
 
     # --- offsets move acks -----------------------------------------------------------------------------------
 
@@ -155,7 +183,7 @@ class Positions:
         """About how many messages could be handed out now."""
         delivery = self._runner.views.get(view)
         again = 0 if delivery is None else delivery.book.counts[State.READY]
-        return again + sum(self.unseen_of(view, partition, lane) for lane in range(len(NAMES)))
+        return again + sum(self.unseen_of(view, partition, lane) for lane in _LANES)
 
     def unseen_of(self, view: View, partition: Partition, lane: int) -> int:
         """About how many of a lane were never looked at; what was not looked through counts as normal."""

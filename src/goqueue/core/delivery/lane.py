@@ -49,13 +49,26 @@ class Held(msgspec.Struct):
 class LaneBook:
     """Everything below `floor` is done; nothing at or above `cursor` was looked at."""
 
-    __slots__ = ("cursor", "done", "finished", "floor", "handed", "held", "number", "ready", "seen_to", "served_ms")
+    __slots__ = (
+        "clear_to",
+        "cursor",
+        "done",
+        "finished",
+        "floor",
+        "handed",
+        "held",
+        "number",
+        "ready",
+        "seen_to",
+        "served_ms",
+    )
 
     def __init__(self, number: int, floor: Offset) -> None:
         self.number = number
         self.floor = floor
         self.cursor = floor
         self.seen_to = floor  # the log was looked through up to here, and holds nothing new of this lane
+        self.clear_to = floor  # the lane's next message, where somebody looked for it
         self.done = RangeSet()
         self.held = 0
         self.ready: list[Offset] = []  # a heap; what is no longer ready is passed over
@@ -76,7 +89,7 @@ class LaneBook:
     @property
     def position(self) -> Offset:
         """Nothing of this lane below is open."""
-        return max(self.floor, self.seen_to) if self.is_clear else self.floor
+        return max(self.floor, self.seen_to, self.clear_to) if self.is_clear else self.floor
 
     @property
     def is_clear(self) -> bool:

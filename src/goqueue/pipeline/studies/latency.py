@@ -11,7 +11,8 @@ The sketches in an hour's rows (KLL) merge: percentiles of any range come from i
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, NamedTuple
 
 from pyspark.errors import AnalysisException
@@ -30,7 +31,7 @@ from goqueue.pipeline.studies.journal import Journal, Pass
 from goqueue.pipeline.studies.slowest import longest, slowest
 from goqueue.pipeline.studies.stages import stages
 from goqueue.pipeline.studies.tables import append_once, kept, merge_once, overwrite, place, rows_of
-from goqueue.pipeline.studies.trace_events import EVENT, Asked, events_of, lines_of, unreadable, whole
+from goqueue.pipeline.studies.trace_events import EVENT, Asked, is_event, lines_of, parsed, whole
 
 NAME: Final = "latency"
 SUMMARY_LINE: Final = "Latency of every stage of messages' lives from their traces, the slowest of them, and failures."
@@ -91,12 +92,12 @@ def run(spark: SparkSession, run: Run, progress: Progress) -> Summary:
     began = time.monotonic()
     table = place(run.lake, "trace_events")
     progress.step("reading events of traces")
-    found = _found(spark, run)
-    new = _new(spark, found.events, table, run.topics)
-    facts: dict[str, Any] = {"unreadable_lines": found.unreadable}
-    if run.dry_run:
-        return Summary(NAME, new.count(), 0, time.monotonic() - began, 0, facts, found.warnings)
-    count, rows = _study(spark, run.lake, new, progress)
+    with _found(spark, run) as found:
+        new = _new(spark, found.events, table, run.topics)
+        facts: dict[str, Any] = {"unreadable_lines": found.unreadable}
+        if run.dry_run:
+            return Summary(NAME, new.count(), 0, time.monotonic() - began, 0, facts, found.warnings)
+        count, rows = _study(spark, run.lake, new, progress)
     facts |= {"events": count, "stages": _told(run.lake)}
     return Summary(NAME, count, rows, time.monotonic() - began, int(rows > 0), facts, found.warnings)
 
@@ -122,25 +123,28 @@ def _pass(number: int) -> Pass:
 
 
 class _Found(NamedTuple):
-    events: DataFrame
+    events: DataFrame  # not yet `whole`
     unreadable: int
     warnings: list[str]
 
 
-def _found(spark: SparkSession, run: Run) -> _Found:
+def _found(spark: SparkSession, run: Run) -> AbstractContextManager[_Found]:
     folder = run.options.get("traces")
-    return _asked(spark, run) if folder is None else _read(spark, folder)
+    return nullcontext(_asked(spark, run)) if folder is None else _read(spark, folder)
 
 
-def _read(spark: SparkSession, folder: str) -> _Found:
+@contextmanager
+def _read(spark: SparkSession, folder: str) -> Iterator[_Found]:
+    """Lines are parsed once, however often their events are looked at while the block lasts."""
     try:
         lines = lines_of(spark, folder)
     except AnalysisException as why:
         raise PipelineError(f"There is no folder {folder!r}; {_WHERE}") from why
-    bad = unreadable(lines)
-    warnings = [f"{bad:,} lines of the trace files are no events and were passed over."] if bad else []
-    warnings += [] if lines.inputFiles() else [f"There are no trace files in {folder!r}; {_WHERE}"]
-    return _Found(events_of(lines), bad, warnings)
+    with kept(parsed(lines)) as rows:
+        bad = rows.where(~is_event()).count()
+        warnings = [f"{bad:,} lines of the trace files are no events and were passed over."] if bad else []
+        warnings += [] if lines.inputFiles() else [f"There are no trace files in {folder!r}; {_WHERE}"]
+        yield _Found(rows.where(is_event()), bad, warnings)
 
 
 def _asked(spark: SparkSession, run: Run) -> _Found:
@@ -151,17 +155,19 @@ def _asked(spark: SparkSession, run: Run) -> _Found:
         asked = Asked(client, choices.number(run.options, "traces-max", None) or _TRACES_MAX)
         rows = [tuple(one.values()) for one in asked.events(from_ms, time.time_ns() // 1_000_000 + 1)]
     warnings = [f"Only {len(asked.seen):,} traces were asked for; read the node's files with --traces."]
-    return _Found(whole(spark.createDataFrame(rows, EVENT)), 0, warnings if asked.is_cut else [])
+    return _Found(spark.createDataFrame(rows, EVENT), 0, warnings if asked.is_cut else [])
 
 
 def _new(spark: SparkSession, events: DataFrame, table: str, topics: Sequence[str]) -> DataFrame:
     """Events that the table does not have; of traces that have to do with these topics, or of all."""
     known = rows_of(spark, table)
     if topics:
-        everything = events if known is None else events.unionByName(known.select(*events.columns))
+        told = events.select("trace_id", "topic")
+        everything = told if known is None else told.unionByName(known.select("trace_id", "topic"))
         wanted = everything.where(f.col("topic").isin(list(topics))).select("trace_id").distinct()
         events = events.join(wanted, "trace_id", "left_semi")
-    return events if known is None else events.join(known, ["trace_id", "span_id"], "left_anti")
+    found = whole(events)
+    return found if known is None else found.join(known, ["trace_id", "span_id"], "left_anti")
 
 
 def _derive(spark: SparkSession, lake: str, number: int) -> int:

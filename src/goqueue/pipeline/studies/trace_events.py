@@ -23,6 +23,7 @@ EVENT: Final = (
     "trace_id string, span_id string, name string, start_ns bigint, end_ns bigint, topic string, partition int, "
     "offset bigint, `group` string, key string, more map<string,string>"
 )
+_ID: Final = ("trace_id", "span_id")
 _LIMIT: Final = 1_000  # traces in one answer
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHORT: Final = "publish"
@@ -35,24 +36,26 @@ def lines_of(spark: SparkSession, folder: str) -> DataFrame:
     return spark.read.option("pathGlobFilter", PATTERN).text(folder)
 
 
-def events_of(lines: DataFrame) -> DataFrame:
-    """The events in lines of JSON, each once. What is no event has no `trace_id`: see `unreadable`."""
-    found = lines.where(f.length(f.trim("value")) > 0).select(f.from_json("value", EVENT).alias("event"))
-    return whole(found.select("event.*").where(_is_event()))
+def parsed(lines: DataFrame) -> DataFrame:
+    """Lines of JSON as rows of `EVENT`; blank ones are left out, and what is no event is not `is_event`."""
+    # Out of a generator and not of a projection: a condition on its columns would be moved before a projection, and
+    # every line parsed again for each column that it names.
+    event = f.from_json("value", EVENT)
+    return lines.where(f.length(f.trim("value")) > 0).select(f.inline(f.array(event)))
 
 
-def unreadable(lines: DataFrame) -> int:
-    """How many lines are no events."""
-    found = lines.where(f.length(f.trim("value")) > 0).select(f.from_json("value", EVENT).alias("event"))
-    return found.select("event.*").where(~_is_event()).count()
-
-
-def _is_event() -> Column:
+def is_event() -> Column:
+    """Whether a row of `parsed` has all that an event needs."""
     needed = ("trace_id", "span_id", "name", "start_ns", "end_ns", "topic", "partition")
     complete = f.lit(True)
     for name in needed:
         complete = complete & f.col(name).isNotNull()
     return complete & f.col("span_id").rlike("^[0-9a-f]{16}$")
+
+
+def events_of(lines: DataFrame) -> DataFrame:
+    """The events in lines of JSON, each once."""
+    return whole(parsed(lines).where(is_event()))
 
 
 def whole(events: DataFrame) -> DataFrame:
@@ -75,7 +78,8 @@ def whole(events: DataFrame) -> DataFrame:
     others = [name for name in filled.columns if name not in told]
     rows = spelled.select(*(f.col(f"step.{name}").alias(name) for name in told), *others)
     at = moment_of_ns(f.col("end_ns"))
-    return rows.withColumn("date", date_of(at)).dropDuplicates(["trace_id", "span_id"])
+    # Brought together first, rows are sorted once; else once before they travel and once after.
+    return rows.withColumn("date", date_of(at)).repartition(*_ID).dropDuplicates(list(_ID))
 
 
 def _itself() -> Column:

@@ -1,0 +1,56 @@
+"""Where a lane's next message is, when the index knows only the span: looked up behind the back of acks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from goqueue.base.errors import GoQueueError
+from goqueue.core.delivery.records import View
+from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.feed import Feed
+
+
+class LaneSearch:
+    """One search at a time; each is wanted at most once."""
+
+    def __init__(self, runner: DeliveryRunner, on_found: Callable[[View], None]) -> None:
+        self._runner = runner
+        self._on_found = on_found
+        self._wanted: dict[tuple[View, int], Feed] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def want(self, view: View, lane: int, feed: Feed) -> None:
+        """`on_found` is called if the lane turns out to be further than it was known to be."""
+        self._wanted[view, lane] = feed
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._wanted:
+                (view, lane), feed = self._wanted.popitem()
+                with contextlib.suppress(GoQueueError):  # a damaged log stays a poll's business
+                    await self._search(view, lane, feed)
+        finally:
+            self._task = None
+
+    async def _search(self, view: View, lane: int, feed: Feed) -> None:
+        delivery = self._runner.views.get(view)
+        if delivery is None:
+            return
+        book = delivery.book.lane(lane)
+        fresh, seen_to = await feed.of_lane(lane, book.look_from, 1)
+        next_at = fresh[0].offset if fresh else seen_to
+        is_current = self._runner.views.get(view) is delivery and delivery.book.lanes.get(lane) is book
+        if is_current and next_at > book.position:
+            book.clear_to = next_at
+            if not fresh:
+                book.seen_to = next_at
+            self._on_found(view)
