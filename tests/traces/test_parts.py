@@ -96,6 +96,13 @@ def test_the_search_finds_what_python_finds(data: bytes, needle: bytes) -> None:
     assert has(memoryview(data), needle) == (needle in data)
 
 
+@given(st.integers(0, 5_000), st.integers(0, 5_000), st.booleans())
+def test_the_search_keeps_to_the_part_it_is_given(begin: int, end: int, is_writable: bool) -> None:
+    data = b"." * 2_500 + b"needle" + b"." * 2_494
+    part = memoryview(bytearray(data) if is_writable else data)[begin:end]
+    assert has(part, b"needle") == (b"needle" in data[begin:end])
+
+
 # --- memory and files -----------------------------------------------------------------------------------
 
 

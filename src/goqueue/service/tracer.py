@@ -32,6 +32,7 @@ from goqueue.drive.trace_recorder import Recorder
 from goqueue.format.records import Record
 
 _BLANK: Final = 1 << 62  # stands for an offset
+_AT_ONCE: Final = 100  # lines that are formatted in one go
 BROKERS_OWN: Final = "goqueue-"  # what the headers begin with that say that the broker wrote a message itself
 PRODUCERS: Final = frozenset({PRIORITY, EXPIRES_HEADER, *DELAY_HEADERS})  # those that producers set
 
@@ -198,8 +199,8 @@ class PublishedBatch(msgspec.Struct, frozen=True):
         identities = Identities(self.topic_id, self.partition)
         blank = encode_lines([self._span(identities.prefix + "%016x", "%016x", _BLANK)])
         form = blank.replace(b'"offset":%d' % _BLANK, b'"offset":%d')
-        numbers = identities.numbers
-        return b"".join([form % (*numbers(at), at) for at in self.offsets])
+        parts = (self.offsets[at : at + _AT_ONCE] for at in range(0, len(self.offsets), _AT_ONCE))
+        return b"".join(form * len(part) % tuple(identities.flat(part)) for part in parts)
 
 
 def sampled_of(offset: Offset, key: bytes | None, context: TraceContext) -> Sampled:

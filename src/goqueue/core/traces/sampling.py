@@ -7,6 +7,7 @@ rate of one in a hundred every hundredth offset of a partition is chosen, each p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 from zlib import crc32
@@ -36,16 +37,8 @@ def chosen(first: Offset, last: Offset, share: int, phase: int) -> range | list[
     """Those of the offsets, both ends included, that are traced."""
     if share >= WHOLE:
         return range(first, last + 1)
-    found: list[Offset] = []
-    offset = first
-    while offset <= last and share:
-        place = ((offset + phase) * share) % WHOLE
-        if place < share:
-            found.append(offset)
-            place += share
-            offset += 1
-        offset += -(-(WHOLE - place) // share) if place < WHOLE else 0
-    return found
+    before, last_one = ((first + phase - 1) * share) // WHOLE, ((last + phase) * share) // WHOLE
+    return [-(-number * WHOLE // share) - phase for number in range(before + 1, last_one + 1)] if share else []
 
 
 class Identities:
@@ -62,6 +55,14 @@ class Identities:
         """The second half of the trace's id, and the root's."""
         number = (offset + 1) * _ODD & _MASK
         return number, number ^ self._root or 1
+
+    def flat(self, offsets: Iterable[Offset]) -> list[int]:
+        """The same for many, each followed by its offset, in a row."""
+        root, found = self._root, list[int]()
+        for offset in offsets:
+            number = (offset + 1) * _ODD & _MASK
+            found += (number, number ^ root or 1, offset)
+        return found
 
     def trace_id(self, offset: Offset) -> str:
         return f"{self.prefix}{self.numbers(offset)[0]:016x}"
