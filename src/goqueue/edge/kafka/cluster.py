@@ -213,6 +213,8 @@ def _page(
                 leader_epoch=one.leader_epoch,
                 replica_nodes=one.replica_nodes,
                 isr_nodes=one.isr_nodes,
+                eligible_leader_replicas=[],  # the Java client takes none for an answer, but not null
+                last_known_elr=[],
             )
             for one in parts
         ],
