@@ -10,7 +10,7 @@ Millis: TypeAlias = int  # wall clock, since 1970
 Epoch: TypeAlias = int  # leader epoch
 
 
-class TopicPartition(msgspec.Struct, frozen=True, order=True):
+class TopicPartition(msgspec.Struct, frozen=True, order=True, gc=False):
     """One partition of one topic."""
 
     topic: str

@@ -19,7 +19,7 @@ BATCHES_KEPT: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
 
 
-class Mark(msgspec.Struct, frozen=True):
+class Mark(msgspec.Struct, frozen=True, gc=False):
     """One stored batch."""
 
     first_sequence: int

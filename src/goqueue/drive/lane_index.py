@@ -25,7 +25,7 @@ _MARK: Final = HEADER.encode()
 _LANES: Final = range(len(NAMES))
 
 
-class Span(msgspec.Struct):
+class Span(msgspec.Struct, gc=False):
     """Offsets from `first` up to `end`."""
 
     first: Offset

@@ -328,7 +328,7 @@ def _check_size(topic: Topic, header: BatchHeader) -> None:
         raise MessageTooLarge(f"The batch has {header.size} bytes; the topic's max.message.bytes is {most}.")
 
 
-class Delayed(msgspec.Struct):
+class Delayed(msgspec.Struct, gc=False):
     """A message that waits, its place in the request, and how it would look in the log."""
 
     place: int

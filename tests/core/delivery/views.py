@@ -66,8 +66,9 @@ class Queue:
         self._nonces += 1
         nonce = f"n{self._nonces}"
         again = self.delivery.ready_again(lane, limit)
-        begin = self.book.lane(lane).look_from
-        fresh = [one.offset for one in self.log if one.offset >= begin and one.lane == lane]
+        book = self.book.lane(lane)
+        known = [one.offset for one in self.log if one.offset >= book.look_from and one.lane == lane]
+        fresh = [offset for offset in known if not book.is_done(offset)]  # a poll passes over those, and looks on
         offsets = again + fresh[: limit - len(again)]
         keys = {one.offset: one.key for one in self.log}
         leased, records = self.delivery.lease(

@@ -29,7 +29,7 @@ class Lease:
         self.offsets: set[Offset] = set()
 
 
-class Held(msgspec.Struct):
+class Held(msgspec.Struct, gc=False):
     """One message that was looked at and is not done."""
 
     lane: int

@@ -21,7 +21,7 @@ _ENDED_HEADER: Final = "ended"
 _KEY: Final = struct.Struct(">cq")
 
 
-class Origin(msgspec.Struct, frozen=True, array_like=True):
+class Origin(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The producer's batch that an entry was taken out of, and where the rest of it goes: without it, it never came."""
 
     offset: Offset
@@ -30,7 +30,7 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     base_sequence: int
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A message that waits. Without a `timestamp_ms` it gets the time at which it is delivered."""
 
     topic_id: str
