@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import uuid
 
+import pytest
+
 from goqueue.client import Client
 from tests.cli.running import goqueue
+
+pytestmark = pytest.mark.usefixtures("watched")
 
 
 def test_owners_and_what_one_has_staged(server_url: str) -> None:

@@ -6,8 +6,11 @@ import json
 import uuid
 
 import httpx
+import pytest
 
 from tests.cli.running import goqueue
+
+pytestmark = pytest.mark.usefixtures("watched")
 
 
 def test_a_transaction_is_listed_described_and_aborted(server_url: str) -> None:

@@ -6,9 +6,12 @@ import asyncio
 import pickle
 import uuid
 
+import httpx
 import pytest
 
 from goqueue.client import AsyncClient, Client, GoQueueClientError, StagedEnd, StagedWriterId
+
+pytestmark = pytest.mark.usefixtures("watched")
 
 
 @pytest.fixture
@@ -16,7 +19,15 @@ def owner() -> str:
     return f"query/../{uuid.uuid4()} % ü"
 
 
+def write(server_url: str, topic: str, who: StagedWriterId, value: str) -> None:
+    command = {"transactional_id": who.transactional_id, "producer_id": who.producer_id, "epoch": who.epoch}
+    messages = [{"value": value}]
+    told = httpx.post(f"{server_url}/transactions/publish", json={**command, "topic": topic, "messages": messages})
+    told.raise_for_status()
+
+
 def test_a_batch_of_a_program_without_a_loop(server_url: str, owner: str) -> None:
+    topic = f"topic-{uuid.uuid4()}"
     with Client(server_url) as client:
         assert client.staged(owner).last_batch is None
         one, two = client.stage(owner, 0, 1, timeout_s=90.5), client.stage(owner, 0, "two", attempt=4)
@@ -24,7 +35,11 @@ def test_a_batch_of_a_program_without_a_loop(server_url: str, owner: str) -> Non
             ("1", 0, 90_500),
             ("two", 4, 3_600_000),
         ]
+        client.create_topic(topic, partitions=1)
+        write(server_url, topic, one, "kept")
+        write(server_url, topic, two, "dropped")
         assert client.commit_staged(owner, 0, [one]) == StagedEnd("committed", 1)
+        assert [x.value for x in client.read(topic).messages] == [b"kept"]
         assert client.commit_staged(owner, 0, [one, two]) == StagedEnd("already", 0)
         client.stage(owner, 1, 1)
         assert client.abort_staged(owner, 1) == StagedEnd("aborted", 1)

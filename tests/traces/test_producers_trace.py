@@ -236,6 +236,7 @@ def test_a_priority_that_a_kafka_producer_sets_does_not_end_the_trace(node: Node
     assert names(http, trace["trace_id"]) == [*PUBLISHED, "consume.fetched", "consume.acked"]
 
 
+@pytest.mark.usefixtures("watched")
 def test_the_messages_of_a_transaction_tell_of_its_end(node: NodeProcess, http: httpx.Client) -> None:
     make_topic(http, "t", trace="on")
     producer = Producer({"bootstrap.servers": node.kafka, "transactional.id": "tx"})

@@ -16,6 +16,7 @@ from goqueue.sim.disk import SimDisk
 from tests.cuts import run_until_cut
 from tests.service.brokers import settings
 from tests.txn.history import History
+from tests.txn.lives import Watch
 from tests.txn.staged.world import read, stuck, tell
 from tests.txn.world import TOPIC, Client, make_topic
 
@@ -74,7 +75,7 @@ def test_what_is_written_after_the_cut_is_not_taken_for_what_was_written_before(
     tell(after, disk)
 
 
-def test_without_the_care_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_care_it_would_be(monkeypatch: pytest.MonkeyPatch, watched_lives: Watch) -> None:
     async def careless(self: LostEpochs) -> int:
         return 0
 
@@ -86,6 +87,8 @@ def test_without_the_care_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
 
     disk, _ = cut_after(begins_and_writes)
     tell(after, disk)
+    with pytest.raises(AssertionError, match="lost write"):
+        watched_lives.judge()
 
 
 def test_a_transaction_that_lost_a_partition_is_not_committed_without_it() -> None:

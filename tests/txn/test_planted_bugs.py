@@ -24,6 +24,7 @@ from goqueue.service.transactions import TransactionVerbs
 from goqueue.sim.disk import SimDisk
 from tests.txn.checker import Kind, check, kinds
 from tests.txn.history import History, Outcome
+from tests.txn.lives import Watch
 from tests.txn.world import (
     TOPIC,
     Client,
@@ -333,10 +334,11 @@ def _name(one: object) -> str:
 
 
 @pytest.mark.parametrize(("plant", "lives", "kind"), CAUGHT, ids=_name)
-def test_the_checker_catches(monkeypatch: Patch, plant: Plant, lives: Lives, kind: Kind) -> None:
+def test_the_checker_catches(monkeypatch: Patch, watched_lives: Watch, plant: Plant, lives: Lives, kind: Kind) -> None:
     plant(monkeypatch)
     history = History()
     lives(SimDisk(), history)
+    watched_lives.forget()
     assert kind in kinds(history)
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from goqueue.base.commands import Fetch, FetchFrom, Isolation, PublishBatch
+from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation, PublishBatch
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import Settings
@@ -132,24 +132,36 @@ class Reader:
                 raise answer.error
             number = answer.at.partition
             at = self._offsets[number]
-            begun = sorted(answer.aborted, key=lambda one: one[1])
-            shut_out: set[int] = set()
-            for batch in split(answer.batches):
-                header = read_header(batch)
-                while begun and begun[0][1] <= header.last_offset:
-                    shut_out.add(begun.pop(0)[0])
-                moved = moved or header.next_offset > at
-                self._offsets[number] = max(self._offsets[number], header.next_offset)
-                if header.is_control:
-                    shut_out.discard(header.producer_id)
-                elif not (header.is_transactional and header.producer_id in shut_out):
-                    found += [(number, one.offset, _text(one.value)) for one in decode(batch) if one.offset >= at]
+            kept, after = kept_of(answer)
+            moved = moved or after > at
+            self._offsets[number] = max(at, after)
+            found += [
+                (number, one.offset, _text(one.value)) for batch in kept for one in decode(batch) if one.offset >= at
+            ]
         self._history.polled(self._name, found)
         return moved
 
     async def read_all(self, bytes_max: int = 1 << 20) -> None:
         while await self.poll(bytes_max):
             pass
+
+
+def kept_of(answer: Fetched) -> tuple[list[memoryview], int]:
+    """The batches that a reader of committed data decodes, and the offset behind all that it was given."""
+    begun = sorted(answer.aborted, key=lambda one: one[1])
+    shut_out: set[int] = set()
+    kept: list[memoryview] = []
+    after = answer.offset
+    for batch in split(answer.batches):
+        header = read_header(batch)
+        while begun and begun[0][1] <= header.last_offset:
+            shut_out.add(begun.pop(0)[0])
+        after = max(after, header.next_offset)
+        if header.is_control:
+            shut_out.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in shut_out):
+            kept.append(batch)
+    return kept, after
 
 
 def _text(value: bytes | None) -> str:

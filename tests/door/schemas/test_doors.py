@@ -91,6 +91,7 @@ def test_sqs_refuses_the_contents(schema_node: NodeProcess, http: httpx.Client) 
         assert (failed["Id"], failed["Code"], failed["SenderFault"]) == ("b", "InvalidMessageContents", True)
 
 
+@pytest.mark.usefixtures("watched")
 def test_a_transaction_over_rest_is_checked_too(http: httpx.Client, topic: str) -> None:
     made = http.post("/producers/init", json={"transactional_id": unique("p")}).json()
     who = {key: made[key] for key in ("transactional_id", "producer_id", "epoch") if key in made}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from goqueue.drive.txn_runner import TxnRunner
 from goqueue.sim.disk import CrashMode, SimDisk
 from tests.cuts import run_until_cut
 from tests.service.brokers import publish, settings
+from tests.txn.lives import Watch
 from tests.txn.staged.world import OWNER, Writer, commit, last_batch, seen, stage, stuck, tell
 
 TOPICS = ("a", "b")
@@ -319,7 +321,10 @@ def each_writer_is_decided_alone(patch: pytest.MonkeyPatch) -> None:
         each_writer_is_decided_alone,
     ],
 )
-def test_a_planted_bug_is_caught(monkeypatch: pytest.MonkeyPatch, plant) -> None:  # type: ignore[no-untyped-def]
+def test_a_planted_bug_is_caught(
+    monkeypatch: pytest.MonkeyPatch, watched_lives: Watch, plant: Callable[[pytest.MonkeyPatch], None]
+) -> None:
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         cut_everywhere(chosen_with(fsync="interval", fsync_interval_ms=100), "kept")
+    watched_lives.forget()
