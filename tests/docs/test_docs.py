@@ -46,7 +46,7 @@ def run(language: str, code: str, node: NodeProcess) -> str:
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "GOQUEUE_SERVER": f"http://127.0.0.1:{port}",
     }
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environ, cwd=ROOT)
     assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -223,15 +223,15 @@ def test_a_silent_member_is_replaced_when_its_session_ends(tmp_path: Path, join:
     settings = {"GOQUEUE_GROUPS_SESSION_MS_MIN": "100"}
     with NodeProcess(tmp_path / "data", settings=settings) as node, httpx.Client(base_url=node.url) as http:
         http.post("/topics", json={"name": "t", "num_partitions": 1}).raise_for_status()
-        silent = join("g", "t", "silent", url=node.url, session_timeout="300ms")
-        second = join("g", "t", "second", url=node.url, session_timeout="300ms")
+        silent = join("g", "t", "silent", url=node.url, session_timeout="2s")
+        second = join("g", "t", "second", url=node.url, session_timeout="2s")
         put(http, "t", 0, "a")
         assert silent.poll() == ["a"]
         began = time.perf_counter()
         while second.partitions != [0]:
             second.poll("10s")
         assert second.poll("10s") == ["a"], "it was never committed"
-        assert time.perf_counter() - began < 5
+        assert time.perf_counter() - began < 20
         problem(silent.ask_poll(), 404, "unknown-member")
         problem(http.post("/groups/g/leave", json={"member_id": "silent"}), 404, "unknown-member")
         silent.close()

@@ -23,6 +23,7 @@ class Victim:
     def __init__(self, log: Path, module: str, *arguments: str) -> None:
         self._log = log
         with log.open("a") as out:
+            self._begin = out.tell()
             command = [sys.executable, "-m", module, *arguments]
             self.process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
 
@@ -34,6 +35,10 @@ class Victim:
     def told(self) -> str:
         """The end of what it printed."""
         return self._log.read_text(errors="replace")[-4000:]
+
+    def has_said(self, line: str) -> bool:
+        """Whether it printed that line, and not one before it that wrote to the same log."""
+        return line.encode() in self._log.read_bytes()[self._begin :].splitlines()
 
     def kill_driver(self) -> None:
         """The Python process alone; its JVM notices by itself, while the next one starts already."""
@@ -53,7 +58,7 @@ class Victim:
 
     def _is_worker(self, found: Path) -> bool:
         try:
-            is_python = b"pyspark.daemon" in (found / "cmdline").read_bytes()
+            is_python = b"pyspark.daemon\0pyspark.worker" in (found / "cmdline").read_bytes()  # not one that plans
             return is_python and os.getsid(int(found.name)) == self.process.pid
         except OSError:
             return False

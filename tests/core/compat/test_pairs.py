@@ -96,9 +96,9 @@ def test_a_comparison_that_would_take_for_ever_ends_as_a_break() -> None:
         deep = {"allOf": either}
     other = json.loads(json.dumps(deep).replace('"integer"', '"number"'))
     reader, writer = document("JSON", deep), document("JSON", other)
-    began = time.perf_counter()
+    began = time.process_time()
     assert [one.kind for one in compare(reader, writer)] == ["TOO_COMPLEX"]
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_a_union_of_many_named_variants_is_not_too_much() -> None:

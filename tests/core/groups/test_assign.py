@@ -63,9 +63,9 @@ def test_a_hundred_members_over_a_thousand_partitions_take_no_time(name):
     first = ASSIGNORS[name](subscribers(99, *topics), topics)
     members = {who: Subscriber(frozenset(topics), first.get(who, {})) for who in subscribers(100, *topics)}
     members["m050"] = Subscriber(frozenset(list(topics)[:5]), first["m050"])
-    start = time.perf_counter()
+    start = time.process_time()
     after = ASSIGNORS[name](members, topics)
-    assert time.perf_counter() - start < 0.2
+    assert time.process_time() - start < 0.2
     assert len(flat(after)) == 1_000
 
 

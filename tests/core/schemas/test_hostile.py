@@ -30,9 +30,9 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def at_once() -> Iterator[None]:
-    began = time.perf_counter()
+    began = time.process_time()  # what others do on the machine does not count
     yield
-    assert time.perf_counter() - began < SECONDS_MAX
+    assert time.process_time() - began < SECONDS_MAX
 
 
 def nested(keyword: str, depth: int) -> str:

@@ -25,6 +25,7 @@ def test_even_ticks_are_round() -> None:
     assert even_ticks(38.6) == [0, 10, 20, 30, 40]
     assert even_ticks(100) == [0, 50, 100]
     assert even_ticks(7_500, base=1024) == [0, 2_048, 4_096, 6_144, 8_192]
+    assert even_ticks(1_400, base=1024) == [0, 512, 1_024, 1_536]
     assert even_ticks(0) == [0, pytest.approx(1e-9, rel=10)]
 
 

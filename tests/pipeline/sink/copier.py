@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from goqueue.pipeline.session import session
-from tests.pipeline.running import run_once
+from tests.pipeline.running import ended
+
+BEGUN = "the copy has begun"
 
 
 def main(kafka: str, source: str, sink: str, checkpoint: str, rows: str) -> None:
@@ -16,7 +17,9 @@ def main(kafka: str, source: str, sink: str, checkpoint: str, rows: str) -> None
     # Two tasks a batch, and one of them for all rows of a key.
     copied = frame.repartition(2, "key").select("key", "value")
     writer = copied.writeStream.format("goqueue").option("kafka.bootstrap.servers", kafka).option("topic", sink)
-    run_once(writer, Path(checkpoint), deadline_s=3000)
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    print(BEGUN, flush=True)
+    ended(query, deadline_s=3000)
     spark.stop()
 
 

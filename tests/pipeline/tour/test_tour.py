@@ -216,7 +216,7 @@ def test_the_report_tells_it_as_it_was(toured: Toured) -> None:
     assert [one for one in page.root.iter("p") if one.get("class") == "missing"] == []
     example = page.card("Dead letters by cause")
     assert '"order"' in example.text and "is incomplete" in example.text
-    assert looked_at(path, "tour-report", 6_500).size > 200_000
+    assert looked_at(path, "tour-report", 8_000).size > 200_000
 
 
 def test_what_ran_is_said_and_counted(toured: Toured) -> None:

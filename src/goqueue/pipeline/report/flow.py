@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from goqueue.pipeline import human
@@ -16,6 +17,7 @@ from goqueue.pipeline.report.windows import SERIES_MAX, filled, highest, length_
 LANES: Final = ("critical", "high", "normal", "low", "background")
 _LANE_MARKS: Final = {name: f"l{place}" for place, name in enumerate(LANES)}
 _HALF: Final = 430.0
+_NO_MARKS: Final[Mapping[str, str]] = {}
 
 
 def flow(facts: Facts) -> Section:
@@ -43,8 +45,8 @@ def _per_second(
     title: str, rows: list[Traffic], amount: Callable[[Traffic], float], unit: Unit, width: float
 ) -> Markup:
     length = length_for(rows)
-    found = filled(summed(rows, lambda one: one.topic, amount, length), span_of(rows), length)
-    return _lines_card(title, scaled(found, 1000 / length), unit, width, f"windows of {human.span(length * 1000)}")
+    found = scaled(filled(summed(rows, lambda one: one.topic, amount, length), span_of(rows), length), 1000 / length)
+    return _lines_card(title, found, unit, width, f"windows of {human.span(length * 1000)}", _topic_marks(rows))
 
 
 def _keys(rows: list[Traffic]) -> Markup:
@@ -52,15 +54,27 @@ def _keys(rows: list[Traffic]) -> Markup:
     found = filled(highest(rows, lambda one: one.topic, lambda one: one.keys, length), span_of(rows), length)
     own = min(one.length_ms for one in rows)
     note = f"in windows of {human.span(own * 1000)}" + (", the most of each stretch" if length > own else "")
-    return _lines_card("Different keys", found, KEYS, _HALF, note)
+    return _lines_card("Different keys", found, KEYS, _HALF, note, _topic_marks(rows))
 
 
-def _lines_card(title: str, series: list[Series], unit: Unit, width: float, note: str) -> Markup:
+def _topic_marks(rows: list[Traffic]) -> dict[str, str]:
+    """A topic has one colour in all plots, as long as there are colours enough; else they go by each plot's order."""
+    messages: Counter[str] = Counter()
+    for one in rows:
+        messages[one.topic] += one.messages
+    names = sorted(messages, key=lambda name: (-messages[name], name))
+    return {name: colour(place) for place, name in enumerate(names)} if len(names) <= SERIES_MAX else {}
+
+
+def _lines_card(
+    title: str, series: list[Series], unit: Unit, width: float, note: str, marks: Mapping[str, str] = _NO_MARKS
+) -> Markup:
     shown = series[:SERIES_MAX]
+    chosen = [marks.get(one.name, colour(place)) for place, one in enumerate(shown)]
     more = f"; {len(series) - len(shown)} with less are only in the table" if len(series) > len(shown) else ""
-    marks = [(colour(place), one.name, f"at most {unit.show(one.top)}") for place, one in enumerate(shown)]
-    plot = lines(f"{title} over time", shown, unit, width)
-    return card(title, legend(marks), plot, _series_table(series, unit), note=note + more, half=width == _HALF)
+    told = [(mark, one.name, f"at most {unit.show(one.top)}") for mark, one in zip(chosen, shown, strict=True)]
+    plot = lines(f"{title} over time", shown, chosen, unit, width)
+    return card(title, legend(told), plot, _series_table(series, unit), note=note + more, half=width == _HALF)
 
 
 def _series_table(series: list[Series], unit: Unit) -> Markup:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from goqueue.pipeline import human
-from goqueue.pipeline.report.frame import LEFT, RIGHT, Frame, Unit, axes, colour, drawing, frame, hits
+from goqueue.pipeline.report.frame import LEFT, RIGHT, Frame, Unit, axes, drawing, frame, hits
 from goqueue.pipeline.report.markup import Markup, number, tag
 
 
@@ -31,11 +31,13 @@ class Stack(msgspec.Struct, frozen=True):
     marks: tuple[str, ...]
 
 
-def lines(label: str, series: Sequence[Series], unit: Unit, width: float = 880, height: float = 220) -> Markup:
-    """Each series from its first point to its last; the colours go by their order."""
+def lines(
+    label: str, series: Sequence[Series], marks: Sequence[str], unit: Unit, width: float = 880, height: float = 220
+) -> Markup:
+    """Each series from its first point to its last, in its colour."""
     times = sorted({at for one in series for at, _ in one.points})
     inside = frame(times[0], times[-1], max(one.top for one in series), unit, width, height)
-    drawn = [_line(inside, one, colour(place)) for place, one in enumerate(series)]
+    drawn = [_line(inside, one, mark) for one, mark in zip(series, marks, strict=True)]
     strips = hits(inside, _strips(inside, times, _titles(series, unit)))
     return drawing(inside, label, axes(inside, unit), *drawn, *strips)
 

@@ -44,7 +44,8 @@ def even_ticks(high: float, wanted: int = 4, base: int = 10) -> list[float]:
 def even_step(rough: float, base: int) -> float:
     """The least round step that is not below `rough`."""
     power = float(base) ** math.floor(math.log(rough, base))
-    factors = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1024) if base == 1024 else (1, 2, 5, 10)
+    # Quarters and halves of the next unit: steps of 500 B would go on from 1000 B to 1.46 KiB.
+    factors = (1, 2, 5, 10, 20, 50, 100, 256, 512, 1024) if base == 1024 else (1, 2, 5, 10)
     return next((factor * power for factor in factors if factor * power >= rough * (1 - 1e-9)), float(base * power))
 
 

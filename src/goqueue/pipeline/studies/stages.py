@@ -42,6 +42,7 @@ _RETURNS: Final = ("consume.nacked", "visibility.timeout", "visibility.released"
 _DEATHS: Final = ("consume.nacked", "consume.rejected", "visibility.timeout", "consume.expired")
 _BURIED: Final = "dlq.buried"  # a routed message seen from its grave; `dlq.routed` is seen from where it died
 _RAISED: Final = "dlq.raised"  # a redriven message seen from its grave
+_IDLE: Final = "publish.partitioned"  # no stage begins or ends with it
 _MESSAGE: Final = ("trace_id", "topic", "partition", "offset")
 
 
@@ -52,7 +53,8 @@ def stages(events: DataFrame) -> DataFrame:
     a `number`, a stage has that of the event that ends it.
     """
     timed = _looked_back(_placed(events))
-    found = timed.select("*", f.explode(f.array_compact(f.array(*_ended()))).alias("ended"))
+    ended = f.array(f.coalesce(*_ended()), f.coalesce(*_ended_too()))
+    found = timed.select("*", f.explode(f.array_compact(ended)).alias("ended"))
     at = moment_of_ns(f.col("end_ns"))
     return found.select(
         date_of(at).alias("date"),
@@ -87,9 +89,11 @@ def _placed(events: DataFrame) -> DataFrame:
         .when(name == "dlq.redriven", f.array(here, _seen_at(f.lit(_RAISED), ":")))
         .otherwise(f.array(here))
     )
-    spread = events.withColumn("seen", f.explode(seen)).where(f.col("seen.offset").isNotNull())
+    some = events.where(name != _IDLE)
+    spread = some.withColumn("seen", f.explode(seen)).where(f.col("seen.offset").isNotNull())
     told = [f.col(f"seen.{one}").alias(one) for one in ("name", "topic", "partition", "offset")]
-    return spread.select(*told, "trace_id", "span_id", "start_ns", "end_ns", "group", "more", *_number(events))
+    due_ns = (_more("deliver_at").try_cast("bigint") * 1_000_000).alias("due_ns")
+    return spread.select(*told, "trace_id", "span_id", "start_ns", "end_ns", "group", due_ns, *_number(events))
 
 
 def _seen(name: Column, topic: Column, partition: Column, offset: Column) -> Column:
@@ -153,22 +157,27 @@ def _named(*names: str) -> Column:
 
 
 def _ended() -> list[Column]:
-    """The stages that an event ends, null for those that it does not."""
-    first, again = ~f.coalesce("was_fetched", f.lit(False)), f.coalesce("was_fetched", f.lit(False))
+    """The stage that an event ends: one of these, the others are null."""
+    again = f.coalesce("was_fetched", f.lit(False))
     leases = [_stage(stage, _named(name), f.col("start_ns")) for name, stage in _LEASES.items()]
-    due_ns = _more("deliver_at").try_cast("bigint") * 1_000_000
     direct = _named("publish.persisted") & ~f.coalesce("was_delayed", f.lit(False))
     return [
         *leases,
         _stage("publish.validate", _named("publish.validated"), f.col("start_ns")),
         _stage("publish.persist", direct, f.col("start_ns")),
-        _stage("publish.deliver", _named("consume.fetched") & first, f.col("entered_ns")),
+        _stage("publish.deliver", _named("consume.fetched") & ~again, f.col("entered_ns")),
         _stage("delay.wait", _named("delay.ready"), f.col("start_ns")),
-        _stage("delay.late", _named("delay.ready"), due_ns),
         _stage("redeliver", _named("consume.fetched") & again, f.col("returned_ns")),
         _stage("dlq.bury", _named("dlq.routed"), f.col("failed_ns")),
         _stage("dlq.wait", _named(_RAISED), f.col("buried_ns")),
         _stage("txn.end", _named("txn.committed", "txn.aborted"), f.col("added_ns")),
+    ]
+
+
+def _ended_too() -> list[Column]:
+    """The second stage of events that end two."""
+    return [
+        _stage("delay.late", _named("delay.ready"), f.col("due_ns")),
         _stage("total", _named("consume.acked"), f.col("born_ns")),
     ]
 
