@@ -29,7 +29,7 @@ class Race:
     def __init__(self) -> None:
         self._chance = random.Random(11)
         self._aims: list[tuple[float, Scheduled]] = []  # when, and what
-        self.won: set[int] = set()  # when they would have been due
+        self.won = 0
         self.lost = 0
 
     def enter(self, results: list[Scheduled]) -> None:
@@ -45,7 +45,7 @@ class Race:
             self._aims.pop()
             try:
                 await broker.scheduling.cancel("t", 0, one.offset)
-                self.won.add(one.deliver_at_ms)
+                self.won += 1
             except AlreadyDelivered:
                 self.lost += 1
 
@@ -101,13 +101,13 @@ def test_sixty_days_with_a_restart_in_the_middle(monkeypatch: pytest.MonkeyPatch
 
 def check(broker: Broker, race: Race) -> None:
     log = broker.topics.require("t").partitions[0].log
-    seen: list[int] = []
+    count = 0
     for batch in log.batches(0):
         for record in decode(batch):
             due = int(record.value or b"0")
             assert 0 <= record.timestamp_ms - due <= 10, "early or late"
-            seen.append(due)
-    print(f"{len(race.won):,} cancels won, {race.lost:,} came too late")
-    assert len(race.won) + race.lost == len(range(0, COUNT, RACED)), "a race has two ends"
+            count += 1
+    print(f"{race.won:,} cancels won, {race.lost:,} came too late")
+    assert race.won + race.lost == len(range(0, COUNT, RACED)), "a race has two ends"
     assert race.won and race.lost
-    assert len(seen) + len(race.won) == COUNT, "each is seen or cancelled"
+    assert count + race.won == COUNT, "each is seen or cancelled"

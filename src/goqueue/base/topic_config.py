@@ -204,6 +204,9 @@ CONFIG_KEYS: Final[Mapping[str, ConfigKey]] = {
 # Kafka's other topic settings: taken and shown, so that scripts made for Kafka go through, but without effect.
 KAFKA_ONLY: Final = frozenset(
     {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
         "file.delete.delay.ms",
         "flush.messages",
         "flush.ms",
@@ -220,6 +223,8 @@ KAFKA_ONLY: Final = frozenset(
         "message.timestamp.difference.max.ms",
         "min.compaction.lag.ms",
         "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
         "remote.storage.enable",
         "segment.index.bytes",
         "segment.jitter.ms",

@@ -29,8 +29,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from goqueue.wire.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-from tests.door.kafka.raw import Line, unique
+from tests.door.kafka.raw import unique
 
 WAIT_S = 30
 
@@ -165,13 +164,3 @@ def test_a_groups_life(kafka: str, admin: AdminClient, topic: str, group: str, p
     assert stored.offset == 5
     only(admin.delete_consumer_groups([group]))
     assert code_of(lambda: only(admin.delete_consumer_groups([group]))) == KafkaError.GROUP_ID_NOT_FOUND
-
-
-def test_partitions_are_described_as_the_java_client_needs_it(kafka: str, topic: str) -> None:
-    """It streams over both lists of replicas, and ends in a null pointer where Kafka's protocol allows null."""
-    with Line(kafka) as line:
-        (told,) = line.ask(DescribeTopicPartitionsRequest(topics=[TopicRequest(topic)])).topics
-    assert [one.partition_index for one in told.partitions] == [0, 1, 2]
-    assert all(
-        one.eligible_leader_replicas == one.last_known_elr == one.offline_replicas == [] for one in told.partitions
-    )

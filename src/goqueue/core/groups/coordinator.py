@@ -113,7 +113,11 @@ class Coordinator:
 
     def leave(self, ticket: int, request: LeaveRequest, now: Millis) -> Step:
         with self._deciding(ticket, request.group, now) as out:
-            self._table.classic(request.group).leave(ticket, request, now, out)
+            group = self._table.groups.get(request.group)
+            if isinstance(group, ConsumerGroup):
+                kafka.leave(group, ticket, request, now, out)  # an administrator removes members
+            else:
+                self._table.classic(request.group).leave(ticket, request, now, out)
         return out
 
     # --- the server-side protocol and REST -------------------------------------------------------------

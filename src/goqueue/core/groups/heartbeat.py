@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from goqueue.base.errors import InvalidField
+from goqueue.base.errors import GoQueueError, InvalidField
 from goqueue.base.ids import Millis
 from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.errors import (
@@ -16,8 +16,8 @@ from goqueue.core.groups.errors import (
 )
 from goqueue.core.groups.parts import Parts, listed, make, minus
 from goqueue.core.groups.records import LEFT_STATIC, ConsumerMember
-from goqueue.core.groups.replies import ConsumerHeartbeatReply, Step
-from goqueue.core.groups.requests import JOIN, LEAVE, LEAVE_STATIC, ConsumerHeartbeat
+from goqueue.core.groups.replies import ConsumerHeartbeatReply, LeaveReply, Step
+from goqueue.core.groups.requests import JOIN, LEAVE, LEAVE_STATIC, ConsumerHeartbeat, LeaveRequest
 from goqueue.core.groups.subscription import compile_pattern
 
 
@@ -76,6 +76,22 @@ def _leave(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: S
     else:
         group.remove(member.member_id, now, out)
     return ConsumerHeartbeatReply(member.member_id, request.member_epoch, group.settings.heartbeat_ms)
+
+
+def leave(group: ConsumerGroup, ticket: int, request: LeaveRequest, now: Millis, out: Step) -> None:
+    """An administrator removes members, by their ids or by their places."""
+    results: list[tuple[str, str | None, GoQueueError | None]] = []
+    for member_id, instance_id in request.members:
+        error: GoQueueError | None = None
+        place = group.static_member(instance_id) if instance_id is not None else group.members.get(member_id)
+        if place is None or place.door != "kafka":
+            error = UnknownMember(f"No member {instance_id or member_id!r} in the group.")
+        elif member_id and place.member_id != member_id:
+            error = FencedInstance(f"Another process runs as {instance_id!r} now.")
+        else:
+            group.remove(place.member_id, now, out)
+        results.append((member_id, instance_id, error))
+    out.answer(ticket, LeaveReply(results))
 
 
 def _known(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from goqueue.base.errors import InvalidField
+from goqueue.core.groups.errors import InvalidPattern
 from goqueue.core.groups.records import ConsumerMember
 
 PATTERN_CHARS_MAX: Final = 1_000
@@ -22,13 +22,13 @@ _OPEN_REPEAT: Final = re.compile(r"(?<!\\)[*+{]")
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """The pattern, or `InvalidField`. Like Kafka's, it has to match a whole name."""
     if len(pattern) > PATTERN_CHARS_MAX or _SLOW.search(pattern):
-        raise InvalidField("The topic pattern could take too long; use a simpler one.", field="subscribed_regex")
+        raise InvalidPattern("The topic pattern could take too long; use a simpler one.", field="subscribed_regex")
     if len(_OPEN_REPEAT.findall(pattern)) > _OPEN_REPEATS_MAX:
-        raise InvalidField(f"Use at most {_OPEN_REPEATS_MAX} repeats in a topic pattern.", field="subscribed_regex")
+        raise InvalidPattern(f"Use at most {_OPEN_REPEATS_MAX} repeats in a topic pattern.", field="subscribed_regex")
     try:
         return re.compile(pattern)
     except re.error as why:
-        raise InvalidField(f"{pattern!r} is not a pattern: {why}.", field="subscribed_regex") from None
+        raise InvalidPattern(f"{pattern!r} is not a pattern: {why}.", field="subscribed_regex") from None
 
 
 def topics_of(member: ConsumerMember, existing: Iterable[str]) -> frozenset[str]:

@@ -132,6 +132,15 @@ class AdminHandler:
             count = len(self._topics.require(asked.name).partitions)
             if asked.count <= count:
                 raise InvalidPartitions(f"The topic has {count} partitions; ask for more than that.")
+            if asked.assignments is not None and (
+                len(asked.assignments) != asked.count - count
+                or any(list(one.broker_ids) != [NODE_ID] for one in asked.assignments)
+            ):
+                return CreatePartitionsTopicResult(
+                    name=asked.name,
+                    error_code=INVALID_REPLICA_ASSIGNMENT,
+                    error_message="There is one node: a topic has one replica.",
+                )
             if not only_check:
                 await self._topics.alter(asked.name, {}, asked.count, CALLER)
         except GoQueueError as error:

@@ -6,9 +6,12 @@ import uuid
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from goqueue.base.errors import GoQueueError, InternalTopic, TopicExists, UnknownTopic
 from goqueue.base.settings import parse_address
 from goqueue.drive.topic_table import Topic
+from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import CALLER, Call, Handler
 from goqueue.edge.kafka.errors import (
     ILLEGAL_SASL_STATE,
@@ -71,16 +74,18 @@ class ClusterHandler:
     def metadata(self, call: Call, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
         asked = request.topics
         if asked is None or (call.version == 0 and not asked):
-            return self._metadata(call, [self._describe(topic) for topic in self._topics.everything()])
+            return self._metadata(call, request, [self._describe(topic) for topic in self._topics.everything()])
         may_create = request.allow_auto_topic_creation and self._topics.kafka_may_create
         if may_create and any(self._is_missing(one) for one in asked):
-            return self._create_and_describe(call, list(asked))
-        return self._metadata(call, [self._find(one) for one in asked])
+            return self._create_and_describe(call, request, list(asked))
+        return self._metadata(call, request, [self._find(one) for one in asked])
 
     def _is_missing(self, asked: MetadataRequestTopic) -> bool:
         return bool(asked.name) and self._topics.find(asked.name or "") is None
 
-    async def _create_and_describe(self, call: Call, asked: list[MetadataRequestTopic]) -> MetadataResponse:
+    async def _create_and_describe(
+        self, call: Call, request: MetadataRequest, asked: list[MetadataRequestTopic]
+    ) -> MetadataResponse:
         found: list[MetadataResponseTopic] = []
         for one in asked:
             try:
@@ -93,10 +98,10 @@ class ClusterHandler:
                 found.append(MetadataResponseTopic(error_code=code, name=one.name))
                 continue
             found.append(self._find(one))
-        return self._metadata(call, found)
+        return self._metadata(call, request, found)
 
     def _find(self, asked: MetadataRequestTopic) -> MetadataResponseTopic:
-        if asked.name is None and bytes(asked.topic_id) != NO_ID:
+        if not asked.name and bytes(asked.topic_id) != NO_ID:  # Java sends "" with an id
             name = self._names.by_id(asked.topic_id)
             if name is None:
                 return MetadataResponseTopic(error_code=UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=None)
@@ -149,13 +154,18 @@ class ClusterHandler:
                 return paging.DescribeTopicPartitionsResponse(topics=pages, next_cursor=rest)
         return paging.DescribeTopicPartitionsResponse(topics=pages)
 
-    def _metadata(self, call: Call, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    def _metadata(self, call: Call, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
         host, port = self._address(call)
+        if request.include_topic_authorized_operations:
+            topics = [replace(one, topic_authorized_operations=operations.TOPIC) for one in topics]
         return MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=NODE_ID, host=host, port=port)],
             cluster_id=self._cluster_id,
             controller_id=NODE_ID,
             topics=topics,
+            cluster_authorized_operations=operations.told(
+                operations.CLUSTER, request.include_cluster_authorized_operations
+            ),
         )
 
     def _address(self, call: Call) -> tuple[str, int]:
@@ -167,6 +177,9 @@ class ClusterHandler:
             cluster_id=self._cluster_id,
             controller_id=NODE_ID,
             brokers=[DescribeClusterBroker(broker_id=NODE_ID, host=host, port=port)],
+            cluster_authorized_operations=operations.told(
+                operations.CLUSTER, request.include_cluster_authorized_operations
+            ),
         )
 
     # --- coordinators --------------------------------------------------------------------------------------
@@ -206,6 +219,7 @@ def _page(
         name=found.name,
         topic_id=found.topic_id,
         is_internal=found.is_internal,
+        topic_authorized_operations=operations.told(operations.TOPIC, is_asked=not found.error_code),
         partitions=[
             paging.DescribeTopicPartitionsResponsePartition(
                 partition_index=one.partition_index,

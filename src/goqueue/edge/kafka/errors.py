@@ -73,6 +73,7 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     group_errors.StaleMemberEpoch: 113,
     group_errors.GroupSubscribed: 86,
     group_errors.OffsetMetadataTooLarge: 12,
+    group_errors.InvalidPattern: 128,  # INVALID_REGULAR_EXPRESSION
     schema_errors.SchemaMismatch: 87,
     txn_errors.InvalidTxnState: 48,
     txn_errors.InvalidProducerMapping: INVALID_PRODUCER_ID_MAPPING,

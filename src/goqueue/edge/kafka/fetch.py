@@ -112,7 +112,10 @@ class FetchHandler:
         except GoQueueError as error:
             return ListOffsetsPartitionResponse(partition_index=index, error_code=code_of(error))
         return ListOffsetsPartitionResponse(
-            partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=partition.state.leader_epoch
+            partition_index=index,
+            timestamp=timestamp,
+            offset=offset,
+            leader_epoch=-1 if offset < 0 else partition.state.leader_epoch,
         )
 
     def epoch_ends(self, call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:

@@ -25,6 +25,7 @@ from goqueue.core.groups.requests import (
     LeaveRequest,
     SyncRequest,
 )
+from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import Call
 from goqueue.edge.kafka.errors import INVALID_REQUEST, NONE, code_of
 from goqueue.edge.kafka.names import TopicNames
@@ -164,9 +165,12 @@ class GroupHandler:
     def consumer_describe(
         self, call: Call, request: described.ConsumerGroupDescribeRequest
     ) -> described.ConsumerGroupDescribeResponse:
-        return described.ConsumerGroupDescribeResponse(groups=[self._consumer_group(one) for one in request.group_ids])
+        is_asked = request.include_authorized_operations
+        return described.ConsumerGroupDescribeResponse(
+            groups=[self._consumer_group(one, is_asked) for one in request.group_ids]
+        )
 
-    def _consumer_group(self, group: str) -> described.DescribedGroup:
+    def _consumer_group(self, group: str, is_asked: bool) -> described.DescribedGroup:
         try:
             found = self._groups.describe(group)
             if found.kind != "consumer":
@@ -182,6 +186,7 @@ class GroupHandler:
             assignment_epoch=found.generation,
             assignor_name=found.protocol,
             members=[self._consumer_member(one) for one in found.members],
+            authorized_operations=operations.told(operations.GROUP, is_asked),
         )
 
     def _consumer_member(self, member: MemberDescription) -> described.Member:
@@ -210,9 +215,12 @@ class GroupHandler:
     # --- looking -----------------------------------------------------------------------------------------------
 
     def describe(self, call: Call, request: describing.DescribeGroupsRequest) -> describing.DescribeGroupsResponse:
-        return describing.DescribeGroupsResponse(groups=[self._classic_group(call, one) for one in request.groups])
+        is_asked = request.include_authorized_operations
+        return describing.DescribeGroupsResponse(
+            groups=[self._classic_group(call, one, is_asked) for one in request.groups]
+        )
 
-    def _classic_group(self, call: Call, group: str) -> describing.DescribedGroup:
+    def _classic_group(self, call: Call, group: str, is_asked: bool) -> describing.DescribedGroup:
         try:
             found = self._groups.describe(group)
             if found.kind != "classic":
@@ -223,7 +231,7 @@ class GroupHandler:
             return describing.DescribedGroup(
                 group_id=group, group_state=_DEAD, error_code=code, error_message=error.message
             )
-        return _classic(found)
+        return _classic(found, operations.told(operations.GROUP, is_asked))
 
     def list(self, call: Call, request: listing.ListGroupsRequest) -> listing.ListGroupsResponse:
         states = {state.lower() for state in request.states_filter}
@@ -303,12 +311,13 @@ def _left(version: int, result: Result) -> leaving.LeaveGroupResponse:
     return leaving.LeaveGroupResponse(members=members)
 
 
-def _classic(found: GroupDescription) -> describing.DescribedGroup:
+def _classic(found: GroupDescription, allowed: int) -> describing.DescribedGroup:
     return describing.DescribedGroup(
         group_id=found.group,
         group_state=found.state,
         protocol_type=found.protocol_type,
         protocol_data=found.protocol,
+        authorized_operations=allowed,
         members=[
             describing.DescribedGroupMember(
                 member_id=one.member_id,
