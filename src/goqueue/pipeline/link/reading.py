@@ -19,7 +19,7 @@ from goqueue.pipeline.link.place import Range
 
 __all__ = ["Range", "read_arrow"]
 
-BATCH_BYTES: Final = 4 * MIB
+BATCH_BYTES: Final = 2 * MIB
 _PIECE_BYTES_MIN: Final = 1 * MIB  # smaller ones are put together
 _PIECE_BYTES_MAX: Final = 8 * MIB  # larger ones are cut
 
