@@ -21,8 +21,6 @@ ALWAYS: Final = {
     # Lets the connector's option `pushFilters` work; sources without filters do not notice.
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Between the JVM and its Python workers a tenth of what a worker reads went into TCP.
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
 
