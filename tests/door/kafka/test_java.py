@@ -5,13 +5,14 @@ from __future__ import annotations
 from goqueue.wire import consumer_group_describe as described
 from goqueue.wire import create_partitions as widening
 from goqueue.wire import list_offsets
+from goqueue.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from goqueue.wire.describe_cluster import DescribeClusterRequest
 from goqueue.wire.describe_groups import DescribeGroupsRequest
 from goqueue.wire.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from goqueue.wire.leave_group import LeaveGroupRequest, MemberIdentity
 from goqueue.wire.metadata import MetadataRequest, MetadataRequestTopic
 from tests.door.kafka import raw
-from tests.door.kafka.raw import Line
+from tests.door.kafka.raw import Line, unique
 
 UNSAID = -(1 << 31)
 UNKNOWN_MEMBER_ID, INVALID_REPLICA_ASSIGNMENT, FENCED_INSTANCE_ID = 25, 39, 82
@@ -67,6 +68,23 @@ def test_an_administrator_removes_members_of_the_server_side_protocol(kafka: str
         (found,) = line.ask(described.ConsumerGroupDescribeRequest([group])).groups
         assert found.group_state == "Empty" and not found.members
         assert line.ask(raw.beat(group, "plain", 1)).error_code == UNKNOWN_MEMBER_ID
+
+
+def test_who_reads_a_topic_that_is_deleted_and_made_again_gives_it_back_first(kafka: str, group: str) -> None:
+    """Both between two heartbeats: by its name nothing changed, but the reader's position belongs to the old one."""
+    name = unique("again")
+    with Line(kafka) as line:
+        line.ask(raw.new_topic(name, 2))
+        first = line.ask(raw.beat(group, "m", 0, [name], {}))
+        (old,) = first.assignment.topic_partitions
+        deleted = line.ask(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=5_000))
+        assert deleted.responses[0].error_code == 0
+        line.ask(raw.new_topic(name, 2))
+        told = line.ask(raw.beat(group, "m", first.member_epoch))
+        assert told.error_code == 0 and told.assignment.topic_partitions == []
+        told = line.ask(raw.beat(group, "m", told.member_epoch, owned={}))
+        (new,) = told.assignment.topic_partitions
+        assert list(new.partitions) == [0, 1] and bytes(new.topic_id) != bytes(old.topic_id)
 
 
 def test_everything_is_allowed_and_said_to_those_who_ask(kafka: str, topic: str, group: str) -> None:

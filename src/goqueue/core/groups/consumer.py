@@ -16,7 +16,7 @@ from goqueue.base.ids import Millis
 from goqueue.core.groups.assign import ASSIGNORS, DEFAULT_ASSIGNOR, Subscriber
 from goqueue.core.groups.deadlines import Deadlines
 from goqueue.core.groups.errors import GroupFull, UnknownMember, UnsupportedAssignor
-from goqueue.core.groups.parts import Parts
+from goqueue.core.groups.parts import Parts, both, minus, plus
 from goqueue.core.groups.reconcile import Surroundings, advance, held_by_others, settled
 from goqueue.core.groups.records import LEFT_STATIC, ConsumerMember, GroupState, Kind, Mode
 from goqueue.core.groups.replies import Step
@@ -146,8 +146,14 @@ class ConsumerGroup:
 
     def topics_changed(self, now: Millis, out: Step) -> None:
         """A new target if topics that the group reads came, went or grew."""
-        if self.members and self._counts(self.members) != self.record.topics:
-            self._write(self._retargeted(self.record), now, out)
+        counts = self._counts(self.members)
+        if self.members and counts != self.record.topics:
+            came = {topic: range(count) for topic, count in counts.items() if topic not in self.record.topics}
+            members = {name: _without_old(member, came) for name, member in self.members.items()}
+            self._write(self._retargeted(replace(self.record, consumer=members)), now, out)
+            for member in self.members.values():
+                if member.pending and _revoke(member.member_id) not in self.deadlines:
+                    self.deadlines.set(_revoke(member.member_id), now + member.rebalance_ms)
 
     # --- deciding --------------------------------------------------------------------------------------
 
@@ -218,6 +224,14 @@ class ConsumerGroup:
             if self.deadlines.take(key, now):
                 self.remove(key[1], now, out)
         self.deadlines.refresh()
+
+
+def _without_old(member: ConsumerMember, came: Mapping[str, range]) -> ConsumerMember:
+    """Who still reads a former topic of that name gives it back first: the new one begins from its beginning."""
+    old = both(member.assigned, came) if member.door == "kafka" else {}
+    if not old:
+        return member
+    return replace(member, assigned=minus(member.assigned, old), pending=plus(member.pending, old))
 
 
 def _changes_targets(before: ConsumerMember, after: ConsumerMember) -> bool:

@@ -65,7 +65,7 @@ def _stay(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: St
     _check_epoch(before, request.member_epoch, owned)
     _check_words(group, request)
     member = group.put(_updated(group, before, request), now, out, shown=request.member_epoch, owned=owned)
-    news = owned is not None or member.assigned != before.assigned
+    news = owned is not None or bool(member.pending) or member.assigned != before.assigned
     return _reply(group, member, member.assigned if news else None)
 
 
