@@ -29,6 +29,7 @@ class Ledger:
         self.committed: dict[int, int] = {}
         self.repeats = 0
         self.takeovers = 0
+        self.steps_back = 0  # of a reader in a partition that it kept
         self.wrongs: list[str] = []
         self._reached: dict[int, int] = {}
         self._places: dict[tuple[str, int], int | None] = {}
@@ -51,6 +52,8 @@ class Ledger:
                 least = self.committed.get(partition, 0)
                 if not least <= offset <= reached:
                     self.wrongs.append(f"{who} took over {partition} at {offset}, not in {least}..{reached}")
+            elif self.committed.get(partition, 0) <= offset < place:
+                self.steps_back += 1
             elif offset != place:
                 self.wrongs.append(f"{who} read {partition}:{offset}, not {place}")
             self.repeats += (partition, offset) in self.seen

@@ -20,6 +20,9 @@ PARTITIONS = 24
 PRODUCERS = 8
 CONSUMERS = 20
 LOAD_S = 8.0
+# In a cooperative rebalance the C client resumes partitions that it never paused, and then at times asks for an offset
+# again that it has handed out (its issues 4637 and 4686). Which offset is asked for is a client's choice alone.
+STEPS_BACK_MAX = 3
 RATE = 400
 LIVES_S = (1.0, 4.0)
 SESSION_MS = 6000
@@ -80,6 +83,7 @@ def test_no_loss_no_needless_double_order_per_key(tmp_path: Path, settings: dict
         assert [error for one in writers for error in one.errors] == []
         assert drained, f"{len(ledger.stored.keys() - ledger.seen.keys())} messages were never read"
         assert ledger.wrongs == []
+        assert ledger.steps_back <= (STEPS_BACK_MAX if "cooperative-sticky" in settings.values() else 0)
         assert sum(map(len, log.values())) == sum(one.sent for one in writers) == len(ledger.stored)
         assert wrong_keys(log) == []
-        assert ledger.repeats == 0 or refused, "a repetition has a commit that was refused before it"
+        assert ledger.repeats <= ledger.steps_back or refused, "a repetition has a commit that was refused before it"

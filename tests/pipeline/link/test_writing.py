@@ -312,7 +312,7 @@ def test_rows_are_there_once_and_in_order_over_a_line_that_breaks(shared: NodePr
             one.write(pa.record_batch({"key": keys, "value": values}))
         counts = one.close()
         one._cluster.close()
-    assert tunnel.cuts > 1
+    assert tunnel.cuts
     txn.end("commit")
     assert sum(counts.values()) == 50_000
     for partition in range(2):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.base.errors import Conflict, Invalid, InvalidField, NotFound, TooLarge, Unavailable
+from goqueue.base.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 
 
 class UnknownGroup(NotFound):
@@ -57,7 +57,7 @@ class StaleMemberEpoch(Conflict):
     """The member's epoch moved on; ask again with the epoch of the last heartbeat."""
 
 
-class InvalidPattern(InvalidField):
+class InvalidPattern(Invalid):
     """The pattern of topics is not one, or could take too long."""
 
 

@@ -20,7 +20,7 @@ _OPEN_REPEAT: Final = re.compile(r"(?<!\\)[*+{]")
 
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern, or `InvalidField`. Like Kafka's, it has to match a whole name."""
+    """The pattern, or `InvalidPattern`. Like Kafka's, it has to match a whole name."""
     if len(pattern) > PATTERN_CHARS_MAX or _SLOW.search(pattern):
         raise InvalidPattern("The topic pattern could take too long; use a simpler one.", field="subscribed_regex")
     if len(_OPEN_REPEAT.findall(pattern)) > _OPEN_REPEATS_MAX:
