@@ -21,8 +21,10 @@ def spark() -> Iterator[SparkSession]:
     """Two cores, two attempts a task, 1 GB of heap."""
     from goqueue.pipeline.session import session
 
-    # Small queries end before the better compiler would pay.
-    quick = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    # Small queries end before the better compiler would pay. The room for code is a fifth without it, and would not
+    # last for what Spark generates in all tests: then the JVM dies.
+    java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+    quick = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": java}
     running = session("tests", "local[2,2]", settings=quick)
     yield running
     running.stop()
