@@ -6,13 +6,18 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
+_NODES = ("node", "module_node", "shared", "shared_node", "server_url")  # what fixtures of nodes are called
+
 
 @pytest.fixture
 def watched(request: pytest.FixtureRequest) -> Iterator[None]:
     """Looks at the topics that the test made, on whichever node it used. A test with another one asks by itself."""
     from tests.txn.log_history import topics_of
 
-    name = next((one for one in ("node", "shared_node", "server_url") if one in request.fixturenames), None)
+    name = next(
+        (one for one in ("node", "module_node", "shared", "shared_node", "server_url") if one in request.fixturenames),
+        None,
+    )
     if name is None:
         yield
         return

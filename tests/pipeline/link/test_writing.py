@@ -23,6 +23,8 @@ from tests.pipeline.arrow.some_records import when
 from tests.pipeline.link.shop import Txn, fixed_ports, new_topic, stock_producer, stock_read
 from tests.pipeline.link.tunnel import Tunnel
 
+pytestmark = pytest.mark.usefixtures("watched")
+
 WAIT_S = 30
 
 

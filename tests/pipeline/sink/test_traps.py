@@ -25,7 +25,7 @@ from tests.traces.lives import until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("watched")]
 MESSAGES = StructType([StructField("key", BinaryType()), StructField("value", BinaryType())])
 
 

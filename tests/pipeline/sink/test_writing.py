@@ -21,6 +21,8 @@ from goqueue.pipeline.sink.writing import Part, Target, give_up, stage_rows
 from goqueue.pipeline.sink.writing import commit_parts as commit_parts_or
 from tests.pipeline.topics import contents, make_topic
 
+pytestmark = pytest.mark.usefixtures("watched")
+
 
 def commit_parts(there: Target, parts: list[Part]) -> None:
     commit_parts_or(there, parts, "Try again.")
