@@ -31,6 +31,8 @@ from tests.pipeline.link.shop import (
 )
 from tests.pipeline.link.tunnel import Tunnel
 
+pytestmark = pytest.mark.usefixtures("watched")
+
 
 def test_every_column_is_what_a_stock_consumer_says(shared: NodeProcess) -> None:
     topic = new_topic(shared)
