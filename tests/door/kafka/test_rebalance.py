@@ -24,7 +24,6 @@ WAIT_S = 30
 MEMBERS = 100
 PARTITIONS = 1000
 SETTLED_S_MAX = 1.0
-TRIES = 3  # the machine may be busy with another test in one of them
 NODE_GAP_S_MAX = 0.5
 # The C client pauses what it keeps while its callbacks run. If its fetching thread looks just then, it sends no fetch
 # until it wakes by itself, a second later at most; the node has no part in that.
@@ -115,14 +114,9 @@ async def seconds_to_settle(members: list[ClassicMember]) -> float:
 
 
 def test_a_hundred_classic_members_settle_on_a_thousand_partitions(wide: tuple[str, str]) -> None:
-    for _ in range(TRIES):
-        group = unique("g")
-        first, second = asyncio.run(settle_classic(wide[0], group))
-        print(
-            f"\nclassic, {MEMBERS} members, {PARTITIONS} partitions: new group {first:.3f} s, one more {second:.3f} s"
-        )
-        if max(first, second) < SETTLED_S_MAX:
-            break
+    group = unique("g")
+    first, second = asyncio.run(settle_classic(wide[0], group))
+    print(f"\nclassic, {MEMBERS} members, {PARTITIONS} partitions: new group {first:.3f} s, one more {second:.3f} s")
     assert max(first, second) < SETTLED_S_MAX
     with Line(wide[0]) as line:
         (described,) = line.ask(DescribeGroupsRequest([group])).groups
@@ -186,14 +180,11 @@ async def settle_served(kafka: str, group: str, topic: str) -> tuple[float, floa
 
 def test_a_hundred_members_of_the_server_side_protocol_settle_on_a_thousand_partitions(wide: tuple[str, str]) -> None:
     kafka, topic = wide
-    for _ in range(TRIES):
-        first, second, rounds = asyncio.run(asyncio.wait_for(settle_served(kafka, unique("g"), topic), 60))
-        print(
-            f"\nserver-side, {MEMBERS} members, {PARTITIONS} partitions: "
-            f"new group {first:.3f} s in {rounds} rounds, one more {second:.3f} s"
-        )
-        if max(first, second) < SETTLED_S_MAX:
-            break
+    first, second, rounds = asyncio.run(asyncio.wait_for(settle_served(kafka, unique("g"), topic), 60))
+    print(
+        f"\nserver-side, {MEMBERS} members, {PARTITIONS} partitions: "
+        f"new group {first:.3f} s in {rounds} rounds, one more {second:.3f} s"
+    )
     assert max(first, second) < SETTLED_S_MAX
 
 

@@ -24,7 +24,7 @@ def test_a_message_comes_when_its_delay_is_over(sqs: Any, queue: str) -> None:
     assert bodies(sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=1)) == ["now"]
     (got,) = sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=10, AttributeNames=["SentTimestamp"])["Messages"]
     assert got["Body"] == "late"
-    assert 1.8 < time.monotonic() - began < 10
+    assert 1.8 < time.monotonic() - began < 5
     assert time.time() - int(got["Attributes"]["SentTimestamp"]) / 1000 > 1.8  # when it was sent, not when it came
     assert delayed(sqs, queue) == "0"
 
@@ -36,7 +36,7 @@ def test_a_queue_delays_what_does_not_say_otherwise(sqs: Any, new_queue: Callabl
     sqs.send_message(QueueUrl=queue, MessageBody="now", DelaySeconds=0)
     assert bodies(sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=1)) == ["now"]
     assert bodies(sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=10)) == ["late"]
-    assert 1.8 < time.monotonic() - began < 10
+    assert 1.8 < time.monotonic() - began < 5
 
 
 def test_a_fifo_queue_delays_all_and_keeps_their_order(sqs: Any, new_queue: Callable[..., str]) -> None:

@@ -302,7 +302,7 @@ def test_rows_are_there_once_and_in_order_over_a_line_that_breaks(shared: NodePr
     dice = random.Random(seed)
 
     def cut(which: str, count: int) -> bool:
-        return which == way and count > 0 and dice.random() < 0.2
+        return which == way and count > 0 and (tunnel.cuts < 2 or dice.random() < 0.2)
 
     topic = new_topic(shared, 2)
     txn = Txn(shared)
@@ -314,7 +314,7 @@ def test_rows_are_there_once_and_in_order_over_a_line_that_breaks(shared: NodePr
             one.write(pa.record_batch({"key": keys, "value": values}))
         counts = one.close()
         one._cluster.close()
-    assert tunnel.cuts
+    assert tunnel.cuts > 1
     txn.end("commit")
     assert sum(counts.values()) == 50_000
     for partition in range(2):
