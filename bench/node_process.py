@@ -14,7 +14,10 @@ from types import TracebackType
 class NodeProcess:
     """`with NodeProcess(dir) as node:` serves at `node.url` until the block is left."""
 
-    def __init__(self, data_dir: Path, *flags: str, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, *flags: str, settings: dict[str, str] | None = None, tree: Path | None = None
+    ) -> None:
+        """`tree` is a checkout whose code the node runs, if not this one's."""
         self.data_dir = data_dir
         self._command = [
             sys.executable,
@@ -35,6 +38,8 @@ class NodeProcess:
         chosen = {"GOQUEUE_LOG_DISK_USED_PERCENT_MAX": "100", **(settings or {})}
         mine = {name: value for name, value in os.environ.items() if not name.startswith("GOQUEUE_")}
         self._environ = {**mine, **chosen}
+        if tree is not None:
+            self._environ["PYTHONPATH"] = str(tree.resolve() / "src")
         self._process: subprocess.Popen[str] | None = None
         self.url = ""
         self.kafka = ""
