@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from goqueue import __version__
 from goqueue.base.clock import Clock
@@ -64,6 +65,15 @@ from goqueue.service.txn_effects import TxnEffects
 from goqueue.service.txn_publish import TransactionalPublish
 from goqueue.service.validation import Validation
 
+# The broker's own topics and their settings.
+OWN_TOPICS: Final = {
+    GROUPS_TOPIC: GROUPS_CONFIG,
+    TRANSACTIONS_TOPIC: TRANSACTIONS_CONFIG,
+    SCHEDULE_TOPIC: SCHEDULE_CONFIG,
+    DELIVERIES_TOPIC: DELIVERIES_CONFIG,
+    SCHEMAS_TOPIC: SCHEMAS_CONFIG,
+}
+
 
 class Broker:
     """Storage and verbs without doors: what every door is handed. A simulation builds it on a simulated disk."""
@@ -89,7 +99,7 @@ class Broker:
         self.space = SpaceGuard(disk, settings.log.disk_used_percent_max)
         self.flusher = Flusher(settings.log, offload, self.metrics.sync_seconds.observe)
         opener = PartitionOpener(disk, settings.log, self.flusher, offload, self.storage_stats, clock)
-        self.table = TopicTable(disk, opener, offload, settings.topics.defaults())
+        self.table = TopicTable(disk, opener, offload, settings.topics.defaults(), OWN_TOPICS)
         self.schema_runner = SchemaRunner(clock)
         self.schemas = Schemas(self.schema_runner, offload)
         self.validation = Validation(self.schemas, self.metrics)
@@ -169,7 +179,7 @@ class Broker:
         await self._load_schemas()
         await self._load_groups()
         await self._load_deliveries()
-        await self.schedule.start(await self._own_books(SCHEDULE_TOPIC, SCHEDULE_CONFIG))
+        await self.schedule.start(await self._own_books(SCHEDULE_TOPIC))
         await self._load_transactions()
         self.deliveries.resume()
         self.transfer.recover()
@@ -179,7 +189,7 @@ class Broker:
         return found
 
     async def _load_schemas(self) -> None:
-        partition = await self._own_books(SCHEMAS_TOPIC, SCHEMAS_CONFIG)
+        partition = await self._own_books(SCHEMAS_TOPIC)
         await self.offload(lambda: self.schema_runner.replay(partition))
         self.schema_runner.begin(partition)
 
@@ -188,12 +198,12 @@ class Broker:
         self.metrics.schemas.set(len(self.schemas.table.stored))
 
     async def _load_groups(self) -> None:
-        partition = await self._own_books(GROUPS_TOPIC, GROUPS_CONFIG)
+        partition = await self._own_books(GROUPS_TOPIC)
         await self.offload(lambda: self.runner.replay(partition))
         self.runner.begin(partition)
 
     async def _load_deliveries(self) -> None:
-        partition = await self._own_books(DELIVERIES_TOPIC, DELIVERIES_CONFIG)
+        partition = await self._own_books(DELIVERIES_TOPIC)
         await self.offload(lambda: self.deliveries.replay(partition))
         self.deliveries.begin(partition)
         self.deliveries.forget(lambda view: self.topics.find(view.topic) is None)
@@ -201,17 +211,17 @@ class Broker:
 
     async def _load_transactions(self) -> None:
         """What is in doubt is finished while leases still hold: its acks must find them."""
-        partition = await self._own_books(TRANSACTIONS_TOPIC, TRANSACTIONS_CONFIG)
+        partition = await self._own_books(TRANSACTIONS_TOPIC)
         await self.offload(lambda: self.txn_runner.replay(partition))
         await self.transactions.abort_orphans()
         await self.txn_runner.begin(partition)
         await LostEpochs(self.topics, self.txn_runner, self.clock).recover()
 
-    async def _own_books(self, name: str, config: dict[str, str]) -> Partition:
+    async def _own_books(self, name: str) -> Partition:
         """The only partition of an internal topic, which is made by the first start."""
         topic = self.table.get(name)
         if topic is None:
-            record = TopicRecord(name, new_uuid(self._entropy), 1, config, self._clock.now_ms())
+            record = TopicRecord(name, new_uuid(self._entropy), 1, OWN_TOPICS[name], self._clock.now_ms())
             topic = await self.table.create(record)
         assert topic is not None
         return topic.partitions[0]

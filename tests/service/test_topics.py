@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from goqueue.base.errors import InvalidConfig, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
+from goqueue.base.ids import TopicPartition
+from goqueue.broker import OWN_TOPICS
+from goqueue.core.groups.requests import OffsetCommit
+from goqueue.drive.topic_table import TopicRecord
+from goqueue.log.note import decode_note, encode_note
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, fetch_all, publish, settings
@@ -166,3 +172,40 @@ def test_a_power_cut_at_any_moment_leaves_topics_whole_or_absent(mode: CrashMode
 
 def test_the_power_cut_is_not_an_error_to_be_handled() -> None:
     assert not issubclass(PowerCut, Exception)
+
+
+def _record_of(disk: SimDisk, name: str) -> TopicRecord:
+    found = decode_note(disk.read_file(f"topics/{name}.topic"), TopicRecord)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("damage", ["settings", "partitions", "unreadable"])
+def test_a_start_puts_right_what_an_older_node_let_users_do_to_its_own_topics(damage: str) -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop) as broker:
+            await broker.topics.create("t", 1, {})
+            for name in OWN_TOPICS:
+                record = _record_of(disk, name)
+                bad = msgspec.structs.replace(
+                    record,
+                    overrides={"cleanup.policy": "delete", "retention.ms": "1"}
+                    if damage == "settings"
+                    else record.overrides,
+                    partitions=7 if damage == "partitions" else 1,
+                )
+                note = b"not a note" if damage == "unreadable" else encode_note(bad)
+                disk.write_file(f"topics/{name}.topic", note)
+            await broker.groups.reset_offsets("g", [OffsetCommit("t", 0, 0)])
+        async with broker_on(disk, loop) as broker:
+            await asyncio.sleep(60)  # the cleaner looks at every log meanwhile
+            assert broker.groups.offsets("g")[TopicPartition("t", 0)].offset == 0
+            for name, config in OWN_TOPICS.items():
+                view = broker.topics.describe(name)
+                assert (view.overrides, view.num_partitions) == (config, 1)
+                assert _record_of(disk, name).overrides == config
+        async with broker_on(disk, loop) as broker:
+            assert broker.groups.offsets("g")[TopicPartition("t", 0)].offset == 0
+
+    run_virtually(scenario)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -85,12 +85,15 @@ class TopicTable:
         opener: PartitionOpener,
         offload: Offload,
         defaults: TopicConfig,
+        own: Mapping[str, dict[str, str]],
     ) -> None:
+        """`own` are the settings of the broker's own topics, by name: they have these, whatever their records say."""
         self.on_changed: Callable[[str | None], None] = lambda deleted: None  # told after every change
         self._disk = disk
         self._opener = opener
         self._offload = offload
         self._defaults = defaults
+        self._own = own
         self._topics: dict[str, Topic] = {}
         self._names: dict[str, str] = {}  # by id
         self._changing = asyncio.Lock()
@@ -136,8 +139,21 @@ class TopicTable:
             if record is None or file != record.name + _SUFFIX or not _is_sane(record):
                 logger.error("not a topic record, left alone", extra={"path": f"{RECORDS}/{file}"})
             else:
-                records.append(record)
+                records.append(self._put_right(record))
         return records
+
+    def _put_right(self, record: TopicRecord) -> TopicRecord:
+        """With other settings one of the broker's own topics would lose what the broker keeps in it."""
+        own = self._own.get(record.name)
+        if own is None or (record.overrides == own and record.partitions == 1):
+            return record
+        logger.warning(
+            "settings of the broker's own topic put right",
+            extra={"topic": record.name, "found": record.overrides, "partitions": record.partitions},
+        )
+        right = msgspec.structs.replace(record, overrides=dict(own), partitions=1)
+        self._write(right)
+        return right
 
     def _report_orphans(self) -> None:
         for name in self._disk.names(LOGS):
@@ -157,11 +173,15 @@ class TopicTable:
     # --- changes -------------------------------------------------------------------------------------------
 
     async def create(self, record: TopicRecord) -> Topic | None:
-        """The new topic, durable; None if the name is taken."""
+        """The new topic, durable; None if the name is taken.
+
+        Of the broker's own topics nothing is set aside: if their record cannot be read, what they hold still counts.
+        """
         async with self._changing:
             if record.name in self._topics:
                 return None
-            await self._offload(lambda: self._set_aside_orphan(record))
+            if record.name not in self._own:
+                await self._offload(lambda: self._set_aside_orphan(record))
             await self._offload(lambda: self._write(record))
             await self._open(record)
             self.on_changed(None)

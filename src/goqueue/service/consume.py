@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from goqueue.base.commands import ANYONE, Caller
-from goqueue.base.errors import GoQueueError, InternalTopic
+from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.leases import Delivered, Take
 from goqueue.core.groups.errors import UnknownGroup
@@ -94,8 +94,7 @@ class Consuming:
     async def join(self, request: RestJoin, reading: Reading) -> RestJoined:
         """A member that joins again begins again with what it did not finish."""
         for topic in request.topics:
-            if self._topics.require(topic).is_internal:
-                raise InternalTopic(f"{topic} holds the broker's own books; read another topic.", field="topics")
+            self._topics.require_users(topic, "topics")
         joined = await self._groups.rest_join(request)
         beat_ms = min(joined.heartbeat_ms, max(1, joined.session_ms // 3))
         self._leasing.release(request.group, joined.member_id, lambda at: True)

@@ -17,7 +17,7 @@ import msgspec
 
 from goqueue.base.clock import Clock
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.base.errors import GoQueueError, InternalTopic, InvalidField, RedriveRunning, UnknownRedrive
+from goqueue.base.errors import GoQueueError, InvalidField, RedriveRunning, UnknownRedrive
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.dead_letter import EVERYTHING, DeadLetter, Filter
 from goqueue.core.delivery.policy import Grave
@@ -180,8 +180,7 @@ class Redrives:
         if asked.to is not None:
             if asked.to == asked.source:
                 raise InvalidField("The dead letters are in that topic already; name another.", field="to")
-            if self._topics.require(asked.to).is_internal:
-                raise InternalTopic(f"{asked.to} holds the broker's own books; name a topic of yours.", field="to")
+            self._topics.require_users(asked.to, "to")
 
     def _tasks_new(self, asked: Redrive) -> RedriveTask:
         topic = self._topics.find(asked.source)

@@ -219,7 +219,7 @@ class Leasing:
 
     async def skip_all(self, group: str, topic: str) -> None:
         """Everything up to now counts as done."""
-        for partition in self._topics.require(topic).partitions:
+        for partition in self._topics.require_users(topic).partitions:
             delivery = self._runner.view(View(group, topic, partition.at.partition))
             self._runner.write(delivery, delivery.pass_to(partition.state.high_watermark))
             self._positions.moved(delivery.view)

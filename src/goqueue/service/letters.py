@@ -69,9 +69,11 @@ class Letters:
 
     def home_of(self, topic: str) -> str:
         """The name of the topic's dead-letter topic, which may not be there yet."""
-        name = self._rules.grave_topic(self._topics.require(topic))
+        name = self._rules.grave_topic(self._topics.require_users(topic))
         if name is None:
             raise UnknownTopic(f"{topic!r} holds dead letters itself; name the topic that they died in.", field="topic")
+        if self._topics.find(name) is not None:
+            self._topics.require_users(name)
         return name
 
     # --- look ------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Final
 from goqueue.base.ids import Millis
 from goqueue.core.delivery.policy import Grave, Policy
 from goqueue.core.delivery.records import View
-from goqueue.drive.topic_table import Topic
+from goqueue.drive.topic_table import INTERNAL, Topic
 from goqueue.format.records import Record
 from goqueue.service.topics import Topics
 
@@ -39,7 +39,7 @@ class QueueRules:
     def grave_topic(self, topic: Topic) -> str | None:
         """Dead letters of dead letters would have nowhere sensible to go."""
         named = topic.config.queue_dead_letter_topic
-        if named:
+        if named and named not in INTERNAL:
             return named if named != topic.name else None
         return None if topic.name.endswith(DEAD_LETTER_SUFFIX) else dead_letter_topic(topic.name)
 

@@ -140,7 +140,7 @@ class Scheduling:
 
     async def cancel(self, name: str, partition: int, offset: Offset, caller: Caller = ANYONE) -> None:
         """Returns when the message can never be seen; `AlreadyDelivered` or `UnknownDelayed` otherwise."""
-        topic = self._allowed(name, caller, "write")
+        topic = self._allowed(self._topics.require_users(name).name, caller, "write")
         trace = self._hooks.trace
         entry = None if trace is None else (await self._entries.payloads([offset])).get(offset)
         found = await self._entries.cancel(topic.record.id, partition, offset)
@@ -154,7 +154,7 @@ class Scheduling:
 
     async def cancel_all(self, name: str) -> int:
         """Cancels everything that waits for a topic; how many that were."""
-        return await self._entries.cancel_all(self._topics.require(name).record.id)
+        return await self._entries.cancel_all(self._topics.require_users(name).record.id)
 
     async def list(self, name: str, limit: int, skip: int = 0, caller: Caller = ANYONE) -> list[DelayedMessage]:
         """What waits for a topic, by time; a page ends after some megabytes."""

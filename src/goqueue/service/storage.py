@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.base.errors import InternalTopic, OffsetOutOfRange
+from goqueue.base.errors import OffsetOutOfRange
 from goqueue.base.ids import Offset
 from goqueue.drive.cleaner import Cleaner
 from goqueue.log.disk import Usage
@@ -25,10 +25,7 @@ class Storage:
 
     async def delete_records(self, topic: str, number: int, before: Offset) -> Offset:
         """Makes a partition begin at an offset (-1: at its end), durably; answers with where it begins now."""
-        found = self._topics.require(topic)
-        if found.is_internal:
-            raise InternalTopic(f"{topic} holds the broker's own books.", field="topic")
-        partition = found.partition(number)
+        partition = self._topics.require_users(topic).partition(number)
         end = partition.state.high_watermark
         if before == -1:
             before = end

@@ -12,7 +12,7 @@ import msgspec
 from goqueue.base.clock import Clock
 from goqueue.base.commands import Stored
 from goqueue.base.entropy import Entropy
-from goqueue.base.errors import GoQueueError, InternalTopic, InvalidGroup
+from goqueue.base.errors import GoQueueError, InvalidGroup
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.leases import Begin, Delivered, Take
 from goqueue.base.limits import MIB
@@ -174,9 +174,7 @@ class Taking:
         return any(index.has(lane, book.look_from(lane)) for lane in _LANES)
 
     def _source(self, take: Take, at: TopicPartition) -> _Source:
-        topic = self._topics.require(at.topic)
-        if topic.is_internal:
-            raise InternalTopic(f"{at.topic} holds the broker's own books; read another topic.", field="topic")
+        topic = self._topics.require_users(at.topic)
         if take.group == KEEPER:
             raise InvalidGroup(f"The broker keeps the name {KEEPER} for itself.", field="group")
         partition = topic.partition(at.partition)

@@ -96,6 +96,13 @@ class Topics:
             raise UnknownTopic(f"There is no topic {name!r}. Create it with POST /topics.", field="topic")
         return topic
 
+    def require_users(self, name: str, field: str = "topic") -> Topic:
+        """The topic, if it is one of the users'. Whatever changes a topic or writes to it asks here."""
+        topic = self.require(name)
+        if topic.is_internal:
+            raise _own(name, field)
+        return topic
+
     def find(self, name: str) -> Topic | None:
         return self._table.get(name)
 
@@ -123,7 +130,7 @@ class Topics:
                 return await self._create(name, None, {}, caller)
             except TopicExists:
                 pass  # somebody was faster
-        return topic or self.require(name)
+        return self.require_users(name)
 
     def list(self, caller: Caller = ANYONE) -> list[TopicSummary]:
         """The users' topics; the broker's own are left out."""
@@ -154,7 +161,7 @@ class Topics:
         """Complains about what could not be created; answers with the number of partitions it would have."""
         check_name(name)
         if name in INTERNAL:
-            raise InternalTopic(f"The name {name} is the broker's own.", field="name")
+            raise _own(name, "name")
         count = _check_count(self._settings.partitions if partitions is None else partitions)
         self.check_config(config)
         if self._table.get(name) is not None:
@@ -162,15 +169,21 @@ class Topics:
         return count
 
     def check_config(self, config: Mapping[str, object | None]) -> None:
-        parse_overrides({key: value for key, value in config.items() if value is not None})
+        self._parse({key: value for key, value in config.items() if value is not None})
+
+    def _parse(self, config: Mapping[str, object]) -> dict[str, str]:
+        parsed = parse_overrides(config)
+        if (target := parsed.get("queue.dead.letter.topic", "")) in INTERNAL:
+            raise _own(target, "config")
+        return parsed
 
     async def alter(
         self, name: str, config: Mapping[str, object | None], partitions: int | None, caller: Caller = ANYONE
     ) -> TopicView:
         """Sets what has a value, takes back to the default what is None, adds partitions."""
         self._allow(caller, "alter", name)
-        topic = self.require(name)
-        changed = parse_overrides({key: value for key, value in config.items() if value is not None})
+        topic = self.require_users(name)
+        changed = self._parse({key: value for key, value in config.items() if value is not None})
         parse_overrides({key: 0 for key in config if key not in changed and key not in topic.record.overrides})
         kept = {key: text for key, text in topic.record.overrides.items() if key not in config}
         count = topic.record.partitions if partitions is None else _check_count(partitions)
@@ -185,14 +198,19 @@ class Topics:
 
     async def delete(self, name: str, caller: Caller = ANYONE) -> None:
         self._allow(caller, "delete", name)
-        topic = self.require(name)
-        if topic.is_internal:
-            raise InternalTopic(f"{name} holds the broker's own books and cannot be deleted.", field="topic")
-        await self._table.delete(topic)
+        await self._table.delete(self.require_users(name))
 
     def _allow(self, caller: Caller, operation: str, name: str) -> None:
         if self._hooks.access is not None:
             self._hooks.access(caller, operation, name)  # type: ignore[arg-type]
+
+
+def _own(name: str, field: str) -> InternalTopic:
+    return InternalTopic(
+        f"{name} is the broker's own: it can be read, but only the broker writes to it and changes it. "
+        "Name a topic of yours.",
+        field=field,
+    )
 
 
 def _check_count(partitions: int) -> int:

@@ -129,7 +129,7 @@ class TransactionVerbs:
     ) -> TxnState:
         """The transaction will write to these. None may be missing."""
         for at in partitions:
-            self._topics.require(at.topic).partition(at.partition)
+            self._topics.require_users(at.topic).partition(at.partition)
         wanted = [(at.topic, at.partition) for at in partitions]
         return await self._add(transactional_id, producer_id, epoch, {"partitions": wanted, "begins": begins})
 
@@ -242,7 +242,7 @@ class TransactionVerbs:
 
     async def mark(self, at: TopicPartition, producer_id: int, epoch: int, commit: bool) -> None:
         """An administrator ends what hangs in one partition. What the coordinator has in hand it ends itself."""
-        partition = self._topics.require(at.topic).partition(at.partition)
+        partition = self._topics.require_users(at.topic).partition(at.partition)
         if self.runner.transactions.writes_to(producer_id, at.topic, at.partition):
             raise InvalidTxnState("The transaction is not hanging; abort it by its transactional id.")
         self._mark(partition, producer_id, epoch, commit)

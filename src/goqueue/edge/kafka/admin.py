@@ -129,7 +129,7 @@ class AdminHandler:
 
     async def _widen(self, asked: CreatePartitionsTopic, only_check: bool) -> CreatePartitionsTopicResult:
         try:
-            count = len(self._topics.require(asked.name).partitions)
+            count = len(self._topics.require_users(asked.name).partitions)
             if asked.count <= count:
                 raise InvalidPartitions(f"The topic has {count} partitions; ask for more than that.")
             if asked.assignments is not None and (
@@ -163,7 +163,7 @@ class AdminHandler:
 
     async def _shorten(self, topic: str, index: int, offset: Offset) -> DeleteRecordsPartitionResult:
         try:
-            if not self._topics.require(topic).config.deletes:
+            if not self._topics.require_users(topic).config.deletes:
                 # A compacted log keeps each key's last record, whatever an administrator asks.
                 return DeleteRecordsPartitionResult(
                     partition_index=index, low_watermark=-1, error_code=POLICY_VIOLATION

@@ -204,6 +204,7 @@ class ConfigHandler:
                 raise InvalidField(
                     "Only topics can be changed while the node runs; see the settings file for the rest."
                 )
+            self._topics.require_users(name)
             view = self._topics.describe(name, CALLER)
             changes: dict[str, object | None] = dict.fromkeys(view.overrides) if is_whole else {}
             changes.update(given)

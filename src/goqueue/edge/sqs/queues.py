@@ -101,7 +101,7 @@ class Queues:
             except TopicExists:
                 topic = self.named(name)  # somebody was faster
         if topic is not None:
-            self._compare(topic, values)
+            self._compare(self._topics.require_users(topic.name), values)
         return {"QueueUrl": queue_url(call.base_url, name)}
 
     def _new_config(self, name: str, values: dict[str, str], tags: dict[str, str], fifo: bool) -> dict[str, object]:
