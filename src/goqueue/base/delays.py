@@ -6,6 +6,7 @@ from typing import Final
 
 from goqueue.base.commands import Headers
 from goqueue.base.errors import InvalidField
+from goqueue.base.header_values import number_in, shown
 from goqueue.base.ids import Millis
 from goqueue.base.limits import DELAY_MS_MAX
 from goqueue.base.times import parse_duration_ms
@@ -20,9 +21,15 @@ DELAY_HEADERS: Final = frozenset({DELIVER_AT_HEADER, DELAY_HEADER})
 def expires_at(headers: Headers) -> Millis | None:
     """When a message's time to live ends; None if it has none that can be read."""
     for name, value in headers:
-        if name == EXPIRES_HEADER and value is not None and value.isdigit() and len(value) <= 18:
-            return int(value)
+        if name == EXPIRES_HEADER and (at := number_in(value)) is not None:
+            return at
     return None
+
+
+def is_expired(headers: Headers, now: Millis) -> bool:
+    """Whether a message's time to live has passed; one that cannot be read never does."""
+    at = expires_at(headers)
+    return at is not None and at <= now
 
 
 def with_expiry(headers: Headers, at: Millis) -> Headers:
@@ -41,9 +48,10 @@ def asked_due(headers: Headers, now: Millis) -> Millis | None:
     text = (value or b"").decode("ascii", "replace")
     if name == DELAY_HEADER:
         return check_due(now + parse_duration_ms(text, name), now, name)
-    if not text.isdigit() or len(text) > 18:
-        raise InvalidField(f"{name} is milliseconds since 1970, not {text!r}.", field=name)
-    return check_due(int(text), now, name)
+    due = number_in(value)
+    if due is None:
+        raise InvalidField(f"{name} is milliseconds since 1970, not {shown(text)}.", field=name)
+    return check_due(due, now, name)
 
 
 def check_due(due: Millis, now: Millis, field: str) -> Millis:

@@ -10,6 +10,11 @@ from goqueue.base.limits import NAME_CHARS_MAX
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
+def is_name(name: str) -> bool:
+    """Whether a topic, a group or the like can be called this."""
+    return len(name) <= NAME_CHARS_MAX and name not in (".", "..") and _LEGAL.fullmatch(name) is not None
+
+
 def check_name(name: str, kind: str = "topic", field: str = "name") -> str:
     """Returns the name, or raises `InvalidName` saying what is wrong with it."""
     if not name:

@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime
 
 from goqueue.base.errors import InvalidField
+from goqueue.base.header_values import shown
 from goqueue.base.ids import Millis
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -31,7 +32,7 @@ def parse_duration_ms(text: str, field: str) -> Millis:
     if iso and any(iso.groups()):
         parts = zip(iso.groups(), _ISO_MS, strict=True)
         return _whole(sum(float(part) * unit for part, unit in parts if part), field)
-    raise InvalidField(f"{text!r} is not a duration; write it like 1500ms, 10s, 5m, 2h or PT1.5S.", field=field)
+    raise InvalidField(f"{shown(text)} is not a duration; write it like 1500ms, 10s, 5m, 2h or PT1.5S.", field=field)
 
 
 def _whole(ms: float, field: str) -> Millis:
@@ -49,7 +50,7 @@ def parse_time_ms(text: str, field: str) -> Millis:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidField(
-            f"{text!r} is not a time; write it like 2026-01-31T12:00:00Z or as milliseconds since 1970.",
+            f"{shown(text)} is not a time; write it like 2026-01-31T12:00:00Z or as milliseconds since 1970.",
             field=field,
         ) from None
     if moment.tzinfo is None:

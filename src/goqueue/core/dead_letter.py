@@ -8,6 +8,7 @@ import msgspec
 
 from goqueue.base.commands import Headers
 from goqueue.base.delays import EXPIRES_HEADER
+from goqueue.base.header_values import number_in, text_in
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.delivery.records import View
 from goqueue.format.records import Record
@@ -15,6 +16,7 @@ from goqueue.format.records import Record
 PREFIX: Final = "goqueue-dlq-"
 REDRIVES_HEADER: Final = "goqueue-redrives"
 REDRIVEN_FROM_HEADER: Final = "goqueue-redriven-from"
+_REDRIVES_MAX: Final = 999_999_999
 _EXPIRY: Final = PREFIX + "expires-at"  # instead of the header that queues obey
 KEEPER: Final = "__dlq"  # the group whose view of a dead-letter topic says which letters are gone
 
@@ -44,16 +46,17 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 def letter_of(partition: int, record: Record) -> DeadLetter:
     """Reads a record of a dead-letter topic."""
-    told: dict[str, str] = {}
+    told: dict[str, bytes | None] = {}
     kept: list[tuple[str, bytes | None]] = []
     for name, value in record.headers:
         if name == _EXPIRY:
             kept.append((EXPIRES_HEADER, value))
         elif name.startswith(PREFIX):
-            told[name[len(PREFIX) :]] = (value or b"").decode(errors="replace")
+            told[name[len(PREFIX) :]] = value
         else:
             kept.append((name, value))
-    has_origin = bool(told.get("topic")) and told.get("partition", "").isdecimal()
+    partition_told, offset_told = number_in(told.get("partition")), number_in(told.get("offset"))
+    has_origin = bool(told.get("topic")) and partition_told is not None
     return DeadLetter(
         partition,
         record.offset,
@@ -61,24 +64,28 @@ def letter_of(partition: int, record: Record) -> DeadLetter:
         record.key,
         record.value,
         tuple(kept),
-        told["topic"] if has_origin else None,
-        _number(told, "partition") if has_origin else None,
-        _number(told, "offset") if has_origin else None,
-        told.get("group", ""),
-        told.get("reason", ""),
-        told.get("error", ""),
-        _number(told, "attempts"),
-        _number(told, "failures"),
-        _number(told, "first-delivered-at"),
-        _number(told, "died-at"),
-        _number(told, "timestamp"),
+        text_in(told["topic"]) if has_origin else None,
+        partition_told if has_origin else None,
+        (offset_told or 0) if has_origin else None,
+        text_in(told.get("group")),
+        text_in(told.get("reason")),
+        text_in(told.get("error")),
+        number_in(told.get("attempts")) or 0,
+        number_in(told.get("failures")) or 0,
+        number_in(told.get("first-delivered-at")) or 0,
+        number_in(told.get("died-at")) or 0,
+        number_in(told.get("timestamp")) or 0,
         redrives_of(record.headers),
     )
 
 
-def _number(told: dict[str, str], name: str) -> int:
-    text = told.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 19 else 0
+def origin_of(headers: Headers) -> tuple[View, Offset] | None:
+    """Of which message of which view a dead letter is the copy; None if it does not tell."""
+    told = {name[len(PREFIX) :]: value for name, value in headers if name.startswith(PREFIX)}
+    partition, offset = number_in(told.get("partition")), number_in(told.get("offset"))
+    if partition is None or offset is None or "group" not in told or "topic" not in told:
+        return None
+    return View(text_in(told["group"]), text_in(told["topic"]), partition), offset
 
 
 def buried_headers(headers: Headers) -> Headers:
@@ -89,8 +96,8 @@ def buried_headers(headers: Headers) -> Headers:
 
 def redrives_of(headers: Headers) -> int:
     """How often the message came back from the dead letters."""
-    found = [value for name, value in headers if name == REDRIVES_HEADER and value is not None and value.isdigit()]
-    return int(found[-1][:9]) if found else 0
+    found = [number_in(value) for name, value in headers if name == REDRIVES_HEADER]
+    return min(found[-1] or 0, _REDRIVES_MAX) if found else 0
 
 
 def redriven_headers(view: View, message: Record) -> Headers:
@@ -107,9 +114,10 @@ def redriven_from(headers: Headers) -> tuple[View, Offset] | None:
     """Which dead letter a redriven message was."""
     for name, value in reversed(headers):
         if name == REDRIVEN_FROM_HEADER and value is not None:
-            topic, *rest = value.decode(errors="replace").rsplit(":", 2)
-            if len(rest) == 2 and rest[0].isdecimal() and rest[1].isdecimal():
-                return View(KEEPER, topic, int(rest[0])), int(rest[1])
+            topic, *rest = value.rsplit(b":", 2)
+            partition, offset = (number_in(one) for one in rest) if len(rest) == 2 else (None, None)
+            if partition is not None and offset is not None:
+                return View(KEEPER, text_in(topic), partition), offset
     return None
 
 

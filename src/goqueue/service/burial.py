@@ -5,7 +5,7 @@ from __future__ import annotations
 from goqueue.base.commands import Headers
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.dead_letter import PREFIX, buried_headers
+from goqueue.core.dead_letter import PREFIX, buried_headers, origin_of
 from goqueue.core.delivery.lane import Held
 from goqueue.core.delivery.records import View
 from goqueue.format.records import NewRecord, Record
@@ -39,12 +39,7 @@ class Burials:
         return NewRecord(message.key, message.value, buried_headers(message.headers) + headers, now)
 
     def origin(self, headers: Headers) -> tuple[View, Offset] | None:
-        told = {name[len(PREFIX) :]: value or b"" for name, value in headers if name.startswith(PREFIX)}
-        try:
-            view = View(told["group"].decode(), told["topic"].decode(), int(told["partition"]))
-            return view, int(told["offset"])
-        except (KeyError, ValueError):
-            return None
+        return origin_of(headers)
 
     def moved(self, view: View, dead: dict[Offset, Held]) -> None:
         for held in dead.values():

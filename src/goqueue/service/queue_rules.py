@@ -1,18 +1,15 @@
-"""The rules of a topic's queue, and which of its messages are too old."""
+"""The rules of a topic's queue."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from goqueue.base.ids import Millis
 from goqueue.core.delivery.policy import Grave, Policy
 from goqueue.core.delivery.records import View
 from goqueue.drive.topic_table import INTERNAL, Topic
-from goqueue.format.records import Record
 from goqueue.service.topics import Topics
 
 DEAD_LETTER_SUFFIX: Final = ".dlq"
-EXPIRES_HEADER: Final = "goqueue-expires-at"
 
 
 class QueueRules:
@@ -57,11 +54,3 @@ class QueueRules:
 def dead_letter_topic(topic: str) -> str:
     """Where a topic's dead letters go unless its settings say otherwise."""
     return topic[: 249 - len(DEAD_LETTER_SUFFIX)] + DEAD_LETTER_SUFFIX
-
-
-def is_expired(record: Record, now: Millis) -> bool:
-    """Whether the message's time to live has passed; one that cannot be read never does."""
-    for name, value in record.headers:
-        if name == EXPIRES_HEADER and value is not None and value.isdigit():
-            return int(value) <= now
-    return False

@@ -11,6 +11,7 @@ import msgspec
 
 from goqueue.base.clock import Clock
 from goqueue.base.commands import Stored
+from goqueue.base.delays import is_expired
 from goqueue.base.entropy import Entropy
 from goqueue.base.errors import GoQueueError, InvalidGroup
 from goqueue.base.ids import Millis, Offset, TopicPartition
@@ -32,7 +33,7 @@ from goqueue.format.records import Record
 from goqueue.service.feeds import Feeds
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.positions import Positions
-from goqueue.service.queue_rules import QueueRules, is_expired
+from goqueue.service.queue_rules import QueueRules
 from goqueue.service.topics import Topics
 from goqueue.service.trace_leases import TracedLeases
 
@@ -308,7 +309,7 @@ class Taking:
         def fate(record: Record) -> str:
             if keeper is not None and not keeper.is_open(record.offset):
                 return _GONE
-            return _OLD if record.headers and is_expired(record, now) else _LIVE
+            return _OLD if record.headers and is_expired(record.headers, now) else _LIVE
 
         return fate
 

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from goqueue.base.header_values import text_in
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.trace_context import TraceContext, context_of, with_context
 from goqueue.core.dead_letter import PREFIX, REDRIVEN_FROM_HEADER, REDRIVES_HEADER
@@ -177,7 +178,7 @@ class TracedLeases:
         for offset, copy in enumerate(copies, base):
             context = context_of(copy.headers)
             if context is not None and context.is_sampled:
-                told = {name: (value or b"").decode(errors="replace") for name, value in copy.headers}
+                told = {name: text_in(value) for name, value in copy.headers}
                 name, group, more = _routed(told) if is_burial else _redriven(told)
                 place = (context, at.topic, at.partition, offset)
                 self._tracer.emit(name, *place, group=group, key=key_text(copy.key), more=more)

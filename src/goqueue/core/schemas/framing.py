@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from goqueue.base.commands import Headers
+from goqueue.base.header_values import number_in
 from goqueue.core.schemas.mismatch import Mismatch
 
 HEADERS: Final = {"value": "schema-id", "key": "schema-key-id"}
@@ -41,10 +42,10 @@ def by_header(part: str, data: bytes, headers: Headers, find: FindGuid) -> Frame
     wanted, foreign = HEADERS[part], _CONFLUENT[part]
     for name, value in headers:
         if name == wanted:
-            text = (value or b"").decode("ascii", "replace").strip()
-            if not text.isdecimal() or len(text) > 10:
+            schema_id = number_in((value or b"").strip())
+            if schema_id is None:
                 raise Mismatch((), f"the header {wanted} is not a schema's id")
-            return Framed(int(text), data)
+            return Framed(schema_id, data)
         if name == foreign and value:
             return _confluent(value, data, find, foreign)
     raise Mismatch((), f"there is no header {wanted}")

@@ -192,7 +192,10 @@ def key_text(key: bytes | None) -> str:
     """A key as traces show and search it; what is not UTF-8 in hexadecimal."""
     if not key:
         return ""
+    begin = key[: 4 * _TEXT_CHARS_MAX]  # a character has at most four bytes
     try:
-        return key.decode()[:_TEXT_CHARS_MAX]
-    except UnicodeDecodeError:
-        return f"0x{key.hex()}"[:_TEXT_CHARS_MAX]
+        return begin.decode()[:_TEXT_CHARS_MAX]
+    except UnicodeDecodeError as why:
+        if len(begin) < len(key) and why.reason == "unexpected end of data":
+            return begin[: why.start].decode()[:_TEXT_CHARS_MAX]  # cut in the middle of a character
+        return f"0x{begin.hex()}"[:_TEXT_CHARS_MAX]

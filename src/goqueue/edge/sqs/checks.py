@@ -15,6 +15,7 @@ from goqueue.edge.sqs.schema import Attributes, AttributeValue, Sent
 DELAY_S_MAX: Final = 900
 ATTRIBUTES_MAX: Final = 10
 TRACE_CHARS_MAX: Final = 1_024
+TEXT_CHARS_MAX: Final = 1_024  # no id, type or trace header is longer
 ENVELOPE: Final = "goqueue-sqs"  # the header that carries what has no place elsewhere
 TRACE: Final = "AWSTraceHeader"
 
@@ -91,13 +92,18 @@ def _check_name(name: str) -> None:
         raise invalid(f"The message attribute name {ENVELOPE} is the broker's own.")
 
 
+def is_type(kind: str) -> bool:
+    """Whether a message attribute can be of this type."""
+    return _TYPE.fullmatch(kind) is not None and ILLEGAL.search(kind) is None
+
+
 def _value(name: str, given: AttributeValue, of: str = "(user)") -> bytes:
     kind = given.data_type
     if not kind:
         raise invalid(f"The message attribute '{name}' must contain a non-empty message attribute type.")
     if len(kind) > 256:
         raise invalid("Message (user) attribute types must be shorter than 256 Bytes")
-    if not _TYPE.fullmatch(kind) or ILLEGAL.search(kind):
+    if not is_type(kind):
         raise invalid(
             f"The message attribute '{name}' has an invalid message attribute type, the set of supported type "
             "prefixes is Binary, Number, and String."

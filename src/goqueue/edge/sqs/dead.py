@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from goqueue.base.commands import Headers
+from goqueue.base.header_values import number_in, text_in
 from goqueue.base.ids import Millis, Offset
+from goqueue.base.names import is_name
 from goqueue.core.dead_letter import PREFIX
+
+_NUMBERS: Final = ("partition", "offset", "attempts", "timestamp")
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -24,8 +30,8 @@ def origin_of(headers: Headers) -> Origin | None:
     told = {name[len(PREFIX) :]: value for name, value in headers if value is not None and name.startswith(PREFIX)}
     if not told:
         return None
-    try:
-        numbers = [int(told[name]) for name in ("partition", "offset", "attempts", "timestamp")]
-        return Origin(told["topic"].decode(), *numbers)
-    except (KeyError, ValueError):
+    partition, offset, attempts, timestamp_ms = map(number_in, map(told.get, _NUMBERS))
+    topic = text_in(told.get("topic"))
+    if partition is None or offset is None or attempts is None or timestamp_ms is None or not is_name(topic):
         return None
+    return Origin(topic, partition, offset, attempts, timestamp_ms)

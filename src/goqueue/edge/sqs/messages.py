@@ -19,7 +19,7 @@ from goqueue.base.commands import Headers, Stored
 from goqueue.base.ids import Millis
 from goqueue.base.leases import Delivered
 from goqueue.base.trace_context import parse_xray, within
-from goqueue.edge.sqs.checks import ENVELOPE, ILLEGAL, TRACE, Checked
+from goqueue.edge.sqs.checks import ENVELOPE, ILLEGAL, TEXT_CHARS_MAX, TRACE, Checked, is_type
 from goqueue.edge.sqs.dead import Origin, origin_of
 from goqueue.edge.sqs.digests import Typed, attributes_md5, body_md5
 from goqueue.edge.sqs.names import Arns
@@ -27,6 +27,8 @@ from goqueue.edge.sqs.names import Arns
 BROKERS_OWN: Final = "goqueue-"  # headers that begin so are shown only if they were sent as attributes
 ENCODING: Final = "goqueue-encoding"
 SENDER: Final = "anonymous"
+_ENVELOPE_BYTES_MAX: Final = 64 * 1024
+_NUMBER_END: Final = 1 << 63
 
 
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,10 +83,19 @@ def envelope_in(headers: Headers) -> Envelope | None:
     for name, value in reversed(headers):
         if name == ENVELOPE and value is not None:
             try:
-                return _decode(value)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+                return _sound(_decode(value)) if len(value) <= _ENVELOPE_BYTES_MAX else None
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 return None
     return None
+
+
+def _sound(envelope: Envelope) -> Envelope | None:
+    """None if this door did not write it: Kafka's producers can send a header of any name."""
+    texts = (envelope.id, envelope.sender, envelope.trace, envelope.deduplication_id, *envelope.types.values())
+    if any(len(text) > TEXT_CHARS_MAX or ILLEGAL.search(text) for text in texts):
+        return None
+    numbers_fit = 0 <= envelope.sent_ms < _NUMBER_END and 0 <= envelope.sequence < _NUMBER_END
+    return envelope if numbers_fit and all(map(is_type, envelope.types.values())) else None
 
 
 # --- out ------------------------------------------------------------------------------------------------
@@ -95,7 +106,7 @@ def message_out(delivered: Delivered, wanted: Wanted, is_fifo: bool, arns: Arns)
     stored = delivered.stored
     envelope = envelope_in(stored.headers) if stored.headers else None
     origin = origin_of(stored.headers) if stored.headers else None
-    body, data = _body(stored.value, envelope is not None)
+    body, data = _body(stored.value)
     shown: dict[str, Any] = {
         "MessageId": envelope.id if envelope is not None and envelope.id else id_of_place(origin or stored),
         "ReceiptHandle": delivered.receipt,
@@ -114,13 +125,13 @@ def message_out(delivered: Delivered, wanted: Wanted, is_fifo: bool, arns: Arns)
     return shown
 
 
-def _body(value: bytes | None, is_checked: bool) -> tuple[str, bytes]:
+def _body(value: bytes | None) -> tuple[str, bytes]:
     """Text as it is; what SQS cannot carry as base64. Also its bytes: the very value if it is text."""
     if value is None:
         return "", b""
     try:
         text = value.decode()
-        if is_checked or not ILLEGAL.search(text):
+        if not ILLEGAL.search(text):
             return text, value
     except UnicodeDecodeError:
         pass
@@ -133,10 +144,15 @@ def _attributes(headers: Headers, types: dict[str, str], is_encoded: bool) -> li
     for name, value in headers:
         if value is None or (name.startswith(BROKERS_OWN) and name not in types):
             continue
-        found[name] = (name, types.get(name) or _guess(value), value)
+        found[name] = (name, _type_of(types.get(name, ""), value), value)
     if is_encoded:
         found[ENCODING] = (ENCODING, "String", b"base64")
     return list(found.values())
+
+
+def _type_of(told: str, value: bytes) -> str:
+    """As the sender said, if the value can be that; whatever is text may be bytes too."""
+    return told if told.startswith("Binary") or (told and _guess(value) == "String") else _guess(value)
 
 
 def _guess(value: bytes) -> str:
@@ -182,9 +198,10 @@ def _chosen(found: dict[str, str], wanted: Wanted) -> dict[str, str]:
 
 def _group(stored: Stored) -> str | None:
     try:
-        return stored.key.decode() if stored.key is not None else None
+        group = stored.key.decode() if stored.key is not None else None
     except UnicodeDecodeError:
         return None
+    return None if group is None or ILLEGAL.search(group) else group
 
 
 def sequence_text(number: int) -> str:
