@@ -22,7 +22,7 @@ from goqueue.wire.api import APIS, RequestHeader, encode_request_frame
 from goqueue.wire.api_versions import ApiVersionsRequest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n(?:\n?```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
@@ -138,6 +138,9 @@ def test_the_files_that_the_path_names_exist() -> None:
     assert len(named) > 20
     for path in named:
         assert (ROOT / path).is_file(), path
+    for layer in ("drive", "service"):
+        for file in (ROOT / "src/goqueue" / layer).glob("[!_]*.py"):
+            assert f"src/goqueue/{layer}/{file.name}" in named, f"docs/PATH.md does not name {file.name}"
 
 
 def test_links_between_pages_lead_somewhere() -> None:
