@@ -335,13 +335,15 @@ class World:
                 self.check_order(ledger, one, granted_ms)
 
     def check_order(self, ledger: Ledger, one: Delivered, granted_ms: int) -> None:
-        """Nobody else holds the key, and nothing of the key that came before is still to come."""
+        """Nobody else holds the key, and nothing of the key that came before is still to come; one that comes back may
+        find those behind it with another."""
         place = (one.stored.partition, one.stored.offset)
         for other, message in self.sent.items():
             if other[0] != place[0] or message.key != one.stored.key or other == place:
                 continue
             lent = ledger.live.get(other)
-            if lent is not None and lent.batch != self.batches:
+            comes_back = one.attempt > 1 and other[1] > place[1]
+            if lent is not None and lent.batch != self.batches and not comes_back:
                 assert not lent.is_sure(granted_ms), "two have one key"
             if other[1] < place[1] and message.ttl_ms is None and lent is None and not ledger.resets:
                 waits = other not in ledger.over and other not in ledger.unsure and not ledger.seen[other]

@@ -173,7 +173,8 @@ CONFIG_KEYS: Final[Mapping[str, ConfigKey]] = {
         _whole(0, 1_000), "Times that a message may come back from the dead letters into this topic; 0 has no bound."
     ),
     "queue.order": ConfigKey(
-        _choice("none", "key"), "`key` hands out messages of one key in order, to one consumer at a time."
+        _choice("none", "key"),
+        "`key` hands out messages of one key in order: a run to one consumer, nothing more of the key meanwhile.",
     ),
     "queue.lanes": ConfigKey(
         _choice("weighted", "strict"), "How priorities share the queue: by weight, or the higher always first."

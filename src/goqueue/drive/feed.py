@@ -97,6 +97,7 @@ class Feed:
     async def of_lane(self, lane: int, begin: Offset, limit: int) -> tuple[list[Record], Offset]:
         """The lane's next messages, and how far the log holds no others."""
         index = await self.look(begin)
+        begin = max(begin, self.partition.log.start_offset)
         found: list[Record] = []
         for first, end in index.spans(lane, begin):
             offset, end = first, min(end, self.end)
@@ -115,9 +116,9 @@ class Feed:
         """Messages by offset; None for those that the log no longer has."""
         found: dict[Offset, Record | None] = {}
         for offset in offsets:
-            batch = self._cache.find(self.partition.at, offset)
-            if batch is None and offset >= self.partition.log.start_offset:
-                batch = await self._load(offset)
+            batch: Decoded | None = None
+            if offset >= self.partition.log.start_offset:  # the cache may still have what the log does not
+                batch = self._cache.find(self.partition.at, offset) or await self._load(offset)
             found[offset] = None if batch is None else batch.at(offset)
         return found
 

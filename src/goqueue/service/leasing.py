@@ -16,6 +16,7 @@ from goqueue.base.entropy import Entropy
 from goqueue.base.errors import GoQueueError, InvalidField, InvalidReceipt
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.leases import Delivered, Outcome, QueueCounts, Receipt, Take, parse_receipt
+from goqueue.core.delivery.lane import Held
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import Record as Move
@@ -89,9 +90,11 @@ class Leasing:
 
     # --- answers ---------------------------------------------------------------------------------------------
 
-    async def ack(self, receipts: Sequence[str]) -> list[Outcome]:
-        """Done with these."""
-        outcomes = await self._answer(receipts, lambda delivery, offsets, policy, now: delivery.ack(offsets))
+    async def ack(self, receipts: Sequence[str], late_too: bool = False) -> list[Outcome]:
+        """Done with these; `late_too` also with those whose leases are over, whoever has the messages now."""
+        outcomes = await self._answer(
+            receipts, lambda delivery, offsets, policy, now: delivery.ack(offsets, late_too), late_too
+        )
         self._metrics.acked.inc(outcomes.count(None))
         return outcomes
 
@@ -115,17 +118,27 @@ class Leasing:
         self._metrics.rejected.inc(outcomes.count(None))
         return outcomes
 
-    async def extend(self, receipts: Sequence[str], lease_ms: Millis) -> list[Outcome]:
-        """The leases end so long from now; with 0 the messages are given back, and that is no failure."""
+    async def extend(
+        self, receipts: Sequence[str], lease_ms: Millis, late_too: bool = False, total_ms_max: Millis | None = None
+    ) -> list[Outcome]:
+        """The leases end so long from now; with 0 the messages are given back, and that is no failure.
+
+        With `late_too` a receipt whose lease is over acts on the message's lease now; if it has none, nothing happens.
+        No lease lasts longer than `total_ms_max` from its beginning.
+        """
         if not 0 <= lease_ms <= LEASE_MS_MAX:
             raise InvalidField(f"A lease is from 0 to {LEASE_MS_MAX} ms.", field="visibility_timeout")
-        if lease_ms == 0:
-            return await self._answer(
-                receipts, lambda delivery, offsets, policy, now: delivery.release(offsets, policy, now)
-            )
-        return await self._answer(
-            receipts, lambda delivery, offsets, policy, now: delivery.extend(offsets, now + lease_ms)
-        )
+        latest_ms = None if total_ms_max is None else self._clock.now_ms() + lease_ms - total_ms_max
+
+        def check(held: Held) -> None:
+            if latest_ms is not None and held.lease is not None and held.lease.since_ms < latest_ms:
+                raise InvalidField(f"A lease lasts at most {total_ms_max} ms in all.", field="visibility_timeout")
+
+        def answer(delivery: Delivery, offsets: list[Offset], policy: Policy, now: Millis) -> Sequence[Move]:
+            leased = [offset for offset in offsets if delivery.book.held[offset].lease is not None]
+            return delivery.extend(leased, now + lease_ms) if lease_ms else delivery.release(leased, policy, now)
+
+        return await self._answer(receipts, answer, late_too, check)
 
     async def _see_moved(self, receipts: Sequence[str]) -> None:
         """Who gave a message up finds it in the dead letters, unless moving it takes unusually long."""
@@ -151,10 +164,16 @@ class Leasing:
             for before in named.owners:
                 self._taking.has_room(named.delivery.view.group, before)
 
-    async def _answer(self, receipts: Sequence[str], answer: Answer) -> list[Outcome]:
+    async def _answer(
+        self,
+        receipts: Sequence[str],
+        answer: Answer,
+        late_too: bool = False,
+        check: Callable[[Held], None] | None = None,
+    ) -> list[Outcome]:
         outcomes: list[Outcome] = [None] * len(receipts)
         now = self._clock.now_ms()
-        for named in sort_receipts(self._runner, receipts, outcomes):
+        for named in sort_receipts(self._runner, receipts, outcomes, late_too, check):
             delivery = named.delivery
             view = delivery.view
             try:

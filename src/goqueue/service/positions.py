@@ -181,9 +181,36 @@ class Positions:
 
     def backlog(self, view: View, partition: Partition) -> int:
         """About how many messages could be handed out now."""
+        keeper = self._runner.views.get(View(KEEPER, *view[1:]))
+        unseen = sum(self.unseen_of(view, partition, lane) for lane in _LANES)
+        if keeper is not None and unseen:
+            unseen = max(0, unseen - self._taken_out(view, partition, keeper))
+        return self._ready(view, partition, keeper) + unseen
+
+    def _ready(self, view: View, partition: Partition, keeper: Delivery | None) -> int:
+        """Looked at, and free; without those that the log lost, or that were redriven since."""
         delivery = self._runner.views.get(view)
-        again = 0 if delivery is None else delivery.book.counts[State.READY]
-        return again + sum(self.unseen_of(view, partition, lane) for lane in _LANES)
+        start = partition.log.start_offset
+        if delivery is None or not delivery.book.counts[State.READY]:
+            return 0
+        book = delivery.book
+        if keeper is None and all(lane.floor >= start for lane in book.lanes.values()):
+            return book.counts[State.READY]
+        ready = (offset for offset, held in book.held.items() if held.state is State.READY and offset >= start)
+        return sum(keeper is None or keeper.is_open(offset) for offset in ready)
+
+    def _taken_out(self, view: View, partition: Partition, keeper: Delivery) -> int:
+        """How many dead letters that the view has not looked at are gone: redriven, or deleted."""
+        delivery = self._runner.views.get(view)
+        begin, end = partition.log.start_offset, partition.state.read_limit(Isolation.READ_COMMITTED)
+        if delivery is not None:
+            begin = max(begin, min((delivery.book.look_from(lane) for lane in delivery.book.lanes), default=0))
+            begin = max(begin, delivery.book.base)
+        lane = keeper.book.lanes.get(NORMAL)
+        floor = max(keeper.book.base, 0 if lane is None else lane.floor)
+        done = 0 if lane is None else sum(max(0, min(last, end) - max(first, begin)) for first, last in lane.done)
+        going = sum(begin <= offset < end for offset in keeper.book.dead)
+        return max(0, min(floor, end) - begin) + done + going
 
     def unseen_of(self, view: View, partition: Partition, lane: int) -> int:
         """About how many of a lane were never looked at; what was not looked through counts as normal."""
@@ -191,10 +218,10 @@ class Positions:
         index = self._feeds.of(partition).index
         end = partition.state.read_limit(Isolation.READ_COMMITTED)
         if delivery is None:
-            return end - self.begin(view, partition, "earliest") if lane == NORMAL else 0
+            return max(0, end - self.begin(view, partition, "earliest")) if lane == NORMAL else 0
         known = delivery.book.lanes.get(lane)
-        begin = known.look_from if known is not None else delivery.book.base
+        begin = max(known.look_from if known is not None else delivery.book.base, partition.log.start_offset)
         if index is None or begin < index.begin:
-            return max(0, end - max(begin, partition.log.start_offset)) if lane == NORMAL else 0
-        unseen = max(0, end - index.scanned_to) if lane == NORMAL else 0
+            return max(0, end - begin) if lane == NORMAL else 0
+        unseen = max(0, end - max(begin, index.scanned_to)) if lane == NORMAL else 0
         return index.count(lane, begin) + unseen

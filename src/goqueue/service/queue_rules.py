@@ -1,9 +1,10 @@
-"""The rules of a topic's queue."""
+"""The rules of a topic's queue, and which of its messages retention no longer keeps."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from goqueue.base.ids import Millis
 from goqueue.core.delivery.policy import Grave, Policy
 from goqueue.core.delivery.records import View
 from goqueue.drive.topic_table import INTERNAL, Topic
@@ -54,3 +55,10 @@ class QueueRules:
 def dead_letter_topic(topic: str) -> str:
     """Where a topic's dead letters go unless its settings say otherwise."""
     return topic[: 249 - len(DEAD_LETTER_SUFFIX)] + DEAD_LETTER_SUFFIX
+
+
+def oldest_ms(topic: Topic, now: Millis) -> Millis:
+    """What was published before this is not handed out: a queue made through SQS keeps its retention to the message,
+    where the log deletes whole segments."""
+    config = topic.config
+    return now - config.retention_ms if config.sqs_attributes and config.retention_ms >= 0 else 0

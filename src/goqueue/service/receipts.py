@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from goqueue.base.errors import InvalidReceipt, StaleReceipt
+from goqueue.base.errors import Invalid, StaleReceipt
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.leases import Outcome, Receipt, parse_receipt
-from goqueue.core.delivery.lane import Lease
+from goqueue.core.delivery.lane import Held, Lease
 from goqueue.core.delivery.machine import Delivery
 from goqueue.drive.delivery_runner import DeliveryRunner
 
@@ -22,8 +22,15 @@ class Named(msgspec.Struct):
     owners: set[str] = set()
 
 
-def sort_receipts(runner: DeliveryRunner, receipts: Sequence[str], outcomes: list[Outcome]) -> list[Named]:
-    """Live receipts by view; the others get their error."""
+def sort_receipts(
+    runner: DeliveryRunner,
+    receipts: Sequence[str],
+    outcomes: list[Outcome],
+    late_too: bool = False,
+    check: Callable[[Held], None] | None = None,
+) -> list[Named]:
+    """Live receipts by view, with `late_too` also those whose leases are over; the others get their error. `check` may
+    refuse a message."""
     found: dict[int, Named] = {}
     views: dict[tuple[str, int], list[Delivery]] = {}
     for place, text in enumerate(receipts):
@@ -33,27 +40,33 @@ def sort_receipts(runner: DeliveryRunner, receipts: Sequence[str], outcomes: lis
             deliveries = views.get(at)
             if deliveries is None:
                 deliveries = views[at] = list(runner.at(TopicPartition(*at)))
-            delivery, lease = _holder(deliveries, receipt)
+            delivery, lease = _holder(deliveries, receipt, late_too)
             named = found.get(id(delivery))
             if named is None:
                 named = found[id(delivery)] = Named(delivery)
             if receipt.offset in named.offsets:
                 raise StaleReceipt("The receipt is there twice; once is enough.")
+            if check is not None:
+                check(delivery.book.held[receipt.offset])
             named.offsets[receipt.offset] = place
-            named.owners.add(lease.owner)
-        except (InvalidReceipt, StaleReceipt) as error:
+            if lease is not None:
+                named.owners.add(lease.owner)
+        except (Invalid, StaleReceipt) as error:
             outcomes[place] = error
     return list(found.values())
 
 
-def _holder(deliveries: Sequence[Delivery], receipt: Receipt) -> tuple[Delivery, Lease]:
-    """The view whose lease the receipt names."""
+def _holder(deliveries: Sequence[Delivery], receipt: Receipt, late_too: bool) -> tuple[Delivery, Lease | None]:
+    """The view whose lease the receipt names, and the message's lease now."""
     for delivery in deliveries:
         held = delivery.book.held.get(receipt.offset)
         lease = None if held is None else held.lease
         if lease is not None and lease.nonce == receipt.nonce:
             delivery.check(receipt.offset, receipt.attempt, receipt.nonce)
             return delivery, lease
+    for delivery in deliveries if late_too else ():
+        if (had := delivery.was_leased(receipt.offset, receipt.nonce)) is not None:
+            return delivery, had.lease
     raise StaleReceipt(
         "The lease of this receipt is over (it ran out, was answered, or its consumer lost the partition); "
         "the message comes again unless it was acked."

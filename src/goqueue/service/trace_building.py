@@ -81,7 +81,7 @@ class TraceParts:
             return
         self._leases = leases = TracedLeases(self._tracer, topics, deliveries.views.__contains__)
         deliveries.on_records = leases.moved
-        taking.traces = transfer.traces = leases
+        taking.handing.traces = transfer.traces = leases
         entries.on_taken = self.tracing.scheduled
         entries.firings.on_sent, entries.firings.on_expired = self.tracing.ready, self.tracing.expired
         transactions.on_traced = self.tracing.transaction_changed

@@ -36,9 +36,13 @@ class Views(RuleBasedStateMachine):
     """The naive model is a dict; time, lanes, limits and keys are the same for both."""
 
     @initialize(
-        failures=st.integers(0, 3), deliveries=st.sampled_from([0, 0, 2, 4]), grave=st.booleans(), ordered=st.booleans()
+        failures=st.integers(0, 3),
+        deliveries=st.sampled_from([0, 0, 2, 4]),
+        grave=st.booleans(),
+        ordered=st.booleans(),
+        runs=st.booleans(),
     )
-    def begin(self, failures: int, deliveries: int, grave: bool, ordered: bool) -> None:
+    def begin(self, failures: int, deliveries: int, grave: bool, ordered: bool, runs: bool) -> None:
         self.policy = Policy(
             lease_ms=100,
             failures_max=failures,
@@ -48,7 +52,7 @@ class Views(RuleBasedStateMachine):
             grave=GRAVE if grave else None,
             ordered=ordered,
         )
-        self.queue = Queue(self.policy)
+        self.queue = Queue(self.policy, runs)
         self.fates: dict[int, Fate] = {}
         self.copies: dict[int, int] = {}
 
@@ -66,11 +70,10 @@ class Views(RuleBasedStateMachine):
         lease_ms=st.sampled_from([1, 40, 100, 5_000]),
     )
     def take(self, limit: int, lane: int, owner: str, lease_ms: int) -> None:
-        locked = self.locked()
         free = [
             offset
             for offset, fate in sorted(self.fates.items())
-            if fate.state == "ready" and fate.lane == lane and fate.key not in locked
+            if fate.state == "ready" and fate.lane == lane and self.may_go(offset, fate)
         ]
         got = self.queue.take(limit, lane, owner, lease_ms)
         offsets = [one.offset for one in got]
@@ -78,7 +81,7 @@ class Views(RuleBasedStateMachine):
         for one in got:
             fate = self.fates[one.offset]
             assert fate.state == "ready" and fate.lane == lane, "was not free"
-            assert fate.key is None or fate.key not in locked, "its key is with somebody"
+            assert one.offset in free, "its key is with somebody"
             fate.state, fate.handed, fate.until = "leased", fate.handed + 1, self.queue.now + lease_ms
             fate.owner, fate.given = owner, one
             assert one.attempt == fate.handed
@@ -102,6 +105,21 @@ class Views(RuleBasedStateMachine):
         if offsets := self.pick(number, "leased"):
             self.queue.ack(*offsets)
             for offset in offsets:
+                self.over(offset, "done")
+
+    @rule(number=PICK)
+    def ack_late(self, number: int) -> None:
+        """By somebody whose lease is over: whoever has the message now."""
+        open_ = [
+            (offset, one)
+            for offset, fate in sorted(self.fates.items())
+            for one in fate.old
+            if self.queue.delivery.was_leased(offset, one.nonce) is not None
+        ]
+        if open_:
+            offset, _ = open_[number % len(open_)]
+            if self.fates[offset].state in ("ready", "waiting", "leased"):
+                self.queue.ack_late(offset)
                 self.over(offset, "done")
 
     @rule(number=PICK, delay=st.sampled_from([None, 0, 30]), chance=st.floats(0, 1))
@@ -216,11 +234,12 @@ class Views(RuleBasedStateMachine):
 
     # --- what the model makes of it --------------------------------------------------------------------------
 
-    def locked(self) -> set[bytes | None]:
-        if not self.policy.ordered:
-            return set()
-        held = ("leased", "waiting")
-        return {fate.key for fate in self.fates.values() if fate.key is not None and fate.state in held}
+    def may_go(self, offset: int, fate: Fate) -> bool:
+        """Nothing of its key is with anybody; or it comes back, and what is before it is with nobody."""
+        if not self.policy.ordered or fate.key is None:
+            return True
+        held = [at for at, one in self.fates.items() if one.key == fate.key and one.state in ("leased", "waiting")]
+        return not held or (fate.handed > 0 and offset < min(held))
 
     def over(self, offset: int, state: str) -> None:
         fate = self.fates[offset]
@@ -328,7 +347,8 @@ class Views(RuleBasedStateMachine):
             self.wait(2_000)
         assert all(fate.state == "done" for fate in self.fates.values()), "something waits for ever"
         book = self.queue.book
-        assert not book.held and not book.locks and not book.parked and book.parked_count == 0
+        keys = book.keys
+        assert not book.held and not keys.locks and not keys.parked and not keys.behind and keys.parked_count == 0
         for lane in (0, 2, 4):  # one more of each moves every floor
             self.publish(1, lane, None, 0)
             self.take(5, lane, "x", 1_000)

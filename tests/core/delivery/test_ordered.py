@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from goqueue.core.delivery.keys import choose_runs
 from goqueue.core.delivery.states import State
 from tests.core.delivery.views import NORMAL, ORDERED, Queue, look
 
@@ -75,11 +76,11 @@ def test_polls_in_vain_do_not_pile_up() -> None:
     assert offsets(queue, 1) == [0]
     for _ in range(1_000):
         assert offsets(queue, owner="you") == []
-    assert queue.book.parked_count <= 2 and len(queue.book.lane(NORMAL).ready) <= 3
+    assert queue.book.keys.parked_count <= 2 and len(queue.book.lane(NORMAL).ready) <= 3
     assert not queue.delivery.has_ready_again(NORMAL), "nothing may go"
     queue.ack(0)
     assert offsets(queue) == [1, 2]
-    assert queue.book.parked_count == 0
+    assert queue.book.keys.parked_count == 0
 
 
 def test_a_key_has_one_order_over_all_lanes_and_everybody_comes() -> None:
@@ -138,8 +139,8 @@ def test_a_position_beyond_the_holder_frees_its_key() -> None:
     assert offsets(queue, 1) == [0]
     assert offsets(queue) == []
     queue.kept(queue.delivery.pass_to(2))
-    assert not queue.book.locks and offsets(queue) == [2, 3]
-    assert queue.book.parked_count == 0
+    assert not queue.book.keys.locks and offsets(queue) == [2, 3]
+    assert queue.book.keys.parked_count == 0
 
 
 def test_a_position_that_passes_those_who_wait_forgets_them() -> None:
@@ -149,7 +150,7 @@ def test_a_position_that_passes_those_who_wait_forgets_them() -> None:
     assert offsets(queue, 1) == [0]
     assert offsets(queue, 2) in ([], [2])
     queue.kept(queue.delivery.pass_to(4))
-    assert not queue.book.held and not queue.book.locks and offsets(queue) == []
+    assert not queue.book.held and not queue.book.keys.locks and offsets(queue) == []
     queue.publish(1, key=b"a")
     assert offsets(queue) == [4]
 
@@ -160,6 +161,81 @@ def test_opening_again_forgets_all_keys() -> None:
     assert offsets(queue, 1) == [0]
     assert offsets(queue) == []
     queue.kept(queue.delivery.open_at(0))
-    assert not queue.book.locks and not queue.book.parked
+    assert not queue.book.keys.locks and not queue.book.keys.parked
     assert offsets(queue, 1) == [0] and offsets(queue) == []
     assert queue.state(1) is State.READY
+
+
+def test_one_that_comes_back_goes_although_those_behind_it_are_out() -> None:
+    queue = Queue(ORDERED)
+    queue.publish(4, key=b"a")
+    assert offsets(queue, 3) == [0, 1, 2]
+    queue.release(0)
+    assert offsets(queue, owner="you") == [0], "and nothing new of the key"
+    queue.ack(0, 1, 2)
+    assert offsets(queue, owner="you") == [3]
+
+
+@pytest.mark.parametrize(("kept", "free"), [(0, []), (1, [0]), (2, [0, 1])])
+def test_what_lies_behind_one_that_is_out_waits(kept: int, free: list[int]) -> None:
+    queue = Queue(ORDERED)
+    queue.publish(4, key=b"a")
+    assert offsets(queue, 3, lease_ms=10) == [0, 1, 2]
+    queue.extend(kept, until_ms=queue.now + 1_000)
+    queue.wait(10)
+    assert offsets(queue, owner="you") == free
+    queue.ack(kept, *free)
+    assert offsets(queue, owner="you") == [offset for offset in range(4) if offset not in (kept, *free)]
+
+
+def test_a_failure_in_the_middle_of_a_run_holds_up_what_comes_back_behind_it() -> None:
+    queue = Queue(ORDERED)
+    queue.publish(4, key=b"a")
+    assert offsets(queue, 3) == [0, 1, 2]
+    queue.ack(0)
+    queue.nack(1, delay_ms=50)
+    queue.release(2)
+    assert offsets(queue, owner="you") == []
+    queue.wait(50)
+    assert offsets(queue, 1, owner="you") == [1]
+    assert offsets(queue, owner="third") == []
+    queue.ack(1)
+    assert offsets(queue) == [2, 3]
+
+
+def test_a_poll_takes_the_run_of_one_key_before_it_takes_another() -> None:
+    queue = Queue(ORDERED, runs=True)
+    for key in (b"a", b"b", b"a", b"c", b"a", None, b"a"):
+        queue.publish(key=key)
+    assert offsets(queue, 3) == [0, 2, 4]
+    assert offsets(queue, 2, owner="you") == [1, 3]
+    queue.restart()
+    assert offsets(queue, owner="third") == [5]
+    queue.ack(0, 2, 4)
+    assert offsets(queue) == [6]
+    assert queue.book.keys.parked_count == 0
+
+
+def test_runs_are_chosen_key_by_key() -> None:
+    messages = [(1, b"a"), (2, b"b"), (3, None), (4, b"a"), (5, b"b"), (6, None)]
+    assert choose_runs(messages, 10) == [1, 4, 2, 5, 3, 6]
+    assert choose_runs(messages, 3) == [1, 4, 2]
+    assert choose_runs([], 3) == []
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_receipts_of_leases_that_are_over_are_remembered(snapshots: bool) -> None:
+    queue = Queue()
+    queue.publish()
+    nonces = []
+    for _ in range(10):
+        (given,) = queue.take()
+        nonces.append(given.nonce)
+        queue.release(0)
+    if snapshots:
+        queue.checkpoint()
+    queue.restart()
+    assert [queue.delivery.was_leased(0, nonce) is not None for nonce in nonces] == [False] * 2 + [True] * 8
+    assert queue.delivery.was_leased(0, "other") is None and queue.delivery.was_leased(1, nonces[-1]) is None
+    queue.ack_late(0)
+    assert queue.delivery.was_leased(0, nonces[-1]) is None and offsets(queue) == []

@@ -12,7 +12,9 @@ LEGAL = {
     "ready take leased",
     "ready condemn dead",
     "ready pass done",
+    "ready late_ack done",
     "leased ack done",
+    "leased late_ack done",
     "leased extend leased",
     "leased return waiting",
     "leased release ready",
@@ -20,6 +22,7 @@ LEGAL = {
     "leased pass done",
     "waiting due ready",
     "waiting pass done",
+    "waiting late_ack done",
     "dead inter done",
     "dead release ready",
 }

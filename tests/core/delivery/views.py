@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from goqueue.core.delivery.book import Book
+from goqueue.core.delivery.keys import choose_runs
 from goqueue.core.delivery.machine import Delivery, Grant
 from goqueue.core.delivery.policy import Grave, Policy
 from goqueue.core.delivery.records import Record, View, decode_record, encode_record
@@ -34,8 +35,9 @@ class Given(NamedTuple):
 class Queue:
     """A view, its log, its clock and its records."""
 
-    def __init__(self, policy: Policy = POLICY) -> None:
+    def __init__(self, policy: Policy = POLICY, runs: bool = False) -> None:
         self.policy = policy
+        self.runs = runs
         self.delivery = Delivery(VIEW)
         self.log: list[Entry] = []
         self.end = 0
@@ -69,20 +71,29 @@ class Queue:
         book = self.book.lane(lane)
         known = [one.offset for one in self.log if one.offset >= book.look_from and one.lane == lane]
         fresh = [offset for offset in known if not book.is_done(offset)]  # a poll passes over those, and looks on
-        offsets = again + fresh[: limit - len(again)]
         keys = {one.offset: one.key for one in self.log}
+        offsets = again + fresh[: limit - len(again)]
+        wanted = None
+        if self.policy.ordered and self.runs:  # as a poll does it: those between are looked at and stay ready
+            free = self.delivery.free_of_keys(fresh, [keys[offset] for offset in fresh], nonce)
+            wanted = choose_runs([(offset, keys[offset]) for offset in again] + free, limit)
+            offsets = again + [offset for offset in fresh if offset <= max(wanted, default=-1)]
         leased, records = self.delivery.lease(
             lane,
             offsets,
             [keys[offset] for offset in offsets] if self.policy.ordered else (),
             Grant(owner, nonce, self.now + lease_ms),
             self.now,
+            wanted,
         )
         self.kept(records)
         return [Given(offset, self.book.held[offset].handed, nonce) for offset in leased]
 
     def ack(self, *offsets: int) -> None:
         self.kept(self.delivery.ack(offsets))
+
+    def ack_late(self, offset: int) -> None:
+        self.kept(self.delivery.ack([offset], is_late=True))
 
     def nack(self, *offsets: int, chance: float = 0.0, delay_ms: int | None = None) -> None:
         self.kept(self.delivery.nack(offsets, self.policy, self.now, chance, delay_ms, "why"))
@@ -137,7 +148,8 @@ def look(book: Book, now: int) -> dict[str, object]:
     for offset, one in book.held.items():
         state = State.READY if one.state is State.WAITING and one.due_ms <= now else one.state
         due = one.due_ms if state in (State.WAITING, State.DEAD) else None
-        lease = None if one.lease is None else (one.lease.owner, one.lease.nonce, one.lease.until_ms)
+        told = one.lease
+        lease = None if told is None else (told.owner, told.nonce, told.until_ms, told.since_ms, one.earlier)
         start = None if state is State.DEAD else one.start
         held[offset] = (one.lane, start, state, one.handed, one.failed, one.first_ms, due, lease, one.key)
     locks: dict[bytes, int] = {}

@@ -7,6 +7,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 from goqueue.base.ids import Millis, Offset
+from goqueue.core.delivery.keys import KeyOrder, may_go
 from goqueue.core.delivery.lane import Held, LaneBook, Lease
 from goqueue.core.delivery.records import (
     Condemned,
@@ -31,6 +32,7 @@ from goqueue.core.delivery.tally import Tally
 
 REDRIVEN: Final = "REDRIVEN"  # taken out of the dead letters; the text is the task's id
 _SWEEP_SIZE_MIN: Final = 1_024
+_EARLIER_MAX: Final = 8  # leases that are over, of which a message remembers the receipts
 
 
 class Book:
@@ -49,9 +51,7 @@ class Book:
         self.redriven = 0
         self.lease_ends: list[tuple[Millis, int, Lease]] = []
         self.waits: list[tuple[Millis, Offset]] = []
-        self.locks: dict[bytes, int] = {}  # keys with messages in flight or waiting, in ordered views
-        self.parked: dict[bytes, set[Offset]] = {}  # messages behind a locked key
-        self.parked_count = 0
+        self.keys = KeyOrder()
         self._sequence = 0
         self._sweep_at = _SWEEP_SIZE_MIN
         self._appliers: dict[type, Callable[[Any], None]] = {
@@ -105,7 +105,7 @@ class Book:
     def lease(self, record: Leased, cells: list[tuple[Offset, Offset]]) -> None:
         """Applies the record, whose cells these are."""
         lane = self.lane(record.lane)
-        lease = Lease(record.nonce, record.owner, record.until_ms)
+        lease = Lease(record.nonce, record.owner, record.until_ms, record.at_ms)
         fresh = moved(State.READY, Event.TAKE)
         for start, offset in cells:
             held = self.held.get(offset)
@@ -114,7 +114,7 @@ class Book:
                 lane.held += 1
                 self.counts[fresh] += 1
             else:
-                self._lease_again(held, lease, record.at_ms)
+                self._lease_again(offset, held, lease, record.at_ms)
         lease.offsets.update(offset for _, offset in cells)
         lane.cursor = max(lane.cursor, max(lease.offsets) + 1)
         lane.handed += len(cells)
@@ -123,7 +123,7 @@ class Book:
         for (_, offset), key in zip(cells, record.keys, strict=False):
             if key is not None:
                 self.held[offset].key = key
-                self.locks[key] = self.locks.get(key, 0) + 1
+                self.keys.lock(key, offset)
         self._watch_lease(lease)
 
     def _parked(self, record: Parked) -> None:
@@ -131,8 +131,9 @@ class Book:
         for (start, offset), key in zip(unpack_cells(record.cells), record.keys, strict=True):
             self.park(lane, start, offset, key)
 
-    def _lease_again(self, held: Held, lease: Lease, now: Millis) -> None:
-        self._wake(held)
+    def _lease_again(self, offset: Offset, held: Held, lease: Lease, now: Millis) -> None:
+        self._wake(offset, held)
+        self.keys.unpark(held)
         self._move(held, Event.TAKE)
         held.handed += 1
         held.first_ms = held.first_ms or now
@@ -148,7 +149,7 @@ class Book:
             lease = leases.get(before)
             if lease is None:
                 owner = before.owner if record.owner is None else record.owner
-                lease = leases[before] = Lease(before.nonce, owner, record.until_ms)
+                lease = leases[before] = Lease(before.nonce, owner, record.until_ms, before.since_ms)
             self._count_out(before.owner)
             self.in_flight[lease.owner] = self.in_flight.get(lease.owner, 0) + 1
             before.offsets.discard(offset)
@@ -162,7 +163,7 @@ class Book:
         for offset in record.offsets:
             held = self.held[offset]
             if held.state is not State.LEASED:
-                moved(held.state, Event.ACK)
+                moved(held.state, Event.LATE_ACK if record.is_late else Event.ACK)
             self._forget(offset, held)
             cells.append((held.start, offset))
         self.lane(record.lane).finish(cells)
@@ -172,12 +173,14 @@ class Book:
         event = Event.RETURN if record.is_failure else Event.RELEASE
         for offset, due_ms in zip(record.offsets, record.due_ms, strict=True):
             held = self.held[offset]
+            if held.lease is not None:
+                held.earlier = (*held.earlier[1 - _EARLIER_MAX :], held.lease.nonce)
             self._end_lease(offset, held)
             self.dead.pop(offset, None)
             self._move(held, event)
             held.failed += record.is_failure
             if held.state is State.READY:
-                self._unlock(held)
+                self._unlock(offset, held)
                 lane.push_ready(offset)
             else:
                 held.due_ms = due_ms
@@ -190,7 +193,8 @@ class Book:
             if held.state is State.LEASED:
                 self._end_lease(offset, held)
                 held.failed += record.is_failure
-                self._unlock(held)
+                self._unlock(offset, held)
+            self.keys.unpark(held)
             self._move(held, Event.CONDEMN)
             held.reason, held.text, held.due_ms, held.grave = record.reason, record.text, record.at_ms, record.grave
             self.dead[offset] = held
@@ -256,14 +260,15 @@ class Book:
     def _restore(self, lane: LaneBook, row: HeldRow, leases: dict[tuple[str, Millis], Lease]) -> None:
         held = self.held[row.offset] = Held(lane.number, row.start, row.key)
         held.state = State(row.state)
-        held.handed, held.failed, held.first_ms = row.handed, row.failed, row.first_ms
+        held.handed, held.failed, held.first_ms, held.earlier = row.handed, row.failed, row.first_ms, row.earlier
         self.counts[held.state] += 1
         lane.held += 1
         if row.key is not None and held.state in (State.LEASED, State.WAITING):
-            self.locks[row.key] = self.locks.get(row.key, 0) + 1
+            self.keys.lock(row.key, row.offset)
         match held.state:
             case State.LEASED:
-                lease = leases.setdefault((row.nonce, row.until_ms), Lease(row.nonce, row.owner, row.until_ms))
+                fresh = Lease(row.nonce, row.owner, row.until_ms, row.since_ms)
+                lease = leases.setdefault((row.nonce, row.until_ms), fresh)
                 lease.offsets.add(row.offset)
                 held.lease = lease
                 self.in_flight[row.owner] = self.in_flight.get(row.owner, 0) + 1
@@ -280,15 +285,13 @@ class Book:
 
     # --- parts ---------------------------------------------------------------------------------------------
 
-    def park(self, lane: LaneBook, start: Offset, offset: Offset, key: bytes) -> None:
-        """A message behind a key waits until nobody has it."""
-        self._hold(lane, start, offset, key)
-        if key not in self.locks:
+    def park(self, lane: LaneBook, start: Offset, offset: Offset, key: bytes | None) -> None:
+        """A message behind its key waits until that lets it go; any other is ready."""
+        held = self._hold(lane, start, offset, key)
+        if key is None or may_go(held, offset, self.keys.wall(key, self.held)):
             lane.push_ready(offset)
-            return
-        waiting = self.parked.setdefault(key, set())
-        self.parked_count += offset not in waiting
-        waiting.add(offset)
+        else:
+            self.keys.park(key, offset, held)
 
     def _hold(self, lane: LaneBook, start: Offset, offset: Offset, key: bytes | None) -> Held:
         held = self.held.get(offset)
@@ -297,15 +300,15 @@ class Book:
             self.counts[State.READY] += 1
             lane.held += 1
         else:
-            self._wake(held)
+            self._wake(offset, held)
         lane.cursor = max(lane.cursor, offset + 1)
         return held
 
-    def _wake(self, held: Held) -> None:
+    def _wake(self, offset: Offset, held: Held) -> None:
         """That a wait was over is not written down; what was done to the message tells it."""
         if held.state is State.WAITING:
             self._move(held, Event.DUE)
-            self._unlock(held)
+            self._unlock(offset, held)
 
     def _move(self, held: Held, event: Event) -> None:
         state = moved(held.state, event)
@@ -316,7 +319,9 @@ class Book:
     def _forget(self, offset: Offset, held: Held) -> None:
         self._end_lease(offset, held)
         if held.state in (State.LEASED, State.WAITING):
-            self._unlock(held)
+            self._unlock(offset, held)
+        elif held.is_parked:
+            self.keys.unpark(held)
         self.counts[held.state] -= 1
         self.lane(held.lane).held -= 1
         del self.held[offset]
@@ -334,20 +339,14 @@ class Book:
         else:
             del self.in_flight[owner]
 
-    def _unlock(self, held: Held) -> None:
-        """The last message of a key that lets go makes those behind it ready."""
-        key = held.key
-        if key is None or key not in self.locks:
-            return
-        self.locks[key] -= 1
-        if not self.locks[key]:
-            del self.locks[key]
-            waiting = self.parked.pop(key, set())
-            self.parked_count -= len(waiting)
-            for offset in waiting:
-                behind = self.held.get(offset)
-                if behind is not None:
-                    self.lane(behind.lane).push_ready(offset)
+    def _unlock(self, offset: Offset, held: Held) -> None:
+        """A message of a key lets go: those behind it are ready, as far as no other holds them up."""
+        if held.key is not None:
+            for free in self.keys.unlock(held.key, offset):
+                behind = self.held.get(free)
+                if behind is not None and behind.is_parked:
+                    self.keys.unpark(behind)
+                    self.lane(behind.lane).push_ready(free)
 
     def due(self, now: Millis) -> bool:
         """Waits that are over make their messages ready; not written, as time tells it again after a crash."""
@@ -357,7 +356,7 @@ class Book:
             held = self.held.get(offset)
             if held is not None and held.state is State.WAITING and held.due_ms == due_ms:
                 self._move(held, Event.DUE)
-                self._unlock(held)
+                self._unlock(offset, held)
                 self.lane(held.lane).push_ready(offset)
                 woken = True
         return woken
@@ -381,9 +380,7 @@ class Book:
             self.lane(held.lane).held += 1
         self.lease_ends.clear()
         self.waits.clear()
-        self.locks.clear()
-        self.parked.clear()
-        self.parked_count = 0
+        self.keys.clear()
 
 
 def offsets_by_lane(held: dict[Offset, Held], offsets: Iterable[Offset]) -> dict[int, list[Offset]]:
@@ -410,4 +407,6 @@ def _row(offset: Offset, held: Held) -> HeldRow:
         held.reason,
         held.text,
         held.grave,
+        held.earlier,
+        lease.since_ms if lease else 0,
     )

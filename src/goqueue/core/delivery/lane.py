@@ -18,19 +18,20 @@ from goqueue.core.delivery.states import State
 
 
 class Lease:
-    """What one poll was handed of one lane. Messages leave it one by one."""
+    """What one poll was handed of one lane, at `since_ms`. Messages leave it one by one."""
 
-    __slots__ = ("nonce", "offsets", "owner", "until_ms")
+    __slots__ = ("nonce", "offsets", "owner", "since_ms", "until_ms")
 
-    def __init__(self, nonce: str, owner: str, until_ms: Millis) -> None:
+    def __init__(self, nonce: str, owner: str, until_ms: Millis, since_ms: Millis) -> None:
         self.nonce = nonce
         self.owner = owner
         self.until_ms = until_ms
+        self.since_ms = since_ms
         self.offsets: set[Offset] = set()
 
 
 class Held(msgspec.Struct, gc=False):
-    """One message that was looked at and is not done."""
+    """One message that was looked at and is not done. `earlier` are the nonces of its last leases that are over."""
 
     lane: int
     start: Offset
@@ -44,6 +45,8 @@ class Held(msgspec.Struct, gc=False):
     reason: str = ""
     text: str = ""
     grave: Grave | None = None
+    earlier: tuple[str, ...] = ()
+    is_parked: bool = False  # behind its key
 
 
 class LaneBook:

@@ -5,7 +5,7 @@ Every decision is a list of records; they are applied at once, and the driver ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from heapq import heappop
 from typing import Final
 
@@ -15,6 +15,7 @@ from goqueue.base.errors import StaleReceipt
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.priority import NORMAL
 from goqueue.core.delivery.book import REDRIVEN, Book, offsets_by_lane
+from goqueue.core.delivery.keys import may_go
 from goqueue.core.delivery.lane import Held, LaneBook
 from goqueue.core.delivery.policy import Grave, Policy
 from goqueue.core.delivery.records import (
@@ -37,6 +38,7 @@ from goqueue.core.delivery.tally import EXPIRED, FAILED, REJECTED
 from goqueue.core.retry import backoff_ms
 
 PARKED_MAX: Final = 20_000  # messages behind locked keys, for each view
+RUN_LOOK_AHEAD: Final = 100  # messages that a poll looks through for more of the key that it begins with
 
 TOO_OLD: Final = "TTL_EXPIRED"
 
@@ -73,8 +75,11 @@ class Delivery:
         """The group says that it is done with everything below."""
         return self._write([Passed(self.view, offset)])
 
-    def ready_again(self, lane: int, limit: int) -> list[Offset]:
-        """The first messages of the lane that were handed out before, or waited for their key, and may go now."""
+    def ready_again(self, lane: int, limit: int, nonce: str | None = None) -> list[Offset]:
+        """The first messages of the lane that were handed out before, or waited for their key, and may go now.
+
+        What the poll `nonce` was handed already holds up no other from it.
+        """
         book = self.book.lanes.get(lane)
         if book is None or not book.ready:
             return []
@@ -84,26 +89,49 @@ class Delivery:
             held = self.book.held.get(offset)
             if held is None or held.state is not State.READY or (found and found[-1] == offset):
                 continue
-            if held.key is not None and held.key in self.book.locks:
-                self.book.park(book, held.start, offset, held.key)
+            key = held.key
+            if key is not None and not may_go(held, offset, self.book.keys.wall(key, self.book.held, nonce)):
+                self.book.keys.park(key, offset, held)
             else:
                 found.append(offset)
         for offset in found:
             book.push_ready(offset)
         return found
 
-    def has_ready_again(self, lane: int) -> bool:
+    def has_ready_again(self, lane: int, nonce: str | None = None) -> bool:
         book = self.book.lanes.get(lane)
-        return book is not None and bool(book.ready) and bool(self.ready_again(lane, 1))
+        return book is not None and bool(book.ready) and bool(self.ready_again(lane, 1, nonce))
+
+    def free_of_keys(
+        self, offsets: Sequence[Offset], keys: Sequence[bytes | None], nonce: str
+    ) -> list[tuple[Offset, bytes | None]]:
+        """Those of new messages whose keys let them go, to the poll `nonce`."""
+        walls: dict[bytes, Offset | None] = {}
+        return [pair for pair in zip(offsets, keys, strict=True) if self._key_lets_go(*pair, nonce, walls)]
+
+    def _key_lets_go(self, offset: Offset, key: bytes | None, nonce: str, walls: dict[bytes, Offset | None]) -> bool:
+        """`walls` are those of the keys met so far."""
+        if key is None:
+            return True
+        if key not in walls:
+            walls[key] = self.book.keys.wall(key, self.book.held, nonce)
+        return may_go(self.book.held.get(offset), offset, walls[key])
 
     def lease(
-        self, lane: int, offsets: Sequence[Offset], keys: Sequence[bytes | None], grant: Grant, now: Millis
+        self,
+        lane: int,
+        offsets: Sequence[Offset],
+        keys: Sequence[bytes | None],
+        grant: Grant,
+        now: Millis,
+        wanted: Collection[Offset] | None = None,
     ) -> tuple[list[Offset], list[Record]]:
-        """Hands out what is still free of these, in order. `keys` only where messages of a key go in order."""
+        """Hands out what is still free of these, in order. `keys` only where messages of a key go in order; there,
+        those that are not `wanted` stay ready."""
         book = self.book.lane(lane)
         parked: list[Record] = []
         if keys:
-            cells, parked = self._unlocked_cells(book, offsets, keys)
+            cells, parked = self._unlocked_cells(book, list(zip(offsets, keys, strict=True)), grant.nonce, wanted)
         else:
             cells = self._free_cells(book, offsets)
         if not cells:
@@ -137,20 +165,24 @@ class Delivery:
         return cells
 
     def _unlocked_cells(
-        self, book: LaneBook, offsets: Sequence[Offset], keys: Sequence[bytes | None]
+        self,
+        book: LaneBook,
+        pairs: Sequence[tuple[Offset, bytes | None]],
+        nonce: str,
+        wanted: Collection[Offset] | None,
     ) -> tuple[list[Cell], list[Record]]:
         """The same where messages of a key go in order: those behind a key that is with somebody else wait for it."""
-        locked = frozenset(self.book.locks)
+        walls: dict[bytes, Offset | None] = {}
         cells: list[Cell] = []
-        parked: list[tuple[Cell, bytes]] = []
-        for offset, key in zip(offsets, keys, strict=True):
+        parked: list[tuple[Cell, bytes | None]] = []
+        for offset, key in pairs:
             start = self._free_from(book, offset)
             if start is None:
                 continue
-            if key is not None and key in locked:
-                parked.append(((start, offset), key))
-            else:
+            if (wanted is None or offset in wanted) and self._key_lets_go(offset, key, nonce, walls):
                 cells.append((start, offset))
+            elif offset not in self.book.held:
+                parked.append(((start, offset), key))
             book.cursor = max(book.cursor, offset + 1)
         if not parked:
             return cells, []
@@ -237,9 +269,15 @@ class Delivery:
         held = self.book.held.get(offset)
         return held is not None and held.lease is not None and held.handed == attempt and held.lease.nonce == nonce
 
-    def ack(self, offsets: Iterable[Offset]) -> list[Record]:
+    def was_leased(self, offset: Offset, nonce: str) -> Held | None:
+        """The message, if the receipt named one of its last leases, that is over now."""
+        held = self.book.held.get(offset)
+        return held if held is not None and nonce in held.earlier else None
+
+    def ack(self, offsets: Iterable[Offset], is_late: bool = False) -> list[Record]:
+        """Done with these; `is_late` whoever has them now, if anybody does."""
         lanes = offsets_by_lane(self.book.held, offsets)
-        return self._write([Done(self.view, lane, tuple(found)) for lane, found in lanes.items()])
+        return self._write([Done(self.view, lane, tuple(found), is_late) for lane, found in lanes.items()])
 
     def extend(self, offsets: Iterable[Offset], until_ms: Millis) -> list[Record]:
         lanes = offsets_by_lane(self.book.held, offsets)

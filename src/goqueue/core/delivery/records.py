@@ -64,10 +64,11 @@ class Extended(_Base, frozen=True, tag=4):
 
 
 class Done(_Base, frozen=True, tag=5):
-    """Acked."""
+    """Acked; `is_late` by somebody whose lease was over."""
 
     lane: int
     offsets: tuple[Offset, ...]
+    is_late: bool = False
 
 
 class Returned(_Base, frozen=True, tag=6):
@@ -111,11 +112,11 @@ class Dropped(_Base, frozen=True, tag=11):
 
 
 class Parked(_Base, frozen=True, tag=12):
-    """Looked at, and not handed out: others with their keys are with somebody."""
+    """Looked at, and not handed out: others with their keys are with somebody, or go first."""
 
     lane: int
     cells: tuple[int, ...]
-    keys: tuple[bytes, ...]
+    keys: tuple[bytes | None, ...]
 
 
 class HeldRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -134,6 +135,8 @@ class HeldRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reason: str = ""
     text: str = ""
     grave: Grave | None = None
+    earlier: tuple[str, ...] = ()
+    since_ms: Millis = 0  # when its lease began
 
 
 class LaneRow(msgspec.Struct, frozen=True, array_like=True):

@@ -29,19 +29,23 @@ class Event(enum.IntEnum):
     DUE = 6  # its wait is over
     INTER = 7  # its copy is safe in the dead letters
     PASS = 8  # the group's position moved beyond it
+    LATE_ACK = 9  # somebody who had it before is done with it
 
 
 MOVES: Final[dict[tuple[State, Event], State]] = {
     (State.READY, Event.TAKE): State.LEASED,
+    (State.READY, Event.LATE_ACK): State.DONE,
     (State.READY, Event.CONDEMN): State.DEAD,
     (State.READY, Event.PASS): State.DONE,
     (State.LEASED, Event.ACK): State.DONE,
+    (State.LEASED, Event.LATE_ACK): State.DONE,
     (State.LEASED, Event.EXTEND): State.LEASED,
     (State.LEASED, Event.RETURN): State.WAITING,
     (State.LEASED, Event.RELEASE): State.READY,
     (State.LEASED, Event.CONDEMN): State.DEAD,
     (State.LEASED, Event.PASS): State.DONE,
     (State.WAITING, Event.DUE): State.READY,
+    (State.WAITING, Event.LATE_ACK): State.DONE,
     (State.WAITING, Event.PASS): State.DONE,
     (State.DEAD, Event.INTER): State.DONE,
     (State.DEAD, Event.RELEASE): State.READY,  # its copy was refused

@@ -1,0 +1,224 @@
+"""Hands out messages of one lane of one partition: which of them still live, and which of their keys may go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from itertools import groupby
+from typing import Final
+
+import msgspec
+
+from goqueue.base.clock import Clock
+from goqueue.base.commands import Stored
+from goqueue.base.delays import is_expired
+from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.leases import Delivered, Take
+from goqueue.core.dead_letter import KEEPER
+from goqueue.core.delivery.keys import choose_runs
+from goqueue.core.delivery.lane import Held, LaneBook
+from goqueue.core.delivery.machine import PARKED_MAX, RUN_LOOK_AHEAD, Delivery, Grant
+from goqueue.core.delivery.policy import Policy
+from goqueue.core.delivery.records import View
+from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.feed import Feed
+from goqueue.drive.partition import Partition
+from goqueue.format.records import Record
+from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.positions import Positions
+from goqueue.service.queue_rules import oldest_ms
+from goqueue.service.topics import Topics
+from goqueue.service.trace_leases import TracedLeases
+
+_PASSED_AT_ONCE: Final = 500  # messages that are not to be handed out
+_LIVE, _OLD, _GONE = "live", "old", "gone"  # what becomes of a message that was looked at
+
+
+class Source(msgspec.Struct, frozen=True):
+    """One partition that a take draws from."""
+
+    partition: Partition
+    feed: Feed
+    delivery: Delivery
+    policy: Policy
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What a look brought: messages that come again, None for those that the log lost; new ones, and how far the log
+    was looked through for them. `order` says who is wanted, where not everybody is."""
+
+    again: dict[Offset, Record | None]
+    fresh: Sequence[Record] = ()
+    seen_to: Offset | None = None
+    order: Sequence[Offset] | None = None
+
+
+class Handing:
+    def __init__(
+        self, runner: DeliveryRunner, topics: Topics, positions: Positions, clock: Clock, metrics: BrokerMetrics
+    ) -> None:
+        self._runner = runner
+        self._topics = topics
+        self._positions = positions
+        self._clock = clock
+        self._metrics = metrics
+        self.traces: TracedLeases | None = None
+
+    async def lease(self, take: Take, source: Source, lane: int, limit: int, nonce: str) -> list[Delivered]:
+        """What is passed over (too old, behind a key) does not end the search."""
+        while True:
+            looked, leased = await self._lease_once(take, source, lane, limit, nonce)
+            if leased or not looked:
+                return leased
+            await self._pass_dull(source, lane)
+            await asyncio.sleep(0)
+
+    async def _lease_once(
+        self, take: Take, source: Source, lane: int, limit: int, nonce: str
+    ) -> tuple[bool, list[Delivered]]:
+        """First what comes again, then what is new; the flag says that there was something to look at."""
+        delivery = source.delivery
+        book = delivery.book.lane(lane)
+        if delivery.book.keys.parked_count >= PARKED_MAX and not delivery.has_ready_again(lane, nonce):
+            return False, []
+        found = await (self._look_for_runs if source.policy.ordered else self._look)(source, book, limit, nonce)
+        if not self._is_current(delivery, book):
+            return False, []
+        leased = self._hand_out(take, source, lane, found, nonce)
+        if found.seen_to is not None:
+            book.seen_to = max(book.seen_to, found.seen_to)
+            self._positions.moved(delivery.view)
+        return bool(found.again or found.fresh), leased
+
+    async def _look(self, source: Source, book: LaneBook, limit: int, nonce: str) -> _Found:
+        """In order."""
+        again = source.delivery.ready_again(book.number, limit, nonce)
+        messages = await source.feed.at(again) if again else {}
+        if len(again) >= limit:
+            return _Found(messages)
+        return _Found(messages, *await source.feed.of_lane(book.number, book.look_from, limit - len(again)))
+
+    async def _look_for_runs(self, source: Source, book: LaneBook, limit: int, nonce: str) -> _Found:
+        """As many as there are of the first message's key, then of the next; new ones that lie between stay ready."""
+        delivery, feed = source.delivery, source.feed
+        again = delivery.ready_again(book.number, max(limit, RUN_LOOK_AHEAD), nonce)
+        known = [(offset, delivery.book.held[offset].key) for offset in again]
+        fresh, seen_to = list[Record](), None
+        for ahead in (limit, RUN_LOOK_AHEAD):
+            more = ahead - len(again)
+            if more > len(fresh) and not _is_enough(known + _pairs(fresh), limit):
+                fresh, seen_to = await feed.of_lane(book.number, book.look_from, more)
+                if len(fresh) < more:
+                    break  # there are no others
+        free = delivery.free_of_keys([one.offset for one in fresh], [one.key for one in fresh], nonce)
+        order = choose_runs(known + free, limit)
+        wanted = set(order)
+        if any(offset not in wanted for offset, _ in free):
+            cut = next((at for at in range(len(fresh), 0, -1) if fresh[at - 1].offset in wanted), 0)
+            seen_to = fresh[cut].offset if cut < len(fresh) else seen_to
+            fresh = fresh[:cut]
+        messages = await feed.at(sorted(wanted.intersection(again)))
+        return _Found(messages, fresh, seen_to, order)
+
+    def _hand_out(self, take: Take, source: Source, lane: int, found: _Found, nonce: str) -> list[Delivered]:
+        now = self._clock.now_ms()
+        gone = [offset for offset, message in found.again.items() if message is None]
+        if gone:
+            self._runner.write(source.delivery, source.delivery.drop(lane, gone))
+        records = [message for message in found.again.values() if message is not None] + [*found.fresh]
+        wanted = None if found.order is None else set(found.order)
+        leased: list[Delivered] = []
+        for fate, run in groupby(records, self._fates(source, now)):  # in order, as cells tile the log
+            if fate == _LIVE:
+                leased += self._grant(take, source, lane, list(run), nonce, now, wanted)
+            else:
+                self._pass_over(source, lane, list(run), fate, now)
+        return leased if found.order is None else _in_order(leased, found.order)
+
+    def _is_current(self, delivery: Delivery, book: LaneBook) -> bool:
+        """False if the view was forgotten or opened again while its log was read."""
+        is_known = self._runner.views.get(delivery.view) is delivery
+        return is_known and delivery.book.lanes.get(book.number) is book
+
+    def _fates(self, source: Source, now: Millis) -> Callable[[Record], str]:
+        """Whether a message is handed out; a dead letter that was redriven or deleted is not."""
+        at = source.partition.at
+        keeper = self._runner.views.get(View(KEEPER, at.topic, at.partition))
+        topic = self._topics.find(at.topic)
+        oldest = 0 if topic is None else oldest_ms(topic, now)
+
+        def fate(record: Record) -> str:
+            if record.timestamp_ms < oldest or (keeper is not None and not keeper.is_open(record.offset)):
+                return _GONE
+            return _OLD if record.headers and is_expired(record.headers, now) else _LIVE
+
+        return fate
+
+    async def _pass_dull(self, source: Source, lane: int) -> None:
+        """However many messages at the front are not to be handed out, they cost a poll little."""
+        book = source.delivery.book.lane(lane)
+        records, _ = await source.feed.of_lane(lane, book.look_from, _PASSED_AT_ONCE)
+        if self._is_current(source.delivery, book):
+            now = self._clock.now_ms()
+            for fate, run in groupby(records, self._fates(source, now)):
+                if fate == _LIVE:
+                    return
+                self._pass_over(source, lane, list(run), fate, now)
+
+    def _pass_over(self, source: Source, lane: int, records: list[Record], fate: str, now: Millis) -> None:
+        delivery, offsets = source.delivery, [record.offset for record in records]
+        if self.traces is not None and fate == _OLD:
+            self.traces.expired(delivery.view, records)
+        if fate == _OLD and self._topics.require(delivery.view.topic).config.queue_expired_dead_letter == "true":
+            self._runner.write(delivery, delivery.bury_unread(lane, offsets, source.policy, now))
+        else:
+            self._runner.write(delivery, delivery.drop(lane, offsets))
+        if fate == _OLD:
+            self._metrics.expired.inc(len(offsets))
+        self._positions.moved(delivery.view)
+
+    def _grant(
+        self,
+        take: Take,
+        source: Source,
+        lane: int,
+        records: list[Record],
+        nonce: str,
+        now: Millis,
+        among: Collection[Offset] | None,
+    ) -> list[Delivered]:
+        delivery, policy = source.delivery, source.policy
+        lease_ms = policy.lease_ms if take.lease_ms is None else take.lease_ms
+        grant = Grant(take.owner, nonce, now + lease_ms)
+        keys = [record.key for record in records] if policy.ordered else ()
+        offsets, moves = delivery.lease(lane, [record.offset for record in records], keys, grant, now, among)
+        self._runner.write(delivery, moves)
+        wanted = set(offsets)
+        chosen = records if len(offsets) == len(records) else [one for one in records if one.offset in wanted]
+        if self.traces is not None:
+            chosen = self.traces.leased(delivery.view, chosen, delivery.book.held, take.owner, lease_ms)
+        return [_delivered(source.partition.at, one, delivery.book.held[one.offset], grant) for one in chosen]
+
+
+def _pairs(records: Sequence[Record]) -> list[tuple[Offset, bytes | None]]:
+    return [(record.offset, record.key) for record in records]
+
+
+def _is_enough(found: Sequence[tuple[Offset, bytes | None]], limit: int) -> bool:
+    """So many of the first one's key are known that nobody need look for more."""
+    if not found:
+        return False
+    first = found[0][1]
+    return sum(key == first for _, key in found) >= limit
+
+
+def _in_order(leased: list[Delivered], order: Sequence[Offset]) -> list[Delivered]:
+    places = {offset: place for place, offset in enumerate(order)}
+    return sorted(leased, key=lambda one: places[one.stored.offset])
+
+
+def _delivered(at: TopicPartition, record: Record, held: Held, grant: Grant) -> Delivered:
+    offset, handed = record.offset, held.handed
+    stored = Stored(at.topic, at.partition, offset, record.timestamp_ms, record.key, record.value, record.headers)
+    receipt = f"{at.topic}:{at.partition}:{offset}:{handed}:{grant.nonce}"
+    return Delivered(stored, receipt, handed, held.failed, grant.until_ms, held.first_ms)
