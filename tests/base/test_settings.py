@@ -205,3 +205,8 @@ def test_an_address_is_read(text: str, address: tuple[str, int] | None) -> None:
 def test_a_bad_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="address"):
         parse_address(text)
+
+
+def test_a_word_that_is_no_choice_is_answered_with_the_choices() -> None:
+    with pytest.raises(SettingsInvalid, match="use always, interval or never"):
+        load_settings(None, {}, {"log.fsync": "sometimes"})

@@ -16,6 +16,7 @@ from goqueue.client import (
     BufferFull,
     ConnectionFailed,
     GoQueueClientError,
+    NotStored,
     Placed,
     ProducerClosed,
     Retries,
@@ -33,8 +34,8 @@ REFUSED = httpx.ConnectError("refused")
 class Held(Broker):
     """Holds answers back until `open` is set, without holding the loop."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *script: httpx.Response) -> None:
+        super().__init__(*script)
         self.open = asyncio.Event()
         self.arrived = 0
 
@@ -107,11 +108,42 @@ async def test_a_topic_has_one_request_on_its_way_and_topics_do_not_wait_for_eac
 
 
 async def test_a_refused_message_fails_alone() -> None:
-    async with producing(Broker(), Batching(linger_ms=FOR_EVER)) as producer:
-        good, bad, after = [await producer.send("orders", value) for value in ("a", "bad", "b")]
+    with pytest.raises(NotStored) as left:
+        async with producing(Broker(), Batching(linger_ms=FOR_EVER)) as producer:
+            good, bad, after = [await producer.send("orders", value) for value in ("a", "bad", "b")]
+    assert left.value.count == 1
     assert (good.result(), after.result()) == (Placed(0, 0), Placed(0, 1))
     with pytest.raises(GoQueueClientError):
         bad.result()
+
+
+async def test_leaving_the_block_raises_for_what_nobody_asked_about_and_only_for_that() -> None:
+    broker = Broker(problem(404, "unknown-topic"))
+    with pytest.raises(NotStored) as left:
+        async with producing(broker, Batching(messages_max=5, linger_ms=FOR_EVER)) as producer:
+            waited, late, asked, gathered, _ = [await producer.send("orders", value) for value in "abcde"]
+            for future in (waited, late):
+                with pytest.raises(GoQueueClientError):
+                    await future
+            assert asked.exception() is not None
+            assert await asyncio.gather(gathered, return_exceptions=True) == [gathered.exception()]
+    assert left.value.count == 1
+
+
+async def test_the_loss_of_a_message_that_was_given_up_is_told() -> None:
+    broker = Held(problem(404, "unknown-topic"))
+    with pytest.raises(NotStored):
+        async with producing(broker) as producer:
+            assert (await producer.send("orders", "a")).cancel()
+            broker.open.set()
+
+
+async def test_an_exception_that_leaves_the_block_is_not_hidden_by_a_loss() -> None:
+    with pytest.raises(KeyError):
+        async with producing(Broker(problem(404, "unknown-topic"))) as producer:
+            await producer.send("orders", "a")
+            await producer.flush()
+            raise KeyError("mine")
 
 
 async def test_what_never_arrived_is_repeated_in_order() -> None:

@@ -20,6 +20,7 @@ from goqueue.client import (
     Client,
     GoQueueClientError,
     NewMessage,
+    NotStored,
     PartlyStored,
     Producer,
     Retries,
@@ -39,6 +40,7 @@ def test_a_topics_life(server_url: str, name: str) -> None:
         with pytest.raises(GoQueueClientError) as caught:
             client.create_topic(name)
         assert (caught.value.code, caught.value.status) == ("topic-exists", 409)
+        assert client.create_topic(name, 9, {"retention.ms": 5}, exist_ok=True) == client.topic(name) == made
         changed = client.alter_topic(name, {"retention.ms": None, "segment.bytes": "1048576"}, partitions=3)
         assert (changed.num_partitions, changed.overrides) == (3, {"segment.bytes": "1048576"})
         assert client.topic(name) == changed
@@ -46,6 +48,22 @@ def test_a_topics_life(server_url: str, name: str) -> None:
         with pytest.raises(GoQueueClientError) as caught:
             client.topic(name)
         assert caught.value.code == "unknown-topic"
+
+
+@pytest.mark.asyncio
+async def test_a_topic_that_exists_can_be_asked_for_again(server_url: str, name: str) -> None:
+    async with AsyncClient(server_url) as client:
+        made = await client.create_topic(name, partitions=2, exist_ok=True)
+        assert await client.create_topic(name, exist_ok=True) == made
+        with pytest.raises(GoQueueClientError) as caught:
+            await client.create_topic(name, partitions=-1, exist_ok=True)
+        assert caught.value.code == "invalid-partitions"
+
+
+def test_a_lost_message_cannot_be_overlooked(server_url: str, name: str) -> None:
+    with Client(server_url) as client, pytest.raises(NotStored) as left, Producer(client) as producer:
+        producer.send(name, "to a topic that is not there")
+    assert left.value.failures[0].code == "unknown-topic"
 
 
 def test_every_part_of_a_message_survives(server_url: str, name: str) -> None:

@@ -15,6 +15,7 @@ from goqueue.client import (
     Client,
     ConnectionFailed,
     GoQueueClientError,
+    NotStored,
     Placed,
     Producer,
     ProducerClosed,
@@ -98,21 +99,63 @@ def test_order_is_kept_however_batches_are_cut() -> None:
 
 
 def test_a_refused_message_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
-    with producing(Broker(), Batching(linger_ms=FOR_EVER)) as producer:
+    with pytest.raises(NotStored) as left, producing(Broker(), Batching(linger_ms=FOR_EVER)) as producer:
         good, bad, after = [producer.send("orders", value) for value in ("a", "bad", "b")]
     assert (good.result(0), after.result(0)) == (Placed(0, 0), Placed(0, 1))
     with pytest.raises(GoQueueClientError) as caught:
         bad.result(0)
     assert caught.value.code == "message-too-large"
     assert "1 of 3 messages to 'orders' not stored" in caplog.text
+    assert (left.value.count, left.value.code) == (1, "not-stored")
+    assert [error.code for error in left.value.failures] == ["message-too-large"]
 
 
 def test_a_refused_request_fails_its_messages_and_no_others() -> None:
-    with producing(Broker(problem(404, "unknown-topic")), Batching(messages_max=2, linger_ms=FOR_EVER)) as producer:
+    broker = Broker(problem(404, "unknown-topic"))
+    with (
+        pytest.raises(NotStored, match="2 messages were not stored"),
+        producing(broker, Batching(messages_max=2, linger_ms=FOR_EVER)) as producer,
+    ):
         futures = [producer.send("orders", value) for value in "abcd"]
     assert [type(future.exception(0)) for future in futures[:2]] == [GoQueueClientError, GoQueueClientError]
     assert futures[0].exception(0) is not futures[1].exception(0), "an error belongs to one message"
     assert [future.result(0).offset for future in futures[2:]] == [0, 1]
+
+
+def test_leaving_the_block_raises_for_what_nobody_asked_about_and_only_for_that() -> None:
+    broker = Broker(problem(404, "unknown-topic"))
+    with pytest.raises(NotStored) as left, producing(broker, Batching(messages_max=3, linger_ms=FOR_EVER)) as producer:
+        seen, asked, _ = [producer.send("orders", value) for value in "abc"]
+        with pytest.raises(GoQueueClientError):
+            seen.result(30)
+        assert asked.exception(30) is not None
+        assert asked.exception(30) is not None, "asking twice is one failure"
+    assert left.value.count == 1
+
+
+def test_an_exception_that_leaves_the_block_is_not_hidden_by_a_loss() -> None:
+    with pytest.raises(KeyError), producing(Broker(problem(404, "unknown-topic"))) as producer:
+        producer.send("orders", "a")
+        producer.flush()
+        raise KeyError("mine")
+
+
+def test_many_losses_are_counted_and_the_first_hundred_kept() -> None:
+    refused = [problem(404, "unknown-topic") for _ in range(5)]
+    with pytest.raises(NotStored) as left, producing(Broker(*refused), Batching(linger_ms=FOR_EVER)) as producer:
+        for number in range(500):
+            producer.send("orders", str(number))
+    assert (left.value.count, len(left.value.failures)) == (500, 100)
+    producer.raise_not_stored()  # told once
+
+
+def test_a_producer_that_is_closed_by_hand_can_be_asked() -> None:
+    with Client(transport=Broker(problem(404, "unknown-topic")).transport()) as client:
+        producer = Producer(client)
+        producer.send("orders", "a")
+        producer.close()
+        with pytest.raises(NotStored):
+            producer.raise_not_stored()
 
 
 def test_what_never_arrived_is_repeated_in_order() -> None:

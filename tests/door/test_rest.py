@@ -237,3 +237,10 @@ def test_every_described_path_is_served_under_both_roots(http: httpx.Client, top
             real = re.sub(r"\{\w+\}", "999999", known)  # what is left names something that is not there
             expected = 200 if real == known else 404
             assert http.get(real).status_code == http.get(f"/v1{real}").status_code == expected, path
+
+
+def test_a_word_that_is_no_choice_is_answered_with_the_choices(http: httpx.Client, topic: str) -> None:
+    said = http.post(f"/topics/{topic}/messages", json={"messages": [{"value": "v"}], "acks": "some"})
+    assert said.json()["detail"] == "Invalid enum value 'some'; use all, leader or none."
+    nested = http.post(f"/topics/{topic}/messages", json={"messages": [{"value": "v", "encoding": "hex"}]})
+    assert nested.json()["detail"].endswith("use base64 or text.")

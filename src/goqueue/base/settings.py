@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
+from goqueue.base.choices import choices_at, listed
 from goqueue.base.errors import InvalidField, InvalidName, SettingsInvalid
 from goqueue.base.limits import KIB, MIB
 from goqueue.base.names import check_name
@@ -324,6 +325,8 @@ def _convert(key: SettingKey, raw: object) -> object:
         raw = parse_duration_ms(raw, key.dotted)
     if isinstance(raw, str) and key.name.endswith(("_bytes", "_bytes_max", "_total_max")) and raw != "-1":
         raw = parse_size(raw)
+    if (words := choices_at(key.type, "")) and raw not in words:
+        raise ValueError(f"is not one of the choices; use {listed(words)}")
     return msgspec.convert(raw, key.type, strict=not isinstance(raw, str))
 
 

@@ -13,10 +13,12 @@ from goqueue.client.errors import (
     ConnectionFailed,
     ConsumerClosed,
     GoQueueClientError,
+    NotStored,
     PartlyAnswered,
     PartlyStored,
     ProducerClosed,
     TimedOut,
+    WrongType,
 )
 from goqueue.client.leases import AsyncLeasedMessage, Leased, LeasedMessage
 from goqueue.client.messages import Message, NewMessage, Placed, Scheduled
@@ -64,6 +66,7 @@ __all__ = [
     "LeasedMessage",
     "Message",
     "NewMessage",
+    "NotStored",
     "OffsetMove",
     "OpenWriter",
     "Page",
@@ -86,4 +89,5 @@ __all__ = [
     "TopicParts",
     "TopicSummary",
     "Version",
+    "WrongType",
 ]

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from goqueue.base.limits import KIB, MESSAGES_PER_PUBLISH_MAX, MIB
+from goqueue.client import checks
 
 T = TypeVar("T")
 
@@ -30,6 +31,9 @@ class Batching(msgspec.Struct, frozen=True):
     buffer_bytes_max: int = 32 * MIB
 
     def __post_init__(self) -> None:
+        for name in ("messages_max", "bytes_max", "buffer_bytes_max"):
+            checks.whole_number(getattr(self, name), name)
+        checks.number(self.linger_ms, "linger_ms")
         if not 1 <= self.messages_max <= MESSAGES_PER_PUBLISH_MAX:
             raise ValueError(f"messages_max must be from 1 to {MESSAGES_PER_PUBLISH_MAX}")
         if self.bytes_max < 1 or self.buffer_bytes_max < 1:

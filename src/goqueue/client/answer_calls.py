@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from goqueue.client.calls import Call
-from goqueue.client.errors import GoQueueClientError, PartlyAnswered, error_of_problem
+from goqueue.client.errors import GoQueueClientError, PartlyAnswered, error_of_problem, invalid
+from goqueue.client.leases import Leased
 from goqueue.client.messages import Span, span
 
 
@@ -27,7 +28,7 @@ def ack(receipts: Sequence[str]) -> Call[None]:
 
 
 def nack(receipts: Sequence[str], delay: Span | None, reason: str) -> Call[None]:
-    return _answer("nack", receipts, {"delay": span(delay), "reason": reason})
+    return _answer("nack", receipts, {"delay": span(delay, "delay"), "reason": reason})
 
 
 def reject(receipts: Sequence[str], reason: str) -> Call[None]:
@@ -35,7 +36,15 @@ def reject(receipts: Sequence[str], reason: str) -> Call[None]:
 
 
 def extend(receipts: Sequence[str], timeout: Span) -> Call[None]:
-    return _answer("visibility", receipts, {"timeout": span(timeout)})
+    return _answer("visibility", receipts, {"timeout": span(timeout, "timeout")})
+
+
+def receipts_of(messages: Sequence[Leased | str]) -> list[str]:
+    """Messages and receipts, mixed, as receipts."""
+    for one in messages:
+        if not isinstance(one, Leased | str):
+            raise invalid(f"An answer is for messages of a consumer or their receipts, not {one!r}.", "messages")
+    return [one if isinstance(one, str) else one.receipt for one in messages]
 
 
 def _answer(verb: str, receipts: Sequence[str], members: dict[str, object]) -> Call[None]:

@@ -73,9 +73,17 @@ class AsyncClient:
 
     # --- topics ---------------------------------------------------------------------------------------
 
-    async def create_topic(self, name: str, partitions: int | None = None, config: Config | None = None) -> Topic:
-        """Creates a topic; `topic-exists` if there is one. Partitions default to the broker's setting."""
-        return await self.perform(calls.create_topic(name, partitions, config))
+    async def create_topic(
+        self, name: str, partitions: int | None = None, config: Config | None = None, *, exist_ok: bool = False
+    ) -> Topic:
+        """Creates a topic; `topic-exists` if there is one, or with `exist_ok` that one as it is. Partitions default to
+        the broker's setting."""
+        try:
+            return await self.perform(calls.create_topic(name, partitions, config))
+        except GoQueueClientError as error:
+            if not exist_ok or error.code != "topic-exists":
+                raise
+        return await self.topic(name)
 
     async def topics(self) -> list[TopicSummary]:
         """All topics, by name."""

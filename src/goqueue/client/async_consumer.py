@@ -105,7 +105,7 @@ class AsyncConsumer:
         await self._answer(messages, lambda receipts: answer_calls.extend(receipts, timeout))
 
     async def _answer(self, messages: Sequence[Leased | str], make: Callable[[list[str]], Call[None]]) -> None:
-        receipts = [one if isinstance(one, str) else one.receipt for one in messages]
+        receipts = answer_calls.receipts_of(messages)
         if receipts:
             self._membership.answers()
             await self._run(persist(make(receipts), self._settings.retries, time.monotonic))

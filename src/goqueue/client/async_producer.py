@@ -8,15 +8,17 @@ from asyncio import Future
 from types import TracebackType
 from typing import TypeAlias, Unpack
 
+from goqueue.client import checks
 from goqueue.client.accumulator import Accumulator, Batch, Batching
 from goqueue.client.async_client import AsyncClient
 from goqueue.client.calls import Acks, Result, check_topic
 from goqueue.client.errors import GoQueueClientError, ProducerClosed
+from goqueue.client.losses import AsyncSentFuture, Losses
 from goqueue.client.messages import Content, MessageFields, NewMessage, Sent, encode_message
 from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle, settle_all, unexpected
 from goqueue.client.retry import Retries
 
-_Batch: TypeAlias = Batch[Outgoing[Future[Sent]]]
+_Batch: TypeAlias = Batch[Outgoing[AsyncSentFuture]]
 
 
 class AsyncProducer:
@@ -24,8 +26,10 @@ class AsyncProducer:
 
     Order is kept within a topic: it has one request on its way at a time. A publish over REST is not idempotent, so
     a request that the broker may have received is not repeated (see `Retries`): its messages' futures get the error,
-    and the caller decides. Belongs to the loop that first sends. Close it, or use it in an `async with`, or the last
-    messages may not be sent. The client is the caller's and stays open.
+    and the caller decides. Belongs to the loop that first sends. Use it in an `async with`: leaving the block sends
+    what still waits, and raises `NotStored` if messages failed and nobody asked their futures. Or close it, and then
+    call `raise_not_stored` for the same; else the last messages may not be sent. The client is the caller's and stays
+    open.
     """
 
     def __init__(
@@ -37,11 +41,16 @@ class AsyncProducer:
         retries: Retries | None = None,
         block_seconds: float = 60.0,
     ) -> None:
+        checks.choice(acks, Acks, "acks")
+        checks.instance(retries or Retries(), Retries, "retries")
+        checks.instance(batching or Batching(), Batching, "batching")
+        checks.seconds(block_seconds, "block_seconds")
         self._client = client
         self._acks = acks
         self._retries = retries or Retries()
         self._block_seconds = block_seconds
-        self._accumulator: Accumulator[Outgoing[Future[Sent]]] = Accumulator(batching or Batching())
+        self._accumulator: Accumulator[Outgoing[AsyncSentFuture]] = Accumulator(batching or Batching())
+        self._losses = Losses()
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -60,7 +69,7 @@ class AsyncProducer:
         payload = encode_message(NewMessage(value, **fields))
         await self._wait_for_room(len(payload), self._block_seconds if timeout is None else timeout)
         loop = asyncio.get_running_loop()
-        future: Future[Sent] = loop.create_future()
+        future = AsyncSentFuture(loop=loop)
         if self._accumulator.add(topic, Outgoing(payload, future), len(payload), loop.time()):
             self._pump()
         return future
@@ -88,6 +97,13 @@ class AsyncProducer:
         self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
     ) -> None:
         await self.close()
+        if kind is None:  # another exception is not hidden by this one
+            self.raise_not_stored()
+
+    def raise_not_stored(self) -> None:
+        """`NotStored` if messages failed and nobody has asked their futures; it is told once."""
+        if (error := self._losses.take()) is not None:
+            raise error
 
     async def _wait_for_room(self, size: int, seconds: float) -> None:
         if not self._accumulator.can_ever_fit(size):
@@ -120,16 +136,16 @@ class AsyncProducer:
 
     async def _deliver(self, batch: _Batch) -> None:
         try:
-            settle(batch, await self._results(batch))
+            settle(batch, await self._results(batch), self._losses)
         except asyncio.CancelledError:
             # The loop is going down; nothing more will leave.
             self._is_closed = True
-            settle_all(batch, ProducerClosed())
+            settle_all(batch, ProducerClosed(), self._losses)
             raise
         except GoQueueClientError as why:
-            settle_all(batch, why)
+            settle_all(batch, why, self._losses)
         except Exception as why:
-            settle_all(batch, unexpected(why))
+            settle_all(batch, unexpected(why), self._losses)
         self._accumulator.finished(batch)
         self._room.set()
         self._pump()

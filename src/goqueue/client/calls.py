@@ -9,6 +9,7 @@ import msgspec
 
 from goqueue.base.errors import InvalidName
 from goqueue.base.names import check_name
+from goqueue.client import checks
 from goqueue.client.delayed import Delayed, decode_delayed
 from goqueue.client.errors import (
     GoQueueClientError,
@@ -69,11 +70,8 @@ class _Topics(msgspec.Struct):
 
 
 def create_topic(name: str, partitions: int | None, config: Config | None) -> Call[Topic]:
-    body: dict[str, Any] = {"name": name}
-    if partitions is not None:
-        body["num_partitions"] = partitions
-    if config:
-        body["config"] = config
+    checks.text(name, "name")
+    body: dict[str, Any] = {"name": name, **_topic_members(config, partitions)}
     return Call("POST", "/topics", _reader(Topic), body=_json(body))
 
 
@@ -86,12 +84,20 @@ def topic(name: str) -> Call[Topic]:
 
 
 def alter_topic(name: str, config: Config | None, partitions: int | None) -> Call[Topic]:
+    return Call("PATCH", _topic_path(name), _reader(Topic), body=_json(_topic_members(config, partitions)))
+
+
+def _topic_members(config: Config | None, partitions: int | None) -> dict[str, Any]:
     body: dict[str, Any] = {}
     if config:
+        checks.mapping(config, "config")
+        for key, value in config.items():
+            checks.setting(value, f"config.{key}")
         body["config"] = config
     if partitions is not None:
+        checks.whole_number(partitions, "partitions")
         body["num_partitions"] = partitions
-    return Call("PATCH", _topic_path(name), _reader(Topic), body=_json(body))
+    return body
 
 
 def delete_topic(name: str) -> Call[None]:
@@ -118,6 +124,8 @@ def publish(name: str, message: NewMessage, acks: Acks) -> Call[Sent]:
 
 
 def publish_many(name: str, messages: Iterable[NewMessage | Content], acks: Acks) -> Call[list[Sent]]:
+    if isinstance(messages, str | bytes) or not isinstance(messages, Iterable):
+        raise invalid("messages is a list of messages; for one, use publish.", "messages")
     encoded = [encode_message(one if isinstance(one, NewMessage) else NewMessage(one)) for one in messages]
     call = publish_encoded(name, encoded, acks)
 
@@ -133,6 +141,7 @@ def publish_many(name: str, messages: Iterable[NewMessage | Content], acks: Acks
 
 def publish_encoded(name: str, encoded: Sequence[bytes], acks: Acks) -> Call[list[Result]]:
     """Messages that are JSON already; the answer has one result for each, in order."""
+    checks.choice(acks, Acks, "acks")
     body = b'{"messages":[' + b",".join(encoded) + b'],"acks":' + _json(acks) + b"}"
 
     def read(status: int, answer: bytes) -> list[Result]:
@@ -171,6 +180,9 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
 def read_partition(name: str, partition: int, offset: int | None, options: ReadOptions) -> Call[Page]:
     """Without an offset, from the partition's start."""
+    checks.whole_number(partition, "partition")
+    if offset is not None:
+        checks.whole_number(offset, "offset")
     path = f"{_topic_path(name)}/partitions/{partition}/messages"
     return _read(path, {} if offset is None else {"offset": str(offset)}, options, partition)
 
@@ -193,6 +205,9 @@ def read(
 
 
 def _read(path: str, start: dict[str, str], options: ReadOptions, partition: int | None) -> Call[Page]:
+    checks.whole_number(options.limit, "limit")
+    checks.seconds(options.timeout, "timeout")
+    checks.choice(options.isolation, Isolation, "isolation")
     query = start | {"limit": str(options.limit)}
     if options.timeout:
         query["timeout"] = f"{round(options.timeout * 1000)}ms"
@@ -214,6 +229,7 @@ def tail(name: str, from_: Moment, partition: int | None, last_event_id: str | N
     """The stream's request; its events are read by `Tail`."""
     query = {"from": str(moment(from_, "from"))}
     if partition is not None:
+        checks.whole_number(partition, "partition")
         query["partition"] = str(partition)
     headers = {"accept": "text/event-stream"}
     if last_event_id is not None:
@@ -229,6 +245,8 @@ class _Delayed(msgspec.Struct):
 
 
 def delayed(name: str, limit: int, skip: int) -> Call[list[Delayed]]:
+    checks.whole_number(limit, "limit")
+    checks.whole_number(skip, "skip")
     query = {"limit": str(limit), "skip": str(skip)}
 
     def read(status: int, body: bytes) -> list[Delayed]:
@@ -238,12 +256,17 @@ def delayed(name: str, limit: int, skip: int) -> Call[list[Delayed]]:
 
 
 def delayed_message(name: str, partition: int, offset: int) -> Call[Delayed]:
-    path = f"{_topic_path(name)}/delayed/{partition}/{offset}"
-    return Call("GET", path, lambda status, body: decode_delayed(body))
+    return Call("GET", _delayed_path(name, partition, offset), lambda status, body: decode_delayed(body))
 
 
 def cancel_delayed(name: str, partition: int, offset: int) -> Call[None]:
-    return Call("DELETE", f"{_topic_path(name)}/delayed/{partition}/{offset}", lambda status, body: None)
+    return Call("DELETE", _delayed_path(name, partition, offset), lambda status, body: None)
+
+
+def _delayed_path(name: str, partition: int, offset: int) -> str:
+    checks.whole_number(partition, "partition")
+    checks.whole_number(offset, "scheduled")
+    return f"{_topic_path(name)}/delayed/{partition}/{offset}"
 
 
 def delay_stats() -> Call[dict[str, Any]]:
@@ -279,10 +302,13 @@ def reset_offsets(
     """To a place or a time, or to an offset."""
     if (to is None) == (offset is None):
         raise invalid("Say where to: either to, or an offset.", "to")
+    checks.flag(dry_run, "dry_run")
     body: dict[str, Any] = {"topic": check_topic(topic), "dry_run": dry_run}
     if partition is not None:
+        checks.whole_number(partition, "partition")
         body["partition"] = partition
     if offset is not None:
+        checks.whole_number(offset, "offset")
         body |= {"to": "offset", "offset": offset}
     elif to in ("earliest", "latest"):
         body["to"] = to
@@ -320,6 +346,7 @@ def check_topic(name: str) -> str:
 
 
 def _check(name: str, kind: str) -> str:
+    checks.text(name, kind)
     try:
         return check_name(name, kind, kind)
     except InvalidName as why:

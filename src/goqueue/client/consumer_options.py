@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 
 import msgspec
 
+from goqueue.client import checks
 from goqueue.client.errors import invalid
 from goqueue.client.member_calls import Begin, Joining, Lanes, Mode
 from goqueue.client.membership import Membership
@@ -56,6 +57,15 @@ class ConsumerSettings(msgspec.Struct, frozen=True):
 
 def settings_of(**options: Unpack[ConsumerOptions]) -> ConsumerSettings:
     settings = ConsumerSettings(**options)
+    checks.choice(settings.mode, Mode, "mode")
+    checks.choice(settings.lanes, Lanes, "lanes")
+    checks.choice(settings.from_, Begin, "from_")
+    if settings.auto_commit is not None:
+        checks.flag(settings.auto_commit, "auto_commit")
+    checks.text(settings.client_id, "client_id")
+    checks.whole_number(settings.prefetch, "prefetch")
+    checks.seconds(settings.patience, "patience")
+    checks.instance(settings.retries, Retries, "retries")
     if settings.prefetch < 1:
         raise invalid("A consumer takes at least one message at a time.", "prefetch")
     return settings
@@ -63,8 +73,8 @@ def settings_of(**options: Unpack[ConsumerOptions]) -> ConsumerSettings:
 
 def membership_of(group: str, topics: Sequence[str], settings: ConsumerSettings) -> Membership:
     """A member of its own; the id is chosen here, so that a join whose answer got lost can be repeated."""
-    if isinstance(topics, str):
-        raise invalid(f"Give a list of topics, like [{topics!r}].", "topics")
+    if isinstance(topics, str) or not isinstance(topics, Sequence):
+        raise invalid(f"Give a list of topics, like [{str(topics)!r}].", "topics")
     joining = Joining(
         group=group,
         topics=topics,

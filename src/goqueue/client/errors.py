@@ -43,6 +43,13 @@ class GoQueueClientError(Exception):
         return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
+class WrongType(GoQueueClientError, TypeError):
+    """An argument of a type that it cannot have; nothing was sent."""
+
+    def __init__(self, detail: str, field: str) -> None:
+        super().__init__("invalid-field", detail, field)
+
+
 class ConnectionFailed(GoQueueClientError):
     """No answer. `may_have_arrived` says whether the broker may have received the request all the same."""
 
@@ -81,6 +88,18 @@ class PartlyStored(GoQueueClientError):
         detail = f"{len(failures)} of {len(results)} messages were not stored; the first says: {first.detail}"
         super().__init__("partly-stored", detail, first.field, 207)
         self.results = results
+
+
+class NotStored(GoQueueClientError):
+    """A producer ends, and nobody looked at the failure of some of its messages: `count` of them. `failures` has the
+    first ones' errors."""
+
+    def __init__(self, count: int, failures: Sequence[GoQueueClientError]) -> None:
+        messages = "1 message was" if count == 1 else f"{count} messages were"
+        detail = f"{messages} not stored; the first says: {failures[0].detail}"
+        super().__init__("not-stored", detail, failures[0].field)
+        self.count = count
+        self.failures = failures
 
 
 class ConsumerClosed(GoQueueClientError):

@@ -76,9 +76,9 @@ def join(asked: Joining) -> Call[Joined]:
         "from": asked.begin,
     }
     optional = {
-        "visibility_timeout": span(asked.visibility_timeout),
+        "visibility_timeout": span(asked.visibility_timeout, "visibility_timeout"),
         "auto_commit": asked.auto_commit,
-        "session_timeout": span(asked.session_timeout),
+        "session_timeout": span(asked.session_timeout, "session_timeout"),
     }
     body |= {name: value for name, value in optional.items() if value is not None}
     return _post(asked.group, "join", body, _reader(Joined))

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from goqueue.client import member_calls
+from goqueue.client import checks, member_calls
 from goqueue.client.calls import Call
 from goqueue.client.errors import ConnectionFailed, ConsumerClosed, GoQueueClientError
 from goqueue.client.leases import Leased
@@ -109,6 +109,8 @@ class Membership:
 
     def poll(self, limit: int, timeout: float, prefetch: int | None = None) -> Steps[list[Leased]]:
         """Up to `limit` messages of up to `prefetch` that are taken; none after `timeout` seconds without any."""
+        checks.whole_number(limit, "limit")
+        checks.seconds(timeout, "timeout")
         deadline = self._clock() + timeout
         self._must_join_if_unsure()
         while not self._ready:

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, TypedDict
 
 import msgspec
 
+from goqueue.client import checks
 from goqueue.client.errors import bad_reply, invalid
 
 Content: TypeAlias = str | bytes | None
@@ -150,6 +151,7 @@ _decoder = msgspec.json.Decoder(_Received)
 
 def encode_message(message: NewMessage) -> bytes:
     """The message as JSON for a publish."""
+    _check_fields(message)
     value, encoding = _to_text(message.value, "value")
     key, key_encoding = _to_text(message.key, "key")
     return _encode(
@@ -162,12 +164,21 @@ def encode_message(message: NewMessage) -> bytes:
             partition=message.partition,
             priority=message.priority,
             timestamp=None if message.timestamp is None else moment(message.timestamp, "timestamp"),
-            delay=span(message.delay),
+            delay=span(message.delay, "delay"),
             deliver_at=None if message.deliver_at is None else moment(message.deliver_at, "deliverAt"),
-            ttl=span(message.ttl),
+            ttl=span(message.ttl, "ttl"),
             repeat=message.repeat,
         )
     )
+
+
+def _check_fields(message: NewMessage) -> None:
+    if message.partition is not None:
+        checks.whole_number(message.partition, "partition")
+    if message.priority is not None:
+        checks.priority(message.priority, "priority")
+    if message.repeat is not None:
+        checks.mapping(message.repeat, "repeat")
 
 
 def decode_message(data: bytes | msgspec.Raw) -> Message:
@@ -211,6 +222,7 @@ def json_content(key: bytes | None, value: bytes | None, headers: Headers) -> di
 
 def moment(when: Moment, field: str) -> int | str:
     """A point in time as JSON and queries carry it. A datetime must know its zone."""
+    checks.moment(when, field)
     if not isinstance(when, datetime):
         return when
     if when.tzinfo is None:
@@ -218,18 +230,26 @@ def moment(when: Moment, field: str) -> int | str:
     return round(when.timestamp() * 1000)
 
 
-def span(given: Span | None) -> int | str | None:
+def span(given: Span | None, field: str) -> int | str | None:
     """A length of time as JSON carries it."""
+    if given is not None:
+        checks.span(given, field)
     return round(given.total_seconds() * 1000) if isinstance(given, timedelta) else given
 
 
 def _pairs(headers: HeadersIn) -> Iterable[tuple[str, Content]]:
-    return headers.items() if isinstance(headers, Mapping) else headers
+    if isinstance(headers, Mapping):
+        return headers.items()
+    try:
+        return [(name, value) for name, value in headers]
+    except (TypeError, ValueError):
+        raise invalid(f"headers is a mapping, or pairs of a name and a value, not {headers!r}.", "headers") from None
 
 
 def _headers_to_json(pairs: Iterable[tuple[str, Content]]) -> HeaderValues:
     values: dict[str, list[HeaderValue]] = {}
     for name, content in pairs:
+        checks.text(name, "headers")
         text, encoding = _to_text(content, f"headers.{name}")
         marked = text if encoding is None or text is None else Marked(encoding, text)
         values.setdefault(name, []).append(marked)
@@ -255,6 +275,7 @@ def _to_text(content: Content, field: str) -> tuple[str | None, str | None]:
         except UnicodeEncodeError as why:
             raise invalid(f"The text cannot be UTF-8 ({why.reason}); send bytes instead.", field) from None
         return content, None
+    checks.content(content, field)
     try:
         return str(content, "utf-8"), None
     except UnicodeDecodeError:

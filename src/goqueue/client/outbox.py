@@ -12,6 +12,7 @@ import msgspec
 from goqueue.client.accumulator import Batch
 from goqueue.client.calls import Acks, Call, Result, publish_encoded
 from goqueue.client.errors import BufferFull, GoQueueClientError
+from goqueue.client.losses import Losses
 from goqueue.client.messages import Sent
 
 logger = logging.getLogger("goqueue.client")
@@ -21,6 +22,8 @@ class Promise(Protocol):
     """What asyncio's and concurrent's futures have in common."""
 
     def done(self) -> bool: ...
+
+    def failed(self, error: GoQueueClientError, losses: Losses) -> None: ...
 
     def set_result(self, result: Sent, /) -> None: ...
 
@@ -41,23 +44,25 @@ def request_for(batch: Batch[Outgoing[P]], acks: Acks) -> Call[list[Result]]:
     return publish_encoded(batch.topic, [outgoing.payload for outgoing in batch.items], acks)
 
 
-def settle(batch: Batch[Outgoing[P]], results: Sequence[Result]) -> None:
-    """Tells each message its own result. What failed is also logged, for those who never ask."""
+def settle(batch: Batch[Outgoing[P]], results: Sequence[Result], losses: Losses) -> None:
+    """Tells each message its own result. What failed is also logged, and told again at the end if nobody asks."""
     failures = [result for result in results if isinstance(result, GoQueueClientError)]
     if failures:
         logger.warning("%d of %d messages to %r not stored: %s", len(failures), len(results), batch.topic, failures[0])
     for outgoing, result in zip(batch.items, results, strict=True):
-        if outgoing.future.done():
-            continue  # The caller gave up waiting.
-        if isinstance(result, GoQueueClientError):
+        if outgoing.future.done():  # The caller gave up waiting.
+            if isinstance(result, GoQueueClientError):
+                losses.add(result)
+        elif isinstance(result, GoQueueClientError):
+            outgoing.future.failed(result, losses)
             outgoing.future.set_exception(result)
         else:
             outgoing.future.set_result(result)
 
 
-def settle_all(batch: Batch[Outgoing[P]], why: GoQueueClientError) -> None:
+def settle_all(batch: Batch[Outgoing[P]], why: GoQueueClientError, losses: Losses) -> None:
     """Tells every message of a batch the same."""
-    settle(batch, [copy(why) for _ in batch.items])
+    settle(batch, [copy(why) for _ in batch.items], losses)
 
 
 def never_fits(size: int) -> GoQueueClientError:

@@ -10,15 +10,17 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TypeAlias, Unpack
 
+from goqueue.client import checks
 from goqueue.client.accumulator import Accumulator, Batch, Batching
 from goqueue.client.calls import Acks, Result, check_topic
 from goqueue.client.client import Client
 from goqueue.client.errors import GoQueueClientError, ProducerClosed
+from goqueue.client.losses import Losses, SentFuture
 from goqueue.client.messages import Content, MessageFields, NewMessage, Sent, encode_message
 from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle, settle_all, unexpected
 from goqueue.client.retry import Retries
 
-_Batch: TypeAlias = Batch[Outgoing[Future[Sent]]]
+_Batch: TypeAlias = Batch[Outgoing[SentFuture]]
 
 
 class Producer:
@@ -26,8 +28,10 @@ class Producer:
 
     Order is kept within a topic: it has one request on its way at a time. A publish over REST is not idempotent, so
     a request that the broker may have received is not repeated (see `Retries`): its messages' futures get the error,
-    and the caller decides. Safe to share between threads. Close it, or use it in a `with`, or the last messages may
-    not be sent. One thread sends, for all topics. The client is the caller's and stays open.
+    and the caller decides. Safe to share between threads. Use it in a `with`: leaving the block sends what still waits,
+    and raises `NotStored` if messages failed and nobody asked their futures. Or close it, and then call
+    `raise_not_stored` for the same; else the last messages may not be sent. One thread sends, for all topics. The
+    client is the caller's and stays open.
     """
 
     def __init__(
@@ -39,11 +43,16 @@ class Producer:
         retries: Retries | None = None,
         block_seconds: float = 60.0,
     ) -> None:
+        checks.choice(acks, Acks, "acks")
+        checks.instance(retries or Retries(), Retries, "retries")
+        checks.instance(batching or Batching(), Batching, "batching")
+        checks.seconds(block_seconds, "block_seconds")
         self._client = client
         self._acks = acks
         self._retries = retries or Retries()
         self._block_seconds = block_seconds
-        self._accumulator: Accumulator[Outgoing[Future[Sent]]] = Accumulator(batching or Batching())
+        self._accumulator: Accumulator[Outgoing[SentFuture]] = Accumulator(batching or Batching())
+        self._losses = Losses()
         self._closing = False
         self._abandoned = threading.Event()
         self._lock = threading.Lock()
@@ -64,7 +73,7 @@ class Producer:
         seconds = self._block_seconds if timeout is None else timeout
         with self._lock:
             self._wait_for_room(len(payload), seconds)
-            future: Future[Sent] = Future()
+            future = SentFuture()
             future.set_running_or_notify_cancel()  # From here on it will be sent; it cannot be cancelled.
             if self._accumulator.add(topic, Outgoing(payload, future), len(payload), time.monotonic()):
                 self._work.notify()
@@ -93,6 +102,13 @@ class Producer:
 
     def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+        if kind is None:  # another exception is not hidden by this one
+            self.raise_not_stored()
+
+    def raise_not_stored(self) -> None:
+        """`NotStored` if messages failed and nobody has asked their futures; it is told once."""
+        if (error := self._losses.take()) is not None:
+            raise error
 
     def _wait_for_room(self, size: int, seconds: float) -> None:
         if not self._accumulator.can_ever_fit(size):
@@ -108,11 +124,11 @@ class Producer:
         while (batch := self._next_batch()) is not None:
             try:
                 self._check_abandoned()
-                settle(batch, self._results(batch))
+                settle(batch, self._results(batch), self._losses)
             except GoQueueClientError as why:
-                settle_all(batch, why)
+                settle_all(batch, why, self._losses)
             except Exception as why:
-                settle_all(batch, unexpected(why))
+                settle_all(batch, unexpected(why), self._losses)
             with self._lock:
                 self._accumulator.finished(batch)
                 self._room.notify_all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from goqueue.client import checks
 from goqueue.client.errors import ConnectionFailed, GoQueueClientError
 
 
@@ -21,6 +22,11 @@ class Retries(msgspec.Struct, frozen=True):
     pause_first: float = 0.05
     pause_max: float = 2.0
     lost_answers: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("seconds_max", "pause_first", "pause_max"):
+            checks.seconds(getattr(self, name), name)
+        checks.flag(self.lost_answers, "lost_answers")
 
     def may_repeat(self, why: GoQueueClientError) -> bool:
         if isinstance(why, ConnectionFailed):

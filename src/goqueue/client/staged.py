@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from goqueue.client import checks
 from goqueue.client.calls import Call
 from goqueue.client.errors import invalid
 from goqueue.client.replies import TopicParts
@@ -72,6 +73,9 @@ class _Owners(msgspec.Struct):
 
 
 def stage(owner: str, batch: int, writer: str | int, attempt: int, timeout_s: float) -> Call[StagedWriterId]:
+    checks.whole_number(batch, "batch")
+    checks.whole_number(attempt, "attempt")
+    checks.seconds(timeout_s, "timeout_s")
     body = {"writer": str(writer), "attempt": attempt, "timeout": round(timeout_s * 1000)}
     path = f"{_path(owner)}/{batch}/writers"
     return Call("POST", path, _reader(StagedWriterId), body=msgspec.json.encode(body))

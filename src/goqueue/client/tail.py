@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.client import calls
+from goqueue.client import calls, checks
 from goqueue.client.calls import Call
 from goqueue.client.errors import ConnectionFailed, GoQueueClientError, bad_reply, error_of_problem
 from goqueue.client.events import Event, EventParser
@@ -27,6 +27,7 @@ class Tail:
     """Each connection goes on behind the last message handed out, by `Last-Event-ID`."""
 
     def __init__(self, topic: str, from_: Moment, partition: int | None, patience: float) -> None:
+        checks.seconds(patience, "patience")
         self._topic = topic
         self._from = from_
         self._partition = partition

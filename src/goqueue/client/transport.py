@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import httpx
 
+from goqueue.client import checks
 from goqueue.client.calls import Call
 from goqueue.client.errors import ConnectionFailed, GoQueueClientError, TimedOut
 from goqueue.client.tail import SILENCE_SECONDS_MAX
@@ -20,6 +21,7 @@ _KEEPALIVE_SECONDS: Final = 3.0
 
 def check_url(url: str) -> str:
     """The address without a slash at its end; `invalid-url` if it cannot be one."""
+    checks.text(url, "url")
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError) as why:
@@ -39,6 +41,7 @@ def _invalid_url(url: str, why: str) -> GoQueueClientError:
 
 def client_options(url: str, timeout: float) -> dict[str, Any]:
     """Arguments of either httpx client. Proxy variables are not read: a broker is spoken to directly."""
+    checks.seconds(timeout, "timeout")
     return {
         "base_url": check_url(url),
         "timeout": httpx.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS), pool=None),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from starlette.requests import Request
 
+from goqueue.base.choices import choices_at, listed
 from goqueue.base.commands import Isolation
 from goqueue.base.errors import BodyTooLarge, InvalidField, InvalidJson, Overloaded
 from goqueue.base.times import parse_duration_ms
@@ -73,18 +74,19 @@ def decode(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as why:
-        raise _field_error(str(why)) from None
+        raise _field_error(str(why), kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
         raise InvalidJson(f"The body is not JSON: {why}.") from None
 
 
-def _field_error(told: str) -> InvalidField:
+def _field_error(told: str, kind: Any) -> InvalidField:
     path = _PATH.search(told)
     sentence = told[: path.start()] if path else told
     field = path[1] if path else ""
     if named := _UNKNOWN.match(sentence) or _MISSING.match(sentence):
         field = f"{field}.{named[1]}".lstrip(".")
-    return InvalidField(f"{sentence}.", field=field or None)
+    words = choices_at(kind, field)
+    return InvalidField(f"{sentence}; use {listed(words)}." if words else f"{sentence}.", field=field or None)
 
 
 class Query:
