@@ -33,10 +33,10 @@ def examples(page: Path) -> Iterator[tuple[str, str, str | None]]:
             yield language, code, expected or None
 
 
-def run(language: str, code: str, node: NodeProcess) -> str:
-    """The examples name the usual ports; the node has others."""
+def run(language: str, code: str, node: NodeProcess, folder: Path) -> str:
+    """The examples name the usual ports and `/tmp`; the node has other ports, and each test a folder of its own."""
     port = node.url.rpartition(":")[2]
-    code = code.replace("8080", port).replace("localhost:9092", node.kafka)
+    code = code.replace("/tmp/", f"{folder}/").replace("8080", port).replace("localhost:9092", node.kafka)
     code = code.replace("localhost:9324", f"localhost:{node.sqs.rpartition(':')[2]}")
     command = (
         ["bash", "-euo", "pipefail", "-c", code] if language == "sh" else [sys.executable, "-W", "error", "-c", code]
@@ -69,7 +69,9 @@ def test_the_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data") as node:
         port = node.url.rpartition(":")[2]
         for language, code, expected in examples(page):
-            printed = run(language, code, node).replace(port, "8080").replace(node.sqs.rpartition(":")[2], "9324")
+            printed = (
+                run(language, code, node, tmp_path).replace(port, "8080").replace(node.sqs.rpartition(":")[2], "9324")
+            )
             if expected is not None:
                 assert matches(printed, expected), f"{code}\nprinted:\n{printed}\nexpected:\n{expected}"
 
