@@ -18,12 +18,14 @@ from goqueue.broker import Broker
 from goqueue.drive.offload import Threads
 from goqueue.edge.doors import Address, Doors
 from goqueue.edge.kafka.admin import AdminHandler
+from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.cluster import ClusterHandler
 from goqueue.edge.kafka.configs import ConfigHandler
+from goqueue.edge.kafka.dispatch import Dispatcher
 from goqueue.edge.kafka.door import handlers
 from goqueue.edge.kafka.fetch import FetchHandler
 from goqueue.edge.kafka.groups import GroupHandler
-from goqueue.edge.kafka.listener import Dispatcher, KafkaListener
+from goqueue.edge.kafka.listener import KafkaListener
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.produce import ProduceHandler
@@ -125,8 +127,9 @@ class Node:
             addresses["REST"] = f"http://{self._rest.address}"
             await self._rest.start()
         if kafka_socket is not None:
-            dispatcher = self._kafka_door(broker, doors)
-            self._kafka = KafkaListener(dispatcher, kafka_socket, self._settings.kafka, broker.metrics)
+            budget = Budget(self._settings.kafka.buffered_bytes_max)
+            dispatcher = self._kafka_door(broker, doors, budget)
+            self._kafka = KafkaListener(dispatcher, kafka_socket, self._settings.kafka, broker.metrics, budget)
             addresses["Kafka"] = self._kafka.address
             await self._kafka.start()
         if sqs_socket is not None:
@@ -135,13 +138,13 @@ class Node:
             await self._sqs.start()
         return self._report(broker, found, addresses, seconds)
 
-    def _kafka_door(self, broker: Broker, doors: Doors) -> Dispatcher:
+    def _kafka_door(self, broker: Broker, doors: Doors, budget: Budget) -> Dispatcher:
         names = TopicNames(broker.topics)
         storage = Storage(broker.topics, broker.cleaner, broker.space, str(self._data_dir.path.resolve()))
         table = handlers(
             ClusterHandler(broker.topics, names, broker.identity.cluster_id, self._settings.kafka.advertised),
             ProduceHandler(broker.publish, names),
-            FetchHandler(broker.fetching, broker.topics, names),
+            FetchHandler(broker.fetching, broker.topics, names, budget),
             GroupHandler(broker.groups, names),
             OffsetHandler(broker.groups, broker.topics, names, broker.transactions.unstable),
             AdminHandler(broker.topics, storage, names),
@@ -149,7 +152,7 @@ class Node:
             ProducerHandler(broker.producer_ids, broker.transactions, broker.topics),
             TransactionHandler(broker.transactions, broker.topics),
         )
-        return Dispatcher(table, broker.metrics)
+        return Dispatcher(table, broker.metrics, self._threads)
 
     def _rest_app(self, broker: Broker, doors: Doors):  # type: ignore[no-untyped-def]
         bodies = Bodies(self._settings.rest)

@@ -98,7 +98,28 @@ def test_the_total_bounds_a_fetch_of_many_partitions() -> None:
             await broker.publish.messages(PublishMessages("t", messages))
             parts = [FetchFrom(TopicPartition("t", number), 0, 5000) for number in range(10)]
             answers = await broker.fetching.fetch(Fetch(parts, 2500))
-            assert sum(1 for answer in answers if answer.batches) == 3
+            assert sum(1 for answer in answers if answer.batches) == 2
+            assert sum(len(answer.batches) for answer in answers) <= 2500
+            assert broker.fetching.fetch_now(Fetch(parts, 2500)) == answers
+
+    run_virtually(scenario)
+
+
+@pytest.mark.parametrize("bytes_max", [0, 1, 900, 1900])
+def test_only_the_first_batch_of_all_may_be_too_large(bytes_max: int) -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            await broker.topics.create("t", 4, {})
+            messages = [Message(None, b"x" * 1000, partition=number) for number in (1, 2, 3)]
+            await broker.publish.messages(PublishMessages("t", messages))
+            parts = [FetchFrom(TopicPartition("t", number), 0, 100) for number in range(4)]
+            for command in (Fetch(parts, bytes_max), Fetch(parts[::-1], bytes_max)):
+                answers = await broker.fetching.fetch(command)
+                given = [answer.at.partition for answer in answers if answer.batches]
+                assert given == [next(part.at.partition for part in command.parts if part.at.partition)]
+                assert broker.fetching.fetch_now(command) == answers
+            each = await broker.fetching.fetch(Fetch(parts, 5_000, one_each=True))
+            assert [answer.at.partition for answer in each if answer.batches] == [1, 2, 3]
 
     run_virtually(scenario)
 

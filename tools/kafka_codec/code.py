@@ -12,7 +12,7 @@ from tools.kafka_codec.model import Field
 
 WORDS = {"?": "bool", "b": "i8", "B": "u8", "h": "i16", "H": "u16", "i": "i32", "I": "u32", "q": "i64", "d": "f64"}
 WORDS |= {"16s": "uuid", "x": "zero"}
-TAKEN = {"buf", "at", "end", "out", "stop", "message", "buffers"}
+TAKEN = {"buf", "at", "end", "left", "out", "stop", "message", "buffers"}
 
 
 def constant(verb: str, letters: list[str]) -> str:

@@ -12,13 +12,14 @@ class Decoder(Code):
         self.message = message
         self.version = version
         self.flexible = version in message.flexible
+        self.is_request = message.name.endswith("Request")
 
     def body(self) -> list[str]:
         self.add("end = len(buf)")
         made = self.struct(self.message.root)
         self.flush()
         # The C client leaves bytes behind some requests, and Kafka's own broker does not mind.
-        with self.block("if at > end:" if self.message.name.endswith("Request") else "if at != end:"):
+        with self.block("if at > end:" if self.is_request else "if at != end:"):
             self.add("raise wrong_end(at, end)")
         self.add(f"return {made}")
         return self.lines
@@ -51,7 +52,7 @@ class Decoder(Code):
             values[index] = name = self.fresh(field.name)
             self.add(f"{name}: {self.local_type(field)} = {default_text(field)}")
         self.uvarint(count)
-        with self.block(f"if {count} * 2 > end - at:"):
+        with self.block(f"if {count} * 2 > end - at or {count} > TAGS_MAX:"):
             self.add(f"raise wrong_count({count})")
         with self.block(f"for _ in range({count}):"):
             tag, stop = self.fresh("tag"), self.fresh("tag_end")
@@ -147,6 +148,7 @@ class Decoder(Code):
         return {line.strip().partition(":")[0] for line in self.lines if ": " in line}
 
     def elements(self, field: Field, name: str, size: str, kind: str) -> None:
+        self.count(size)
         if field.fixed:
             letter, width = field.fixed
             self.add(f'{name}{kind} = list(unpack_from(f">{{{size}}}{letter}", buf, at))')
@@ -158,6 +160,13 @@ class Decoder(Code):
             made = self.field(element, "" if field.is_struct else self.fresh("each"))
             self.flush()
             self.add(f"{name}.append({made})")
+
+    def count(self, size: str) -> None:
+        """Elements unfold to many times their bytes: a request may have so many in all, however nested."""
+        if self.is_request:
+            self.add(f"left -= {size}")
+            with self.block("if left < 0:"):
+                self.add("raise TooManyElements")
 
     def smallest(self, field: Field) -> int:
         """The fewest bytes one element of the array can take."""

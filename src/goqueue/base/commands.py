@@ -133,7 +133,11 @@ class FetchFrom(msgspec.Struct, frozen=True):
 
 
 class Fetch(msgspec.Struct, frozen=True):
-    """Read whole batches; wait up to `wait_ms_max` until `bytes_min` are there."""
+    """Read whole batches; wait up to `wait_ms_max` until `bytes_min` are there.
+
+    The first batch of all comes however large it is, so that a reader always gets on; with `one_each` the first of
+    each partition does.
+    """
 
     parts: Sequence[FetchFrom]
     bytes_max: int
@@ -141,6 +145,7 @@ class Fetch(msgspec.Struct, frozen=True):
     wait_ms_max: int = 0
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     caller: Caller = ANYONE
+    one_each: bool = False
 
 
 class Fetched(msgspec.Struct, frozen=True):

@@ -23,6 +23,18 @@ SEGMENT_BYTES_MAX: Final = 2 * GIB - 1
 READ_BYTES_MAX: Final = 64 * MIB  # one partition, one read
 FETCH_BYTES_MAX: Final = 64 * MIB  # one fetch, all partitions
 
+# Kafka requests. Elements of all arrays together; those of a request that cannot be worked on in parts; at one go.
+REQUEST_ELEMENTS_MAX: Final = 50_000
+WHOLE_REQUEST_ELEMENTS_MAX: Final = 10_000
+SLICE_ELEMENTS: Final = 1_000
+SLICE_PRODUCE_ELEMENTS: Final = 200  # an append is more work
+SLICED_ANSWER_BYTES_MAX: Final = 64 * MIB  # the answer of a request that is worked on in parts
+MEMBER_PROTOCOLS_MAX: Final = 100  # that one member of a group speaks
+MEMBER_BYTES_MAX: Final = 1 * MIB  # what a member says about itself, in all its protocols
+PAGE_PARTITIONS_MAX: Final = 2_000  # of one page of DescribeTopicPartitions
+FETCH_ROOM_BYTES_MIN: Final = 1 * MIB  # a fetch begins to read when there is room for this much
+FETCH_WAIT_MS_MAX: Final = 300_000  # the longest long poll
+
 OPEN_SEALED_SEGMENTS_MAX: Final = 64  # node-wide: file handles and loaded indexes of sealed segments
 COMPACTION_KEYS_MAX: Final = 1_000_000  # keys remembered by one compaction pass
 COMPACTION_STEP_BYTES: Final = 256 * KIB  # a compaction pauses for others after this much

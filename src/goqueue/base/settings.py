@@ -61,10 +61,21 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int,
         Doc(
             ge=1024,
-            description="Unfinished requests and unread answers of all connections together; who passes it is closed.",
+            description="Requests and answers that wait in memory, of all connections together; when it is passed the "
+            "connection that holds the most is closed.",
         ),
     ] = 512 * MIB
     connections_max: Annotated[int, Doc(ge=1, description="Connections at once; more are closed at once.")] = 10_000
+    connections_per_address_max: Annotated[
+        int, Doc(ge=1, description="The same for the connections of one address.")
+    ] = 5_000
+    frame_ms: Annotated[
+        int, Doc(ge=1, description="How long a request may take to arrive; then its connection is closed.")
+    ] = 120_000
+    idle_ms: Annotated[
+        int,
+        Doc(ge=1, description="A connection on which nothing comes, waits or is read for this long is closed."),
+    ] = 600_000
 
 
 class SqsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

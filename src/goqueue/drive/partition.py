@@ -9,6 +9,7 @@ from typing import Protocol
 from goqueue.base.commands import Isolation
 from goqueue.base.errors import UnknownTopic
 from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.limits import BATCH_BYTES_MAX
 from goqueue.core.dedupe import Dedupe
 from goqueue.core.partition import PartitionState
 from goqueue.drive.offload import Offload
@@ -75,24 +76,26 @@ class Partition:
 
     # --- read --------------------------------------------------------------------------------------------
 
-    async def read(self, offset: Offset, bytes_max: int, isolation: Isolation) -> bytes:
-        """Whole batches from the offset on; nothing if there is none yet."""
+    async def read(
+        self, offset: Offset, bytes_max: int, isolation: Isolation, first_max: int = BATCH_BYTES_MAX
+    ) -> bytes:
+        """Whole batches from the offset on; nothing if there is none yet, or if the first is larger than both sizes."""
         limit = self.state.read_limit(isolation)
         try:
-            return self.log.read(offset, bytes_max, limit)
+            return self.log.read(offset, bytes_max, limit, False, first_max)
         except WouldBlock:
             pass
         except Suspect:
             # Damaged while the node was down. Rolled, the segment can be verified and fenced whole.
             self.log.roll()
-        return await self._read_off_loop(offset, bytes_max, limit)
+        return await self._read_off_loop(offset, bytes_max, limit, first_max)
 
-    async def _read_off_loop(self, offset: Offset, bytes_max: int, limit: Offset) -> bytes:
+    async def _read_off_loop(self, offset: Offset, bytes_max: int, limit: Offset, first_max: int) -> bytes:
         try:
-            return await self._offload(lambda: self.log.read(offset, bytes_max, limit, wait=True))
+            return await self._offload(lambda: self.log.read(offset, bytes_max, limit, True, first_max))
         except Suspect:
             self.log.roll()
-            return await self._offload(lambda: self.log.read(offset, bytes_max, limit, wait=True))
+            return await self._offload(lambda: self.log.read(offset, bytes_max, limit, True, first_max))
 
     async def offset_at_time(self, timestamp: Millis) -> tuple[Offset, Millis] | None:
         return await self._offload(lambda: self.log.offset_at_time(timestamp))
@@ -100,10 +103,12 @@ class Partition:
     async def latest_time(self) -> tuple[Offset, Millis] | None:
         return await self._offload(self.log.latest_time)
 
-    def read_now(self, offset: Offset, bytes_max: int, isolation: Isolation) -> bytes | None:
+    def read_now(
+        self, offset: Offset, bytes_max: int, isolation: Isolation, first_max: int = BATCH_BYTES_MAX
+    ) -> bytes | None:
         """The same without waiting: None if it has to be done off the loop."""
         try:
-            return self.log.read(offset, bytes_max, self.state.read_limit(isolation))
+            return self.log.read(offset, bytes_max, self.state.read_limit(isolation), False, first_max)
         except (WouldBlock, Suspect):
             return None
 

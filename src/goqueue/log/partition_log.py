@@ -18,13 +18,22 @@ import msgspec
 
 from goqueue.base.errors import DamagedRange, DiskFull, OffsetOutOfRange, StorageFailed
 from goqueue.base.ids import Epoch, Millis, Offset
-from goqueue.base.limits import MIB
+from goqueue.base.limits import BATCH_BYTES_MAX, MIB
 from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time, strides
 from goqueue.log.checkpoint import Checkpoint, Meta, forget_checkpoint, write_checkpoint
 from goqueue.log.home import NO_SPACE, SegmentHome, unless_full
 from goqueue.log.jobs import MetaJob, SealJob, SyncJob
 from goqueue.log.note import encode_note
-from goqueue.log.reader import Suspect, WouldBlock, boundary, find_latest, find_time, read_batches, read_unverified
+from goqueue.log.reader import (
+    BatchTooLarge,
+    Suspect,
+    WouldBlock,
+    boundary,
+    find_latest,
+    find_time,
+    read_batches,
+    read_unverified,
+)
 from goqueue.log.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -214,8 +223,10 @@ class PartitionLog:
 
     # --- read --------------------------------------------------------------------------------------------
 
-    def read(self, offset: Offset, bytes_max: int, limit: Offset, wait: bool = False) -> bytes:
-        """Whole batches from `offset` on, below `limit`.
+    def read(
+        self, offset: Offset, bytes_max: int, limit: Offset, wait: bool = False, first_max: int = BATCH_BYTES_MAX
+    ) -> bytes:
+        """Whole batches from `offset` on, below `limit`; the first may be larger than `bytes_max`, up to `first_max`.
 
         Raises `WouldBlock` if it had to wait and may not, `Suspect` if the active segment turns out damaged.
         """
@@ -229,11 +240,14 @@ class PartitionLog:
             if segment.base_offset >= limit:
                 break
             try:
-                data = self._read_segment(segment, max(offset, segment.base_offset), bytes_max, limit, wait)
+                begin = max(offset, segment.base_offset)
+                data = self._read_segment(segment, begin, bytes_max, limit, wait, first_max)
+            except BatchTooLarge:
+                return b""
             except FileNotFoundError:
                 if segment in self.segments:
                     raise
-                return self.read(offset, bytes_max, limit, wait)  # dropped or merged meanwhile
+                return self.read(offset, bytes_max, limit, wait, first_max)  # dropped or merged meanwhile
             if data:
                 self.home.stats.reads += 1
                 self.home.stats.bytes_read += len(data)
@@ -248,15 +262,17 @@ class PartitionLog:
                 end_offset=self.end_offset,
             )
 
-    def _read_segment(self, segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool) -> bytes:
+    def _read_segment(
+        self, segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool, first_max: int
+    ) -> bytes:
         if segment.verified or offset >= segment.trusted_from:
-            return read_batches(segment, offset, bytes_max, limit, wait)
+            return read_batches(segment, offset, bytes_max, limit, wait, first_max)
         if not wait:
             raise WouldBlock
         if segment is self.segments[-1]:
-            return read_unverified(segment, offset, bytes_max, limit)
+            return read_unverified(segment, offset, bytes_max, limit, first_max)
         segment.verify()
-        return read_batches(segment, offset, bytes_max, limit, wait)
+        return read_batches(segment, offset, bytes_max, limit, wait, first_max)
 
     def batches(self, start: Offset) -> Iterator[memoryview]:
         """All whole batches from an offset on, damage left out. Waits for the device."""

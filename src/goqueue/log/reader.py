@@ -7,6 +7,7 @@ from functools import partial
 
 from goqueue.base.errors import CorruptBatch, DamagedRange
 from goqueue.base.ids import Millis, Offset, Position
+from goqueue.base.limits import BATCH_BYTES_MAX
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, read_header, strides
 from goqueue.format.records import Record, decode
 from goqueue.log.disk import File
@@ -18,14 +19,21 @@ class WouldBlock(Exception):
     """The read has to wait for the device: do it again off the loop, with `wait=True`."""
 
 
+class BatchTooLarge(Exception):
+    """The first batch alone is larger than this read may be."""
+
+
 class Suspect(Exception):
     """The active segment holds a damaged batch: roll it, so that it can be verified whole, and read again."""
 
 
-def read_batches(segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool) -> bytes:
+def read_batches(
+    segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool, first_max: int = BATCH_BYTES_MAX
+) -> bytes:
     """Batches from the one that holds `offset` on, below `limit`, at most `bytes_max` but at least one.
 
-    The first batch may begin below `offset`. Nothing is there if no batch of this segment lies in the range.
+    The first batch may begin below `offset`; `BatchTooLarge` if it is larger than `bytes_max` and `first_max`.
+    Nothing is there if no batch of this segment lies in the range.
     """
     # The length first: an append beside this read must not show a batch that is not below its own offset.
     length = segment.length
@@ -44,11 +52,11 @@ def read_batches(segment: Segment, offset: Offset, bytes_max: int, limit: Offset
         skip = 0 if exact else _first_holding(data, offset)
         if skip is not None:
             return data[skip:] if skip else data
-    return _read_between_entries(segment, offset, bytes_max, min(limit, sound_offset), sound_end, wait)
+    return _read_between_entries(segment, offset, bytes_max, min(limit, sound_offset), sound_end, wait, first_max)
 
 
 def _read_between_entries(
-    segment: Segment, offset: Offset, bytes_max: int, limit: Offset, sound_end: Position, wait: bool
+    segment: Segment, offset: Offset, bytes_max: int, limit: Offset, sound_end: Position, wait: bool, first_max: int
 ) -> bytes:
     """The stretch that the index is too coarse for: reads on from the entry before and walks."""
     file, low = segment.file(), segment.index().floor(offset - segment.base_offset)
@@ -56,14 +64,16 @@ def _read_between_entries(
     data = _read(file, low, wanted, wait)
     skip = _first_holding(data, offset)
     if skip is None:
-        return _read_one(file, low, sound_end, offset, limit, wait)
+        return _read_one(file, low, sound_end, offset, limit, wait, max(first_max, bytes_max))
     end = _last_boundary(data, skip, skip + bytes_max, limit)
     if end <= skip:
-        return _read_one(file, low + skip, sound_end, offset, limit, wait)
+        return _read_one(file, low + skip, sound_end, offset, limit, wait, max(first_max, bytes_max))
     return data[skip:end]
 
 
-def read_unverified(segment: Segment, offset: Offset, bytes_max: int, limit: Offset) -> bytes:
+def read_unverified(
+    segment: Segment, offset: Offset, bytes_max: int, limit: Offset, first_max: int = BATCH_BYTES_MAX
+) -> bytes:
     """The same from an active segment of an earlier run: every batch from the index entry before on is checked."""
     relative, position = segment.index().entry(offset - segment.base_offset)
     next_offset = segment.base_offset + relative
@@ -76,6 +86,8 @@ def read_unverified(segment: Segment, offset: Offset, bytes_max: int, limit: Off
         if found.header.last_offset >= limit or (start >= 0 and found.end - start > bytes_max):
             break
         if found.header.last_offset >= offset:
+            if start < 0 and found.header.size > max(first_max, bytes_max):
+                raise BatchTooLarge
             start, end = (found.position if start < 0 else start), found.end
     return segment.file().read(start, end - start) if start >= 0 else b""
 
@@ -178,13 +190,17 @@ def _last_boundary(data: bytes, start: Position, end_max: Position, limit: Offse
     return boundary
 
 
-def _read_one(file: File, position: Position, end: Position, offset: Offset, limit: Offset, wait: bool) -> bytes:
-    """The single batch that holds the offset, however large; empty if it is not below the limit."""
+def _read_one(
+    file: File, position: Position, end: Position, offset: Offset, limit: Offset, wait: bool, size_max: int
+) -> bytes:
+    """The single batch that holds the offset; empty if it is not below the limit."""
     while end - position >= HEADER_BYTES:
         header = read_header(_read(file, position, HEADER_BYTES, wait))
         if header.last_offset >= limit:
             return b""
         if header.last_offset >= offset:
+            if header.size > size_max:
+                raise BatchTooLarge
             return _read(file, position, header.size, wait)
         position += header.size
     return b""

@@ -116,7 +116,8 @@ class Browsing:
             FetchFrom(TopicPartition(command.topic, partition), offset, _PART_BYTES)
             for partition, offset in offsets.items()
         ]
-        return await self._fetching.fetch(Fetch(parts, _FETCH_BYTES, 1, wait_ms, command.isolation, command.caller))
+        fetch = Fetch(parts, _FETCH_BYTES, 1, wait_ms, command.isolation, command.caller, one_each=True)
+        return await self._fetching.fetch(fetch)
 
 
 def _run(answer: Fetched, limit: int, room: int, is_visible: Callable[[BatchHeader], bool]) -> _Run:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final, Protocol
 
 from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Offset
-from goqueue.base.limits import FETCH_BYTES_MAX
+from goqueue.base.limits import BATCH_BYTES_MAX, FETCH_BYTES_MAX, SLICE_ELEMENTS
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import strides
 from goqueue.service.hooks import Hooks
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.topics import Topics
+
+_ROOM_WAIT_S: Final = 1.0
 
 
 def _aborted(partition: Partition, begin: Offset, batches: bytes) -> list[tuple[int, Offset]]:
@@ -23,6 +26,37 @@ def _aborted(partition: Partition, begin: Offset, batches: bytes) -> list[tuple[
         return []
     end = max(last for _, _, _, last in strides(batches)) + 1
     return [(one.producer_id, one.first_offset) for one in txns.overlapping(begin, end)]
+
+
+class Room(Protocol):
+    """Memory for what is read. Bytes are asked for before a read and given back when the answer is handed on."""
+
+    def reserve(self, wanted: int) -> int:
+        """So many bytes may be read, perhaps less than wanted; 0 if there is no room now."""
+
+    def release(self, granted: int) -> None: ...
+
+    async def wait(self, timeout_s: float) -> None:
+        """Returns when there may be room again, or the time is over."""
+
+
+class Unbounded:
+    def reserve(self, wanted: int) -> int:
+        return wanted
+
+    def release(self, granted: int) -> None:
+        pass
+
+    async def wait(self, timeout_s: float) -> None:
+        pass
+
+
+UNBOUNDED: Final = Unbounded()
+
+
+def _wanted(command: Fetch) -> int:
+    asked = sum([part.bytes_max for part in command.parts])
+    return max(1, min(command.bytes_max, FETCH_BYTES_MAX, asked))
 
 
 class Fetching:
@@ -35,24 +69,44 @@ class Fetching:
         self._waiting: set[asyncio.Future[None]] = set()
         self._stopping = False
 
-    async def fetch(self, command: Fetch) -> list[Fetched]:
+    async def fetch(self, command: Fetch, room: Room = UNBOUNDED) -> list[Fetched]:
         """One answer a partition, in order. Errors are answers too, and end the wait."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + command.wait_ms_max / 1000
         while True:
             watcher: asyncio.Future[None] = loop.create_future()
-            watched = self._watch(command.parts, watcher)
+            watched = await self._watch(command.parts, watcher)
             try:
-                answers = await self._read_all(command)
+                answers = await self._read_in_room(command, room, deadline)
                 enough = sum(len(answer.batches) for answer in answers) >= command.bytes_min
                 failed = any(answer.error is not None for answer in answers)
                 left_s = deadline - loop.time()
                 if enough or failed or left_s <= 0 or self._stopping or not watched:
+                    self._count(answers, command)
                     return answers
+                del answers  # nothing is held while waiting
                 await self._wait(watcher, left_s)
             finally:
                 for partition in watched:
                     partition.unwatch(watcher)
+
+    async def _read_in_room(self, command: Fetch, room: Room, deadline: float) -> list[Fetched]:
+        granted = await self._reserve(_wanted(command), room, deadline)
+        try:
+            return await self._read_all(command, granted)
+        finally:
+            room.release(granted)
+
+    async def _reserve(self, wanted: int, room: Room, deadline: float) -> int:
+        """Waits for room as long as for messages, and a moment at least: who asks at once again gets no more."""
+        loop = asyncio.get_running_loop()
+        deadline = max(deadline, loop.time() + _ROOM_WAIT_S)
+        while not (granted := room.reserve(wanted)) and not self._stopping:
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                break
+            await room.wait(min(left_s, _ROOM_WAIT_S))
+        return granted
 
     def stop(self) -> None:
         """Everybody who waits is answered with what there is."""
@@ -61,10 +115,12 @@ class Fetching:
             if not watcher.done():
                 watcher.set_result(None)
 
-    def _watch(self, parts: Sequence[FetchFrom], watcher: asyncio.Future[None]) -> list[Partition]:
+    async def _watch(self, parts: Sequence[FetchFrom], watcher: asyncio.Future[None]) -> list[Partition]:
         """Watching begins before reading, so that nothing slips in between."""
         watched: list[Partition] = []
-        for part in parts:
+        for count, part in enumerate(parts, 1):
+            if count % SLICE_ELEMENTS == 0:
+                await asyncio.sleep(0)
             try:
                 partition = self._topics.require(part.at.topic).partition(part.at.partition)
             except GoQueueError:
@@ -82,11 +138,27 @@ class Fetching:
             self._waiting.discard(watcher)
             self._metrics.long_polls.dec()
 
-    def fetch_now(self, command: Fetch) -> list[Fetched] | None:
+    def fetch_now(self, command: Fetch, room: Room = UNBOUNDED) -> list[Fetched] | None:
         """The answers, if all is in memory and enough, or there is nothing to wait for; None otherwise."""
-        left = min(command.bytes_max, FETCH_BYTES_MAX)
+        if len(command.parts) > SLICE_ELEMENTS or not (granted := room.reserve(_wanted(command))):
+            return None
+        try:
+            answers = self._read_now(command, granted)
+        finally:
+            room.release(granted)
+        if answers is None:
+            return None
+        if command.wait_ms_max > 0 and not self._stopping:
+            enough = sum([len(answer.batches) for answer in answers]) >= command.bytes_min
+            if not enough and not any(answer.error is not None for answer in answers):
+                return None
+        self._count(answers, command)
+        return answers
+
+    def _read_now(self, command: Fetch, left: int) -> list[Fetched] | None:
+        """None if something has to be read off the loop."""
         answers: list[Fetched] = []
-        got = 0
+        first_max = BATCH_BYTES_MAX
         for part in command.parts:
             partition = self._find(part, command)
             if isinstance(partition, Fetched):
@@ -95,39 +167,40 @@ class Fetching:
             batches: bytes | None = b""
             try:
                 if left > 0:
-                    batches = partition.read_now(part.offset, min(part.bytes_max, left), command.isolation)
+                    most = min(part.bytes_max, left)
+                    batches = partition.read_now(part.offset, most, command.isolation, first_max)
             except GoQueueError as error:
                 answers.append(self._answer(part, partition, b"", command, error))
                 continue
             if batches is None:
                 return None
-            left -= len(batches)
-            got += len(batches)
+            if batches:
+                left -= len(batches)
+                first_max = BATCH_BYTES_MAX if command.one_each else 0
             answers.append(self._answer(part, partition, batches, command))
-        enough = got >= command.bytes_min or command.wait_ms_max <= 0 or self._stopping
-        if not enough and not any(answer.error is not None for answer in answers):
-            return None
-        self._count(answers, command)
         return answers
 
-    async def _read_all(self, command: Fetch) -> list[Fetched]:
-        left = min(command.bytes_max, FETCH_BYTES_MAX)
+    async def _read_all(self, command: Fetch, left: int) -> list[Fetched]:
         answers: list[Fetched] = []
-        for part in command.parts:
-            answer = await self._read(part, command, left)
-            left -= len(answer.batches)
+        first_max = BATCH_BYTES_MAX
+        for count, part in enumerate(command.parts, 1):
+            if count % SLICE_ELEMENTS == 0:
+                await asyncio.sleep(0)
+            answer = await self._read(part, command, left, first_max)
+            if answer.batches:
+                left -= len(answer.batches)
+                first_max = BATCH_BYTES_MAX if command.one_each else 0
             answers.append(answer)
-        self._count(answers, command)
         return answers
 
-    async def _read(self, part: FetchFrom, command: Fetch, left: int) -> Fetched:
+    async def _read(self, part: FetchFrom, command: Fetch, left: int, first_max: int) -> Fetched:
         partition = self._find(part, command)
         if isinstance(partition, Fetched):
             return partition
         try:
             batches = b""
             if left > 0:
-                batches = await partition.read(part.offset, min(part.bytes_max, left), command.isolation)
+                batches = await partition.read(part.offset, min(part.bytes_max, left), command.isolation, first_max)
         except GoQueueError as error:
             return self._answer(part, partition, b"", command, error)
         return self._answer(part, partition, batches, command)

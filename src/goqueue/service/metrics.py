@@ -81,6 +81,18 @@ class BrokerMetrics:
             registry=registry,
         )
         self.kafka_connections = Gauge("goqueue_kafka_connections", "Kafka clients connected.", registry=registry)
+        self.kafka_connections_refused = Counter(
+            "goqueue_kafka_connections_refused",
+            "Connections that the node closed: too many in all or of one address, a frame that took too long, idle, "
+            "memory, or a request that cannot be understood.",
+            ("why",),
+            registry=registry,
+        )
+        self.kafka_buffered_bytes = Gauge(
+            "goqueue_kafka_buffered_bytes",
+            "Requests and answers of Kafka clients that wait in memory.",
+            registry=registry,
+        )
         self.kafka_requests = Counter(
             "goqueue_kafka_requests", "Kafka requests begun, by API.", ("api",), registry=registry
         )

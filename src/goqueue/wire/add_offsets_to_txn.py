@@ -6,6 +6,7 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
 from goqueue.wire.primitives import (
     BAD_BYTES,
@@ -45,7 +46,7 @@ _unpack_i64_i16_i16 = Struct(">qhh").unpack_from
 _unpack_i64_i16_u8 = Struct(">qhB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> AddOffsetsToTxnRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> AddOffsetsToTxnRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -66,7 +67,7 @@ def _decode_request_0(buf: memoryview, at: int) -> AddOffsetsToTxnRequest:
     return AddOffsetsToTxnRequest(transactional_id, producer_id, producer_epoch, group_id)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> AddOffsetsToTxnRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> AddOffsetsToTxnRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -104,12 +105,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> AddOffsetsToTxnRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> AddOffsetsToTxnRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("AddOffsetsToTxnRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

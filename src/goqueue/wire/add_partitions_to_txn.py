@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -85,7 +87,7 @@ _unpack_i64_i16_i32 = Struct(">qhi").unpack_from
 _unpack_i64_i16_u8 = Struct(">qhB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> AddPartitionsToTxnRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -98,6 +100,9 @@ def _decode_request_0(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
     at += 14
     if size_2 < 0 or size_2 * 6 > end - at:
         raise wrong_count(size_2)
+    left -= size_2
+    if left < 0:
+        raise TooManyElements
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = []
     for _ in range(size_2):
         size_3 = _unpack_i16(buf, at)[0]
@@ -111,6 +116,9 @@ def _decode_request_0(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
         at += 4
         if size_4 < 0 or size_4 * 4 > end - at:
             raise wrong_count(size_4)
+        left -= size_4
+        if left < 0:
+            raise TooManyElements
         partitions: list[int] = list(unpack_from(f">{size_4}i", buf, at))
         at += size_4 * 4
         v3_and_below_topics.append(AddPartitionsToTxnTopic(name, partitions))
@@ -121,7 +129,7 @@ def _decode_request_0(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
     )
 
 
-def _decode_request_3(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> AddPartitionsToTxnRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -139,6 +147,9 @@ def _decode_request_3(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
     size_2 -= 1
     if size_2 < 0 or size_2 * 3 > end - at:
         raise wrong_count(size_2)
+    left -= size_2
+    if left < 0:
+        raise TooManyElements
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = []
     for _ in range(size_2):
         size_3 = buf[at]
@@ -157,6 +168,9 @@ def _decode_request_3(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
         size_4 -= 1
         if size_4 < 0 or size_4 * 4 > end - at:
             raise wrong_count(size_4)
+        left -= size_4
+        if left < 0:
+            raise TooManyElements
         partitions: list[int] = list(unpack_from(f">{size_4}i", buf, at))
         at += size_4 * 4
         tags = buf[at]
@@ -175,7 +189,7 @@ def _decode_request_3(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
     )
 
 
-def _decode_request_4(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> AddPartitionsToTxnRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -184,6 +198,9 @@ def _decode_request_4(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
     size -= 1
     if size < 0 or size * 14 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     transactions: list[AddPartitionsToTxnTransaction] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -202,6 +219,9 @@ def _decode_request_4(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
         size_3 -= 1
         if size_3 < 0 or size_3 * 3 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         topics: list[AddPartitionsToTxnTopic] = []
         for _ in range(size_3):
             size_4 = buf[at]
@@ -220,6 +240,9 @@ def _decode_request_4(buf: memoryview, at: int) -> AddPartitionsToTxnRequest:
             size_5 -= 1
             if size_5 < 0 or size_5 * 4 > end - at:
                 raise wrong_count(size_5)
+            left -= size_5
+            if left < 0:
+                raise TooManyElements
             partitions: list[int] = list(unpack_from(f">{size_5}i", buf, at))
             at += size_5 * 4
             tags = buf[at]
@@ -253,12 +276,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> AddPartitionsToTxnRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> AddPartitionsToTxnRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("AddPartitionsToTxnRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

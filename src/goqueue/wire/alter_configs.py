@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -70,12 +72,15 @@ _unpack_i8_i16 = Struct(">bh").unpack_from
 _unpack_i8_u8 = Struct(">bB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> AlterConfigsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> AlterConfigsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 7 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     resources: list[AlterConfigsResource] = []
     for _ in range(size):
         resource_type, size_2 = _unpack_i8_i16(buf, at)
@@ -89,6 +94,9 @@ def _decode_request_0(buf: memoryview, at: int) -> AlterConfigsRequest:
         at += 4
         if size_3 < 0 or size_3 * 4 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         configs: list[AlterableConfig] = []
         for _ in range(size_3):
             size_4 = _unpack_i16(buf, at)[0]
@@ -116,7 +124,7 @@ def _decode_request_0(buf: memoryview, at: int) -> AlterConfigsRequest:
     return AlterConfigsRequest(resources, validate_only)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> AlterConfigsRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> AlterConfigsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -125,6 +133,9 @@ def _decode_request_2(buf: memoryview, at: int) -> AlterConfigsRequest:
     size -= 1
     if size < 0 or size * 4 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     resources: list[AlterConfigsResource] = []
     for _ in range(size):
         resource_type, size_2 = _unpack_i8_u8(buf, at)
@@ -143,6 +154,9 @@ def _decode_request_2(buf: memoryview, at: int) -> AlterConfigsRequest:
         size_3 -= 1
         if size_3 < 0 or size_3 * 3 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         configs: list[AlterableConfig] = []
         for _ in range(size_3):
             size_4 = buf[at]
@@ -189,12 +203,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> AlterConfigsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> AlterConfigsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("AlterConfigsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,10 +7,12 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
+    TAGS_MAX,
     long_uvarint,
     skip_tags,
     uvarint,
@@ -76,14 +78,14 @@ _unpack_i32_u8 = Struct(">iB").unpack_from
 _unpack_i64 = Struct(">q").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> ApiVersionsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> ApiVersionsRequest:
     end = len(buf)
     if at > end:
         raise wrong_end(at, end)
     return ApiVersionsRequest()
 
 
-def _decode_request_3(buf: memoryview, at: int) -> ApiVersionsRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> ApiVersionsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -121,12 +123,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> ApiVersionsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> ApiVersionsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("ApiVersionsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 
@@ -224,7 +228,7 @@ def _decode_response_3(buf: memoryview, at: int) -> ApiVersionsResponse:
     at += 5
     if tags_2 > 127:
         tags_2, at = long_uvarint(buf, at, tags_2)
-    if tags_2 * 2 > end - at:
+    if tags_2 * 2 > end - at or tags_2 > TAGS_MAX:
         raise wrong_count(tags_2)
     for _ in range(tags_2):
         tag = buf[at]

@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     NO_UUID,
@@ -88,7 +90,7 @@ _unpack_i8_u8 = Struct(">bB").unpack_from
 _unpack_uuid_u8 = Struct(">16sB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> ConsumerGroupDescribeRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> ConsumerGroupDescribeRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -97,6 +99,9 @@ def _decode_request_0(buf: memoryview, at: int) -> ConsumerGroupDescribeRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     group_ids: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -124,12 +129,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> ConsumerGroupDescribeRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> ConsumerGroupDescribeRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("ConsumerGroupDescribeRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     NO_UUID,
@@ -66,7 +68,7 @@ _unpack_i32_u8 = Struct(">iB").unpack_from
 _unpack_uuid_u8 = Struct(">16sB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> ConsumerGroupHeartbeatRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> ConsumerGroupHeartbeatRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -115,6 +117,9 @@ def _decode_request_0(buf: memoryview, at: int) -> ConsumerGroupHeartbeatRequest
     elif size_5 < 0 or size_5 > end - at:
         raise wrong_count(size_5)
     else:
+        left -= size_5
+        if left < 0:
+            raise TooManyElements
         subscribed_topic_names = []
         for _ in range(size_5):
             size_6 = buf[at]
@@ -147,6 +152,9 @@ def _decode_request_0(buf: memoryview, at: int) -> ConsumerGroupHeartbeatRequest
     elif size_8 < 0 or size_8 * 18 > end - at:
         raise wrong_count(size_8)
     else:
+        left -= size_8
+        if left < 0:
+            raise TooManyElements
         topic_partitions = []
         for _ in range(size_8):
             topic_id, size_9 = _unpack_uuid_u8(buf, at)
@@ -156,6 +164,9 @@ def _decode_request_0(buf: memoryview, at: int) -> ConsumerGroupHeartbeatRequest
             size_9 -= 1
             if size_9 < 0 or size_9 * 4 > end - at:
                 raise wrong_count(size_9)
+            left -= size_9
+            if left < 0:
+                raise TooManyElements
             partitions: list[int] = list(unpack_from(f">{size_9}i", buf, at))
             at += size_9 * 4
             tags = buf[at]
@@ -183,7 +194,7 @@ def _decode_request_0(buf: memoryview, at: int) -> ConsumerGroupHeartbeatRequest
     )
 
 
-def _decode_request_1(buf: memoryview, at: int) -> ConsumerGroupHeartbeatRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> ConsumerGroupHeartbeatRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -232,6 +243,9 @@ def _decode_request_1(buf: memoryview, at: int) -> ConsumerGroupHeartbeatRequest
     elif size_5 < 0 or size_5 > end - at:
         raise wrong_count(size_5)
     else:
+        left -= size_5
+        if left < 0:
+            raise TooManyElements
         subscribed_topic_names = []
         for _ in range(size_5):
             size_6 = buf[at]
@@ -273,6 +287,9 @@ def _decode_request_1(buf: memoryview, at: int) -> ConsumerGroupHeartbeatRequest
     elif size_9 < 0 or size_9 * 18 > end - at:
         raise wrong_count(size_9)
     else:
+        left -= size_9
+        if left < 0:
+            raise TooManyElements
         topic_partitions = []
         for _ in range(size_9):
             topic_id, size_10 = _unpack_uuid_u8(buf, at)
@@ -282,6 +299,9 @@ def _decode_request_1(buf: memoryview, at: int) -> ConsumerGroupHeartbeatRequest
             size_10 -= 1
             if size_10 < 0 or size_10 * 4 > end - at:
                 raise wrong_count(size_10)
+            left -= size_10
+            if left < 0:
+                raise TooManyElements
             partitions: list[int] = list(unpack_from(f">{size_10}i", buf, at))
             at += size_10 * 4
             tags = buf[at]
@@ -315,12 +335,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> ConsumerGroupHeartbeatRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> ConsumerGroupHeartbeatRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("ConsumerGroupHeartbeatRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -65,12 +67,15 @@ _unpack_i32_i32 = Struct(">ii").unpack_from
 _unpack_i32_u8 = Struct(">iB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> CreatePartitionsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> CreatePartitionsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 10 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[CreatePartitionsTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -88,12 +93,18 @@ def _decode_request_0(buf: memoryview, at: int) -> CreatePartitionsRequest:
         elif size_3 < 0 or size_3 * 4 > end - at:
             raise wrong_count(size_3)
         else:
+            left -= size_3
+            if left < 0:
+                raise TooManyElements
             assignments = []
             for _ in range(size_3):
                 size_4 = _unpack_i32(buf, at)[0]
                 at += 4
                 if size_4 < 0 or size_4 * 4 > end - at:
                     raise wrong_count(size_4)
+                left -= size_4
+                if left < 0:
+                    raise TooManyElements
                 broker_ids: list[int] = list(unpack_from(f">{size_4}i", buf, at))
                 at += size_4 * 4
                 assignments.append(CreatePartitionsAssignment(broker_ids))
@@ -105,7 +116,7 @@ def _decode_request_0(buf: memoryview, at: int) -> CreatePartitionsRequest:
     return CreatePartitionsRequest(topics, timeout_ms, validate_only)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> CreatePartitionsRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> CreatePartitionsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -114,6 +125,9 @@ def _decode_request_2(buf: memoryview, at: int) -> CreatePartitionsRequest:
     size -= 1
     if size < 0 or size * 7 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[CreatePartitionsTopic] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -136,6 +150,9 @@ def _decode_request_2(buf: memoryview, at: int) -> CreatePartitionsRequest:
         elif size_3 < 0 or size_3 * 2 > end - at:
             raise wrong_count(size_3)
         else:
+            left -= size_3
+            if left < 0:
+                raise TooManyElements
             assignments = []
             for _ in range(size_3):
                 size_4 = buf[at]
@@ -145,6 +162,9 @@ def _decode_request_2(buf: memoryview, at: int) -> CreatePartitionsRequest:
                 size_4 -= 1
                 if size_4 < 0 or size_4 * 4 > end - at:
                     raise wrong_count(size_4)
+                left -= size_4
+                if left < 0:
+                    raise TooManyElements
                 broker_ids: list[int] = list(unpack_from(f">{size_4}i", buf, at))
                 at += size_4 * 4
                 tags = buf[at]
@@ -174,12 +194,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> CreatePartitionsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> CreatePartitionsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("CreatePartitionsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,11 +7,14 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     NO_UUID,
     SHORT,
+    TAGS_MAX,
     long_uvarint,
     skip_tags,
     uvarint,
@@ -96,12 +99,15 @@ _unpack_i32_u8 = Struct(">iB").unpack_from
 _unpack_uuid_i16_u8 = Struct(">16shB").unpack_from
 
 
-def _decode_request_2(buf: memoryview, at: int) -> CreateTopicsRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> CreateTopicsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 16 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[CreatableTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -115,12 +121,18 @@ def _decode_request_2(buf: memoryview, at: int) -> CreateTopicsRequest:
         at += 10
         if size_3 < 0 or size_3 * 8 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         assignments: list[CreatableReplicaAssignment] = []
         for _ in range(size_3):
             partition_index, size_4 = _unpack_i32_i32(buf, at)
             at += 8
             if size_4 < 0 or size_4 * 4 > end - at:
                 raise wrong_count(size_4)
+            left -= size_4
+            if left < 0:
+                raise TooManyElements
             broker_ids: list[int] = list(unpack_from(f">{size_4}i", buf, at))
             at += size_4 * 4
             assignments.append(CreatableReplicaAssignment(partition_index, broker_ids))
@@ -128,6 +140,9 @@ def _decode_request_2(buf: memoryview, at: int) -> CreateTopicsRequest:
         at += 4
         if size_5 < 0 or size_5 * 4 > end - at:
             raise wrong_count(size_5)
+        left -= size_5
+        if left < 0:
+            raise TooManyElements
         configs: list[CreatableTopicConfig] = []
         for _ in range(size_5):
             size_6 = _unpack_i16(buf, at)[0]
@@ -155,7 +170,7 @@ def _decode_request_2(buf: memoryview, at: int) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics, timeout_ms, validate_only)
 
 
-def _decode_request_5(buf: memoryview, at: int) -> CreateTopicsRequest:
+def _decode_request_5(buf: memoryview, at: int, left: int) -> CreateTopicsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -164,6 +179,9 @@ def _decode_request_5(buf: memoryview, at: int) -> CreateTopicsRequest:
     size -= 1
     if size < 0 or size * 10 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[CreatableTopic] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -182,6 +200,9 @@ def _decode_request_5(buf: memoryview, at: int) -> CreateTopicsRequest:
         size_3 -= 1
         if size_3 < 0 or size_3 * 6 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         assignments: list[CreatableReplicaAssignment] = []
         for _ in range(size_3):
             partition_index, size_4 = _unpack_i32_u8(buf, at)
@@ -191,6 +212,9 @@ def _decode_request_5(buf: memoryview, at: int) -> CreateTopicsRequest:
             size_4 -= 1
             if size_4 < 0 or size_4 * 4 > end - at:
                 raise wrong_count(size_4)
+            left -= size_4
+            if left < 0:
+                raise TooManyElements
             broker_ids: list[int] = list(unpack_from(f">{size_4}i", buf, at))
             at += size_4 * 4
             tags = buf[at]
@@ -205,6 +229,9 @@ def _decode_request_5(buf: memoryview, at: int) -> CreateTopicsRequest:
         size_5 -= 1
         if size_5 < 0 or size_5 * 3 > end - at:
             raise wrong_count(size_5)
+        left -= size_5
+        if left < 0:
+            raise TooManyElements
         configs: list[CreatableTopicConfig] = []
         for _ in range(size_5):
             size_6 = buf[at]
@@ -254,12 +281,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> CreateTopicsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> CreateTopicsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("CreateTopicsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 
@@ -447,7 +476,7 @@ def _decode_response_5(buf: memoryview, at: int) -> CreateTopicsResponse:
         at += 1
         if tags_2 > 127:
             tags_2, at = long_uvarint(buf, at, tags_2)
-        if tags_2 * 2 > end - at:
+        if tags_2 * 2 > end - at or tags_2 > TAGS_MAX:
             raise wrong_count(tags_2)
         for _ in range(tags_2):
             tag = buf[at]
@@ -556,7 +585,7 @@ def _decode_response_7(buf: memoryview, at: int) -> CreateTopicsResponse:
         at += 1
         if tags_2 > 127:
             tags_2, at = long_uvarint(buf, at, tags_2)
-        if tags_2 * 2 > end - at:
+        if tags_2 * 2 > end - at or tags_2 > TAGS_MAX:
             raise wrong_count(tags_2)
         for _ in range(tags_2):
             tag = buf[at]

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -48,12 +50,15 @@ _unpack_i32_i32 = Struct(">ii").unpack_from
 _unpack_i32_u8 = Struct(">iB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> DeleteGroupsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> DeleteGroupsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 2 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     groups_names: list[str] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -69,7 +74,7 @@ def _decode_request_0(buf: memoryview, at: int) -> DeleteGroupsRequest:
     return DeleteGroupsRequest(groups_names)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> DeleteGroupsRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> DeleteGroupsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -78,6 +83,9 @@ def _decode_request_2(buf: memoryview, at: int) -> DeleteGroupsRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     groups_names: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -106,12 +114,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> DeleteGroupsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> DeleteGroupsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("DeleteGroupsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -72,12 +74,15 @@ _unpack_i32_i64_u8 = Struct(">iqB").unpack_from
 _unpack_i32_u8 = Struct(">iB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> DeleteRecordsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> DeleteRecordsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[DeleteRecordsTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -91,6 +96,9 @@ def _decode_request_0(buf: memoryview, at: int) -> DeleteRecordsRequest:
         at += 4
         if size_3 < 0 or size_3 * 12 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[DeleteRecordsPartition] = []
         for _ in range(size_3):
             partition_index, offset = _unpack_i32_i64(buf, at)
@@ -104,7 +112,7 @@ def _decode_request_0(buf: memoryview, at: int) -> DeleteRecordsRequest:
     return DeleteRecordsRequest(topics, timeout_ms)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> DeleteRecordsRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> DeleteRecordsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -113,6 +121,9 @@ def _decode_request_2(buf: memoryview, at: int) -> DeleteRecordsRequest:
     size -= 1
     if size < 0 or size * 3 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[DeleteRecordsTopic] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -131,6 +142,9 @@ def _decode_request_2(buf: memoryview, at: int) -> DeleteRecordsRequest:
         size_3 -= 1
         if size_3 < 0 or size_3 * 13 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[DeleteRecordsPartition] = []
         for _ in range(size_3):
             partition_index, offset, tags = _unpack_i32_i64_u8(buf, at)
@@ -159,12 +173,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> DeleteRecordsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> DeleteRecordsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("DeleteRecordsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

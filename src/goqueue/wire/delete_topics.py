@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     NO_UUID,
@@ -63,12 +65,15 @@ _unpack_uuid_i16_u8 = Struct(">16shB").unpack_from
 _unpack_uuid_u8 = Struct(">16sB").unpack_from
 
 
-def _decode_request_1(buf: memoryview, at: int) -> DeleteTopicsRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> DeleteTopicsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 2 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topic_names: list[str] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -86,7 +91,7 @@ def _decode_request_1(buf: memoryview, at: int) -> DeleteTopicsRequest:
     return DeleteTopicsRequest((), topic_names, timeout_ms)
 
 
-def _decode_request_4(buf: memoryview, at: int) -> DeleteTopicsRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> DeleteTopicsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -95,6 +100,9 @@ def _decode_request_4(buf: memoryview, at: int) -> DeleteTopicsRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topic_names: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -116,7 +124,7 @@ def _decode_request_4(buf: memoryview, at: int) -> DeleteTopicsRequest:
     return DeleteTopicsRequest((), topic_names, timeout_ms)
 
 
-def _decode_request_6(buf: memoryview, at: int) -> DeleteTopicsRequest:
+def _decode_request_6(buf: memoryview, at: int, left: int) -> DeleteTopicsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -125,6 +133,9 @@ def _decode_request_6(buf: memoryview, at: int) -> DeleteTopicsRequest:
     size -= 1
     if size < 0 or size * 18 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[DeleteTopicState] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -160,12 +171,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> DeleteTopicsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> DeleteTopicsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("DeleteTopicsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

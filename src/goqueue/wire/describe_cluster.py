@@ -7,6 +7,7 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
 from goqueue.wire.primitives import (
     BAD_BYTES,
@@ -63,7 +64,7 @@ _unpack_i32_u8 = Struct(">iB").unpack_from
 _unpack_i8_u8 = Struct(">bB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> DescribeClusterRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> DescribeClusterRequest:
     end = len(buf)
     include_cluster_authorized_operations, tags = _unpack_bool_u8(buf, at)
     at += 2
@@ -74,7 +75,7 @@ def _decode_request_0(buf: memoryview, at: int) -> DescribeClusterRequest:
     return DescribeClusterRequest(include_cluster_authorized_operations)
 
 
-def _decode_request_1(buf: memoryview, at: int) -> DescribeClusterRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> DescribeClusterRequest:
     end = len(buf)
     include_cluster_authorized_operations, endpoint_type, tags = _unpack_bool_i8_u8(buf, at)
     at += 3
@@ -85,7 +86,7 @@ def _decode_request_1(buf: memoryview, at: int) -> DescribeClusterRequest:
     return DescribeClusterRequest(include_cluster_authorized_operations, endpoint_type)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> DescribeClusterRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> DescribeClusterRequest:
     end = len(buf)
     include_cluster_authorized_operations, endpoint_type, include_fenced_brokers, tags = _unpack_bool_i8_bool_u8(
         buf, at
@@ -105,12 +106,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> DescribeClusterRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> DescribeClusterRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("DescribeClusterRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -93,12 +95,15 @@ _unpack_i8_i16 = Struct(">bh").unpack_from
 _unpack_i8_u8 = Struct(">bB").unpack_from
 
 
-def _decode_request_1(buf: memoryview, at: int) -> DescribeConfigsRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> DescribeConfigsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 7 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     resources: list[DescribeConfigsResource] = []
     for _ in range(size):
         resource_type, size_2 = _unpack_i8_i16(buf, at)
@@ -116,6 +121,9 @@ def _decode_request_1(buf: memoryview, at: int) -> DescribeConfigsRequest:
         elif size_3 < 0 or size_3 * 2 > end - at:
             raise wrong_count(size_3)
         else:
+            left -= size_3
+            if left < 0:
+                raise TooManyElements
             configuration_keys = []
             for _ in range(size_3):
                 size_4 = _unpack_i16(buf, at)[0]
@@ -134,12 +142,15 @@ def _decode_request_1(buf: memoryview, at: int) -> DescribeConfigsRequest:
     return DescribeConfigsRequest(resources, include_synonyms)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> DescribeConfigsRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> DescribeConfigsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 7 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     resources: list[DescribeConfigsResource] = []
     for _ in range(size):
         resource_type, size_2 = _unpack_i8_i16(buf, at)
@@ -157,6 +168,9 @@ def _decode_request_3(buf: memoryview, at: int) -> DescribeConfigsRequest:
         elif size_3 < 0 or size_3 * 2 > end - at:
             raise wrong_count(size_3)
         else:
+            left -= size_3
+            if left < 0:
+                raise TooManyElements
             configuration_keys = []
             for _ in range(size_3):
                 size_4 = _unpack_i16(buf, at)[0]
@@ -175,7 +189,7 @@ def _decode_request_3(buf: memoryview, at: int) -> DescribeConfigsRequest:
     return DescribeConfigsRequest(resources, include_synonyms, include_documentation)
 
 
-def _decode_request_4(buf: memoryview, at: int) -> DescribeConfigsRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> DescribeConfigsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -184,6 +198,9 @@ def _decode_request_4(buf: memoryview, at: int) -> DescribeConfigsRequest:
     size -= 1
     if size < 0 or size * 4 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     resources: list[DescribeConfigsResource] = []
     for _ in range(size):
         resource_type, size_2 = _unpack_i8_u8(buf, at)
@@ -206,6 +223,9 @@ def _decode_request_4(buf: memoryview, at: int) -> DescribeConfigsRequest:
         elif size_3 < 0 or size_3 > end - at:
             raise wrong_count(size_3)
         else:
+            left -= size_3
+            if left < 0:
+                raise TooManyElements
             configuration_keys = []
             for _ in range(size_3):
                 size_4 = buf[at]
@@ -240,12 +260,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> DescribeConfigsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> DescribeConfigsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("DescribeConfigsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -70,12 +72,15 @@ _unpack_i32_i32 = Struct(">ii").unpack_from
 _unpack_i32_u8 = Struct(">iB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> DescribeGroupsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> DescribeGroupsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 2 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     groups: list[str] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -91,12 +96,15 @@ def _decode_request_0(buf: memoryview, at: int) -> DescribeGroupsRequest:
     return DescribeGroupsRequest(groups)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> DescribeGroupsRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> DescribeGroupsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 2 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     groups: list[str] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -114,7 +122,7 @@ def _decode_request_3(buf: memoryview, at: int) -> DescribeGroupsRequest:
     return DescribeGroupsRequest(groups, include_authorized_operations)
 
 
-def _decode_request_5(buf: memoryview, at: int) -> DescribeGroupsRequest:
+def _decode_request_5(buf: memoryview, at: int, left: int) -> DescribeGroupsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -123,6 +131,9 @@ def _decode_request_5(buf: memoryview, at: int) -> DescribeGroupsRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     groups: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -155,12 +166,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> DescribeGroupsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> DescribeGroupsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("DescribeGroupsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -81,7 +83,7 @@ _unpack_i64_i64_bool_u8 = Struct(">qq?B").unpack_from
 _unpack_i64_i64_u8 = Struct(">qqB").unpack_from
 
 
-def _decode_request_1(buf: memoryview, at: int) -> DescribeLogDirsRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> DescribeLogDirsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
@@ -91,6 +93,9 @@ def _decode_request_1(buf: memoryview, at: int) -> DescribeLogDirsRequest:
     elif size < 0 or size * 6 > end - at:
         raise wrong_count(size)
     else:
+        left -= size
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size):
             size_2 = _unpack_i16(buf, at)[0]
@@ -104,6 +109,9 @@ def _decode_request_1(buf: memoryview, at: int) -> DescribeLogDirsRequest:
             at += 4
             if size_3 < 0 or size_3 * 4 > end - at:
                 raise wrong_count(size_3)
+            left -= size_3
+            if left < 0:
+                raise TooManyElements
             partitions: list[int] = list(unpack_from(f">{size_3}i", buf, at))
             at += size_3 * 4
             topics.append(DescribableLogDirTopic(topic, partitions))
@@ -112,7 +120,7 @@ def _decode_request_1(buf: memoryview, at: int) -> DescribeLogDirsRequest:
     return DescribeLogDirsRequest(topics)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> DescribeLogDirsRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> DescribeLogDirsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -125,6 +133,9 @@ def _decode_request_2(buf: memoryview, at: int) -> DescribeLogDirsRequest:
     elif size < 0 or size * 3 > end - at:
         raise wrong_count(size)
     else:
+        left -= size
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size):
             size_2 = buf[at]
@@ -143,6 +154,9 @@ def _decode_request_2(buf: memoryview, at: int) -> DescribeLogDirsRequest:
             size_3 -= 1
             if size_3 < 0 or size_3 * 4 > end - at:
                 raise wrong_count(size_3)
+            left -= size_3
+            if left < 0:
+                raise TooManyElements
             partitions: list[int] = list(unpack_from(f">{size_3}i", buf, at))
             at += size_3 * 4
             tags = buf[at]
@@ -168,12 +182,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> DescribeLogDirsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> DescribeLogDirsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("DescribeLogDirsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -66,7 +68,7 @@ _unpack_i32_u8 = Struct(">iB").unpack_from
 _unpack_i64_i32_i32_i64_i32_i64_u8 = Struct(">qiiqiqB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> DescribeProducersRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> DescribeProducersRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -75,6 +77,9 @@ def _decode_request_0(buf: memoryview, at: int) -> DescribeProducersRequest:
     size -= 1
     if size < 0 or size * 3 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[TopicRequest] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -93,6 +98,9 @@ def _decode_request_0(buf: memoryview, at: int) -> DescribeProducersRequest:
         size_3 -= 1
         if size_3 < 0 or size_3 * 4 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partition_indexes: list[int] = list(unpack_from(f">{size_3}i", buf, at))
         at += size_3 * 4
         tags = buf[at]
@@ -114,12 +122,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> DescribeProducersRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> DescribeProducersRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("DescribeProducersRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

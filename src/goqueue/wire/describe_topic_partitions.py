@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     NO_UUID,
@@ -79,7 +81,7 @@ _unpack_i8 = Struct(">b").unpack_from
 _unpack_uuid_bool_u8 = Struct(">16s?B").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> DescribeTopicPartitionsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> DescribeTopicPartitionsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -88,6 +90,9 @@ def _decode_request_0(buf: memoryview, at: int) -> DescribeTopicPartitionsReques
     size -= 1
     if size < 0 or size * 2 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[TopicRequest] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -136,12 +141,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> DescribeTopicPartitionsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> DescribeTopicPartitionsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("DescribeTopicPartitionsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -56,7 +58,7 @@ _unpack_i32_i64_i64_i16_u8 = Struct(">iqqhB").unpack_from
 _unpack_i32_u8 = Struct(">iB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> DescribeTransactionsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> DescribeTransactionsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -65,6 +67,9 @@ def _decode_request_0(buf: memoryview, at: int) -> DescribeTransactionsRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     transactional_ids: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -91,12 +96,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> DescribeTransactionsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> DescribeTransactionsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("DescribeTransactionsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -6,6 +6,7 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
 from goqueue.wire.primitives import (
     BAD_BYTES,
@@ -49,7 +50,7 @@ _unpack_i64_i16_bool = Struct(">qh?").unpack_from
 _unpack_i64_i16_bool_u8 = Struct(">qh?B").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> EndTxnRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> EndTxnRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -65,7 +66,7 @@ def _decode_request_0(buf: memoryview, at: int) -> EndTxnRequest:
     return EndTxnRequest(transactional_id, producer_id, producer_epoch, committed)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> EndTxnRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> EndTxnRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -95,12 +96,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> EndTxnRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> EndTxnRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("EndTxnRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,11 +7,14 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     NO_UUID,
     SHORT,
+    TAGS_MAX,
     long_uvarint,
     skip_tags,
     uvarint,
@@ -185,12 +188,15 @@ _unpack_uuid = Struct(">16s").unpack_from
 _unpack_uuid_u8 = Struct(">16sB").unpack_from
 
 
-def _decode_request_4(buf: memoryview, at: int) -> FetchRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> FetchRequest:
     end = len(buf)
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, size = _unpack_i32_i32_i32_i32_i8_i32(buf, at)
     at += 21
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[FetchTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -204,6 +210,9 @@ def _decode_request_4(buf: memoryview, at: int) -> FetchRequest:
         at += 4
         if size_3 < 0 or size_3 * 16 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[FetchPartition] = []
         for _ in range(size_3):
             partition, fetch_offset, partition_max_bytes = _unpack_i32_i64_i32(buf, at)
@@ -217,12 +226,15 @@ def _decode_request_4(buf: memoryview, at: int) -> FetchRequest:
     )
 
 
-def _decode_request_5(buf: memoryview, at: int) -> FetchRequest:
+def _decode_request_5(buf: memoryview, at: int, left: int) -> FetchRequest:
     end = len(buf)
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, size = _unpack_i32_i32_i32_i32_i8_i32(buf, at)
     at += 21
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[FetchTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -236,6 +248,9 @@ def _decode_request_5(buf: memoryview, at: int) -> FetchRequest:
         at += 4
         if size_3 < 0 or size_3 * 24 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[FetchPartition] = []
         for _ in range(size_3):
             partition, fetch_offset, log_start_offset, partition_max_bytes = _unpack_i32_i64_i64_i32(buf, at)
@@ -249,7 +264,7 @@ def _decode_request_5(buf: memoryview, at: int) -> FetchRequest:
     )
 
 
-def _decode_request_7(buf: memoryview, at: int) -> FetchRequest:
+def _decode_request_7(buf: memoryview, at: int, left: int) -> FetchRequest:
     end = len(buf)
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, size = (
         _unpack_i32_i32_i32_i32_i8_i32_i32_i32(buf, at)
@@ -257,6 +272,9 @@ def _decode_request_7(buf: memoryview, at: int) -> FetchRequest:
     at += 29
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[FetchTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -270,6 +288,9 @@ def _decode_request_7(buf: memoryview, at: int) -> FetchRequest:
         at += 4
         if size_3 < 0 or size_3 * 24 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[FetchPartition] = []
         for _ in range(size_3):
             partition, fetch_offset, log_start_offset, partition_max_bytes = _unpack_i32_i64_i64_i32(buf, at)
@@ -280,6 +301,9 @@ def _decode_request_7(buf: memoryview, at: int) -> FetchRequest:
     at += 4
     if size_4 < 0 or size_4 * 6 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     forgotten_topics_data: list[ForgottenTopic] = []
     for _ in range(size_4):
         size_5 = _unpack_i16(buf, at)[0]
@@ -293,6 +317,9 @@ def _decode_request_7(buf: memoryview, at: int) -> FetchRequest:
         at += 4
         if size_6 < 0 or size_6 * 4 > end - at:
             raise wrong_count(size_6)
+        left -= size_6
+        if left < 0:
+            raise TooManyElements
         partitions_2: list[int] = list(unpack_from(f">{size_6}i", buf, at))
         at += size_6 * 4
         forgotten_topics_data.append(ForgottenTopic(topic_2, NO_UUID, partitions_2))
@@ -313,7 +340,7 @@ def _decode_request_7(buf: memoryview, at: int) -> FetchRequest:
     )
 
 
-def _decode_request_9(buf: memoryview, at: int) -> FetchRequest:
+def _decode_request_9(buf: memoryview, at: int, left: int) -> FetchRequest:
     end = len(buf)
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, size = (
         _unpack_i32_i32_i32_i32_i8_i32_i32_i32(buf, at)
@@ -321,6 +348,9 @@ def _decode_request_9(buf: memoryview, at: int) -> FetchRequest:
     at += 29
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[FetchTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -334,6 +364,9 @@ def _decode_request_9(buf: memoryview, at: int) -> FetchRequest:
         at += 4
         if size_3 < 0 or size_3 * 28 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[FetchPartition] = []
         for _ in range(size_3):
             partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes = (
@@ -348,6 +381,9 @@ def _decode_request_9(buf: memoryview, at: int) -> FetchRequest:
     at += 4
     if size_4 < 0 or size_4 * 6 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     forgotten_topics_data: list[ForgottenTopic] = []
     for _ in range(size_4):
         size_5 = _unpack_i16(buf, at)[0]
@@ -361,6 +397,9 @@ def _decode_request_9(buf: memoryview, at: int) -> FetchRequest:
         at += 4
         if size_6 < 0 or size_6 * 4 > end - at:
             raise wrong_count(size_6)
+        left -= size_6
+        if left < 0:
+            raise TooManyElements
         partitions_2: list[int] = list(unpack_from(f">{size_6}i", buf, at))
         at += size_6 * 4
         forgotten_topics_data.append(ForgottenTopic(topic_2, NO_UUID, partitions_2))
@@ -381,7 +420,7 @@ def _decode_request_9(buf: memoryview, at: int) -> FetchRequest:
     )
 
 
-def _decode_request_11(buf: memoryview, at: int) -> FetchRequest:
+def _decode_request_11(buf: memoryview, at: int, left: int) -> FetchRequest:
     end = len(buf)
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, size = (
         _unpack_i32_i32_i32_i32_i8_i32_i32_i32(buf, at)
@@ -389,6 +428,9 @@ def _decode_request_11(buf: memoryview, at: int) -> FetchRequest:
     at += 29
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[FetchTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -402,6 +444,9 @@ def _decode_request_11(buf: memoryview, at: int) -> FetchRequest:
         at += 4
         if size_3 < 0 or size_3 * 28 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[FetchPartition] = []
         for _ in range(size_3):
             partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes = (
@@ -416,6 +461,9 @@ def _decode_request_11(buf: memoryview, at: int) -> FetchRequest:
     at += 4
     if size_4 < 0 or size_4 * 6 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     forgotten_topics_data: list[ForgottenTopic] = []
     for _ in range(size_4):
         size_5 = _unpack_i16(buf, at)[0]
@@ -429,6 +477,9 @@ def _decode_request_11(buf: memoryview, at: int) -> FetchRequest:
         at += 4
         if size_6 < 0 or size_6 * 4 > end - at:
             raise wrong_count(size_6)
+        left -= size_6
+        if left < 0:
+            raise TooManyElements
         partitions_2: list[int] = list(unpack_from(f">{size_6}i", buf, at))
         at += size_6 * 4
         forgotten_topics_data.append(ForgottenTopic(topic_2, NO_UUID, partitions_2))
@@ -457,7 +508,7 @@ def _decode_request_11(buf: memoryview, at: int) -> FetchRequest:
     )
 
 
-def _decode_request_12(buf: memoryview, at: int) -> FetchRequest:
+def _decode_request_12(buf: memoryview, at: int, left: int) -> FetchRequest:
     end = len(buf)
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, size = (
         _unpack_i32_i32_i32_i32_i8_i32_i32_u8(buf, at)
@@ -468,6 +519,9 @@ def _decode_request_12(buf: memoryview, at: int) -> FetchRequest:
     size -= 1
     if size < 0 or size * 3 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[FetchTopic] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -486,6 +540,9 @@ def _decode_request_12(buf: memoryview, at: int) -> FetchRequest:
         size_3 -= 1
         if size_3 < 0 or size_3 * 33 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[FetchPartition] = []
         for _ in range(size_3):
             (
@@ -522,6 +579,9 @@ def _decode_request_12(buf: memoryview, at: int) -> FetchRequest:
     size_4 -= 1
     if size_4 < 0 or size_4 * 3 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     forgotten_topics_data: list[ForgottenTopic] = []
     for _ in range(size_4):
         size_5 = buf[at]
@@ -540,6 +600,9 @@ def _decode_request_12(buf: memoryview, at: int) -> FetchRequest:
         size_6 -= 1
         if size_6 < 0 or size_6 * 4 > end - at:
             raise wrong_count(size_6)
+        left -= size_6
+        if left < 0:
+            raise TooManyElements
         partitions_2: list[int] = list(unpack_from(f">{size_6}i", buf, at))
         at += size_6 * 4
         tags_3 = buf[at]
@@ -561,7 +624,7 @@ def _decode_request_12(buf: memoryview, at: int) -> FetchRequest:
     at += 1
     if tags_4 > 127:
         tags_4, at = long_uvarint(buf, at, tags_4)
-    if tags_4 * 2 > end - at:
+    if tags_4 * 2 > end - at or tags_4 > TAGS_MAX:
         raise wrong_count(tags_4)
     for _ in range(tags_4):
         tag = buf[at]
@@ -604,7 +667,7 @@ def _decode_request_12(buf: memoryview, at: int) -> FetchRequest:
     )
 
 
-def _decode_request_13(buf: memoryview, at: int) -> FetchRequest:
+def _decode_request_13(buf: memoryview, at: int, left: int) -> FetchRequest:
     end = len(buf)
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, size = (
         _unpack_i32_i32_i32_i32_i8_i32_i32_u8(buf, at)
@@ -615,6 +678,9 @@ def _decode_request_13(buf: memoryview, at: int) -> FetchRequest:
     size -= 1
     if size < 0 or size * 18 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[FetchTopic] = []
     for _ in range(size):
         topic_id, size_2 = _unpack_uuid_u8(buf, at)
@@ -624,6 +690,9 @@ def _decode_request_13(buf: memoryview, at: int) -> FetchRequest:
         size_2 -= 1
         if size_2 < 0 or size_2 * 33 > end - at:
             raise wrong_count(size_2)
+        left -= size_2
+        if left < 0:
+            raise TooManyElements
         partitions: list[FetchPartition] = []
         for _ in range(size_2):
             (
@@ -660,6 +729,9 @@ def _decode_request_13(buf: memoryview, at: int) -> FetchRequest:
     size_3 -= 1
     if size_3 < 0 or size_3 * 18 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     forgotten_topics_data: list[ForgottenTopic] = []
     for _ in range(size_3):
         topic_id_2, size_4 = _unpack_uuid_u8(buf, at)
@@ -669,6 +741,9 @@ def _decode_request_13(buf: memoryview, at: int) -> FetchRequest:
         size_4 -= 1
         if size_4 < 0 or size_4 * 4 > end - at:
             raise wrong_count(size_4)
+        left -= size_4
+        if left < 0:
+            raise TooManyElements
         partitions_2: list[int] = list(unpack_from(f">{size_4}i", buf, at))
         at += size_4 * 4
         tags_3 = buf[at]
@@ -690,7 +765,7 @@ def _decode_request_13(buf: memoryview, at: int) -> FetchRequest:
     at += 1
     if tags_4 > 127:
         tags_4, at = long_uvarint(buf, at, tags_4)
-    if tags_4 * 2 > end - at:
+    if tags_4 * 2 > end - at or tags_4 > TAGS_MAX:
         raise wrong_count(tags_4)
     for _ in range(tags_4):
         tag = buf[at]
@@ -733,7 +808,7 @@ def _decode_request_13(buf: memoryview, at: int) -> FetchRequest:
     )
 
 
-def _decode_request_15(buf: memoryview, at: int) -> FetchRequest:
+def _decode_request_15(buf: memoryview, at: int, left: int) -> FetchRequest:
     end = len(buf)
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, size = (
         _unpack_i32_i32_i32_i8_i32_i32_u8(buf, at)
@@ -744,6 +819,9 @@ def _decode_request_15(buf: memoryview, at: int) -> FetchRequest:
     size -= 1
     if size < 0 or size * 18 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[FetchTopic] = []
     for _ in range(size):
         topic_id, size_2 = _unpack_uuid_u8(buf, at)
@@ -753,6 +831,9 @@ def _decode_request_15(buf: memoryview, at: int) -> FetchRequest:
         size_2 -= 1
         if size_2 < 0 or size_2 * 33 > end - at:
             raise wrong_count(size_2)
+        left -= size_2
+        if left < 0:
+            raise TooManyElements
         partitions: list[FetchPartition] = []
         for _ in range(size_2):
             (
@@ -789,6 +870,9 @@ def _decode_request_15(buf: memoryview, at: int) -> FetchRequest:
     size_3 -= 1
     if size_3 < 0 or size_3 * 18 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     forgotten_topics_data: list[ForgottenTopic] = []
     for _ in range(size_3):
         topic_id_2, size_4 = _unpack_uuid_u8(buf, at)
@@ -798,6 +882,9 @@ def _decode_request_15(buf: memoryview, at: int) -> FetchRequest:
         size_4 -= 1
         if size_4 < 0 or size_4 * 4 > end - at:
             raise wrong_count(size_4)
+        left -= size_4
+        if left < 0:
+            raise TooManyElements
         partitions_2: list[int] = list(unpack_from(f">{size_4}i", buf, at))
         at += size_4 * 4
         tags_3 = buf[at]
@@ -820,7 +907,7 @@ def _decode_request_15(buf: memoryview, at: int) -> FetchRequest:
     at += 1
     if tags_4 > 127:
         tags_4, at = long_uvarint(buf, at, tags_4)
-    if tags_4 * 2 > end - at:
+    if tags_4 * 2 > end - at or tags_4 > TAGS_MAX:
         raise wrong_count(tags_4)
     for _ in range(tags_4):
         tag = buf[at]
@@ -871,7 +958,7 @@ def _decode_request_15(buf: memoryview, at: int) -> FetchRequest:
     )
 
 
-def _decode_request_17(buf: memoryview, at: int) -> FetchRequest:
+def _decode_request_17(buf: memoryview, at: int, left: int) -> FetchRequest:
     end = len(buf)
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, size = (
         _unpack_i32_i32_i32_i8_i32_i32_u8(buf, at)
@@ -882,6 +969,9 @@ def _decode_request_17(buf: memoryview, at: int) -> FetchRequest:
     size -= 1
     if size < 0 or size * 18 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[FetchTopic] = []
     for _ in range(size):
         topic_id, size_2 = _unpack_uuid_u8(buf, at)
@@ -891,6 +981,9 @@ def _decode_request_17(buf: memoryview, at: int) -> FetchRequest:
         size_2 -= 1
         if size_2 < 0 or size_2 * 33 > end - at:
             raise wrong_count(size_2)
+        left -= size_2
+        if left < 0:
+            raise TooManyElements
         partitions: list[FetchPartition] = []
         for _ in range(size_2):
             replica_directory_id: bytes = NO_UUID
@@ -906,7 +999,7 @@ def _decode_request_17(buf: memoryview, at: int) -> FetchRequest:
             at += 33
             if tags > 127:
                 tags, at = long_uvarint(buf, at, tags)
-            if tags * 2 > end - at:
+            if tags * 2 > end - at or tags > TAGS_MAX:
                 raise wrong_count(tags)
             for _ in range(tags):
                 tag = buf[at]
@@ -947,6 +1040,9 @@ def _decode_request_17(buf: memoryview, at: int) -> FetchRequest:
     size_3 -= 1
     if size_3 < 0 or size_3 * 18 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     forgotten_topics_data: list[ForgottenTopic] = []
     for _ in range(size_3):
         topic_id_2, size_4 = _unpack_uuid_u8(buf, at)
@@ -956,6 +1052,9 @@ def _decode_request_17(buf: memoryview, at: int) -> FetchRequest:
         size_4 -= 1
         if size_4 < 0 or size_4 * 4 > end - at:
             raise wrong_count(size_4)
+        left -= size_4
+        if left < 0:
+            raise TooManyElements
         partitions_2: list[int] = list(unpack_from(f">{size_4}i", buf, at))
         at += size_4 * 4
         tags_3 = buf[at]
@@ -978,7 +1077,7 @@ def _decode_request_17(buf: memoryview, at: int) -> FetchRequest:
     at += 1
     if tags_4 > 127:
         tags_4, at = long_uvarint(buf, at, tags_4)
-    if tags_4 * 2 > end - at:
+    if tags_4 * 2 > end - at or tags_4 > TAGS_MAX:
         raise wrong_count(tags_4)
     for _ in range(tags_4):
         tag_2 = buf[at]
@@ -1029,7 +1128,7 @@ def _decode_request_17(buf: memoryview, at: int) -> FetchRequest:
     )
 
 
-def _decode_request_18(buf: memoryview, at: int) -> FetchRequest:
+def _decode_request_18(buf: memoryview, at: int, left: int) -> FetchRequest:
     end = len(buf)
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, size = (
         _unpack_i32_i32_i32_i8_i32_i32_u8(buf, at)
@@ -1040,6 +1139,9 @@ def _decode_request_18(buf: memoryview, at: int) -> FetchRequest:
     size -= 1
     if size < 0 or size * 18 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[FetchTopic] = []
     for _ in range(size):
         topic_id, size_2 = _unpack_uuid_u8(buf, at)
@@ -1049,6 +1151,9 @@ def _decode_request_18(buf: memoryview, at: int) -> FetchRequest:
         size_2 -= 1
         if size_2 < 0 or size_2 * 33 > end - at:
             raise wrong_count(size_2)
+        left -= size_2
+        if left < 0:
+            raise TooManyElements
         partitions: list[FetchPartition] = []
         for _ in range(size_2):
             replica_directory_id: bytes = NO_UUID
@@ -1065,7 +1170,7 @@ def _decode_request_18(buf: memoryview, at: int) -> FetchRequest:
             at += 33
             if tags > 127:
                 tags, at = long_uvarint(buf, at, tags)
-            if tags * 2 > end - at:
+            if tags * 2 > end - at or tags > TAGS_MAX:
                 raise wrong_count(tags)
             for _ in range(tags):
                 tag = buf[at]
@@ -1112,6 +1217,9 @@ def _decode_request_18(buf: memoryview, at: int) -> FetchRequest:
     size_3 -= 1
     if size_3 < 0 or size_3 * 18 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     forgotten_topics_data: list[ForgottenTopic] = []
     for _ in range(size_3):
         topic_id_2, size_4 = _unpack_uuid_u8(buf, at)
@@ -1121,6 +1229,9 @@ def _decode_request_18(buf: memoryview, at: int) -> FetchRequest:
         size_4 -= 1
         if size_4 < 0 or size_4 * 4 > end - at:
             raise wrong_count(size_4)
+        left -= size_4
+        if left < 0:
+            raise TooManyElements
         partitions_2: list[int] = list(unpack_from(f">{size_4}i", buf, at))
         at += size_4 * 4
         tags_3 = buf[at]
@@ -1143,7 +1254,7 @@ def _decode_request_18(buf: memoryview, at: int) -> FetchRequest:
     at += 1
     if tags_4 > 127:
         tags_4, at = long_uvarint(buf, at, tags_4)
-    if tags_4 * 2 > end - at:
+    if tags_4 * 2 > end - at or tags_4 > TAGS_MAX:
         raise wrong_count(tags_4)
     for _ in range(tags_4):
         tag_2 = buf[at]
@@ -1213,12 +1324,12 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> FetchRequest:
+def decode_request(version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX) -> FetchRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("FetchRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 
@@ -2057,7 +2168,7 @@ def _decode_response_12(buf: memoryview, at: int) -> FetchResponse:
             at += 1
             if tags_2 > 127:
                 tags_2, at = long_uvarint(buf, at, tags_2)
-            if tags_2 * 2 > end - at:
+            if tags_2 * 2 > end - at or tags_2 > TAGS_MAX:
                 raise wrong_count(tags_2)
             for _ in range(tags_2):
                 tag = buf[at]
@@ -2179,7 +2290,7 @@ def _decode_response_13(buf: memoryview, at: int) -> FetchResponse:
             at += 1
             if tags_2 > 127:
                 tags_2, at = long_uvarint(buf, at, tags_2)
-            if tags_2 * 2 > end - at:
+            if tags_2 * 2 > end - at or tags_2 > TAGS_MAX:
                 raise wrong_count(tags_2)
             for _ in range(tags_2):
                 tag = buf[at]
@@ -2301,7 +2412,7 @@ def _decode_response_16(buf: memoryview, at: int) -> FetchResponse:
             at += 1
             if tags_2 > 127:
                 tags_2, at = long_uvarint(buf, at, tags_2)
-            if tags_2 * 2 > end - at:
+            if tags_2 * 2 > end - at or tags_2 > TAGS_MAX:
                 raise wrong_count(tags_2)
             for _ in range(tags_2):
                 tag = buf[at]
@@ -2363,7 +2474,7 @@ def _decode_response_16(buf: memoryview, at: int) -> FetchResponse:
     at += 1
     if tags_7 > 127:
         tags_7, at = long_uvarint(buf, at, tags_7)
-    if tags_7 * 2 > end - at:
+    if tags_7 * 2 > end - at or tags_7 > TAGS_MAX:
         raise wrong_count(tags_7)
     for _ in range(tags_7):
         tag_2 = buf[at]

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -66,7 +68,7 @@ _unpack_i8 = Struct(">b").unpack_from
 _unpack_i8_u8 = Struct(">bB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> FindCoordinatorRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> FindCoordinatorRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -80,7 +82,7 @@ def _decode_request_0(buf: memoryview, at: int) -> FindCoordinatorRequest:
     return FindCoordinatorRequest(key)
 
 
-def _decode_request_1(buf: memoryview, at: int) -> FindCoordinatorRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> FindCoordinatorRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -96,7 +98,7 @@ def _decode_request_1(buf: memoryview, at: int) -> FindCoordinatorRequest:
     return FindCoordinatorRequest(key, key_type)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> FindCoordinatorRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> FindCoordinatorRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -116,7 +118,7 @@ def _decode_request_3(buf: memoryview, at: int) -> FindCoordinatorRequest:
     return FindCoordinatorRequest(key, key_type)
 
 
-def _decode_request_4(buf: memoryview, at: int) -> FindCoordinatorRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> FindCoordinatorRequest:
     end = len(buf)
     key_type, size = _unpack_i8_u8(buf, at)
     at += 2
@@ -125,6 +127,9 @@ def _decode_request_4(buf: memoryview, at: int) -> FindCoordinatorRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     coordinator_keys: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -157,12 +162,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> FindCoordinatorRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> FindCoordinatorRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("FindCoordinatorRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -26,6 +26,10 @@ class Framer:
         """Bytes held for a frame that is not complete."""
         return len(self._prefix) + len(self._frame)
 
+    def clear(self) -> None:
+        """Forgets the open frame; nothing more is fed."""
+        self._prefix, self._frame, self._missing = bytearray(), bytearray(), 0
+
     def feed(self, data: bytes) -> list[memoryview]:
         """The frames these bytes complete. After a size that is not allowed, this and every later call raises."""
         if self._broken is not None:

@@ -6,6 +6,7 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
 from goqueue.wire.primitives import (
     BAD_BYTES,
@@ -43,7 +44,7 @@ _unpack_i32_i16_u8 = Struct(">ihB").unpack_from
 _unpack_i32_u8 = Struct(">iB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> HeartbeatRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> HeartbeatRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -64,7 +65,7 @@ def _decode_request_0(buf: memoryview, at: int) -> HeartbeatRequest:
     return HeartbeatRequest(group_id, generation_id, member_id)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> HeartbeatRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> HeartbeatRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -94,7 +95,7 @@ def _decode_request_3(buf: memoryview, at: int) -> HeartbeatRequest:
     return HeartbeatRequest(group_id, generation_id, member_id, group_instance_id)
 
 
-def _decode_request_4(buf: memoryview, at: int) -> HeartbeatRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> HeartbeatRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -141,12 +142,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> HeartbeatRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> HeartbeatRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("HeartbeatRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

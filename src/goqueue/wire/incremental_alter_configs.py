@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -71,12 +73,15 @@ _unpack_i8_i16 = Struct(">bh").unpack_from
 _unpack_i8_u8 = Struct(">bB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> IncrementalAlterConfigsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> IncrementalAlterConfigsRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 7 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     resources: list[AlterConfigsResource] = []
     for _ in range(size):
         resource_type, size_2 = _unpack_i8_i16(buf, at)
@@ -90,6 +95,9 @@ def _decode_request_0(buf: memoryview, at: int) -> IncrementalAlterConfigsReques
         at += 4
         if size_3 < 0 or size_3 * 5 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         configs: list[AlterableConfig] = []
         for _ in range(size_3):
             size_4 = _unpack_i16(buf, at)[0]
@@ -117,7 +125,7 @@ def _decode_request_0(buf: memoryview, at: int) -> IncrementalAlterConfigsReques
     return IncrementalAlterConfigsRequest(resources, validate_only)
 
 
-def _decode_request_1(buf: memoryview, at: int) -> IncrementalAlterConfigsRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> IncrementalAlterConfigsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -126,6 +134,9 @@ def _decode_request_1(buf: memoryview, at: int) -> IncrementalAlterConfigsReques
     size -= 1
     if size < 0 or size * 4 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     resources: list[AlterConfigsResource] = []
     for _ in range(size):
         resource_type, size_2 = _unpack_i8_u8(buf, at)
@@ -144,6 +155,9 @@ def _decode_request_1(buf: memoryview, at: int) -> IncrementalAlterConfigsReques
         size_3 -= 1
         if size_3 < 0 or size_3 * 4 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         configs: list[AlterableConfig] = []
         for _ in range(size_3):
             size_4 = buf[at]
@@ -189,12 +203,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> IncrementalAlterConfigsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> IncrementalAlterConfigsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("IncrementalAlterConfigsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -6,6 +6,7 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
 from goqueue.wire.primitives import (
     BAD_BYTES,
@@ -57,7 +58,7 @@ _unpack_i32_i64_i16_u8 = Struct(">iqhB").unpack_from
 _unpack_i32_u8 = Struct(">iB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> InitProducerIdRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> InitProducerIdRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -75,7 +76,7 @@ def _decode_request_0(buf: memoryview, at: int) -> InitProducerIdRequest:
     return InitProducerIdRequest(transactional_id, transaction_timeout_ms)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> InitProducerIdRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> InitProducerIdRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -95,7 +96,7 @@ def _decode_request_2(buf: memoryview, at: int) -> InitProducerIdRequest:
     return InitProducerIdRequest(transactional_id, transaction_timeout_ms)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> InitProducerIdRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> InitProducerIdRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -115,7 +116,7 @@ def _decode_request_3(buf: memoryview, at: int) -> InitProducerIdRequest:
     return InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch)
 
 
-def _decode_request_6(buf: memoryview, at: int) -> InitProducerIdRequest:
+def _decode_request_6(buf: memoryview, at: int, left: int) -> InitProducerIdRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -150,12 +151,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> InitProducerIdRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> InitProducerIdRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("InitProducerIdRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

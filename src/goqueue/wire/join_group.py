@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -77,7 +79,7 @@ _unpack_i32_i32_i16 = Struct(">iih").unpack_from
 _unpack_i32_i32_u8 = Struct(">iiB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> JoinGroupRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> JoinGroupRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -104,6 +106,9 @@ def _decode_request_0(buf: memoryview, at: int) -> JoinGroupRequest:
     at += 4
     if size_4 < 0 or size_4 * 6 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(size_4):
         size_5 = _unpack_i16(buf, at)[0]
@@ -126,7 +131,7 @@ def _decode_request_0(buf: memoryview, at: int) -> JoinGroupRequest:
     return JoinGroupRequest(group_id, session_timeout_ms, -1, member_id, None, protocol_type, protocols)
 
 
-def _decode_request_1(buf: memoryview, at: int) -> JoinGroupRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> JoinGroupRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -153,6 +158,9 @@ def _decode_request_1(buf: memoryview, at: int) -> JoinGroupRequest:
     at += 4
     if size_4 < 0 or size_4 * 6 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(size_4):
         size_5 = _unpack_i16(buf, at)[0]
@@ -177,7 +185,7 @@ def _decode_request_1(buf: memoryview, at: int) -> JoinGroupRequest:
     )
 
 
-def _decode_request_5(buf: memoryview, at: int) -> JoinGroupRequest:
+def _decode_request_5(buf: memoryview, at: int, left: int) -> JoinGroupRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -213,6 +221,9 @@ def _decode_request_5(buf: memoryview, at: int) -> JoinGroupRequest:
     at += 4
     if size_5 < 0 or size_5 * 6 > end - at:
         raise wrong_count(size_5)
+    left -= size_5
+    if left < 0:
+        raise TooManyElements
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(size_5):
         size_6 = _unpack_i16(buf, at)[0]
@@ -237,7 +248,7 @@ def _decode_request_5(buf: memoryview, at: int) -> JoinGroupRequest:
     )
 
 
-def _decode_request_6(buf: memoryview, at: int) -> JoinGroupRequest:
+def _decode_request_6(buf: memoryview, at: int, left: int) -> JoinGroupRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -282,6 +293,9 @@ def _decode_request_6(buf: memoryview, at: int) -> JoinGroupRequest:
     size_5 -= 1
     if size_5 < 0 or size_5 * 3 > end - at:
         raise wrong_count(size_5)
+    left -= size_5
+    if left < 0:
+        raise TooManyElements
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(size_5):
         size_6 = buf[at]
@@ -318,7 +332,7 @@ def _decode_request_6(buf: memoryview, at: int) -> JoinGroupRequest:
     )
 
 
-def _decode_request_8(buf: memoryview, at: int) -> JoinGroupRequest:
+def _decode_request_8(buf: memoryview, at: int, left: int) -> JoinGroupRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -363,6 +377,9 @@ def _decode_request_8(buf: memoryview, at: int) -> JoinGroupRequest:
     size_5 -= 1
     if size_5 < 0 or size_5 * 3 > end - at:
         raise wrong_count(size_5)
+    left -= size_5
+    if left < 0:
+        raise TooManyElements
     protocols: list[JoinGroupRequestProtocol] = []
     for _ in range(size_5):
         size_6 = buf[at]
@@ -429,12 +446,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> JoinGroupRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> JoinGroupRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("JoinGroupRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -60,7 +62,7 @@ _unpack_i32_i16_i32 = Struct(">ihi").unpack_from
 _unpack_i32_i16_u8 = Struct(">ihB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> LeaveGroupRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> LeaveGroupRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -81,7 +83,7 @@ def _decode_request_0(buf: memoryview, at: int) -> LeaveGroupRequest:
     return LeaveGroupRequest(group_id, member_id)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> LeaveGroupRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> LeaveGroupRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -94,6 +96,9 @@ def _decode_request_3(buf: memoryview, at: int) -> LeaveGroupRequest:
     at += 4
     if size_2 < 0 or size_2 * 4 > end - at:
         raise wrong_count(size_2)
+    left -= size_2
+    if left < 0:
+        raise TooManyElements
     members: list[MemberIdentity] = []
     for _ in range(size_2):
         size_3 = _unpack_i16(buf, at)[0]
@@ -118,7 +123,7 @@ def _decode_request_3(buf: memoryview, at: int) -> LeaveGroupRequest:
     return LeaveGroupRequest(group_id, "", members)
 
 
-def _decode_request_4(buf: memoryview, at: int) -> LeaveGroupRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> LeaveGroupRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -136,6 +141,9 @@ def _decode_request_4(buf: memoryview, at: int) -> LeaveGroupRequest:
     size_2 -= 1
     if size_2 < 0 or size_2 * 3 > end - at:
         raise wrong_count(size_2)
+    left -= size_2
+    if left < 0:
+        raise TooManyElements
     members: list[MemberIdentity] = []
     for _ in range(size_2):
         size_3 = buf[at]
@@ -170,7 +178,7 @@ def _decode_request_4(buf: memoryview, at: int) -> LeaveGroupRequest:
     return LeaveGroupRequest(group_id, "", members)
 
 
-def _decode_request_5(buf: memoryview, at: int) -> LeaveGroupRequest:
+def _decode_request_5(buf: memoryview, at: int, left: int) -> LeaveGroupRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -188,6 +196,9 @@ def _decode_request_5(buf: memoryview, at: int) -> LeaveGroupRequest:
     size_2 -= 1
     if size_2 < 0 or size_2 * 4 > end - at:
         raise wrong_count(size_2)
+    left -= size_2
+    if left < 0:
+        raise TooManyElements
     members: list[MemberIdentity] = []
     for _ in range(size_2):
         size_3 = buf[at]
@@ -241,12 +252,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> LeaveGroupRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> LeaveGroupRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("LeaveGroupRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -51,14 +53,14 @@ _unpack_i32_i16_i32 = Struct(">ihi").unpack_from
 _unpack_i32_i16_u8 = Struct(">ihB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> ListGroupsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> ListGroupsRequest:
     end = len(buf)
     if at > end:
         raise wrong_end(at, end)
     return ListGroupsRequest()
 
 
-def _decode_request_3(buf: memoryview, at: int) -> ListGroupsRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> ListGroupsRequest:
     end = len(buf)
     tags = buf[at]
     at += 1
@@ -69,7 +71,7 @@ def _decode_request_3(buf: memoryview, at: int) -> ListGroupsRequest:
     return ListGroupsRequest()
 
 
-def _decode_request_4(buf: memoryview, at: int) -> ListGroupsRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> ListGroupsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -78,6 +80,9 @@ def _decode_request_4(buf: memoryview, at: int) -> ListGroupsRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     states_filter: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -99,7 +104,7 @@ def _decode_request_4(buf: memoryview, at: int) -> ListGroupsRequest:
     return ListGroupsRequest(states_filter)
 
 
-def _decode_request_5(buf: memoryview, at: int) -> ListGroupsRequest:
+def _decode_request_5(buf: memoryview, at: int, left: int) -> ListGroupsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -108,6 +113,9 @@ def _decode_request_5(buf: memoryview, at: int) -> ListGroupsRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     states_filter: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -127,6 +135,9 @@ def _decode_request_5(buf: memoryview, at: int) -> ListGroupsRequest:
     size_3 -= 1
     if size_3 < 0 or size_3 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     types_filter: list[str] = []
     for _ in range(size_3):
         size_4 = buf[at]
@@ -158,12 +169,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> ListGroupsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> ListGroupsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("ListGroupsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -87,12 +89,15 @@ _unpack_i32_i8_u8 = Struct(">ibB").unpack_from
 _unpack_i32_u8 = Struct(">iB").unpack_from
 
 
-def _decode_request_1(buf: memoryview, at: int) -> ListOffsetsRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> ListOffsetsRequest:
     end = len(buf)
     replica_id, size = _unpack_i32_i32(buf, at)
     at += 8
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[ListOffsetsTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -106,6 +111,9 @@ def _decode_request_1(buf: memoryview, at: int) -> ListOffsetsRequest:
         at += 4
         if size_3 < 0 or size_3 * 12 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[ListOffsetsPartition] = []
         for _ in range(size_3):
             partition_index, timestamp = _unpack_i32_i64(buf, at)
@@ -117,12 +125,15 @@ def _decode_request_1(buf: memoryview, at: int) -> ListOffsetsRequest:
     return ListOffsetsRequest(replica_id, 0, topics)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> ListOffsetsRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> ListOffsetsRequest:
     end = len(buf)
     replica_id, isolation_level, size = _unpack_i32_i8_i32(buf, at)
     at += 9
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[ListOffsetsTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -136,6 +147,9 @@ def _decode_request_2(buf: memoryview, at: int) -> ListOffsetsRequest:
         at += 4
         if size_3 < 0 or size_3 * 12 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[ListOffsetsPartition] = []
         for _ in range(size_3):
             partition_index, timestamp = _unpack_i32_i64(buf, at)
@@ -147,12 +161,15 @@ def _decode_request_2(buf: memoryview, at: int) -> ListOffsetsRequest:
     return ListOffsetsRequest(replica_id, isolation_level, topics)
 
 
-def _decode_request_4(buf: memoryview, at: int) -> ListOffsetsRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> ListOffsetsRequest:
     end = len(buf)
     replica_id, isolation_level, size = _unpack_i32_i8_i32(buf, at)
     at += 9
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[ListOffsetsTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -166,6 +183,9 @@ def _decode_request_4(buf: memoryview, at: int) -> ListOffsetsRequest:
         at += 4
         if size_3 < 0 or size_3 * 16 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[ListOffsetsPartition] = []
         for _ in range(size_3):
             partition_index, current_leader_epoch, timestamp = _unpack_i32_i32_i64(buf, at)
@@ -177,7 +197,7 @@ def _decode_request_4(buf: memoryview, at: int) -> ListOffsetsRequest:
     return ListOffsetsRequest(replica_id, isolation_level, topics)
 
 
-def _decode_request_6(buf: memoryview, at: int) -> ListOffsetsRequest:
+def _decode_request_6(buf: memoryview, at: int, left: int) -> ListOffsetsRequest:
     end = len(buf)
     replica_id, isolation_level, size = _unpack_i32_i8_u8(buf, at)
     at += 6
@@ -186,6 +206,9 @@ def _decode_request_6(buf: memoryview, at: int) -> ListOffsetsRequest:
     size -= 1
     if size < 0 or size * 3 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[ListOffsetsTopic] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -204,6 +227,9 @@ def _decode_request_6(buf: memoryview, at: int) -> ListOffsetsRequest:
         size_3 -= 1
         if size_3 < 0 or size_3 * 17 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[ListOffsetsPartition] = []
         for _ in range(size_3):
             partition_index, current_leader_epoch, timestamp, tags = _unpack_i32_i32_i64_u8(buf, at)
@@ -225,7 +251,7 @@ def _decode_request_6(buf: memoryview, at: int) -> ListOffsetsRequest:
     return ListOffsetsRequest(replica_id, isolation_level, topics)
 
 
-def _decode_request_10(buf: memoryview, at: int) -> ListOffsetsRequest:
+def _decode_request_10(buf: memoryview, at: int, left: int) -> ListOffsetsRequest:
     end = len(buf)
     replica_id, isolation_level, size = _unpack_i32_i8_u8(buf, at)
     at += 6
@@ -234,6 +260,9 @@ def _decode_request_10(buf: memoryview, at: int) -> ListOffsetsRequest:
     size -= 1
     if size < 0 or size * 3 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[ListOffsetsTopic] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -252,6 +281,9 @@ def _decode_request_10(buf: memoryview, at: int) -> ListOffsetsRequest:
         size_3 -= 1
         if size_3 < 0 or size_3 * 17 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[ListOffsetsPartition] = []
         for _ in range(size_3):
             partition_index, current_leader_epoch, timestamp, tags = _unpack_i32_i32_i64_u8(buf, at)
@@ -288,12 +320,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> ListOffsetsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> ListOffsetsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("ListOffsetsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -50,7 +52,7 @@ _unpack_i32_i16_u8 = Struct(">ihB").unpack_from
 _unpack_i64_u8 = Struct(">qB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> ListTransactionsRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> ListTransactionsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -59,6 +61,9 @@ def _decode_request_0(buf: memoryview, at: int) -> ListTransactionsRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     state_filters: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -78,6 +83,9 @@ def _decode_request_0(buf: memoryview, at: int) -> ListTransactionsRequest:
     size_3 -= 1
     if size_3 < 0 or size_3 * 8 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     producer_id_filters: list[int] = list(unpack_from(f">{size_3}q", buf, at))
     at += size_3 * 8
     tags = buf[at]
@@ -89,7 +97,7 @@ def _decode_request_0(buf: memoryview, at: int) -> ListTransactionsRequest:
     return ListTransactionsRequest(state_filters, producer_id_filters)
 
 
-def _decode_request_1(buf: memoryview, at: int) -> ListTransactionsRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> ListTransactionsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -98,6 +106,9 @@ def _decode_request_1(buf: memoryview, at: int) -> ListTransactionsRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     state_filters: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -117,6 +128,9 @@ def _decode_request_1(buf: memoryview, at: int) -> ListTransactionsRequest:
     size_3 -= 1
     if size_3 < 0 or size_3 * 8 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     producer_id_filters: list[int] = list(unpack_from(f">{size_3}q", buf, at))
     at += size_3 * 8
     duration_filter, tags = _unpack_i64_u8(buf, at)
@@ -128,7 +142,7 @@ def _decode_request_1(buf: memoryview, at: int) -> ListTransactionsRequest:
     return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> ListTransactionsRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> ListTransactionsRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -137,6 +151,9 @@ def _decode_request_2(buf: memoryview, at: int) -> ListTransactionsRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     state_filters: list[str] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -156,6 +173,9 @@ def _decode_request_2(buf: memoryview, at: int) -> ListTransactionsRequest:
     size_3 -= 1
     if size_3 < 0 or size_3 * 8 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     producer_id_filters: list[int] = list(unpack_from(f">{size_3}q", buf, at))
     at += size_3 * 8
     duration_filter, size_4 = _unpack_i64_u8(buf, at)
@@ -183,12 +203,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> ListTransactionsRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> ListTransactionsRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("ListTransactionsRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

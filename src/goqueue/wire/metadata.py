@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     NO_UUID,
@@ -108,12 +110,15 @@ _unpack_uuid_bool_u8 = Struct(">16s?B").unpack_from
 _unpack_uuid_u8 = Struct(">16sB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> MetadataRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> MetadataRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 2 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[MetadataRequestTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -129,7 +134,7 @@ def _decode_request_0(buf: memoryview, at: int) -> MetadataRequest:
     return MetadataRequest(topics)
 
 
-def _decode_request_1(buf: memoryview, at: int) -> MetadataRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> MetadataRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
@@ -139,6 +144,9 @@ def _decode_request_1(buf: memoryview, at: int) -> MetadataRequest:
     elif size < 0 or size * 2 > end - at:
         raise wrong_count(size)
     else:
+        left -= size
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size):
             size_2 = _unpack_i16(buf, at)[0]
@@ -154,7 +162,7 @@ def _decode_request_1(buf: memoryview, at: int) -> MetadataRequest:
     return MetadataRequest(topics)
 
 
-def _decode_request_4(buf: memoryview, at: int) -> MetadataRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> MetadataRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
@@ -164,6 +172,9 @@ def _decode_request_4(buf: memoryview, at: int) -> MetadataRequest:
     elif size < 0 or size * 2 > end - at:
         raise wrong_count(size)
     else:
+        left -= size
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size):
             size_2 = _unpack_i16(buf, at)[0]
@@ -181,7 +192,7 @@ def _decode_request_4(buf: memoryview, at: int) -> MetadataRequest:
     return MetadataRequest(topics, allow_auto_topic_creation)
 
 
-def _decode_request_8(buf: memoryview, at: int) -> MetadataRequest:
+def _decode_request_8(buf: memoryview, at: int, left: int) -> MetadataRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
@@ -191,6 +202,9 @@ def _decode_request_8(buf: memoryview, at: int) -> MetadataRequest:
     elif size < 0 or size * 2 > end - at:
         raise wrong_count(size)
     else:
+        left -= size
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size):
             size_2 = _unpack_i16(buf, at)[0]
@@ -212,7 +226,7 @@ def _decode_request_8(buf: memoryview, at: int) -> MetadataRequest:
     )
 
 
-def _decode_request_9(buf: memoryview, at: int) -> MetadataRequest:
+def _decode_request_9(buf: memoryview, at: int, left: int) -> MetadataRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -225,6 +239,9 @@ def _decode_request_9(buf: memoryview, at: int) -> MetadataRequest:
     elif size < 0 or size * 2 > end - at:
         raise wrong_count(size)
     else:
+        left -= size
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size):
             size_2 = buf[at]
@@ -254,7 +271,7 @@ def _decode_request_9(buf: memoryview, at: int) -> MetadataRequest:
     )
 
 
-def _decode_request_10(buf: memoryview, at: int) -> MetadataRequest:
+def _decode_request_10(buf: memoryview, at: int, left: int) -> MetadataRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -267,6 +284,9 @@ def _decode_request_10(buf: memoryview, at: int) -> MetadataRequest:
     elif size < 0 or size * 18 > end - at:
         raise wrong_count(size)
     else:
+        left -= size
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size):
             topic_id, size_2 = _unpack_uuid_u8(buf, at)
@@ -296,7 +316,7 @@ def _decode_request_10(buf: memoryview, at: int) -> MetadataRequest:
     )
 
 
-def _decode_request_11(buf: memoryview, at: int) -> MetadataRequest:
+def _decode_request_11(buf: memoryview, at: int, left: int) -> MetadataRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -309,6 +329,9 @@ def _decode_request_11(buf: memoryview, at: int) -> MetadataRequest:
     elif size < 0 or size * 18 > end - at:
         raise wrong_count(size)
     else:
+        left -= size
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size):
             topic_id, size_2 = _unpack_uuid_u8(buf, at)
@@ -352,12 +375,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> MetadataRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> MetadataRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("MetadataRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

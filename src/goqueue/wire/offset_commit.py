@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     NO_UUID,
@@ -85,7 +87,7 @@ _unpack_i64_i32 = Struct(">qi").unpack_from
 _unpack_uuid_u8 = Struct(">16sB").unpack_from
 
 
-def _decode_request_2(buf: memoryview, at: int) -> OffsetCommitRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> OffsetCommitRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -105,6 +107,9 @@ def _decode_request_2(buf: memoryview, at: int) -> OffsetCommitRequest:
     at += 12
     if size_3 < 0 or size_3 * 6 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(size_3):
         size_4 = _unpack_i16(buf, at)[0]
@@ -118,6 +123,9 @@ def _decode_request_2(buf: memoryview, at: int) -> OffsetCommitRequest:
         at += 4
         if size_5 < 0 or size_5 * 14 > end - at:
             raise wrong_count(size_5)
+        left -= size_5
+        if left < 0:
+            raise TooManyElements
         partitions: list[OffsetCommitRequestPartition] = []
         for _ in range(size_5):
             partition_index, committed_offset, size_6 = _unpack_i32_i64_i16(buf, at)
@@ -138,7 +146,7 @@ def _decode_request_2(buf: memoryview, at: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, retention_time_ms, topics)
 
 
-def _decode_request_5(buf: memoryview, at: int) -> OffsetCommitRequest:
+def _decode_request_5(buf: memoryview, at: int, left: int) -> OffsetCommitRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -158,6 +166,9 @@ def _decode_request_5(buf: memoryview, at: int) -> OffsetCommitRequest:
     at += 4
     if size_3 < 0 or size_3 * 6 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(size_3):
         size_4 = _unpack_i16(buf, at)[0]
@@ -171,6 +182,9 @@ def _decode_request_5(buf: memoryview, at: int) -> OffsetCommitRequest:
         at += 4
         if size_5 < 0 or size_5 * 14 > end - at:
             raise wrong_count(size_5)
+        left -= size_5
+        if left < 0:
+            raise TooManyElements
         partitions: list[OffsetCommitRequestPartition] = []
         for _ in range(size_5):
             partition_index, committed_offset, size_6 = _unpack_i32_i64_i16(buf, at)
@@ -191,7 +205,7 @@ def _decode_request_5(buf: memoryview, at: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics)
 
 
-def _decode_request_6(buf: memoryview, at: int) -> OffsetCommitRequest:
+def _decode_request_6(buf: memoryview, at: int, left: int) -> OffsetCommitRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -211,6 +225,9 @@ def _decode_request_6(buf: memoryview, at: int) -> OffsetCommitRequest:
     at += 4
     if size_3 < 0 or size_3 * 6 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(size_3):
         size_4 = _unpack_i16(buf, at)[0]
@@ -224,6 +241,9 @@ def _decode_request_6(buf: memoryview, at: int) -> OffsetCommitRequest:
         at += 4
         if size_5 < 0 or size_5 * 18 > end - at:
             raise wrong_count(size_5)
+        left -= size_5
+        if left < 0:
+            raise TooManyElements
         partitions: list[OffsetCommitRequestPartition] = []
         for _ in range(size_5):
             partition_index, committed_offset, committed_leader_epoch, size_6 = _unpack_i32_i64_i32_i16(buf, at)
@@ -246,7 +266,7 @@ def _decode_request_6(buf: memoryview, at: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics)
 
 
-def _decode_request_7(buf: memoryview, at: int) -> OffsetCommitRequest:
+def _decode_request_7(buf: memoryview, at: int, left: int) -> OffsetCommitRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -275,6 +295,9 @@ def _decode_request_7(buf: memoryview, at: int) -> OffsetCommitRequest:
     at += 4
     if size_4 < 0 or size_4 * 6 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(size_4):
         size_5 = _unpack_i16(buf, at)[0]
@@ -288,6 +311,9 @@ def _decode_request_7(buf: memoryview, at: int) -> OffsetCommitRequest:
         at += 4
         if size_6 < 0 or size_6 * 18 > end - at:
             raise wrong_count(size_6)
+        left -= size_6
+        if left < 0:
+            raise TooManyElements
         partitions: list[OffsetCommitRequestPartition] = []
         for _ in range(size_6):
             partition_index, committed_offset, committed_leader_epoch, size_7 = _unpack_i32_i64_i32_i16(buf, at)
@@ -310,7 +336,7 @@ def _decode_request_7(buf: memoryview, at: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics)
 
 
-def _decode_request_8(buf: memoryview, at: int) -> OffsetCommitRequest:
+def _decode_request_8(buf: memoryview, at: int, left: int) -> OffsetCommitRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -346,6 +372,9 @@ def _decode_request_8(buf: memoryview, at: int) -> OffsetCommitRequest:
     size_4 -= 1
     if size_4 < 0 or size_4 * 3 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(size_4):
         size_5 = buf[at]
@@ -364,6 +393,9 @@ def _decode_request_8(buf: memoryview, at: int) -> OffsetCommitRequest:
         size_6 -= 1
         if size_6 < 0 or size_6 * 18 > end - at:
             raise wrong_count(size_6)
+        left -= size_6
+        if left < 0:
+            raise TooManyElements
         partitions: list[OffsetCommitRequestPartition] = []
         for _ in range(size_6):
             partition_index, committed_offset, committed_leader_epoch, size_7 = _unpack_i32_i64_i32_u8(buf, at)
@@ -398,7 +430,7 @@ def _decode_request_8(buf: memoryview, at: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics)
 
 
-def _decode_request_10(buf: memoryview, at: int) -> OffsetCommitRequest:
+def _decode_request_10(buf: memoryview, at: int, left: int) -> OffsetCommitRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -434,6 +466,9 @@ def _decode_request_10(buf: memoryview, at: int) -> OffsetCommitRequest:
     size_4 -= 1
     if size_4 < 0 or size_4 * 18 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetCommitRequestTopic] = []
     for _ in range(size_4):
         topic_id, size_5 = _unpack_uuid_u8(buf, at)
@@ -443,6 +478,9 @@ def _decode_request_10(buf: memoryview, at: int) -> OffsetCommitRequest:
         size_5 -= 1
         if size_5 < 0 or size_5 * 18 > end - at:
             raise wrong_count(size_5)
+        left -= size_5
+        if left < 0:
+            raise TooManyElements
         partitions: list[OffsetCommitRequestPartition] = []
         for _ in range(size_5):
             partition_index, committed_offset, committed_leader_epoch, size_6 = _unpack_i32_i64_i32_u8(buf, at)
@@ -490,12 +528,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> OffsetCommitRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> OffsetCommitRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("OffsetCommitRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import BAD_BYTES, wrong_bytes, wrong_count, wrong_end, wrong_length, wrong_version
 from goqueue.wire.shape import Api
 
@@ -52,7 +54,7 @@ _unpack_i32 = Struct(">i").unpack_from
 _unpack_i32_i16 = Struct(">ih").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> OffsetDeleteRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> OffsetDeleteRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -65,6 +67,9 @@ def _decode_request_0(buf: memoryview, at: int) -> OffsetDeleteRequest:
     at += 4
     if size_2 < 0 or size_2 * 6 > end - at:
         raise wrong_count(size_2)
+    left -= size_2
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetDeleteRequestTopic] = []
     for _ in range(size_2):
         size_3 = _unpack_i16(buf, at)[0]
@@ -78,6 +83,9 @@ def _decode_request_0(buf: memoryview, at: int) -> OffsetDeleteRequest:
         at += 4
         if size_4 < 0 or size_4 * 4 > end - at:
             raise wrong_count(size_4)
+        left -= size_4
+        if left < 0:
+            raise TooManyElements
         partitions: list[OffsetDeleteRequestPartition] = []
         for _ in range(size_4):
             partition_index = _unpack_i32(buf, at)[0]
@@ -94,12 +102,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> OffsetDeleteRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> OffsetDeleteRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("OffsetDeleteRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     NO_UUID,
@@ -109,7 +111,7 @@ _unpack_i32_u8 = Struct(">iB").unpack_from
 _unpack_uuid_u8 = Struct(">16sB").unpack_from
 
 
-def _decode_request_1(buf: memoryview, at: int) -> OffsetFetchRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> OffsetFetchRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -122,6 +124,9 @@ def _decode_request_1(buf: memoryview, at: int) -> OffsetFetchRequest:
     at += 4
     if size_2 < 0 or size_2 * 6 > end - at:
         raise wrong_count(size_2)
+    left -= size_2
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetFetchRequestTopic] = []
     for _ in range(size_2):
         size_3 = _unpack_i16(buf, at)[0]
@@ -135,6 +140,9 @@ def _decode_request_1(buf: memoryview, at: int) -> OffsetFetchRequest:
         at += 4
         if size_4 < 0 or size_4 * 4 > end - at:
             raise wrong_count(size_4)
+        left -= size_4
+        if left < 0:
+            raise TooManyElements
         partition_indexes: list[int] = list(unpack_from(f">{size_4}i", buf, at))
         at += size_4 * 4
         topics.append(OffsetFetchRequestTopic(name, partition_indexes))
@@ -143,7 +151,7 @@ def _decode_request_1(buf: memoryview, at: int) -> OffsetFetchRequest:
     return OffsetFetchRequest(group_id, topics)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> OffsetFetchRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> OffsetFetchRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -160,6 +168,9 @@ def _decode_request_2(buf: memoryview, at: int) -> OffsetFetchRequest:
     elif size_2 < 0 or size_2 * 6 > end - at:
         raise wrong_count(size_2)
     else:
+        left -= size_2
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size_2):
             size_3 = _unpack_i16(buf, at)[0]
@@ -173,6 +184,9 @@ def _decode_request_2(buf: memoryview, at: int) -> OffsetFetchRequest:
             at += 4
             if size_4 < 0 or size_4 * 4 > end - at:
                 raise wrong_count(size_4)
+            left -= size_4
+            if left < 0:
+                raise TooManyElements
             partition_indexes: list[int] = list(unpack_from(f">{size_4}i", buf, at))
             at += size_4 * 4
             topics.append(OffsetFetchRequestTopic(name, partition_indexes))
@@ -181,7 +195,7 @@ def _decode_request_2(buf: memoryview, at: int) -> OffsetFetchRequest:
     return OffsetFetchRequest(group_id, topics)
 
 
-def _decode_request_6(buf: memoryview, at: int) -> OffsetFetchRequest:
+def _decode_request_6(buf: memoryview, at: int, left: int) -> OffsetFetchRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -203,6 +217,9 @@ def _decode_request_6(buf: memoryview, at: int) -> OffsetFetchRequest:
     elif size_2 < 0 or size_2 * 3 > end - at:
         raise wrong_count(size_2)
     else:
+        left -= size_2
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size_2):
             size_3 = buf[at]
@@ -221,6 +238,9 @@ def _decode_request_6(buf: memoryview, at: int) -> OffsetFetchRequest:
             size_4 -= 1
             if size_4 < 0 or size_4 * 4 > end - at:
                 raise wrong_count(size_4)
+            left -= size_4
+            if left < 0:
+                raise TooManyElements
             partition_indexes: list[int] = list(unpack_from(f">{size_4}i", buf, at))
             at += size_4 * 4
             tags = buf[at]
@@ -237,7 +257,7 @@ def _decode_request_6(buf: memoryview, at: int) -> OffsetFetchRequest:
     return OffsetFetchRequest(group_id, topics)
 
 
-def _decode_request_7(buf: memoryview, at: int) -> OffsetFetchRequest:
+def _decode_request_7(buf: memoryview, at: int, left: int) -> OffsetFetchRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -259,6 +279,9 @@ def _decode_request_7(buf: memoryview, at: int) -> OffsetFetchRequest:
     elif size_2 < 0 or size_2 * 3 > end - at:
         raise wrong_count(size_2)
     else:
+        left -= size_2
+        if left < 0:
+            raise TooManyElements
         topics = []
         for _ in range(size_2):
             size_3 = buf[at]
@@ -277,6 +300,9 @@ def _decode_request_7(buf: memoryview, at: int) -> OffsetFetchRequest:
             size_4 -= 1
             if size_4 < 0 or size_4 * 4 > end - at:
                 raise wrong_count(size_4)
+            left -= size_4
+            if left < 0:
+                raise TooManyElements
             partition_indexes: list[int] = list(unpack_from(f">{size_4}i", buf, at))
             at += size_4 * 4
             tags = buf[at]
@@ -293,7 +319,7 @@ def _decode_request_7(buf: memoryview, at: int) -> OffsetFetchRequest:
     return OffsetFetchRequest(group_id, topics, (), require_stable)
 
 
-def _decode_request_8(buf: memoryview, at: int) -> OffsetFetchRequest:
+def _decode_request_8(buf: memoryview, at: int, left: int) -> OffsetFetchRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -302,6 +328,9 @@ def _decode_request_8(buf: memoryview, at: int) -> OffsetFetchRequest:
     size -= 1
     if size < 0 or size * 3 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     groups: list[OffsetFetchRequestGroup] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -324,6 +353,9 @@ def _decode_request_8(buf: memoryview, at: int) -> OffsetFetchRequest:
         elif size_3 < 0 or size_3 * 3 > end - at:
             raise wrong_count(size_3)
         else:
+            left -= size_3
+            if left < 0:
+                raise TooManyElements
             topics = []
             for _ in range(size_3):
                 size_4 = buf[at]
@@ -342,6 +374,9 @@ def _decode_request_8(buf: memoryview, at: int) -> OffsetFetchRequest:
                 size_5 -= 1
                 if size_5 < 0 or size_5 * 4 > end - at:
                     raise wrong_count(size_5)
+                left -= size_5
+                if left < 0:
+                    raise TooManyElements
                 partition_indexes: list[int] = list(unpack_from(f">{size_5}i", buf, at))
                 at += size_5 * 4
                 tags = buf[at]
@@ -363,7 +398,7 @@ def _decode_request_8(buf: memoryview, at: int) -> OffsetFetchRequest:
     return OffsetFetchRequest("", (), groups, require_stable)
 
 
-def _decode_request_9(buf: memoryview, at: int) -> OffsetFetchRequest:
+def _decode_request_9(buf: memoryview, at: int, left: int) -> OffsetFetchRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -372,6 +407,9 @@ def _decode_request_9(buf: memoryview, at: int) -> OffsetFetchRequest:
     size -= 1
     if size < 0 or size * 8 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     groups: list[OffsetFetchRequestGroup] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -403,6 +441,9 @@ def _decode_request_9(buf: memoryview, at: int) -> OffsetFetchRequest:
         elif size_4 < 0 or size_4 * 3 > end - at:
             raise wrong_count(size_4)
         else:
+            left -= size_4
+            if left < 0:
+                raise TooManyElements
             topics = []
             for _ in range(size_4):
                 size_5 = buf[at]
@@ -421,6 +462,9 @@ def _decode_request_9(buf: memoryview, at: int) -> OffsetFetchRequest:
                 size_6 -= 1
                 if size_6 < 0 or size_6 * 4 > end - at:
                     raise wrong_count(size_6)
+                left -= size_6
+                if left < 0:
+                    raise TooManyElements
                 partition_indexes: list[int] = list(unpack_from(f">{size_6}i", buf, at))
                 at += size_6 * 4
                 tags = buf[at]
@@ -442,7 +486,7 @@ def _decode_request_9(buf: memoryview, at: int) -> OffsetFetchRequest:
     return OffsetFetchRequest("", (), groups, require_stable)
 
 
-def _decode_request_10(buf: memoryview, at: int) -> OffsetFetchRequest:
+def _decode_request_10(buf: memoryview, at: int, left: int) -> OffsetFetchRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -451,6 +495,9 @@ def _decode_request_10(buf: memoryview, at: int) -> OffsetFetchRequest:
     size -= 1
     if size < 0 or size * 8 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     groups: list[OffsetFetchRequestGroup] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -482,6 +529,9 @@ def _decode_request_10(buf: memoryview, at: int) -> OffsetFetchRequest:
         elif size_4 < 0 or size_4 * 18 > end - at:
             raise wrong_count(size_4)
         else:
+            left -= size_4
+            if left < 0:
+                raise TooManyElements
             topics = []
             for _ in range(size_4):
                 topic_id, size_5 = _unpack_uuid_u8(buf, at)
@@ -491,6 +541,9 @@ def _decode_request_10(buf: memoryview, at: int) -> OffsetFetchRequest:
                 size_5 -= 1
                 if size_5 < 0 or size_5 * 4 > end - at:
                     raise wrong_count(size_5)
+                left -= size_5
+                if left < 0:
+                    raise TooManyElements
                 partition_indexes: list[int] = list(unpack_from(f">{size_5}i", buf, at))
                 at += size_5 * 4
                 tags = buf[at]
@@ -526,12 +579,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> OffsetFetchRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> OffsetFetchRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("OffsetFetchRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -73,12 +75,15 @@ _unpack_i32_i32_i32_u8 = Struct(">iiiB").unpack_from
 _unpack_i32_u8 = Struct(">iB").unpack_from
 
 
-def _decode_request_2(buf: memoryview, at: int) -> OffsetForLeaderEpochRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> OffsetForLeaderEpochRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetForLeaderTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -92,6 +97,9 @@ def _decode_request_2(buf: memoryview, at: int) -> OffsetForLeaderEpochRequest:
         at += 4
         if size_3 < 0 or size_3 * 12 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[OffsetForLeaderPartition] = []
         for _ in range(size_3):
             partition, current_leader_epoch, leader_epoch = _unpack_i32_i32_i32(buf, at)
@@ -103,12 +111,15 @@ def _decode_request_2(buf: memoryview, at: int) -> OffsetForLeaderEpochRequest:
     return OffsetForLeaderEpochRequest(-2, topics)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> OffsetForLeaderEpochRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> OffsetForLeaderEpochRequest:
     end = len(buf)
     replica_id, size = _unpack_i32_i32(buf, at)
     at += 8
     if size < 0 or size * 6 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetForLeaderTopic] = []
     for _ in range(size):
         size_2 = _unpack_i16(buf, at)[0]
@@ -122,6 +133,9 @@ def _decode_request_3(buf: memoryview, at: int) -> OffsetForLeaderEpochRequest:
         at += 4
         if size_3 < 0 or size_3 * 12 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[OffsetForLeaderPartition] = []
         for _ in range(size_3):
             partition, current_leader_epoch, leader_epoch = _unpack_i32_i32_i32(buf, at)
@@ -133,7 +147,7 @@ def _decode_request_3(buf: memoryview, at: int) -> OffsetForLeaderEpochRequest:
     return OffsetForLeaderEpochRequest(replica_id, topics)
 
 
-def _decode_request_4(buf: memoryview, at: int) -> OffsetForLeaderEpochRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> OffsetForLeaderEpochRequest:
     end = len(buf)
     replica_id, size = _unpack_i32_u8(buf, at)
     at += 5
@@ -142,6 +156,9 @@ def _decode_request_4(buf: memoryview, at: int) -> OffsetForLeaderEpochRequest:
     size -= 1
     if size < 0 or size * 3 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     topics: list[OffsetForLeaderTopic] = []
     for _ in range(size):
         size_2 = buf[at]
@@ -160,6 +177,9 @@ def _decode_request_4(buf: memoryview, at: int) -> OffsetForLeaderEpochRequest:
         size_3 -= 1
         if size_3 < 0 or size_3 * 13 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partitions: list[OffsetForLeaderPartition] = []
         for _ in range(size_3):
             partition, current_leader_epoch, leader_epoch, tags = _unpack_i32_i32_i32_u8(buf, at)
@@ -188,12 +208,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> OffsetForLeaderEpochRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> OffsetForLeaderEpochRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("OffsetForLeaderEpochRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

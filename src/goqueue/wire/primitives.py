@@ -19,6 +19,7 @@ BAD_BYTES = (struct.error, IndexError, ValueError)
 # Variable-length numbers of one byte.
 SHORT = tuple(bytes((value,)) for value in range(128))
 _UVARINT_MAX = 0xFFFFFFFF
+TAGS_MAX = 32  # tagged fields of one struct; Kafka's own have at most four
 
 
 def uvarint(value: int) -> bytes:
@@ -50,7 +51,7 @@ def skip_tags(buf: memoryview, at: int, count: int) -> int:
     """Where the tagged fields end; `count` is the first byte of their number, already read."""
     if count > 127:
         count, at = long_uvarint(buf, at, count)
-    if count * 2 > len(buf) - at:
+    if count * 2 > len(buf) - at or count > TAGS_MAX:
         raise wrong_count(count)
     for _ in range(count):
         if buf[at] > 127:

@@ -7,11 +7,14 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     NO_UUID,
     SHORT,
+    TAGS_MAX,
     long_uvarint,
     skip_tags,
     uvarint,
@@ -111,7 +114,7 @@ _unpack_i32_u8 = Struct(">iB").unpack_from
 _unpack_uuid_u8 = Struct(">16sB").unpack_from
 
 
-def _decode_request_3(buf: memoryview, at: int) -> ProduceRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> ProduceRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -126,6 +129,9 @@ def _decode_request_3(buf: memoryview, at: int) -> ProduceRequest:
     at += 10
     if size_2 < 0 or size_2 * 6 > end - at:
         raise wrong_count(size_2)
+    left -= size_2
+    if left < 0:
+        raise TooManyElements
     topic_data: list[TopicProduceData] = []
     for _ in range(size_2):
         size_3 = _unpack_i16(buf, at)[0]
@@ -139,6 +145,9 @@ def _decode_request_3(buf: memoryview, at: int) -> ProduceRequest:
         at += 4
         if size_4 < 0 or size_4 * 8 > end - at:
             raise wrong_count(size_4)
+        left -= size_4
+        if left < 0:
+            raise TooManyElements
         partition_data: list[PartitionProduceData] = []
         for _ in range(size_4):
             index, size_5 = _unpack_i32_i32(buf, at)
@@ -157,7 +166,7 @@ def _decode_request_3(buf: memoryview, at: int) -> ProduceRequest:
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data)
 
 
-def _decode_request_9(buf: memoryview, at: int) -> ProduceRequest:
+def _decode_request_9(buf: memoryview, at: int, left: int) -> ProduceRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -175,6 +184,9 @@ def _decode_request_9(buf: memoryview, at: int) -> ProduceRequest:
     size_2 -= 1
     if size_2 < 0 or size_2 * 3 > end - at:
         raise wrong_count(size_2)
+    left -= size_2
+    if left < 0:
+        raise TooManyElements
     topic_data: list[TopicProduceData] = []
     for _ in range(size_2):
         size_3 = buf[at]
@@ -193,6 +205,9 @@ def _decode_request_9(buf: memoryview, at: int) -> ProduceRequest:
         size_4 -= 1
         if size_4 < 0 or size_4 * 6 > end - at:
             raise wrong_count(size_4)
+        left -= size_4
+        if left < 0:
+            raise TooManyElements
         partition_data: list[PartitionProduceData] = []
         for _ in range(size_4):
             index, size_5 = _unpack_i32_u8(buf, at)
@@ -223,7 +238,7 @@ def _decode_request_9(buf: memoryview, at: int) -> ProduceRequest:
     return ProduceRequest(transactional_id, acks, timeout_ms, topic_data)
 
 
-def _decode_request_13(buf: memoryview, at: int) -> ProduceRequest:
+def _decode_request_13(buf: memoryview, at: int, left: int) -> ProduceRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -241,6 +256,9 @@ def _decode_request_13(buf: memoryview, at: int) -> ProduceRequest:
     size_2 -= 1
     if size_2 < 0 or size_2 * 18 > end - at:
         raise wrong_count(size_2)
+    left -= size_2
+    if left < 0:
+        raise TooManyElements
     topic_data: list[TopicProduceData] = []
     for _ in range(size_2):
         topic_id, size_3 = _unpack_uuid_u8(buf, at)
@@ -250,6 +268,9 @@ def _decode_request_13(buf: memoryview, at: int) -> ProduceRequest:
         size_3 -= 1
         if size_3 < 0 or size_3 * 6 > end - at:
             raise wrong_count(size_3)
+        left -= size_3
+        if left < 0:
+            raise TooManyElements
         partition_data: list[PartitionProduceData] = []
         for _ in range(size_3):
             index, size_4 = _unpack_i32_u8(buf, at)
@@ -295,12 +316,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> ProduceRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> ProduceRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("ProduceRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 
@@ -719,7 +742,7 @@ def _decode_response_10(buf: memoryview, at: int) -> ProduceResponse:
             at += 1
             if tags_2 > 127:
                 tags_2, at = long_uvarint(buf, at, tags_2)
-            if tags_2 * 2 > end - at:
+            if tags_2 * 2 > end - at or tags_2 > TAGS_MAX:
                 raise wrong_count(tags_2)
             for _ in range(tags_2):
                 tag = buf[at]
@@ -762,7 +785,7 @@ def _decode_response_10(buf: memoryview, at: int) -> ProduceResponse:
     at += 5
     if tags_5 > 127:
         tags_5, at = long_uvarint(buf, at, tags_5)
-    if tags_5 * 2 > end - at:
+    if tags_5 * 2 > end - at or tags_5 > TAGS_MAX:
         raise wrong_count(tags_5)
     for _ in range(tags_5):
         tag_2 = buf[at]
@@ -874,7 +897,7 @@ def _decode_response_13(buf: memoryview, at: int) -> ProduceResponse:
             at += 1
             if tags_2 > 127:
                 tags_2, at = long_uvarint(buf, at, tags_2)
-            if tags_2 * 2 > end - at:
+            if tags_2 * 2 > end - at or tags_2 > TAGS_MAX:
                 raise wrong_count(tags_2)
             for _ in range(tags_2):
                 tag = buf[at]
@@ -917,7 +940,7 @@ def _decode_response_13(buf: memoryview, at: int) -> ProduceResponse:
     at += 5
     if tags_5 > 127:
         tags_5, at = long_uvarint(buf, at, tags_5)
-    if tags_5 * 2 > end - at:
+    if tags_5 * 2 > end - at or tags_5 > TAGS_MAX:
         raise wrong_count(tags_5)
     for _ in range(tags_5):
         tag_2 = buf[at]

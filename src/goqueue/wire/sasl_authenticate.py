@@ -6,6 +6,7 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
 from goqueue.wire.primitives import (
     BAD_BYTES,
@@ -43,7 +44,7 @@ _unpack_i64 = Struct(">q").unpack_from
 _unpack_i64_u8 = Struct(">qB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> SaslAuthenticateRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> SaslAuthenticateRequest:
     end = len(buf)
     size = _unpack_i32(buf, at)[0]
     at += 4
@@ -57,7 +58,7 @@ def _decode_request_0(buf: memoryview, at: int) -> SaslAuthenticateRequest:
     return SaslAuthenticateRequest(auth_bytes)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> SaslAuthenticateRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> SaslAuthenticateRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -84,12 +85,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> SaslAuthenticateRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> SaslAuthenticateRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("SaslAuthenticateRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

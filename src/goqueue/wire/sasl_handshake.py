@@ -7,6 +7,7 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
 from goqueue.wire.primitives import BAD_BYTES, wrong_bytes, wrong_count, wrong_end, wrong_length, wrong_version
 from goqueue.wire.shape import Api
@@ -27,7 +28,7 @@ _unpack_i16 = Struct(">h").unpack_from
 _unpack_i16_i32 = Struct(">hi").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> SaslHandshakeRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> SaslHandshakeRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -47,12 +48,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> SaslHandshakeRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> SaslHandshakeRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("SaslHandshakeRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

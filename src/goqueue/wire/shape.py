@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from goqueue.format.batch import Buffer
+
+
+class DecodeRequest(Protocol):
+    """Raises `TooManyElements` where the arrays of a request have more elements in all than allowed."""
+
+    def __call__(self, version: int, buffer: memoryview, at: int, elements_max: int = ...) -> Any: ...
 
 
 class Api(msgspec.Struct, frozen=True):
@@ -22,7 +28,7 @@ class Api(msgspec.Struct, frozen=True):
     min_version: int
     max_version: int
     flexible_from: int
-    decode_request: Callable[[int, memoryview, int], Any]
+    decode_request: DecodeRequest
     encode_response: Callable[[int, Any], list[Buffer]]
     encode_request: Callable[[int, Any], list[Buffer]]
     decode_response: Callable[[int, memoryview, int], Any]

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -60,7 +62,7 @@ _unpack_i32_i16_u8 = Struct(">ihB").unpack_from
 _unpack_i32_u8 = Struct(">iB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> SyncGroupRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> SyncGroupRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -80,6 +82,9 @@ def _decode_request_0(buf: memoryview, at: int) -> SyncGroupRequest:
     at += 4
     if size_3 < 0 or size_3 * 6 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     assignments: list[SyncGroupRequestAssignment] = []
     for _ in range(size_3):
         size_4 = _unpack_i16(buf, at)[0]
@@ -102,7 +107,7 @@ def _decode_request_0(buf: memoryview, at: int) -> SyncGroupRequest:
     return SyncGroupRequest(group_id, generation_id, member_id, None, None, None, assignments)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> SyncGroupRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> SyncGroupRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -131,6 +136,9 @@ def _decode_request_3(buf: memoryview, at: int) -> SyncGroupRequest:
     at += 4
     if size_4 < 0 or size_4 * 6 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     assignments: list[SyncGroupRequestAssignment] = []
     for _ in range(size_4):
         size_5 = _unpack_i16(buf, at)[0]
@@ -153,7 +161,7 @@ def _decode_request_3(buf: memoryview, at: int) -> SyncGroupRequest:
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments)
 
 
-def _decode_request_4(buf: memoryview, at: int) -> SyncGroupRequest:
+def _decode_request_4(buf: memoryview, at: int, left: int) -> SyncGroupRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -189,6 +197,9 @@ def _decode_request_4(buf: memoryview, at: int) -> SyncGroupRequest:
     size_4 -= 1
     if size_4 < 0 or size_4 * 3 > end - at:
         raise wrong_count(size_4)
+    left -= size_4
+    if left < 0:
+        raise TooManyElements
     assignments: list[SyncGroupRequestAssignment] = []
     for _ in range(size_4):
         size_5 = buf[at]
@@ -223,7 +234,7 @@ def _decode_request_4(buf: memoryview, at: int) -> SyncGroupRequest:
     return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments)
 
 
-def _decode_request_5(buf: memoryview, at: int) -> SyncGroupRequest:
+def _decode_request_5(buf: memoryview, at: int, left: int) -> SyncGroupRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -277,6 +288,9 @@ def _decode_request_5(buf: memoryview, at: int) -> SyncGroupRequest:
     size_6 -= 1
     if size_6 < 0 or size_6 * 3 > end - at:
         raise wrong_count(size_6)
+    left -= size_6
+    if left < 0:
+        raise TooManyElements
     assignments: list[SyncGroupRequestAssignment] = []
     for _ in range(size_6):
         size_7 = buf[at]
@@ -323,12 +337,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> SyncGroupRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> SyncGroupRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("SyncGroupRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -82,7 +84,7 @@ _unpack_i64_i16_i32 = Struct(">qhi").unpack_from
 _unpack_i64_i16_i32_u8 = Struct(">qhiB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> TxnOffsetCommitRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -102,6 +104,9 @@ def _decode_request_0(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
     at += 14
     if size_3 < 0 or size_3 * 6 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     topics: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(size_3):
         size_4 = _unpack_i16(buf, at)[0]
@@ -115,6 +120,9 @@ def _decode_request_0(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
         at += 4
         if size_5 < 0 or size_5 * 14 > end - at:
             raise wrong_count(size_5)
+        left -= size_5
+        if left < 0:
+            raise TooManyElements
         partitions: list[TxnOffsetCommitRequestPartition] = []
         for _ in range(size_5):
             partition_index, committed_offset, size_6 = _unpack_i32_i64_i16(buf, at)
@@ -135,7 +143,7 @@ def _decode_request_0(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
     return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, "", None, topics)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> TxnOffsetCommitRequest:
     end = len(buf)
     size = _unpack_i16(buf, at)[0]
     at += 2
@@ -155,6 +163,9 @@ def _decode_request_2(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
     at += 14
     if size_3 < 0 or size_3 * 6 > end - at:
         raise wrong_count(size_3)
+    left -= size_3
+    if left < 0:
+        raise TooManyElements
     topics: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(size_3):
         size_4 = _unpack_i16(buf, at)[0]
@@ -168,6 +179,9 @@ def _decode_request_2(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
         at += 4
         if size_5 < 0 or size_5 * 18 > end - at:
             raise wrong_count(size_5)
+        left -= size_5
+        if left < 0:
+            raise TooManyElements
         partitions: list[TxnOffsetCommitRequestPartition] = []
         for _ in range(size_5):
             partition_index, committed_offset, committed_leader_epoch, size_6 = _unpack_i32_i64_i32_i16(buf, at)
@@ -190,7 +204,7 @@ def _decode_request_2(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
     return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, "", None, topics)
 
 
-def _decode_request_3(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
+def _decode_request_3(buf: memoryview, at: int, left: int) -> TxnOffsetCommitRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -235,6 +249,9 @@ def _decode_request_3(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
     size_5 -= 1
     if size_5 < 0 or size_5 * 3 > end - at:
         raise wrong_count(size_5)
+    left -= size_5
+    if left < 0:
+        raise TooManyElements
     topics: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(size_5):
         size_6 = buf[at]
@@ -253,6 +270,9 @@ def _decode_request_3(buf: memoryview, at: int) -> TxnOffsetCommitRequest:
         size_7 -= 1
         if size_7 < 0 or size_7 * 18 > end - at:
             raise wrong_count(size_7)
+        left -= size_7
+        if left < 0:
+            raise TooManyElements
         partitions: list[TxnOffsetCommitRequestPartition] = []
         for _ in range(size_7):
             partition_index, committed_offset, committed_leader_epoch, size_8 = _unpack_i32_i64_i32_u8(buf, at)
@@ -299,12 +319,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> TxnOffsetCommitRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> TxnOffsetCommitRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("TxnOffsetCommitRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -72,7 +74,7 @@ _unpack_i64_i16_bool_u8 = Struct(">qh?B").unpack_from
 _unpack_i64_u8 = Struct(">qB").unpack_from
 
 
-def _decode_request_1(buf: memoryview, at: int) -> WriteTxnMarkersRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> WriteTxnMarkersRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -81,6 +83,9 @@ def _decode_request_1(buf: memoryview, at: int) -> WriteTxnMarkersRequest:
     size -= 1
     if size < 0 or size * 17 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     markers: list[WritableTxnMarker] = []
     for _ in range(size):
         producer_id, producer_epoch, transaction_result, size_2 = _unpack_i64_i16_bool_u8(buf, at)
@@ -90,6 +95,9 @@ def _decode_request_1(buf: memoryview, at: int) -> WriteTxnMarkersRequest:
         size_2 -= 1
         if size_2 < 0 or size_2 * 3 > end - at:
             raise wrong_count(size_2)
+        left -= size_2
+        if left < 0:
+            raise TooManyElements
         topics: list[WritableTxnMarkerTopic] = []
         for _ in range(size_2):
             size_3 = buf[at]
@@ -108,6 +116,9 @@ def _decode_request_1(buf: memoryview, at: int) -> WriteTxnMarkersRequest:
             size_4 -= 1
             if size_4 < 0 or size_4 * 4 > end - at:
                 raise wrong_count(size_4)
+            left -= size_4
+            if left < 0:
+                raise TooManyElements
             partition_indexes: list[int] = list(unpack_from(f">{size_4}i", buf, at))
             at += size_4 * 4
             tags = buf[at]
@@ -129,7 +140,7 @@ def _decode_request_1(buf: memoryview, at: int) -> WriteTxnMarkersRequest:
     return WriteTxnMarkersRequest(markers)
 
 
-def _decode_request_2(buf: memoryview, at: int) -> WriteTxnMarkersRequest:
+def _decode_request_2(buf: memoryview, at: int, left: int) -> WriteTxnMarkersRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -138,6 +149,9 @@ def _decode_request_2(buf: memoryview, at: int) -> WriteTxnMarkersRequest:
     size -= 1
     if size < 0 or size * 18 > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     markers: list[WritableTxnMarker] = []
     for _ in range(size):
         producer_id, producer_epoch, transaction_result, size_2 = _unpack_i64_i16_bool_u8(buf, at)
@@ -147,6 +161,9 @@ def _decode_request_2(buf: memoryview, at: int) -> WriteTxnMarkersRequest:
         size_2 -= 1
         if size_2 < 0 or size_2 * 3 > end - at:
             raise wrong_count(size_2)
+        left -= size_2
+        if left < 0:
+            raise TooManyElements
         topics: list[WritableTxnMarkerTopic] = []
         for _ in range(size_2):
             size_3 = buf[at]
@@ -165,6 +182,9 @@ def _decode_request_2(buf: memoryview, at: int) -> WriteTxnMarkersRequest:
             size_4 -= 1
             if size_4 < 0 or size_4 * 4 > end - at:
                 raise wrong_count(size_4)
+            left -= size_4
+            if left < 0:
+                raise TooManyElements
             partition_indexes: list[int] = list(unpack_from(f">{size_4}i", buf, at))
             at += size_4 * 4
             tags = buf[at]
@@ -196,12 +216,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> WriteTxnMarkersRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> WriteTxnMarkersRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("WriteTxnMarkersRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

@@ -19,12 +19,12 @@ _OPEN_REPEAT: Final = re.compile(r"(?<!\\)[*+{]")
 
 
 @lru_cache(maxsize=256)
-def compile_pattern(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str, repeats_max: int = _OPEN_REPEATS_MAX) -> re.Pattern[str]:
     """The pattern, or `InvalidPattern`. Like Kafka's, it has to match a whole name."""
     if len(pattern) > PATTERN_CHARS_MAX or _SLOW.search(pattern):
         raise InvalidPattern("The topic pattern could take too long; use a simpler one.", field="subscribed_regex")
-    if len(_OPEN_REPEAT.findall(pattern)) > _OPEN_REPEATS_MAX:
-        raise InvalidPattern(f"Use at most {_OPEN_REPEATS_MAX} repeats in a topic pattern.", field="subscribed_regex")
+    if len(_OPEN_REPEAT.findall(pattern)) > repeats_max:
+        raise InvalidPattern(f"Use at most {repeats_max} repeats in a pattern.", field="subscribed_regex")
     try:
         return re.compile(pattern)
     except re.error as why:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container
 
 from goqueue.base.errors import GoQueueError, InvalidField, InvalidPartitions
 from goqueue.base.ids import Offset
@@ -61,10 +63,11 @@ class AdminHandler:
     # --- create and delete ---------------------------------------------------------------------------------
 
     async def create_topics(self, call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        seen = [topic.name for topic in request.topics]
-        results = [
-            await self._create(topic, request.validate_only, seen.count(topic.name) > 1) for topic in request.topics
-        ]
+        named = Counter(topic.name for topic in request.topics)
+        results: list[CreatableTopicResult] = []
+        for topic in request.topics:
+            results.append(await self._create(topic, request.validate_only, named[topic.name] > 1))
+            await asyncio.sleep(0)
         return CreateTopicsResponse(topics=results)
 
     async def _create(self, asked: CreatableTopic, only_check: bool, is_double: bool) -> CreatableTopicResult:
@@ -174,7 +177,7 @@ class AdminHandler:
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low)
 
     def log_dirs(self, call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-        asked = None if request.topics is None else {one.topic: one.partitions for one in request.topics}
+        asked = None if request.topics is None else {one.topic: frozenset(one.partitions) for one in request.topics}
         topics = [
             DescribeLogDirsTopic(
                 name=topic.name, partitions=_sizes(topic, None if asked is None else asked[topic.name])
@@ -202,7 +205,7 @@ def _placement_error(asked: CreatableTopic) -> int:
     return NONE if asked.replication_factor in (-1, 1) else INVALID_REPLICATION_FACTOR
 
 
-def _sizes(topic: Topic, wanted: Sequence[int] | None) -> list[DescribeLogDirsPartition]:
+def _sizes(topic: Topic, wanted: Container[int] | None) -> list[DescribeLogDirsPartition]:
     return [
         DescribeLogDirsPartition(partition_index=one.at.partition, partition_size=one.log.size_bytes)
         for one in topic.partitions

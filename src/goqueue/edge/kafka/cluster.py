@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from goqueue.base.errors import GoQueueError, InternalTopic, TopicExists, UnknownTopic
+from goqueue.base.limits import PAGE_PARTITIONS_MAX
 from goqueue.base.settings import parse_address
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.kafka import operations
@@ -72,12 +74,12 @@ class ClusterHandler:
     # --- metadata ------------------------------------------------------------------------------------------
 
     def metadata(self, call: Call, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
-        asked = request.topics
-        if asked is None or (call.version == 0 and not asked):
+        if request.topics is None or (call.version == 0 and not request.topics):
             return self._metadata(call, request, [self._describe(topic) for topic in self._topics.everything()])
+        asked = list(dict.fromkeys(request.topics))  # who names a topic often is told once, as Kafka does
         may_create = request.allow_auto_topic_creation and self._topics.kafka_may_create
         if may_create and any(self._is_missing(one) for one in asked):
-            return self._create_and_describe(call, request, list(asked))
+            return self._create_and_describe(call, request, asked)
         return self._metadata(call, request, [self._find(one) for one in asked])
 
     def _is_missing(self, asked: MetadataRequestTopic) -> bool:
@@ -94,10 +96,12 @@ class ClusterHandler:
             except TopicExists:
                 pass  # somebody was faster
             except GoQueueError as error:
+                await asyncio.sleep(0)
                 code = code_of(UnknownTopic("")) if isinstance(error, InternalTopic) else code_of(error)
                 found.append(MetadataResponseTopic(error_code=code, name=one.name))
                 continue
             found.append(self._find(one))
+            await asyncio.sleep(0)
         return self._metadata(call, request, found)
 
     def _find(self, asked: MetadataRequestTopic) -> MetadataResponseTopic:
@@ -135,7 +139,7 @@ class ClusterHandler:
     ) -> paging.DescribeTopicPartitionsResponse:
         """Metadata by pages: so many partitions, and a cursor that goes on behind them."""
         names = sorted({one.name for one in request.topics}) or [topic.name for topic in self._topics.all()]
-        cursor, left = request.cursor, max(1, request.response_partition_limit)
+        cursor, left = request.cursor, min(max(1, request.response_partition_limit), PAGE_PARTITIONS_MAX)
         pages: list[paging.DescribeTopicPartitionsResponseTopic] = []
         for name in names:
             first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0

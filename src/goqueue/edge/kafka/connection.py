@@ -1,8 +1,9 @@
 """One client connection: frames in, answers out in the order of the requests, bounded both ways.
 
 Requests are begun in order, as they come, many at a time; a publish is appended before the next request is looked at,
-so order holds. An answer waits for those before it. No more requests are begun while too many are under way, or while
-the client does not read its answers; then the socket is not read either, so that the client's own buffers fill up.
+so order holds. An answer waits for those before it. No more requests are begun while too many are under way, while
+answers of too many bytes wait, while a large request is worked on in parts, or while the client does not read its
+answers; then the socket is not read either, so that the client's own buffers fill up. All that is held counts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, cast
 
+import msgspec
+
 from goqueue.edge.kafka.budget import Budget
+from goqueue.edge.kafka.idle import Activity
 from goqueue.format.batch import Buffer
 from goqueue.wire.errors import WireError
 from goqueue.wire.framer import Framer
@@ -22,57 +26,91 @@ logger = logging.getLogger(__name__)
 
 REQUESTS_MAX: Final = 64  # under way on one connection
 WRITE_HIGH_BYTES: Final = 1 << 20  # unread answers beyond which nothing new is begun
+ANSWERS_HIGH_BYTES: Final = 1 << 20  # answers that wait for others, beyond which nothing new is begun
 
 Answered = list[Buffer] | None  # None: the request has no answer
+
+
+class Later(msgspec.Struct, frozen=True, gc=False):
+    """An answer to wait for; what its request holds until then; whether nothing else may be begun meanwhile."""
+
+    answer: Awaitable[Answered]
+    held: int = 0
+    is_exclusive: bool = False
 
 
 class Serve(Protocol):
     """Handles one frame: an answer, or one to wait for. `WireError` closes the connection."""
 
-    def __call__(self, frame: memoryview, peer: str, local: tuple[str, int]) -> Answered | Awaitable[Answered]: ...
+    def __call__(self, frame: memoryview, peer: str, local: tuple[str, int]) -> Answered | Later: ...
+
+
+class Ends(Protocol):
+    """Told when a connection begins (it answers why it must not, or nothing) and ends."""
+
+    def opened(self, connection: Connection) -> str: ...
+
+    def closed(self, connection: Connection) -> None: ...
+
+    def refused(self, why: str) -> None: ...
+
+
+class _Pending:
+    """A request under way."""
+
+    __slots__ = ("answer", "future", "held", "is_done")
+
+    def __init__(self, held: int, answer: Answered = None, is_done: bool = False) -> None:
+        self.held = held
+        self.answer = answer
+        self.is_done = is_done
+        self.future: asyncio.Future[None] | None = None
 
 
 class Connection(asyncio.Protocol):
     """Made by the listener for each client."""
 
     __slots__ = (
+        "_activity",
+        "_answer_bytes",
         "_budget",
+        "_clock",
+        "_ends",
+        "_exclusive",
         "_finishing",
         "_framer",
         "_frames",
-        "_held",
         "_local",
-        "_on_close",
-        "_on_open",
-        "_peer",
         "_reading",
+        "_request_bytes",
         "_serve",
         "_transport",
         "_under_way",
         "_writable",
+        "held",
+        "peer",
     )
 
     def __init__(
-        self,
-        serve: Serve,
-        frame_bytes_max: int,
-        budget: Budget,
-        on_open: Callable[[Connection], bool],
-        on_close: Callable[[Connection], None],
+        self, serve: Serve, frame_bytes_max: int, budget: Budget, ends: Ends, clock: Callable[[], float]
     ) -> None:
         self._serve = serve
         self._framer = Framer(frame_bytes_max)
         self._budget = budget
-        self._held = 0  # of the budget
-        self._on_open = on_open
-        self._on_close = on_close
+        self.held = 0  # of the budget
+        self._ends = ends
+        self._clock = clock
+        self._activity = Activity(clock())
         self._transport: asyncio.Transport | None = None
         self._frames: deque[memoryview] = deque()
-        self._under_way: deque[list[Buffer] | asyncio.Future[Answered] | None] = deque()
+        self._under_way: deque[_Pending] = deque()
+        self._request_bytes = 0  # of requests under way
+        self._answer_bytes = 0  # of answers that wait for others before them
+        self._exclusive: _Pending | None = None
         self._writable = True
         self._reading = True
         self._finishing = False
-        self._peer = ""
+        self.peer = ""
         self._local = ("", 0)
 
     # --- the transport's side --------------------------------------------------------------------------------
@@ -81,52 +119,74 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_HIGH_BYTES)
         peer = transport.get_extra_info("peername") or ("", 0)
-        self._peer = str(peer[0])
+        self.peer = str(peer[0])
         self._local = tuple((transport.get_extra_info("sockname") or ("", 0))[:2])
-        if not self._on_open(self):
-            self.close()
+        if why := self._ends.opened(self):
+            self.drop(why)
+        else:
+            self._budget.add(self)
 
     def data_received(self, data: bytes) -> None:
         try:
-            self._frames.extend(self._framer.feed(data))
+            frames = self._framer.feed(data)
+            self._activity.received(self._clock(), bool(frames), self._framer.buffered > 0)
+            self._frames.extend(frames)
             self._pump()
-            self._account()
-        except WireError as why:
-            self._refuse(why)
+            self.recount()
+        except WireError as error:
+            self._refuse(error)
         except Exception:
-            logger.exception("request failed", extra={"peer": self._peer})
+            logger.exception("request failed", extra={"peer": self.peer})
             self.close()
 
     def pause_writing(self) -> None:
         self._writable = False
-        try:
-            self._account()
-        except WireError as why:
-            self._refuse(why)
+        self.recount()
 
     def resume_writing(self) -> None:
         self._writable = True
         self._pump_safely()
 
-    def _account(self) -> None:
-        """What this connection holds counts with all others'; `WireError` if that is too much."""
-        unread = 0 if self._transport is None else self._transport.get_write_buffer_size()
-        holds = self._framer.buffered + (unread if unread > WRITE_HIGH_BYTES else 0)
-        if holds != self._held:
-            change, self._held = holds - self._held, holds
-            if not self._budget.change(change):
-                raise WireError("the connections of this node hold too many bytes; this one has to go")
+    def recount(self) -> None:
+        """What this connection holds counts with all others'."""
+        if self._transport is None:
+            return
+        holds = self._framer.buffered + self._request_bytes + self._answer_bytes
+        holds += self._transport.get_write_buffer_size()
+        if self._frames:
+            holds += sum(map(len, self._frames))
+        if holds != self.held:
+            change, self.held = holds - self.held, holds
+            self._budget.change(change)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._forget()
+        self._ends.closed(self)
+
+    def evict(self) -> None:
+        """All connections together hold too much, and this one the most."""
+        self.drop("memory")
+
+    def drop(self, why: str) -> None:
+        """Ends the connection now; what it holds is forgotten."""
+        logger.info("connection closed", extra={"peer": self.peer, "why": why})
+        self._ends.refused(why)
+        transport = self._transport
+        self._forget()
+        if transport is not None:
+            transport.abort()
+
+    def _forget(self) -> None:
         self._transport = None
-        self._budget.change(-self._held)
-        self._held = 0
+        self._budget.discard(self)
+        held, self.held = self.held, 0
         self._frames.clear()
-        for waiting in self._under_way:
-            if isinstance(waiting, asyncio.Future):
-                waiting.cancel()
+        self._framer.clear()
+        for pending in self._under_way:
+            if pending.future is not None:
+                pending.future.cancel()
         self._under_way.clear()
-        self._on_close(self)
+        self._budget.change(-held)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -142,42 +202,78 @@ class Connection(asyncio.Protocol):
         if self._finishing and not self._under_way:
             self.close()
 
+    @property
+    def is_stalled(self) -> bool:
+        """The client did not take any of its answers for a while."""
+        return self._activity.is_stalled
+
+    def overdue(self, now: float, frame_s: float, idle_s: float) -> str:
+        """Why the connection has been silent for too long, or nothing."""
+        unread = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self._activity.overdue(now, unread, bool(self._under_way), self._reading, frame_s, idle_s)
+
     # --- requests in, answers out ----------------------------------------------------------------------------
 
     def _pump_safely(self) -> None:
         try:
             self._pump()
-            self._account()
-        except WireError as why:
-            self._refuse(why)
+            self.recount()
+        except WireError as error:
+            self._refuse(error)
         except Exception:
-            logger.exception("request failed", extra={"peer": self._peer})
+            logger.exception("request failed", extra={"peer": self.peer})
             self.close()
 
     def _pump(self) -> None:
         """Begins what may be begun, sends what may be sent, and reads on if there is room."""
         while self._frames and self._may_begin():
-            answer = self._serve(self._frames.popleft(), self._peer, self._local)
-            if answer is None:
-                continue
-            if not isinstance(answer, list):
-                answer = asyncio.ensure_future(answer)
-                answer.add_done_callback(self._answered)
-            self._under_way.append(answer)
-            self._send_ready()
+            answer = self._serve(self._frames.popleft(), self.peer, self._local)
+            if isinstance(answer, list) and not self._under_way:
+                self._write(answer)
+            elif answer is not None:
+                self._queue(answer)
+                self._send_ready()
         self._regulate_reading()
 
     def _may_begin(self) -> bool:
-        if self._transport is None or self._finishing or not self._writable:
+        if self._transport is None or self._finishing or not self._writable or self._exclusive is not None:
             return False
-        return len(self._under_way) < REQUESTS_MAX and self._transport.get_write_buffer_size() <= WRITE_HIGH_BYTES
+        if len(self._under_way) >= REQUESTS_MAX or self._answer_bytes > ANSWERS_HIGH_BYTES:
+            return False
+        return self._transport.get_write_buffer_size() <= WRITE_HIGH_BYTES
 
-    def _answered(self, done: asyncio.Future[Answered]) -> None:
+    def _queue(self, answer: list[Buffer] | Later) -> None:
+        if isinstance(answer, list):
+            pending = _Pending(0, answer, is_done=True)
+            self._answer_bytes += sum(map(len, answer))
+        else:
+            pending = _Pending(answer.held)
+            self._request_bytes += answer.held
+            if answer.is_exclusive:
+                self._exclusive = pending
+            pending.future = asyncio.ensure_future(self._run(pending, answer.answer))
+            pending.future.add_done_callback(self._answered)
+        self._under_way.append(pending)
+
+    async def _run(self, pending: _Pending, answer: Awaitable[Answered]) -> None:
+        """The answer counts from the very moment on that it is there."""
+        pending.answer = await answer
+        pending.is_done = True
+        self._request_bytes -= pending.held
+        if pending.answer is not None:
+            self._answer_bytes += sum(map(len, pending.answer))
+        if self._exclusive is pending:
+            self._exclusive = None
+        self.recount()
+
+    def _answered(self, done: asyncio.Future[None]) -> None:
         if done.cancelled() or self._transport is None:
             return
         if (error := done.exception()) is not None:
-            if not isinstance(error, WireError):
-                logger.error("request failed", exc_info=error, extra={"peer": self._peer})
+            if isinstance(error, WireError):
+                self._refuse(error)
+                return
+            logger.error("request failed", exc_info=error, extra={"peer": self.peer})
             self.close()
             return
         self._send_ready()
@@ -186,14 +282,17 @@ class Connection(asyncio.Protocol):
     def _send_ready(self) -> None:
         while self._under_way and self._transport is not None:
             first = self._under_way[0]
-            if isinstance(first, asyncio.Future):
-                if not first.done():
-                    return
-                first = first.result()
+            if not first.is_done:
+                return
             self._under_way.popleft()
-            if first is not None:
-                self._transport.writelines(first)
+            if first.answer is not None:
+                self._answer_bytes -= sum(map(len, first.answer))
+                self._write(first.answer)
         self._close_if_done()
+
+    def _write(self, answer: list[Buffer]) -> None:
+        if self._transport is not None:
+            self._transport.writelines(answer)
 
     def _regulate_reading(self) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -203,8 +302,7 @@ class Connection(asyncio.Protocol):
             self._reading = may_read
             (self._transport.resume_reading if may_read else self._transport.pause_reading)()
 
-    def _refuse(self, why: WireError) -> None:
+    def _refuse(self, error: WireError) -> None:
         """What cannot be understood costs the connection, never the node."""
-        logger.info("connection closed", extra={"peer": self._peer, "why": str(why)})
-        if self._transport is not None:
-            self._transport.abort()
+        logger.info("request refused", extra={"peer": self.peer, "why": str(error)})
+        self.drop("request")

@@ -8,7 +8,7 @@ from typing import Final
 from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
-from goqueue.base.limits import FETCH_BYTES_MAX
+from goqueue.base.limits import FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX
 from goqueue.drive.partition import Partition
 from goqueue.edge.kafka.calls import CALLER, Call
 from goqueue.edge.kafka.errors import (
@@ -20,7 +20,7 @@ from goqueue.edge.kafka.errors import (
     code_of,
 )
 from goqueue.edge.kafka.names import TopicNames
-from goqueue.service.fetch import Fetching
+from goqueue.service.fetch import Fetching, Room
 from goqueue.service.topics import Topics
 from goqueue.wire.fetch import (
     AbortedTransaction,
@@ -60,10 +60,11 @@ def epoch_error(partition: Partition, claimed: int) -> int:
 
 
 class FetchHandler:
-    def __init__(self, fetching: Fetching, topics: Topics, names: TopicNames) -> None:
+    def __init__(self, fetching: Fetching, topics: Topics, names: TopicNames, room: Room) -> None:
         self._fetching = fetching
         self._topics = topics
         self._names = names
+        self._room = room
 
     def fetch(self, call: Call, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
         """Sessions are declined: every fetch names all its partitions."""
@@ -75,17 +76,17 @@ class FetchHandler:
             asked.parts,
             min(max(request.max_bytes, 0), FETCH_BYTES_MAX),
             request.min_bytes,
-            0 if asked.refused else max(request.max_wait_ms, 0),
+            0 if asked.refused else min(max(request.max_wait_ms, 0), FETCH_WAIT_MS_MAX),
             isolation,
             CALLER,
         )
-        answers = self._fetching.fetch_now(command)
+        answers = self._fetching.fetch_now(command, self._room)
         if answers is not None:
             return asked.response(answers, isolation)
         return self._fetch_later(asked, command, isolation)
 
     async def _fetch_later(self, asked: _Asked, command: Fetch, isolation: Isolation) -> FetchResponse:
-        return asked.response(await self._fetching.fetch(command), isolation)
+        return asked.response(await self._fetching.fetch(command, self._room), isolation)
 
     # --- offsets -------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from goqueue.base.errors import GoQueueError
+from goqueue.base.limits import MEMBER_BYTES_MAX, MEMBER_PROTOCOLS_MAX
 from goqueue.core.groups.errors import UnknownGroup
 from goqueue.core.groups.parts import PartList
 from goqueue.core.groups.replies import (
@@ -65,6 +66,11 @@ class GroupHandler:
     def join(
         self, call: Call, request: joining.JoinGroupRequest
     ) -> joining.JoinGroupResponse | Awaitable[joining.JoinGroupResponse]:
+        sizes = [len(one.name) + len(one.metadata) for one in request.protocols]
+        if len(sizes) > MEMBER_PROTOCOLS_MAX or sum(sizes) > MEMBER_BYTES_MAX:
+            return joining.JoinGroupResponse(
+                error_code=INVALID_REQUEST, generation_id=-1, protocol_name="", member_id=request.member_id
+            )
         asked = JoinRequest(
             group=request.group_id,
             member_id=request.member_id,
@@ -167,7 +173,7 @@ class GroupHandler:
     ) -> described.ConsumerGroupDescribeResponse:
         is_asked = request.include_authorized_operations
         return described.ConsumerGroupDescribeResponse(
-            groups=[self._consumer_group(one, is_asked) for one in request.group_ids]
+            groups=[self._consumer_group(one, is_asked) for one in dict.fromkeys(request.group_ids)]
         )
 
     def _consumer_group(self, group: str, is_asked: bool) -> described.DescribedGroup:
@@ -217,7 +223,7 @@ class GroupHandler:
     def describe(self, call: Call, request: describing.DescribeGroupsRequest) -> describing.DescribeGroupsResponse:
         is_asked = request.include_authorized_operations
         return describing.DescribeGroupsResponse(
-            groups=[self._classic_group(call, one, is_asked) for one in request.groups]
+            groups=[self._classic_group(call, one, is_asked) for one in dict.fromkeys(request.groups)]
         )
 
     def _classic_group(self, call: Call, group: str, is_asked: bool) -> describing.DescribedGroup:

@@ -1,88 +1,42 @@
-"""The listening socket of Kafka's door, and the dispatch of requests to their handlers."""
+"""The listening socket of Kafka's door: who may connect, and how long somebody may be silent."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Mapping
-from typing import Any
+from collections import Counter
+from typing import Final
 
-from goqueue.base.limits import MIB
 from goqueue.base.settings import KafkaSettings
 from goqueue.edge.kafka.budget import Budget
-from goqueue.edge.kafka.calls import Call, Handler
-from goqueue.edge.kafka.connection import Answered, Connection
+from goqueue.edge.kafka.connection import Connection, Serve
 from goqueue.service.metrics import BrokerMetrics
-from goqueue.wire.api import APIS, Api, decode_header, encode_response_frame
-from goqueue.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
 
-API_VERSIONS = 18
-PRODUCE = 0
-# Small structs unfold to many times their size; only a produce has reason to be large.
-SMALL_REQUEST_BYTES = 8 * MIB
-
-
-class Dispatcher:
-    """Finds the handler of a frame's request and encodes its answer."""
-
-    def __init__(self, handlers: Mapping[int, Handler], metrics: BrokerMetrics) -> None:
-        self._handlers = handlers
-        self._requests = {key: metrics.kafka_requests.labels(APIS[key].name) for key in handlers}
-        self._seconds = {key: metrics.kafka_request_seconds.labels(APIS[key].name) for key in handlers}
-
-    def __call__(self, frame: memoryview, peer: str, local: tuple[str, int]) -> Answered | Awaitable[Answered]:
-        started = time.perf_counter()
-        header, at = decode_header(frame)
-        api = APIS[header.api_key]
-        handler = self._handlers.get(api.key)
-        if handler is None:
-            raise WireError(f"{api.name} is not supported")
-        if api.key != PRODUCE and len(frame) > SMALL_REQUEST_BYTES:
-            raise WireError(f"{api.name} of {len(frame)} bytes is larger than any sensible one")
-        version = header.api_version
-        if not api.min_version <= version <= api.max_version:
-            if api.key != API_VERSIONS:
-                raise WireError(f"{api.name} version {version} is not supported")
-            # A client that is newer than the broker is told what there is, in the oldest form.
-            call = Call(-1, header.client_id or "", peer, local)
-            return encode_response_frame(api, 0, header.correlation_id, handler(call, None))
-        call = Call(version, header.client_id or "", peer, local)
-        self._requests[api.key].inc()
-        answer = handler(call, api.decode_request(version, frame, at))
-        if answer is None:
-            return None
-        if inspect.isawaitable(answer):
-            return self._later(api, version, header.correlation_id, answer, started)
-        self._seconds[api.key].observe(time.perf_counter() - started)
-        return encode_response_frame(api, version, header.correlation_id, answer)
-
-    async def _later(
-        self, api: Api, version: int, correlation_id: int, answer: Awaitable[Any], started: float
-    ) -> Answered:
-        response = await answer
-        self._seconds[api.key].observe(time.perf_counter() - started)
-        return encode_response_frame(api, version, correlation_id, response)
+SWEEP_S: Final = 1.0
+# A peer that is gone without a word is noticed after about two minutes.
+_KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 
 
 class KafkaListener:
     """Accepts connections up to a limit; `stop` lets those under way finish."""
 
     def __init__(
-        self, dispatcher: Dispatcher, sock: socket.socket, settings: KafkaSettings, metrics: BrokerMetrics
+        self, serve: Serve, sock: socket.socket, settings: KafkaSettings, metrics: BrokerMetrics, budget: Budget
     ) -> None:
-        self._dispatcher = dispatcher
+        self._serve = serve
         self._socket = sock
         self._settings = settings
         self._metrics = metrics
         self._connections: set[Connection] = set()
-        self._budget = Budget(settings.buffered_bytes_max)
+        self._by_address: Counter[str] = Counter()
+        self._budget = budget
         self._server: asyncio.Server | None = None
+        self._sweeping: asyncio.TimerHandle | None = None
         self._all_gone = asyncio.Event()
 
     @property
@@ -92,29 +46,69 @@ class KafkaListener:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
+        # Sockets that are accepted inherit these from the one that listens.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEPALIVE:
+            self._socket.setsockopt(socket.IPPROTO_TCP, option, value)
+        self._metrics.kafka_buffered_bytes.set_function(lambda: self._budget.held)
         self._server = await loop.create_server(self._make, sock=self._socket, backlog=1024)
+        self._sweeping = loop.call_later(SWEEP_S, self._sweep)
 
     def _make(self) -> Connection:
-        limit = self._settings.request_bytes_max
-        return Connection(self._dispatcher, limit, self._budget, self._opened, self._closed)
+        return Connection(self._serve, self._settings.request_bytes_max, self._budget, self, time.monotonic)
 
-    def _opened(self, connection: Connection) -> bool:
+    # --- connections that begin and end ------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> str:
+        """Why there must not be one more, or nothing."""
         if len(self._connections) >= self._settings.connections_max:
-            logger.warning("connection refused", extra={"connections": len(self._connections)})
-            return False
+            return "connections"
+        if self._by_address[connection.peer] >= self._settings.connections_per_address_max:
+            return "address"
         self._connections.add(connection)
+        self._by_address[connection.peer] += 1
         self._metrics.kafka_connections.inc()
-        return True
+        return ""
 
-    def _closed(self, connection: Connection) -> None:
+    def closed(self, connection: Connection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
+            self._by_address[connection.peer] -= 1
+            if not self._by_address[connection.peer]:
+                del self._by_address[connection.peer]
             self._metrics.kafka_connections.dec()
         if not self._connections:
             self._all_gone.set()
 
+    def refused(self, why: str) -> None:
+        self._metrics.kafka_connections_refused.labels(why).inc()
+
+    def _sweep(self) -> None:
+        """Ends what has been silent for too long, and counts what was read since."""
+        now = time.monotonic()
+        frame_s, idle_s = self._settings.frame_ms / 1000, self._settings.idle_ms / 1000
+        for connection in list(self._connections):
+            connection.recount()
+            if why := connection.overdue(now, frame_s, idle_s):
+                connection.drop(why)
+        self._make_room()
+        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    def _make_room(self) -> None:
+        """Who does not read must not keep others from reading: the largest of them goes, until there is room."""
+        if self._budget.is_tight():
+            stalled = sorted((one for one in self._connections if one.is_stalled), key=lambda one: -one.held)
+            for connection in stalled:
+                connection.evict()
+                if not self._budget.is_tight():
+                    break
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
     async def stop(self, drain_ms: int) -> None:
         """Takes no new connections; requests under way get a while to be answered."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         if self._server is not None:
             self._server.close()
         self._all_gone.clear()

@@ -47,7 +47,8 @@ class ProducerHandler:
     def describe(self, call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
         topics = [
             TopicResponse(
-                name=topic.name, partitions=[self._partition(topic.name, index) for index in topic.partition_indexes]
+                name=topic.name,
+                partitions=[self._partition(topic.name, index) for index in dict.fromkeys(topic.partition_indexes)],
             )
             for topic in request.topics
         ]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import groupby
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.core.groups.subscription import compile_pattern
 from goqueue.core.txn.errors import ProducerFenced, UnknownTransaction
 from goqueue.core.txn.records import Stage, TxnState
 from goqueue.edge.kafka.calls import Call
 from goqueue.edge.kafka.errors import (
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
-    INVALID_REQUEST,
     NONE,
     OPERATION_NOT_ATTEMPTED,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -34,6 +33,7 @@ from goqueue.wire.end_txn import EndTxnRequest, EndTxnResponse
 _FENCED_FROM = 2  # the version of these APIs from which clients know PRODUCER_FENCED
 _BUMPS_FROM = 5  # the version of EndTxn from which a client takes a new epoch for each transaction
 _BATCHED_FROM = 4  # the version of AddPartitionsToTxn from which it carries many transactions
+_PATTERN_REPEATS_MAX = 2  # ids are long: a pattern with more could take minutes
 _GENERATIONS_FROM = 3  # the version of TxnOffsetCommit from which members are checked
 
 
@@ -188,7 +188,7 @@ class TransactionHandler:
         self, call: Call, request: describing.DescribeTransactionsRequest
     ) -> describing.DescribeTransactionsResponse:
         return describing.DescribeTransactionsResponse(
-            transaction_states=[self._describe(name) for name in request.transactional_ids]
+            transaction_states=[self._describe(name) for name in dict.fromkeys(request.transactional_ids)]
         )
 
     def _describe(self, transactional_id: str) -> describing.TransactionState:
@@ -208,10 +208,12 @@ class TransactionHandler:
 
     def list(self, call: Call, request: listing.ListTransactionsRequest) -> listing.ListTransactionsResponse:
         stages = {stage.value for stage in Stage}
+        wanted, producers = frozenset(request.state_filters), frozenset(request.producer_id_filters)
         try:
-            pattern = re.compile(request.transactional_id_pattern) if request.transactional_id_pattern else None
-        except re.error:
-            return listing.ListTransactionsResponse(error_code=INVALID_REQUEST)
+            asked = request.transactional_id_pattern
+            pattern = compile_pattern(asked, _PATTERN_REPEATS_MAX) if asked else None
+        except GoQueueError as error:
+            return listing.ListTransactionsResponse(error_code=code_of(error))
         found = [
             listing.TransactionState(
                 transactional_id=state.transactional_id,
@@ -219,17 +221,18 @@ class TransactionHandler:
                 transaction_state=state.stage.value,
             )
             for state in self._transactions.all()
-            if self._fits(state, request) and (pattern is None or pattern.fullmatch(state.transactional_id))
+            if self._fits(state, wanted, producers, request.duration_filter)
+            and (pattern is None or pattern.fullmatch(state.transactional_id))
         ]
         unknown = [name for name in request.state_filters if name not in stages]
         return listing.ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
-    def _fits(self, state: TxnState, request: listing.ListTransactionsRequest) -> bool:
-        if request.state_filters and state.stage.value not in request.state_filters:
+    def _fits(self, state: TxnState, stages: frozenset[str], producers: frozenset[int], runs_ms: int) -> bool:
+        if stages and state.stage.value not in stages:
             return False
-        if request.producer_id_filters and state.producer_id not in request.producer_id_filters:
+        if producers and state.producer_id not in producers:
             return False
-        return request.duration_filter < 0 or self._transactions.runs_for_ms(state) > request.duration_filter
+        return runs_ms < 0 or self._transactions.runs_for_ms(state) > runs_ms
 
 
 def producer_code(error: GoQueueError, knows_fenced: bool) -> int:

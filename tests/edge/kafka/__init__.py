@@ -1,0 +1,1 @@
+"""Pieces of Kafka's door by themselves."""
