@@ -17,6 +17,8 @@ from goqueue.base.settings import Settings, parse_address
 from goqueue.broker import Broker
 from goqueue.drive.offload import Threads
 from goqueue.edge.doors import Address, Doors
+from goqueue.edge.http.connections import Connections
+from goqueue.edge.http.server import HttpServer, listen
 from goqueue.edge.kafka.admin import AdminHandler
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.cluster import ClusterHandler
@@ -36,18 +38,19 @@ from goqueue.edge.rest.app import Pages, build_app
 from goqueue.edge.rest.dead_letters import DeadLetterRoutes
 from goqueue.edge.rest.delayed import DelayedRoutes
 from goqueue.edge.rest.doors import DoorRoutes
+from goqueue.edge.rest.errors import rendered as rest_rendered
 from goqueue.edge.rest.groups import GroupRoutes
 from goqueue.edge.rest.messages import MessageRoutes
 from goqueue.edge.rest.node_routes import NodeRoutes
 from goqueue.edge.rest.queue_stats import QueueStatsRoutes
 from goqueue.edge.rest.requests import Bodies
 from goqueue.edge.rest.schemas import SchemaRoutes
-from goqueue.edge.rest.server import RestServer, listen
 from goqueue.edge.rest.staged import StagedRoutes
 from goqueue.edge.rest.topics import TopicRoutes
 from goqueue.edge.rest.traces import TraceRoutes
 from goqueue.edge.rest.transactions import TransactionRoutes
 from goqueue.edge.sqs.door import sqs_door
+from goqueue.edge.sqs.errors import rendered as sqs_rendered
 from goqueue.log.data_dir import DataDir
 from goqueue.log.real_disk import RealDisk
 from goqueue.log.recovery import Recovered
@@ -84,9 +87,9 @@ class Node:
         self._data_dir = DataDir(Path(settings.data.dir))
         self._threads = Threads()
         self._broker: Broker | None = None
-        self._rest: RestServer | None = None
+        self._rest: HttpServer | None = None
         self._kafka: KafkaListener | None = None
-        self._sqs: RestServer | None = None
+        self._sqs: HttpServer | None = None
 
     async def start(self) -> Started:
         """Raises a `Startup` error with nothing left behind, or serves."""
@@ -123,7 +126,10 @@ class Node:
         broker.metrics.registry.register(GroupCollector(broker.groups))
         addresses = {"REST": "off", "Kafka": "off", "SQS": "off"}
         if rest_socket is not None:
-            self._rest = RestServer(self._rest_app(broker, doors), rest_socket, self._settings.rest.drain_ms)
+            door = self._settings.rest
+            connections = Connections("rest", door, door.body_bytes_max, broker.metrics)
+            app = self._rest_app(broker, doors, connections)
+            self._rest = HttpServer(app, rest_socket, door.drain_ms, connections, rest_rendered)
             addresses["REST"] = f"http://{self._rest.address}"
             await self._rest.start()
         if kafka_socket is not None:
@@ -133,7 +139,10 @@ class Node:
             addresses["Kafka"] = self._kafka.address
             await self._kafka.start()
         if sqs_socket is not None:
-            self._sqs = RestServer(sqs_door(self._settings.sqs, broker), sqs_socket, self._settings.rest.drain_ms)
+            settings = self._settings.sqs
+            connections = Connections("sqs", settings, settings.body_bytes_max, broker.metrics)
+            app = sqs_door(settings, broker)
+            self._sqs = HttpServer(app, sqs_socket, self._settings.rest.drain_ms, connections, sqs_rendered)
             addresses["SQS"] = f"http://{self._sqs.address}"
             await self._sqs.start()
         return self._report(broker, found, addresses, seconds)
@@ -154,8 +163,8 @@ class Node:
         )
         return Dispatcher(table, broker.metrics, self._threads)
 
-    def _rest_app(self, broker: Broker, doors: Doors):  # type: ignore[no-untyped-def]
-        bodies = Bodies(self._settings.rest)
+    def _rest_app(self, broker: Broker, doors: Doors, connections: Connections):  # type: ignore[no-untyped-def]
+        bodies = Bodies(self._settings.rest, broker.metrics.http_body_bytes.labels("rest"))
         messages = MessageRoutes(
             broker.publish, broker.browsing, broker.health, broker.metrics, bodies, self._settings.rest
         )

@@ -55,15 +55,20 @@ def test_writes_are_refused_above_the_limit_of_the_disk(small_disk: Path) -> Non
 
 
 def test_bodies_beyond_the_total_get_a_503(tmp_path: Path) -> None:
-    settings = {"GOQUEUE_REST_BODY_BYTES_MAX": "1MiB", "GOQUEUE_REST_BODY_BYTES_TOTAL_MAX": "2MiB"}
+    settings = {
+        "GOQUEUE_REST_BODY_BYTES_MAX": "1MiB",
+        "GOQUEUE_REST_BODY_BYTES_TOTAL_MAX": "2MiB",
+        "GOQUEUE_REST_BODY_STALL_MS": "1h",  # bodies that stand still keep their room for a twentieth of this
+    }
     with NodeProcess(tmp_path / "data", settings=settings) as node:
         httpx.post(f"{node.url}/topics", json={"name": "t"}).raise_for_status()
         assert publish(node, 2_000_000).json()["code"] == "body-too-large"
-        # Two announced bodies that never come hold the room that a third would need.
+        # Two bodies that have come but for their end hold the room that a third would need.
+        head = b"POST /topics/t/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
         held = []
         for _ in range(2):
             line = socket.create_connection(("127.0.0.1", int(node.url.rpartition(":")[2])))
-            line.sendall(b"POST /topics/t/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
+            line.sendall(head + b" " * 999_999)
             held.append(line)
         while publish(node, 500_000).status_code != 503:
             pass

@@ -87,6 +87,14 @@ class InvalidPartitions(Invalid):
     """A topic cannot have that number of partitions."""
 
 
+class MalformedRequest(Invalid):
+    """What came is not HTTP, contradicts itself, or is cut into needlessly small pieces."""
+
+
+class UnsupportedEncoding(Invalid):
+    """A body comes compressed, or in another encoding that is not read here."""
+
+
 class InvalidJson(Invalid):
     """The body is not JSON."""
 
@@ -183,6 +191,14 @@ class BodyTooLarge(TooLarge):
     """A request body is over the listener's limit."""
 
 
+class HeadTooLarge(TooLarge):
+    """The headers of a request are over the listener's limit in bytes or in number."""
+
+
+class UriTooLong(TooLarge):
+    """The path and query of a request are over the listener's limit."""
+
+
 class OffsetOutOfRange(Gone):
     """The offset is below the log's start or beyond its end."""
 
@@ -205,6 +221,10 @@ class NotEnoughReplicas(Unavailable):
 
 class Overloaded(Unavailable):
     """A limit on concurrent work was reached."""
+
+
+class RequestTooSlow(Unavailable):
+    """A request's head or body did not arrive in time."""
 
 
 class ShuttingDown(Unavailable):

@@ -17,6 +17,7 @@ import msgspec
 
 from goqueue.base.choices import choices_at, listed
 from goqueue.base.errors import InvalidField, InvalidName, SettingsInvalid
+from goqueue.base.http_settings import HttpSettings
 from goqueue.base.limits import KIB, MIB
 from goqueue.base.names import check_name
 from goqueue.base.times import parse_duration_ms
@@ -36,7 +37,7 @@ class DataSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dir: Annotated[str, Doc(description="Where everything durable lives.")] = "./data"
 
 
-class RestSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RestSettings(HttpSettings, frozen=True, forbid_unknown_fields=True):
     listen: Annotated[
         str, Doc(description="Address of the REST door, `HOST:PORT` or `off`; port 0 picks a free one.")
     ] = "127.0.0.1:8080"
@@ -78,7 +79,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 600_000
 
 
-class SqsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SqsSettings(HttpSettings, frozen=True, forbid_unknown_fields=True):
     listen: Annotated[str, Doc(description="Address of SQS's door, `HOST:PORT` or `off`; port 0 picks a free one.")] = (
         "127.0.0.1:9324"
     )

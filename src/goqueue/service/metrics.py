@@ -80,6 +80,22 @@ class BrokerMetrics:
             buckets=_LATENCY_S,
             registry=registry,
         )
+        door = ("door",)
+        self.http_connections = Gauge(
+            "goqueue_http_connections", "Connections to a door over HTTP.", door, registry=registry
+        )
+        self.http_refused = Counter(
+            "goqueue_http_refused",
+            "Connections and requests refused or cut off at a limit of a door over HTTP, by reason.",
+            ("door", "reason"),
+            registry=registry,
+        )
+        self.http_unread_bytes = Gauge(
+            "goqueue_http_unread_bytes", "Answers that clients have yet to read.", door, registry=registry
+        )
+        self.http_body_bytes = Gauge(
+            "goqueue_http_body_bytes", "Request bodies held in memory.", door, registry=registry
+        )
         self.kafka_connections = Gauge("goqueue_kafka_connections", "Kafka clients connected.", registry=registry)
         self.kafka_connections_refused = Counter(
             "goqueue_kafka_connections_refused",

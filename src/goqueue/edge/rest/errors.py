@@ -8,6 +8,7 @@ from typing import Final
 from starlette.responses import Response
 
 from goqueue.base import errors
+from goqueue.edge.http.connections import Rendered
 from goqueue.edge.rest.operations import json
 
 STATUS: Final[dict[type[errors.GoQueueError], int]] = {
@@ -21,6 +22,10 @@ STATUS: Final[dict[type[errors.GoQueueError], int]] = {
     errors.Unavailable: 503,
     errors.Startup: 503,
     errors.Full: 507,
+    errors.UnsupportedEncoding: 415,
+    errors.HeadTooLarge: 431,
+    errors.UriTooLong: 414,
+    errors.RequestTooSlow: 408,
 }
 _MEDIA_TYPE: Final = "application/problem+json"
 
@@ -44,6 +49,12 @@ def problem(error: errors.GoQueueError, status: int | None = None) -> Response:
     if status == 503:
         answer.headers["Retry-After"] = "1"
     return answer
+
+
+def rendered(error: errors.GoQueueError) -> Rendered:
+    """The same for what is refused before it is a request."""
+    answer = problem(error)
+    return Rendered(answer.status_code, _MEDIA_TYPE, bytes(answer.body))
 
 
 def brief(error: errors.GoQueueError) -> dict[str, object]:

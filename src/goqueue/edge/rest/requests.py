@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol, TypeVar
+import time
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from prometheus_client import Gauge
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
 
 from goqueue.base.choices import choices_at, listed
 from goqueue.base.commands import Isolation
-from goqueue.base.errors import BodyTooLarge, InvalidField, InvalidJson, Overloaded
+from goqueue.base.errors import BodyTooLarge, InvalidField, InvalidJson, Overloaded, UnsupportedEncoding
+from goqueue.base.limits import KIB
 from goqueue.base.times import parse_duration_ms
 
 T = TypeVar("T")
+_NO_ROOM: Final = "Too many request bodies are under way; try again in a moment."
+_PATIENCE_SHARE: Final = 20  # of the time that a body may stand still, until it may be dropped to make room for others
+_MOVED_BYTES: Final = 64 * KIB  # a body that grew by less stands still
 _PATH: Final = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`")
 _MISSING: Final = re.compile(r"Object missing required field `(.*?)`")
@@ -30,41 +36,129 @@ class BodyLimits(Protocol):
     @property
     def body_bytes_total_max(self) -> int: ...
 
+    @property
+    def body_stall_ms(self) -> int: ...
+
 
 class Bodies:
-    """Holds at most so many body bytes at once, for all requests together."""
+    """Holds at most so many body bytes at once, for all requests together. Bytes count when they have arrived.
 
-    def __init__(self, settings: BodyLimits) -> None:
-        self._one_max = settings.body_bytes_max
+    If there is no room for more, a body that hardly goes on makes room: its request is refused, not the others.
+    """
+
+    def __init__(self, settings: BodyLimits, held_bytes: Gauge) -> None:
+        self.one_max = settings.body_bytes_max
         self._all_max = settings.body_bytes_total_max
+        self._patience_s = settings.body_stall_ms / 1000 / _PATIENCE_SHARE
         self._held = 0
+        self._arriving: dict[BodyReader, None] = {}
+        held_bytes.set_function(lambda: self._held)
 
-    @asynccontextmanager
-    async def read(self, request: Request) -> AsyncIterator[bytes]:
-        """The whole body; its bytes count until the block is left."""
-        announced = request.headers.get("content-length", "")
-        size = int(announced) if announced.isdecimal() else 0
-        self._take(size, size)
-        held = size
+    def read(self, request: Request) -> BodyReader:
+        """`async with` gives the whole body; its bytes count until the block is left."""
+        return BodyReader(self, request)
+
+    def begin(self, reader: BodyReader) -> None:
+        self._arriving[reader] = None
+
+    def end(self, reader: BodyReader) -> None:
+        self._arriving.pop(reader, None)
+
+    def take(self, size: int, reader: BodyReader) -> None:
+        while self._held + size > self._all_max:
+            if not self._drop_slowest(reader):
+                raise Overloaded(_NO_ROOM)
+        self._held += size
+
+    def give_back(self, size: int) -> None:
+        self._held -= size
+
+    def _drop_slowest(self, asker: BodyReader) -> bool:
+        slowest = min(self._arriving, key=lambda reader: reader.moved_at, default=asker)
+        if slowest is asker or time.monotonic() - slowest.moved_at < self._patience_s:
+            return False
+        slowest.drop()
+        return True
+
+
+class BodyReader:
+    """One body on its way."""
+
+    def __init__(self, bodies: Bodies, request: Request) -> None:
+        self._bodies = bodies
+        self._request = request
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._task: asyncio.Task[object] | None = None  # while it waits for more
+        self._is_dropped = False
+        self._moved_size = 0
+        self.moved_at = 0.0
+
+    async def __aenter__(self) -> bytes:
+        self._check_head()
         try:
-            parts: list[bytes] = []
-            got = 0
-            async for chunk in request.stream():
-                got += len(chunk)
-                if got > held:
-                    self._take(got - held, got)
-                    held = got
-                parts.append(chunk)
-            yield parts[0] if len(parts) == 1 else b"".join(parts)
-        finally:
-            self._held -= held
+            more = self._add(await self._request.receive())
+            if more:
+                await self._read_on()
+        except BaseException:
+            self._give_back()
+            raise
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
-    def _take(self, more: int, whole: int) -> None:
-        if whole > self._one_max:
-            raise BodyTooLarge(f"The body is over the limit of {self._one_max} bytes; send less at once.")
-        if self._held + more > self._all_max:
-            raise Overloaded("Too many request bodies are under way; try again in a moment.")
-        self._held += more
+    async def __aexit__(self, *error: object) -> None:
+        self._give_back()
+
+    def _check_head(self) -> None:
+        for name, value in self._request.scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value[:20]) > self._bodies.one_max:
+                self._refuse_size()
+            if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
+                raise UnsupportedEncoding("Compressed bodies are not read here; send the body as it is.")
+
+    def _refuse_size(self) -> NoReturn:
+        raise BodyTooLarge(f"The body is over the limit of {self._bodies.one_max} bytes; send less at once.")
+
+    async def _read_on(self) -> None:
+        self.moved_at, self._moved_size = time.monotonic(), self._size
+        self._bodies.begin(self)
+        self._task = asyncio.current_task()
+        try:
+            while self._add(await self._request.receive()):
+                pass
+        except asyncio.CancelledError:
+            if not self._is_dropped or self._task is None or self._task.uncancel():
+                raise
+            raise Overloaded(_NO_ROOM) from None
+        finally:
+            self._task = None
+            self._bodies.end(self)
+
+    def drop(self) -> None:
+        """Makes room at once; the request is told when its turn comes."""
+        self._bodies.end(self)
+        self._give_back()
+        self._is_dropped = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _add(self, message: Message) -> bool:
+        """Whether more will come."""
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        part: bytes = message.get("body", b"")
+        if self._size + len(part) > self._bodies.one_max:
+            self._refuse_size()
+        self._bodies.take(len(part), self)
+        self._size += len(part)
+        self._parts.append(part)
+        if self._size - self._moved_size >= _MOVED_BYTES:
+            self._moved_size, self.moved_at = self._size, time.monotonic()
+        return bool(message.get("more_body", False))
+
+    def _give_back(self) -> None:
+        self._bodies.give_back(self._size)
+        self._size = 0
+        self._parts = []
 
 
 def decode(body: bytes, kind: type[T]) -> T:

@@ -47,4 +47,4 @@ def sqs_door(settings: SqsSettings, verbs: Verbs) -> SqsDoor:
     receiving = Receiving(queues, verbs.leasing, arns, clock, settings.group)
     moves = Moves(verbs.redrives, verbs.topics, arns)
     table = operations(queues.handlers(), sending.handlers(), receiving.handlers(), moves.handlers())
-    return SqsDoor(table, Bodies(settings), verbs.metrics, verbs.entropy)
+    return SqsDoor(table, Bodies(settings, verbs.metrics.http_body_bytes.labels("sqs")), verbs.metrics, verbs.entropy)

@@ -8,6 +8,7 @@ import msgspec
 
 from goqueue.base import errors
 from goqueue.core.schemas.errors import SchemaMismatch
+from goqueue.edge.http.connections import Rendered
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -86,6 +87,9 @@ NAMES: Final[dict[type[errors.GoQueueError], str]] = {
     errors.StaleReceipt: "MessageNotInflight",
     errors.TooLarge: "InvalidParameterValue",
     errors.BodyTooLarge: "RequestEntityTooLarge",
+    errors.HeadTooLarge: "RequestEntityTooLarge",
+    errors.UriTooLong: "RequestEntityTooLarge",
+    errors.MalformedRequest: "MalformedInput",
     errors.Gone: "UnsupportedOperation",
     errors.Damaged: "InternalFailure",
     errors.Full: "ServiceUnavailable",
@@ -98,6 +102,14 @@ NAMES: Final[dict[type[errors.GoQueueError], str]] = {
 def translate(error: errors.GoQueueError) -> SqsError:
     """The broker's error word in SQS's words."""
     return SqsError(next(NAMES[kind] for kind in type(error).__mro__ if kind in NAMES), error.message)
+
+
+def rendered(error: errors.GoQueueError) -> Rendered:
+    """The same for what is refused before it is a request."""
+    translated = translate(error)
+    fault = translated.fault
+    body = msgspec.json.encode({"__type": fault.shape, "message": translated.message})
+    return Rendered(fault.status, "application/x-amz-json-1.0", body)
 
 
 def invalid(message: str) -> SqsError:

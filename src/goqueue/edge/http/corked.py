@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 
 class CorkedTransport:
     """Holds a head back until the body follows, or until the loop's next turn if it does not."""
@@ -38,10 +36,3 @@ class CorkedTransport:
         if self._held:
             held, self._held = self._held, b""
             self._transport.write(held)
-
-
-class CorkedProtocol(HttpToolsProtocol):
-    """The server's own protocol on such a transport."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(CorkedTransport(transport, self.loop))  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""What the doors over HTTP have in common: the server, its limits, bodies, and who may ask."""
