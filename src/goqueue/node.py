@@ -18,6 +18,7 @@ from goqueue.broker import Broker
 from goqueue.drive.offload import Threads
 from goqueue.edge.doors import Address, Doors
 from goqueue.edge.http.connections import Connections
+from goqueue.edge.http.gate import Gate
 from goqueue.edge.http.server import HttpServer, listen
 from goqueue.edge.kafka.admin import AdminHandler
 from goqueue.edge.kafka.budget import Budget
@@ -128,7 +129,8 @@ class Node:
         if rest_socket is not None:
             door = self._settings.rest
             connections = Connections("rest", door, door.body_bytes_max, broker.metrics)
-            app = self._rest_app(broker, doors, connections)
+            gate = Gate(door.allowed_hosts, rest[0] if rest else "", "rest.allowed_hosts")
+            app = self._rest_app(broker, doors, gate, connections)
             self._rest = HttpServer(app, rest_socket, door.drain_ms, connections, rest_rendered)
             addresses["REST"] = f"http://{self._rest.address}"
             await self._rest.start()
@@ -141,7 +143,8 @@ class Node:
         if sqs_socket is not None:
             settings = self._settings.sqs
             connections = Connections("sqs", settings, settings.body_bytes_max, broker.metrics)
-            app = sqs_door(settings, broker)
+            gate = Gate(settings.allowed_hosts, sqs[0] if sqs else "", "sqs.allowed_hosts")
+            app = sqs_door(settings, broker, gate, connections)
             self._sqs = HttpServer(app, sqs_socket, self._settings.rest.drain_ms, connections, sqs_rendered)
             addresses["SQS"] = f"http://{self._sqs.address}"
             await self._sqs.start()
@@ -163,7 +166,7 @@ class Node:
         )
         return Dispatcher(table, broker.metrics, self._threads)
 
-    def _rest_app(self, broker: Broker, doors: Doors, connections: Connections):  # type: ignore[no-untyped-def]
+    def _rest_app(self, broker: Broker, doors: Doors, gate: Gate, connections: Connections):  # type: ignore[no-untyped-def]
         bodies = Bodies(self._settings.rest, broker.metrics.http_body_bytes.labels("rest"))
         messages = MessageRoutes(
             broker.publish, broker.browsing, broker.health, broker.metrics, bodies, self._settings.rest
@@ -191,7 +194,7 @@ class Node:
             *NodeRoutes(broker.health, page, self._threads).operations(),
             *DoorRoutes(doors).operations(),
         ]
-        return build_app(operations, broker.metrics, self._pages)
+        return build_app(operations, broker.metrics, self._pages, gate, connections)
 
     def _report(self, broker: Broker, found: list[Recovered], addresses: dict[str, str], seconds: float) -> Started:
         stats = broker.health.stats()

@@ -32,7 +32,7 @@ def port_of(address: str) -> str:
 def test_doors_at_one_address_are_told_as_they_are(node: NodeProcess) -> None:
     expected = {"rest": node.url, "kafka": node.kafka, "sqs": node.sqs}
     assert httpx.get(f"{node.url}/doors").json() == expected
-    assert httpx.get(f"{node.url}/doors", headers={"Host": "broker.example.org"}).json() == expected
+    assert httpx.get(f"{node.url}/doors", headers={"Host": "localhost"}).json() == expected
     with Client(node.url) as client:
         assert client.doors() == Doors(node.url, node.kafka, node.sqs)
     assert rest_by_kafka(node.kafka) == node.url
@@ -40,7 +40,8 @@ def test_doors_at_one_address_are_told_as_they_are(node: NodeProcess) -> None:
 
 def test_doors_that_are_open_everywhere_are_where_the_client_reached_the_node(tmp_path: Path) -> None:
     everywhere = ("--rest", "0.0.0.0:0", "--kafka", "0.0.0.0:0", "--sqs", "0.0.0.0:0")
-    with NodeProcess(tmp_path / "data", *everywhere) as node:
+    names = {"GOQUEUE_REST_ALLOWED_HOSTS": "broker.example.org"}
+    with NodeProcess(tmp_path / "data", *everywhere, settings=names) as node:
         rest, kafka, sqs = port_of(node.url), port_of(node.kafka), port_of(node.sqs)
         url = f"http://127.0.0.1:{rest}/doors"
         assert httpx.get(url).json() == {
@@ -56,8 +57,9 @@ def test_doors_that_are_open_everywhere_are_where_the_client_reached_the_node(tm
         }
         six = httpx.get(url, headers={"Host": "[fe80::1]:8080"}).json()
         assert (six["rest"], six["kafka"]) == ("http://[fe80::1]:8080", f"[fe80::1]:{kafka}")
-        for odd in ("a b", "[", "x@y", "a/b:80", ""):
-            assert httpx.get(url, headers={"Host": odd}).json()["kafka"] == f"127.0.0.1:{kafka}"
+        for odd in ("a b", "[", "x@y", "a/b:80"):
+            assert httpx.get(url, headers={"Host": odd}).json()["code"] == "malformed-request"
+        assert httpx.get(url, headers={"Host": ""}).json()["kafka"] == f"127.0.0.1:{kafka}"
         assert rest_by_kafka(f"127.0.0.1:{kafka}") == f"http://127.0.0.1:{rest}"
 
 

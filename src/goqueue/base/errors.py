@@ -120,7 +120,11 @@ class InvalidReceipt(Invalid):
 
 
 class ForeignOrigin(Forbidden):
-    """A web page of another site asks a browser to write here."""
+    """A web page of another site asks a browser to write or to take something here."""
+
+
+class UnknownHost(Forbidden):
+    """A request names a host that this node does not know itself by."""
 
 
 class InternalTopic(Forbidden):

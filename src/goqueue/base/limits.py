@@ -40,6 +40,7 @@ COMPACTION_KEYS_MAX: Final = 1_000_000  # keys remembered by one compaction pass
 COMPACTION_STEP_BYTES: Final = 256 * KIB  # a compaction pauses for others after this much
 
 TAILS_MAX: Final = 1_000  # server-sent-event streams at once
+PAGES_MADE_MAX: Final = 8  # pages of messages that are put together at once
 
 DELAY_MS_MAX: Final = 10 * 366 * 24 * 3_600_000  # ten years: how far ahead a message can be scheduled
 NEAR_ENTRIES_MAX: Final = 100_000  # scheduled messages whose timers are in memory

@@ -141,7 +141,10 @@ def test_what_could_be_read_in_two_ways_is_refused(strict: NodeProcess, door: tu
 
 def test_websockets_and_tunnels_are_refused(strict: NodeProcess, door: tuple[str, str]) -> None:
     websocket = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: eA==\r\nSec-WebSocket-Version: 13"
-    for head in (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n" % websocket, b"CONNECT a:1 HTTP/1.1\r\n\r\n"):
+    for head in (
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n" % websocket,
+        b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+    ):
         with Line(door[1]) as line:
             line.send(head, b"\x81\x05hello")
             assert line.answer()[0] == 400

@@ -178,7 +178,7 @@ def test_a_poll_whose_client_is_gone_takes_nothing(sqs: Any, queue: str, sqs_nod
     body = f"Action=ReceiveMessage&WaitTimeSeconds=20&QueueUrl={queue}".encode()
     for _ in range(5):
         with socket.create_connection((host, int(port))) as line:
-            line.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            line.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
             line.settimeout(0.2)
             with pytest.raises(TimeoutError):
                 line.recv(1)

@@ -9,12 +9,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import GoQueueError, Overloaded
 from goqueue.base.http_settings import HttpSettings
 from goqueue.service.metrics import BrokerMetrics
 
 _SWEEP_S_MAX: Final = 1.0
 _SWEEP_S_MIN: Final = 0.05
+_CROWDED: Final = 0.75  # no new request is let in while unread answers take more than this share of their room
 _STALLED_S: Final = 1.0  # who read nothing for so long may be cut off to make room
 
 
@@ -139,6 +140,12 @@ class Connections:
             unread -= one.unread_bytes()
             one.cut_off("answer-bytes-total")
         return unread <= wanted
+
+    def check_room(self) -> None:
+        """`Overloaded` if clients that do not read leave no room for more answers."""
+        if self._unread_of and not self.make_room(_CROWDED):
+            self.count("answer-bytes-total")
+            raise Overloaded("Too many answers wait for their readers; try again in a moment.")
 
     # --- time ------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from goqueue.base.errors import (
 )
 from goqueue.edge.http.connections import Connections, Render
 from goqueue.edge.http.corked import CorkedTransport
+from goqueue.edge.http.gate import is_same_host
 
 _LINGER_S: Final = 1.0
 _LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -192,6 +193,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self._stop(HeadTooLarge(f"More than {most} headers ({self._table.setting('headers_max')})."), "headers")
 
     def on_headers_complete(self) -> None:
+        if self.url[:1] != b"/":
+            self._check_target()
         self._is_upgrade = self.parser.should_upgrade()
         if self._is_upgrade:
             self._begin_upgrade()
@@ -200,6 +203,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._body_bytes = self._body_mark = self._chunks = self._framing_bytes = self._trailers = 0
         self._table.busy(self)
         super().on_headers_complete()
+
+    def _check_target(self) -> None:
+        """A line that names a host, as a proxy is asked, or none at all, as `OPTIONS *` does."""
+        if self.url == b"*" and self.parser.get_method() == b"OPTIONS":
+            self.url = b"/"
+        elif not is_same_host(self.url, dict(self.headers).get(b"host")):
+            self._stop(MalformedRequest("The request line and the Host header name different hosts."), "malformed")
 
     def _begin_upgrade(self) -> None:
         if self._get_upgrade() == b"websocket" or self.parser.get_method() == b"CONNECT":

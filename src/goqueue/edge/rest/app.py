@@ -13,10 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goqueue.base.errors import ForeignOrigin, GoQueueError, Invalid, UnknownRoute
+from goqueue.base.errors import ForeignOrigin, GoQueueError, Invalid, UnknownHost, UnknownRoute
+from goqueue.edge.http.connections import Connections
+from goqueue.edge.http.gate import Gate, refuse_other_sites
 from goqueue.edge.rest import openapi
 from goqueue.edge.rest.errors import internal_error, problem
-from goqueue.edge.rest.operations import Operation
+from goqueue.edge.rest.operations import Handler, Operation
 from goqueue.service.metrics import BrokerMetrics
 
 logger = logging.getLogger(__name__)
@@ -31,7 +33,9 @@ _PAGE_HEADERS = {
 Pages = Mapping[str, tuple[str, bytes]]  # path -> (media type, content)
 
 
-def build_app(operations: Sequence[Operation], metrics: BrokerMetrics, pages: Pages) -> ASGIApp:
+def build_app(
+    operations: Sequence[Operation], metrics: BrokerMetrics, pages: Pages, gate: Gate, connections: Connections
+) -> ASGIApp:
     """Every operation, also under `/v1`; the descriptions; the given pages."""
     described = openapi.document(operations)
     served: dict[str, tuple[str, bytes]] = {
@@ -39,16 +43,27 @@ def build_app(operations: Sequence[Operation], metrics: BrokerMetrics, pages: Pa
         "/openapi.json": ("application/json", msgspec.json.encode(described)),
         "/docs": ("text/html; charset=utf-8", openapi.page(operations, described).encode()),
     }
-    routes = [Route(_path(one.path), one.handler, methods=[one.method]) for one in operations]
-    routes += [Route(_path(one.also + one.path), one.handler, methods=[one.method]) for one in operations if one.also]
+    routes = [Route(_path(one.path), _handler(one), methods=[one.method]) for one in operations]
+    routes += [Route(_path(one.also + one.path), _handler(one), methods=[one.method]) for one in operations if one.also]
     routes += [Route(path, _page(*content)) for path, content in served.items()]
     versioned = Mount("/v1", routes=routes)
-    return _Door(Router([*routes, versioned], redirect_slashes=False), metrics)
+    return _Door(Router([*routes, versioned], redirect_slashes=False), metrics, gate, connections)
 
 
 def _path(path: str) -> str:
     """The name of a subject or of an owner may hold slashes."""
     return path.replace("{subject}", "{subject:path}").replace("{owner}", "{owner:path}")
+
+
+def _handler(operation: Operation) -> Handler:
+    if not operation.consumes:
+        return operation.handler
+
+    async def serve(request: Request) -> Response:
+        refuse_other_sites(request.scope["headers"])
+        return await operation.handler(request)
+
+    return serve
 
 
 def _page(media_type: str, content: bytes):  # type: ignore[no-untyped-def]
@@ -61,9 +76,11 @@ def _page(media_type: str, content: bytes):  # type: ignore[no-untyped-def]
 class _Door:
     """Answers errors in the door's own form and counts every request by its route."""
 
-    def __init__(self, router: Router, metrics: BrokerMetrics) -> None:
+    def __init__(self, router: Router, metrics: BrokerMetrics, gate: Gate, connections: Connections) -> None:
         self._router = router
         self._metrics = metrics
+        self._gate = gate
+        self._connections = connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -79,11 +96,14 @@ class _Door:
 
         scope["app"] = self
         try:
-            _refuse_foreign_pages(scope)
+            self._gate.check(scope)
+            self._connections.check_room()
             await self._router(scope, receive, sending)
         except ClientDisconnect:
             status = status or 499
         except Exception as error:
+            if isinstance(error, UnknownHost | ForeignOrigin):
+                self._connections.count(error.code)
             if status:
                 raise  # the answer is under way; the connection must break
             await _answer(error, scope)(scope, receive, sending)
@@ -94,18 +114,6 @@ class _Door:
         path = route.path if isinstance(route, Route) else "unknown"
         self._metrics.requests.labels(scope["method"], path, str(status)).inc()
         self._metrics.request_seconds.labels(path).observe(seconds)
-
-
-def _refuse_foreign_pages(scope: Scope) -> None:
-    """A browser lets any site send a POST; it names the site in `Origin`. Programs that are not browsers do not."""
-    if scope["method"] in ("GET", "HEAD", "OPTIONS"):
-        return
-    headers = dict(scope["headers"])
-    origin, host = headers.get(b"origin"), headers.get(b"host", b"")
-    if origin is not None and origin.rpartition(b"//")[2] != host:
-        raise ForeignOrigin(
-            "A page of another site may not write here; send the request from a program or this node's page."
-        )
 
 
 def _answer(error: Exception, scope: Scope) -> Response:

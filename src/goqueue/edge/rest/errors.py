@@ -23,6 +23,7 @@ STATUS: Final[dict[type[errors.GoQueueError], int]] = {
     errors.Startup: 503,
     errors.Full: 507,
     errors.UnsupportedEncoding: 415,
+    errors.UnknownHost: 421,
     errors.HeadTooLarge: 431,
     errors.UriTooLong: 414,
     errors.RequestTooSlow: 408,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
-from goqueue.base.errors import GoQueueError, InvalidField
+from goqueue.base.errors import InvalidField
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.names import check_name
 from goqueue.base.times import parse_duration_ms, parse_time_ms
@@ -41,10 +38,10 @@ from goqueue.edge.rest.group_schema import (
 )
 from goqueue.edge.rest.messages import CALLER
 from goqueue.edge.rest.operations import Operation, Param, json
-from goqueue.edge.rest.requests import Bodies, Query, decode
+from goqueue.edge.rest.requests import Bodies, Query, decode, while_connected
 from goqueue.edge.rest.schema import ErrorOut
 from goqueue.edge.rest.translate import delivered_out
-from goqueue.service.consume import Consuming, Poll, Polled
+from goqueue.service.consume import Consuming, Poll
 from goqueue.service.groups import Groups, PartitionLag
 from goqueue.service.leasing import LEASE_MS_MAX
 from goqueue.service.readers import Reading
@@ -82,7 +79,9 @@ class GroupRoutes:
             Operation("POST", f"{group}/heartbeat", self.heartbeat, "Stay in", tag, BeatOut, 200, BeatIn),
             Operation("POST", f"{group}/revoke", self.revoke, "Give partitions back", tag, BeatOut, 200, RevokeIn),
             Operation("POST", f"{group}/leave", self.leave, "Leave", tag, None, 204, LeaveIn),
-            Operation("GET", f"{group}/poll", self.poll, "Read as a member", tag, PollOut, params=_POLL_PARAMS),
+            Operation(
+                "GET", f"{group}/poll", self.poll, "Read as a member", tag, PollOut, params=_POLL_PARAMS, consumes=True
+            ),
             Operation("GET", offsets, self.offsets, "Committed offsets and lag", tag, OffsetsOut),
             Operation("POST", offsets, self.commit, "Commit offsets", tag, CommitOut, 200, CommitIn),
             Operation("POST", f"{offsets}/reset", self.reset, "Move the group", tag, ResetOut, 200, ResetIn),
@@ -156,23 +155,8 @@ class GroupRoutes:
             lease_ms=query.duration_ms("visibility_timeout", LEASE_MS_MAX) if query.has("visibility_timeout") else None,
             caller=CALLER,
         )
-        polled = await self._while_connected(request, poll)
+        polled = await while_connected(request, self._consuming.poll(poll))
         return json(PollOut(await delivered_out(polled.messages), polled.generation, polled.rebalance))
-
-    async def _while_connected(self, request: Request, poll: Poll) -> Polled:
-        """A poll whose reader went away hands nothing out, so that its place stays."""
-        polling = asyncio.ensure_future(self._consuming.poll(poll))
-        leaving = asyncio.ensure_future(_gone(request))
-        try:
-            await asyncio.wait({polling, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not polling.done():
-                raise ClientDisconnect
-            return polling.result()
-        finally:
-            for task in (polling, leaving):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, GoQueueError):
-                    await task
 
     # --- offsets ---------------------------------------------------------------------------------------------
 
@@ -228,11 +212,6 @@ class GroupRoutes:
 
     async def stats(self, request: Request) -> Response:
         return json(self._groups.stats(_group(request)))
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _group(request: Request) -> str:

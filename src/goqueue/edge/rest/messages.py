@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from goqueue.base.commands import Acks, Caller, Isolation, Placed, PublishMessages, PublishResult, Scheduled
+from goqueue.base.commands import Acks, Caller, Isolation, Page, Placed, PublishMessages, PublishResult, Scheduled
 from goqueue.base.errors import GoQueueError, InvalidField, Overloaded
 from goqueue.base.ids import Offset
-from goqueue.base.limits import MESSAGES_PER_READ_MAX, TAILS_MAX
+from goqueue.base.limits import MESSAGES_PER_READ_MAX, PAGES_MADE_MAX, TAILS_MAX
 from goqueue.base.settings import RestSettings
 from goqueue.base.times import time_text
 from goqueue.edge.rest.errors import brief, problem
 from goqueue.edge.rest.operations import Operation, Param, json
-from goqueue.edge.rest.requests import Bodies, Query, decode, number
+from goqueue.edge.rest.requests import Bodies, Query, decode, number, while_connected
 from goqueue.edge.rest.schema import (
     ErrorOut,
     MessageOut,
@@ -64,6 +66,7 @@ class MessageRoutes:
         self._bodies = bodies
         self._poll_ms_max = settings.poll_ms_max
         self._tails = 0
+        self._making = asyncio.Semaphore(PAGES_MADE_MAX)
 
     def operations(self) -> list[Operation]:
         tag, topic = "messages", "/topics/{topic}"
@@ -134,19 +137,31 @@ class MessageRoutes:
         else:
             start = await self._start(topic, query.text("from", "earliest"), query.isolation())
             offset = _of_partition(start, partition)
-        page = await self._browsing.read(self._browse(query, topic, {partition: offset}))
-        messages = await messages_out(page.messages)
-        end = self._browsing.high_watermark(topic, partition)
-        return json(PartitionPageOut(messages, page.next_offsets[partition], end))
+
+        def show(page: Page, messages: list[MessageOut]) -> PartitionPageOut:
+            end = self._browsing.high_watermark(topic, partition)
+            return PartitionPageOut(messages, page.next_offsets[partition], end)
+
+        return await self._page(request, self._browse(query, topic, {partition: offset}), show)
 
     async def read_topic(self, request: Request) -> Response:
         query = Query(request, "from", "limit", "timeout", "isolation")
         topic = request.path_params["topic"]
         offsets = await self._start(topic, query.text("from", "earliest"), query.isolation())
-        page = await self._browsing.read(self._browse(query, topic, offsets))
-        messages = await messages_out(page.messages)
-        named = {str(partition): offset for partition, offset in page.next_offsets.items()}
-        return json(TopicPageOut(messages, named, cursor_out(page.next_offsets)))
+
+        def show(page: Page, messages: list[MessageOut]) -> TopicPageOut:
+            named = {str(partition): offset for partition, offset in page.next_offsets.items()}
+            return TopicPageOut(messages, named, cursor_out(page.next_offsets))
+
+        return await self._page(request, self._browse(query, topic, offsets), show)
+
+    async def _page(self, request: Request, wanted: Browse, show: Callable[[Page, list[MessageOut]], Any]) -> Response:
+        """A page takes several times its size while it is made, so few are made at once. Waiting is not making."""
+        if wanted.wait_ms_max:
+            await while_connected(request, self._browsing.read(replace(wanted, limit=1)))
+        async with self._making:
+            page = await self._browsing.read(replace(wanted, wait_ms_max=0))
+            return json(show(page, await messages_out(page.messages)))
 
     def _browse(self, query: Query, topic: str, offsets: dict[int, Offset]) -> Browse:
         limit = query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)

@@ -34,6 +34,7 @@ class Operation(msgspec.Struct, frozen=True):
     params: tuple[Param, ...] = ()
     media_type: str = "application/json"
     also: str = ""  # it stands behind this prefix too
+    consumes: bool = False  # a GET that takes something away
 
 
 def json(reply: object, status: int = 200, media_type: str = "application/json") -> Response:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
+from collections.abc import Coroutine
 from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import msgspec
@@ -14,7 +16,7 @@ from starlette.types import Message
 
 from goqueue.base.choices import choices_at, listed
 from goqueue.base.commands import Isolation
-from goqueue.base.errors import BodyTooLarge, InvalidField, InvalidJson, Overloaded, UnsupportedEncoding
+from goqueue.base.errors import BodyTooLarge, GoQueueError, InvalidField, InvalidJson, Overloaded, UnsupportedEncoding
 from goqueue.base.limits import KIB
 from goqueue.base.times import parse_duration_ms
 
@@ -159,6 +161,27 @@ class BodyReader:
         self._bodies.give_back(self._size)
         self._size = 0
         self._parts = []
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Gives the work up when the client has gone, so that nothing is handed out to nobody."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, GoQueueError):
+                await task
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def decode(body: bytes, kind: type[T]) -> T:

@@ -18,7 +18,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.base.errors import ForeignOrigin, GoQueueError
+from goqueue.base.errors import ForeignOrigin, GoQueueError, UnknownHost
+from goqueue.edge.http.connections import Connections
+from goqueue.edge.http.gate import Gate, refuse_other_sites
 from goqueue.edge.rest.requests import Bodies
 from goqueue.edge.sqs import xml
 from goqueue.edge.sqs.calls import Call, Reply
@@ -45,11 +47,19 @@ class SqsDoor:
     """The application."""
 
     def __init__(
-        self, operations: Mapping[str, Operation], bodies: Bodies, metrics: BrokerMetrics, entropy: Entropy
+        self,
+        operations: Mapping[str, Operation],
+        bodies: Bodies,
+        metrics: BrokerMetrics,
+        entropy: Entropy,
+        gate: Gate,
+        connections: Connections,
     ) -> None:
         self._operations = operations
         self._bodies = bodies
         self._metrics = metrics
+        self._gate = gate
+        self._connections = connections
         self._counted: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._ids = map(f"{new_uuid(entropy)[:23]}-{{:012x}}".format, itertools.count(1))
 
@@ -59,7 +69,7 @@ class SqsDoor:
         started = time.perf_counter()
         visit = _Visit(scope, receive, next(self._ids))
         try:
-            answer = await self._answer(visit)
+            answer = await self._answer(visit, scope)
         except ClientDisconnect:
             return
         status, headers, body = answer
@@ -77,9 +87,19 @@ class SqsDoor:
         children[0].inc()
         children[1].observe(seconds)
 
-    async def _answer(self, visit: _Visit) -> Answer:
+    def _check(self, scope: Scope) -> None:
+        """Pages of other sites may not use the queues at all, not even look."""
         try:
-            visit.refuse_foreign_pages()
+            self._gate.check(scope)
+            refuse_other_sites(scope["headers"])
+        except (UnknownHost, ForeignOrigin) as error:
+            self._connections.count(error.code)
+            raise
+        self._connections.check_room()
+
+    async def _answer(self, visit: _Visit, scope: Scope) -> Answer:
+        try:
+            self._check(scope)
             async with self._bodies.read(visit.request) as body:
                 operation, asked = visit.read(self._operations, body)
                 reply = await operation.handler(asked, visit.call())
@@ -107,13 +127,6 @@ class _Visit:
         self.error = "none"
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._target = self._headers.get(b"x-amz-target")
-
-    def refuse_foreign_pages(self) -> None:
-        """A browser lets any site send a form or load an address; it says so in these headers. Programs do not."""
-        origin, host = self._headers.get(b"origin"), self._headers.get(b"host", b"")
-        is_foreign = origin is not None and origin.rpartition(b"//")[2] != host
-        if is_foreign or self._headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
-            raise ForeignOrigin("A page of another site may not use the queues; send the request from a program.")
 
     # --- in ------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from typing import Protocol
 from goqueue.base.clock import Clock
 from goqueue.base.entropy import Entropy
 from goqueue.base.settings import SqsSettings
+from goqueue.edge.http.connections import Connections
+from goqueue.edge.http.gate import Gate
 from goqueue.edge.rest.requests import Bodies
 from goqueue.edge.sqs.app import SqsDoor
 from goqueue.edge.sqs.fifo import FifoSends
@@ -39,7 +41,7 @@ class Verbs(Protocol):
     metrics: BrokerMetrics
 
 
-def sqs_door(settings: SqsSettings, verbs: Verbs) -> SqsDoor:
+def sqs_door(settings: SqsSettings, verbs: Verbs, gate: Gate, connections: Connections) -> SqsDoor:
     arns, clock = Arns(settings.region), verbs.clock
     queues = Queues(verbs.topics, verbs.leasing, verbs.scheduling, arns, clock, settings.group)
     fifo = FifoSends(verbs.browsing, verbs.scheduling, clock, settings.deduplication_ids_max)
@@ -47,4 +49,11 @@ def sqs_door(settings: SqsSettings, verbs: Verbs) -> SqsDoor:
     receiving = Receiving(queues, verbs.leasing, arns, clock, settings.group)
     moves = Moves(verbs.redrives, verbs.topics, arns)
     table = operations(queues.handlers(), sending.handlers(), receiving.handlers(), moves.handlers())
-    return SqsDoor(table, Bodies(settings, verbs.metrics.http_body_bytes.labels("sqs")), verbs.metrics, verbs.entropy)
+    return SqsDoor(
+        table,
+        Bodies(settings, verbs.metrics.http_body_bytes.labels("sqs")),
+        verbs.metrics,
+        verbs.entropy,
+        gate,
+        connections,
+    )

@@ -79,6 +79,7 @@ NAMES: Final[dict[type[errors.GoQueueError], str]] = {
     SchemaMismatch: "InvalidMessageContents",
     errors.Forbidden: "UnsupportedOperation",
     errors.ForeignOrigin: "AccessDenied",
+    errors.UnknownHost: "AccessDenied",
     errors.NotFound: "ResourceNotFoundException",
     errors.UnknownTopic: "QueueDoesNotExist",
     errors.UnknownRoute: "InvalidAddress",
