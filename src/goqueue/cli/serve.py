@@ -13,7 +13,7 @@ from typing import Final
 import click
 import uvloop
 
-from goqueue.base.errors import Startup
+from goqueue.base.errors import DiskFull, Startup
 from goqueue.base.settings import Settings, load_settings
 from goqueue.cli.logs import set_up_logs
 from goqueue.console import pages
@@ -54,7 +54,7 @@ def serve(
         set_up_logs(settings.logging)
         sys.setswitchinterval(_SWITCH_S)
         uvloop.run(_serve(settings))
-    except Startup as why:
+    except (Startup, DiskFull) as why:
         click.echo(f"error: {why.message} ({why.code})", err=True)
         sys.exit(1)
 

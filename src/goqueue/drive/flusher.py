@@ -21,9 +21,12 @@ from goqueue.base.errors import ShuttingDown
 from goqueue.base.settings import LogSettings
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
+from goqueue.log.home import NO_SPACE
 from goqueue.log.jobs import SyncJob
 
 logger = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
 
 
 class Flusher:
@@ -157,10 +160,22 @@ class Flusher:
                 await self._offload(note_producers)
                 await self._offload(job.run)
             except OSError as why:
-                if not partition.is_closed:
+                if why.errno in NO_SPACE and not job.sync_failed:
+                    self._seal_later(partition)
+                elif not partition.is_closed:
                     log.fail(why)
                 return
             log.finish_seal(job)
+
+    def _seal_later(self, partition: Partition) -> None:
+        """No room for the notes about a segment: its messages are where they were, and readers need no seal."""
+        logger.warning("no space to seal a segment; tried again", extra={"partition": str(partition.at)})
+        if not self._stopping:
+            asyncio.get_running_loop().call_later(_RETRY_S, self._seal_again, partition)
+
+    def _seal_again(self, partition: Partition) -> None:
+        if not partition.is_closed:
+            self.note_roll(partition)
 
     async def _sync_for_snapshot(self, partition: Partition) -> None:
         """A snapshot of producers must not outlive batches that it knows of."""

@@ -8,6 +8,7 @@ import msgspec
 
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.log.disk import Disk
+from goqueue.log.home import refused_when_full
 from goqueue.log.note import decode_note, encode_note
 
 _FILE: Final = "identity"
@@ -22,5 +23,6 @@ def load_identity(disk: Disk, entropy: Entropy) -> Identity:
     known = decode_note(disk.read_file(_FILE), Identity)
     if known is None:
         known = Identity(new_uuid(entropy))
-        disk.write_file(_FILE, encode_note(known))
+        with refused_when_full():
+            disk.write_file(_FILE, encode_note(known))
     return known

@@ -7,6 +7,7 @@ from typing import Final
 
 from goqueue.core.redrive import RedriveTask
 from goqueue.log.disk import Disk
+from goqueue.log.home import refused_when_full
 from goqueue.log.note import decode_note, encode_note
 
 logger = logging.getLogger(__name__)
@@ -34,11 +35,12 @@ class RedriveNotes:
         return sorted(found, key=lambda task: (task.started_ms, task.id))
 
     def save(self, task: RedriveTask) -> None:
-        """Safe when it returns."""
-        if not self._disk.is_dir(_HOME):
-            self._disk.make_dirs(_HOME)
-            self._disk.sync_dir("")
-        self._disk.write_file(f"{_HOME}/{task.id}{_SUFFIX}", encode_note(task))
+        """Safe when it returns; `DiskFull` if there is no room."""
+        with refused_when_full():
+            if not self._disk.is_dir(_HOME):
+                self._disk.make_dirs(_HOME)
+                self._disk.sync_dir("")
+            self._disk.write_file(f"{_HOME}/{task.id}{_SUFFIX}", encode_note(task))
 
     def remove(self, task_id: str) -> None:
         self._disk.remove(f"{_HOME}/{task_id}{_SUFFIX}")

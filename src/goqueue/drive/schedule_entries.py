@@ -55,6 +55,7 @@ class Entries:
         self._syncs = fsync != "never"
         self._log: ScheduleLog | None = None
         self._unsure: list[tuple[Offset, Partition, Offset]] = []
+        self._refused: list[Ended] = []
 
     def begin(self, log: ScheduleLog) -> None:
         self._log = log
@@ -75,12 +76,13 @@ class Entries:
             some = entries[at : at + _ACCEPT]
             try:
                 self.pending.check_room()
-                offsets = self.log.append_entries(some)
-            except GoQueueError as error:
-                results += [error] * len(some)
-                continue
-            self.took(offsets, some)
+                offsets, error = self.log.append_entries(some)
+            except GoQueueError as refused:
+                offsets, error = [], refused
+            self.took(offsets, some[: len(offsets)])
             results += offsets
+            if error is not None:
+                results += [error] * (len(some) - len(offsets))
         return results
 
     def took(self, offsets: Sequence[Offset], entries: Sequence[Entry]) -> None:
@@ -101,8 +103,10 @@ class Entries:
         behind, and must find this one in the log.
         """
         self.pending.check_room()
-        offsets = self.log.append_entries(entries)
+        offsets, error = self.log.append_entries(entries)
         try:
+            if error is not None:
+                raise error
             if self._waits_for_sync:
                 self.log.sync_now()
             written = write()
@@ -114,16 +118,27 @@ class Entries:
         return written
 
     def _void(self, offsets: Sequence[Offset], entries: Sequence[Entry]) -> None:
-        """They never counted; a start that makes the index anew must know it."""
+        """Those that are stored never counted; a start that makes the index anew must know it."""
+        if not offsets:
+            return
         now = self._clock.now_ms()
-        ended = [
+        self._refused += [
             Ended(offset, entry.topic_id, entry.partition, entry.due_ms, "cancelled", now)
-            for offset, entry in zip(offsets, entries, strict=True)
+            for offset, entry in zip(offsets, entries, strict=False)
         ]
+        self.pending.refused.update(offsets)
+        self.take_back()
+        self.changed.set()
+
+    def take_back(self) -> None:
+        """Ends what was stored and then refused. On a full disk that has to wait; until then nobody sees it."""
         try:
-            self.note(*ended)
-        except GoQueueError as why:
-            logger.error("refused entries could not be taken back", extra={"why": why.message})
+            self.note(*self._refused)
+        except GoQueueError as error:
+            logger.error("refused entries wait to be taken back", extra={"why": error.message})
+            return
+        self.pending.refused.difference_update(one.offset for one in self._refused)
+        self._refused = []
 
     async def marks(self, start: Offset) -> set[str]:
         """What entries in the log from there on are marked with."""
@@ -167,6 +182,8 @@ class Entries:
         if (fired := self.firings.under_way.get(offset)) is not None:
             now = self._clock.now_ms()
             found = Ended(offset, fired.topic_id, fired.partition, fired.due_ms, "delivered", now)
+        if offset in self.pending.refused:
+            return None
         if found is None or (found.topic_id, found.partition) != (topic_id, partition):
             return None
         return found
@@ -193,7 +210,7 @@ class Entries:
     async def _sweep_some(self, topic_id: str) -> int:
         async with self.pending.lock:
             await self.pending.flush_locked()
-            found = await self._offload(lambda: self.index.of_topic(topic_id, _SWEEP, 0))
+            found = await self.pending.ask(lambda: self.index.of_topic(topic_id, _SWEEP, 0))
             left = [due for due in found if due.offset not in self.firings.under_way]
             if left:
                 self.end(left, "cancelled")
@@ -203,11 +220,12 @@ class Entries:
         """Asks the index about everything up to now."""
         async with self.pending.lock:
             await self.pending.flush_locked()
-            return await self._offload(question)
+            return await self.pending.ask(question)
 
     async def of_topic(self, topic_id: str, limit: int, skip: int) -> list[Due]:
         """Pending entries of a topic, by time."""
-        return await self._look(lambda: self.index.of_topic(topic_id, limit, skip))
+        found = await self._look(lambda: self.index.of_topic(topic_id, limit, skip))
+        return [due for due in found if due.offset not in self.pending.refused]
 
     async def next_due(self) -> Millis | None:
         return await self._look(self.index.next_due)
@@ -230,10 +248,13 @@ class Entries:
             came.append(offset) if safe else left.append(one)
         if came:
             async with self.pending.lock:
-                await self._offload(lambda: self.index.sure(came))
-            self._unsure = left
+                await self.pending.flush_locked()
+                await self.pending.ask(lambda: self.index.sure(came))
+            self._unsure = [one for one in self._unsure if one[0] not in set(came)]
 
     def note(self, *records: ScheduleRecord) -> None:
+        if not records:
+            return
         for offset, record in zip(self.log.append(records), records, strict=True):
             self.pending.note(offset, record)
         self.changed.set()

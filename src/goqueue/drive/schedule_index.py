@@ -2,14 +2,17 @@
 
 It holds places and times, never payloads. How far into the log it goes is written in the same transaction as what it
 learned, so a start reads only the log's tail. If the file is missing, damaged, of another log or ahead of it, it is
-made anew from the log. Everything here blocks: run it off the loop, one call at a time.
+made anew from the log. A call that fails closes it: nothing that is in memory outlives a write that did not happen, and
+`open` goes on from what the file really holds. Where the disk has no room for the file it lives in memory.
+Everything here blocks: run it off the loop, one call at a time.
 """
 
 from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +25,7 @@ from goqueue.core.schedule.records import Ended, Entry, Fired, Firing, Next, Ori
 logger = logging.getLogger(__name__)
 
 IN_MEMORY: Final = ":memory:"
-_VERSION: Final = 1
+_VERSION: Final = 2  # an index of version 1 may name the wrong topics: it could be written on after a full disk
 _ENDED_KEPT: Final = 100_000
 _TABLES: Final = f"""
 CREATE TABLE facts (log_id TEXT, applied INTEGER);
@@ -35,6 +38,7 @@ CREATE TABLE firings (offset INTEGER PRIMARY KEY, firing BLOB);
 CREATE TABLE unsure (offset INTEGER PRIMARY KEY, topic INTEGER, partition INTEGER, origin BLOB);
 PRAGMA user_version = {_VERSION};
 """
+_NAMELESS: Final = "SELECT 1 FROM {table} WHERE topic NOT IN (SELECT number FROM topics) LIMIT 1"
 
 
 class Due(msgspec.Struct, gc=False):
@@ -68,10 +72,15 @@ class ScheduleIndex:
 
     # --- open and close ------------------------------------------------------------------------------------
 
+    @property
+    def is_open(self) -> bool:
+        """False before `open`, and after a call that failed."""
+        return self._db is not None
+
     def open(self, log_id: str, end_offset: Offset) -> Offset:
         """How far it goes; 0 if it had to be made anew."""
         try:
-            self._connect()
+            self._connect(self._path)
             applied = self._applied(log_id)
             if applied is not None and applied <= end_offset:
                 self._learn_topics()
@@ -80,56 +89,73 @@ class ScheduleIndex:
                 logger.warning("schedule index is ahead of its log, made anew", extra={"path": self._path})
         except sqlite3.Error as why:
             logger.warning("schedule index unreadable, made anew", extra={"path": self._path, "why": str(why)})
-        self._make(log_id)
+        try:
+            self._make(self._path, log_id)
+        except (sqlite3.Error, OSError) as why:
+            logger.error("schedule index cannot be stored; kept in memory", extra={"path": self._path, "why": str(why)})
+            self._make(IN_MEMORY, log_id)
         return 0
 
-    def _connect(self) -> sqlite3.Connection:
-        self._db = db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+    def _connect(self, path: str) -> sqlite3.Connection:
+        self._db = db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA cache_size = -16384")
         return db
 
     def _applied(self, log_id: str) -> Offset | None:
+        """How far it goes, if it is sound and of that log."""
         if self._one("PRAGMA user_version") != _VERSION or self._one("PRAGMA quick_check(1)") != "ok":
+            return None
+        if any(self._rows(_NAMELESS.format(table=table)) for table in ("pending", "ended", "unsure")):
             return None
         row = self._rows("SELECT applied FROM facts WHERE log_id = ?", (log_id,))
         return int(row[0][0]) if row else None
 
-    def _make(self, log_id: str) -> None:
-        self.close()
-        if self._path != IN_MEMORY:
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                Path(self._path + suffix).unlink(missing_ok=True)
-        db = self._connect()
+    def _make(self, path: str, log_id: str) -> None:
+        self.discard()
+        db = self._connect(path)
         db.executescript(_TABLES)
         db.execute("INSERT INTO facts VALUES (?, 0)", (log_id,))
-        self._numbers, self._ids = {}, {}
 
     def _learn_topics(self) -> None:
         self._ids = {int(number): str(one) for number, one in self._rows("SELECT number, id FROM topics")}
         self._numbers = {one: number for number, one in self._ids.items()}
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        """What was not committed never was."""
+        self._numbers, self._ids = {}, {}
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+    def discard(self) -> None:
+        """It is not believed: the next `open` makes it anew."""
+        self.close()
+        if self._path != IN_MEMORY:
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                Path(self._path + suffix).unlink(missing_ok=True)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing. SQLite itself rolls back what finds no space, so a second rollback is no cure: it closes."""
+        db = self._open_db()
+        try:
+            db.execute("BEGIN")
+            yield db
+            db.execute("COMMIT")
+        except BaseException:
+            self.close()
+            raise
 
     # --- learn ---------------------------------------------------------------------------------------------
 
     def apply(self, records: Iterable[tuple[Offset, ScheduleRecord]], applied: Offset) -> None:
         """Takes in records of the log, in their order; the log is known up to `applied` then."""
-        db = self._open_db()
-        db.execute("BEGIN")
-        try:
+        with self._transaction() as db:
             for kind, run in groupby(records, lambda one: type(one[1])):
                 self._apply_run(db, kind, list(run))
-            db.execute("UPDATE facts SET applied = ?", (applied,))
-            db.execute("COMMIT")
-        except BaseException:
-            db.execute("ROLLBACK")
-            self._learn_topics()
-            raise
+            db.execute("UPDATE facts SET applied = max(applied, ?)", (applied,))
 
     def _apply_run(self, db: sqlite3.Connection, kind: type, run: Sequence[tuple[Offset, Any]]) -> None:
         """Records of one kind that follow each other."""
@@ -162,16 +188,16 @@ class ScheduleIndex:
 
     def forget_old_ends(self) -> None:
         """Of the entries that are done only the last are remembered."""
-        db = self._open_db()
         surplus = int(self._one("SELECT count(*) FROM ended") or 0) - _ENDED_KEPT
         if surplus > 0:
-            db.execute(
-                "DELETE FROM ended WHERE offset IN (SELECT offset FROM ended ORDER BY at, offset LIMIT ?)", (surplus,)
-            )
+            with self._transaction() as db:
+                oldest = "SELECT offset FROM ended ORDER BY at, offset LIMIT ?"
+                db.execute(f"DELETE FROM ended WHERE offset IN ({oldest})", (surplus,))
 
     def sure(self, offsets: Sequence[Offset]) -> None:
         """These entries need no second look at the next start."""
-        self._open_db().executemany("DELETE FROM unsure WHERE offset = ?", [(offset,) for offset in offsets])
+        with self._transaction() as db:
+            db.executemany("DELETE FROM unsure WHERE offset = ?", [(offset,) for offset in offsets])
 
     # --- look ----------------------------------------------------------------------------------------------
 
@@ -250,5 +276,6 @@ class ScheduleIndex:
         return None if row is None else row[0]
 
     def _open_db(self) -> sqlite3.Connection:
-        assert self._db is not None, "open it first"
+        if self._db is None:
+            raise sqlite3.ProgrammingError("The schedule's index is closed.")
         return self._db

@@ -33,18 +33,15 @@ class ScheduleLog:
     def end_offset(self) -> Offset:
         return self.partition.log.end_offset
 
-    def append_entries(self, entries: Sequence[Entry]) -> list[Offset]:
-        """One offset for each; raises if one batch is refused, and then the batches before it stand."""
+    def append_entries(self, entries: Sequence[Entry]) -> tuple[list[Offset], GoQueueError | None]:
+        """The offsets of those that are stored, the first ones; and why the others are not."""
         offsets: list[Offset] = []
-        batch: list[Entry] = []
-        size = 0
-        for entry in entries:
-            if batch and (len(batch) >= _ENTRIES_MAX or size + entry.size > _BATCH_BYTES):
+        try:
+            for batch in _batches(entries):
                 offsets += self.append(batch)
-                batch, size = [], 0
-            batch.append(entry)
-            size += entry.size
-        return offsets + list(self.append(batch)) if batch else offsets
+        except GoQueueError as error:
+            return offsets, error
+        return offsets, None
 
     def append(self, records: Sequence[ScheduleRecord], more: Sequence[Encoded] = ()) -> range:
         """All in one batch, or nothing; the records' offsets."""
@@ -99,6 +96,19 @@ class ScheduleLog:
             return {one.offset: one for one in decode(batch)} if batch is not None else {}
         except (GoQueueError, Suspect):
             return {}
+
+
+def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    batch: list[Entry] = []
+    size = 0
+    for entry in entries:
+        if batch and (len(batch) >= _ENTRIES_MAX or size + entry.size > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(entry)
+        size += entry.size
+    if batch:
+        yield batch
 
 
 def _entry(stored: Record | None) -> Entry | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -32,6 +32,8 @@ _UNWRITTEN_MAX: Final = 200_000
 _UNWRITTEN_HIGH: Final = 20_000
 _SOON_MS: Final = 10_000
 
+T = TypeVar("T")
+
 
 class Pending:
     """Changed on the loop. The lock keeps those apart who look into the index and act on what they saw."""
@@ -42,6 +44,8 @@ class Pending:
         self.near: dict[Offset, Due] = {}
         self.counts: dict[str, int] = {}  # by topic id
         self.lock = asyncio.Lock()
+        self.refused: set[Offset] = set()  # in the log, but never to be delivered
+        self.catch_up: Callable[[], None] = lambda: None  # opens the index and brings it up to its log; blocks
         self._offload = offload
         self._clock = clock
         self._horizon: Millis = 0
@@ -110,6 +114,14 @@ class Pending:
         due.is_ahead = due.due_ms - now > LEAD_MS
         self.wheel.add(due.offset, due.due_ms - LEAD_MS if due.is_ahead else due.due_ms)
 
+    def correct(self, due: Due, entry: Entry) -> None:
+        """What its log says of an entry that is due; one whose time has not come gets its timer back."""
+        due.topic_id, due.partition = entry.topic_id, entry.partition
+        if entry.repeat is None:
+            due.due_ms = entry.due_ms
+        if due.due_ms > self._clock.now_ms():
+            self._set_timer(due, self._clock.now_ms())
+
     def leave(self, offset: Offset) -> Due | None:
         """It is no longer pending, or not at that time."""
         if self._left_while_loading is not None:
@@ -140,17 +152,36 @@ class Pending:
     async def flush_locked(self) -> None:
         """The index knows everything that was noted so far. Call it with the lock."""
         records, self._unwritten = self._unwritten, []
-        if not records:
+        if not records and self.index.is_open:
             return
         applied = self._noted_to
         try:
-            await self._offload(lambda: self.index.apply(records, applied))
-        except BaseException as why:
+            await self.ask(lambda: self._write(records, applied))
+        except BaseException:
             self._unwritten = records + self._unwritten
-            if not isinstance(why, sqlite3.Error):
-                raise
-            logger.error("schedule index could not be written", extra={"why": str(why)})
-            raise Overloaded("The schedule's index cannot be written; check the disk and try again.") from why
+            raise
+
+    def _write(self, records: Sequence[tuple[Offset, ScheduleRecord]], applied: Offset) -> None:
+        """After a failure the index learns from the log itself, which has all that was noted."""
+        if self.index.is_open:
+            self.index.apply(records, applied)
+        else:
+            self.catch_up()
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """Lets the index work, off the loop. Call it with the lock. `Overloaded` if it fails; a flush reopens it."""
+        try:
+            return await self._offload(question)
+        except sqlite3.Error as why:
+            self.index.close()
+            logger.error("the schedule's index failed", extra={"why": str(why)})
+            raise Overloaded("The schedule's index cannot be used; check the disk and try again.") from why
+
+    async def doubt(self) -> None:
+        """The index said what the log does not: it is made anew."""
+        async with self.lock:
+            await self._offload(self.index.discard)
+            await self.flush_locked()
 
     def load_at(self) -> Millis:
         """When the next window is wanted: half a window ahead; if many are near, only just in time."""
@@ -169,11 +200,10 @@ class Pending:
             self._horizon = end
             self._left_while_loading = set()
             try:
-                found = await self._offload(lambda: self.index.window(start, end, room))
-            except sqlite3.Error as why:
+                found = await self.ask(lambda: self.index.window(start, end, room))
+            except Overloaded:
                 self._horizon = min(self._horizon, start)
-                logger.error("schedule index could not be read", extra={"why": str(why)})
-                return
+                raise
             finally:
                 left, self._left_while_loading = self._left_while_loading, None
             if len(found) >= room:
@@ -183,11 +213,11 @@ class Pending:
     def _take_in(self, found: Sequence[Due], left: set[Offset]) -> None:
         now = self._clock.now_ms()
         for due in found:
-            if due.offset not in self.near and due.offset not in left:
+            if due.offset not in self.near and due.offset not in left and due.offset not in self.refused:
                 self._set_timer(due, now)
 
     async def find(self, offset: Offset) -> Due | Ended | None:
         """Call it with the lock, and act before it is released."""
         await self.flush_locked()
         near = self.near.get(offset)
-        return near if near is not None else await self._offload(lambda: self.index.find(offset))
+        return near if near is not None else await self.ask(lambda: self.index.find(offset))

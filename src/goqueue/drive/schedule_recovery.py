@@ -20,15 +20,16 @@ _APPLIED_AT_ONCE: Final = 5_000
 
 
 def catch_up(index: ScheduleIndex, log: ScheduleLog, log_id: str) -> None:
-    """Brings the index up to its log. Blocks."""
-    applied = index.open(log_id, log.end_offset)
+    """Brings the index up to its log, which may grow meanwhile: what comes then is noted by who appends it. Blocks."""
+    end_offset = log.end_offset
+    applied = index.open(log_id, end_offset)
     records = []
     for offset, record in log.records(applied):
         records.append((offset, record))
         if len(records) >= _APPLIED_AT_ONCE:
             index.apply(records, offset + 1)
             records = []
-    index.apply(records, log.end_offset)
+    index.apply(records, end_offset)
     index.forget_old_ends()
 
 

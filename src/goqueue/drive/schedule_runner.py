@@ -64,7 +64,9 @@ class ScheduleRunner:
         topic = self._table.get(partition.at.topic)
         assert topic is not None
         log = ScheduleLog(partition, self._clock)
-        await self._offload(lambda: catch_up(self._index, log, topic.record.id))
+        log_id = topic.record.id
+        self._pending.catch_up = lambda: catch_up(self._index, log, log_id)
+        await self._pending.flush()
         self._pending.counts = await self._offload(self._index.pending_counts)
         self.entries.begin(log)
         await void_what_never_came(self.entries, self._offload)
@@ -88,7 +90,7 @@ class ScheduleRunner:
                 await self._pending.flush()
             except GoQueueError:
                 logger.warning("the schedule's index is behind; the next start reads more of the log")
-            await self._offload(self._index.close)
+        await self._offload(self._index.close)
 
     def topic_deleted(self) -> None:
         """Its entries go with it."""
@@ -153,6 +155,7 @@ class ScheduleRunner:
         while due:
             members = await self._members(due[:_CHUNK])
             due = due[max(1, len(members)) :]
+            members = await self._believe_the_log(members)
             near = self._pending.near
             self._drop([one for one, entry in members if entry is None and one.offset in near])
             ready: list[Member] = [(one, entry) for one, entry in members if entry is not None and one.offset in near]
@@ -161,6 +164,18 @@ class ScheduleRunner:
                 self.entries.changed.set()
             if due:
                 await asyncio.sleep(0)
+
+    async def _believe_the_log(self, members: list[tuple[Due, Entry | None]]) -> list[tuple[Due, Entry | None]]:
+        """Where the index says of an entry what the log does not, the log is right, and the index is made anew."""
+        wrong = [(due, entry) for due, entry in members if entry is not None and _differs(due, entry)]
+        if not wrong:
+            return members
+        logger.error("the schedule's index differs from its log; it is made anew", extra={"count": len(wrong)})
+        for due, entry in wrong:
+            self._pending.correct(due, entry)
+        await self._pending.doubt()
+        self._pending.counts = await self._offload(self._index.pending_counts)
+        return [member for member in members if member[0].offset not in self._pending.wheel]
 
     def _drop(self, unreadable: list[Due]) -> None:
         if unreadable:
@@ -222,8 +237,17 @@ class ScheduleRunner:
             self.entries.changed.clear()
             await asyncio.sleep(_INDEX_S)
             try:
+                self.entries.take_back()
                 await self._pending.flush()
+                await self.entries.note_what_came()
+                is_done = not self._pending.refused
             except GoQueueError:
+                is_done = False
+            if not is_done:
                 await asyncio.sleep(RETRY_MS / 1000)
                 self.entries.changed.set()
-            await self.entries.note_what_came()
+
+
+def _differs(due: Due, entry: Entry) -> bool:
+    is_moved = due.due_ms != entry.due_ms and entry.repeat is None
+    return is_moved or (due.topic_id, due.partition) != (entry.topic_id, entry.partition)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -23,6 +23,7 @@ from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import LOGS, PartitionOpener, roll_rule
 from goqueue.log.disk import Disk
+from goqueue.log.home import refused_when_full, unless_full
 from goqueue.log.note import decode_note, encode_note
 from goqueue.log.recovery import Recovered
 
@@ -35,6 +36,7 @@ INTERNAL: Final = frozenset(
 )
 TRASH: Final = "trash"
 _SUFFIX: Final = ".topic"
+_DELETING: Final = ".deleting"
 
 
 class TopicRecord(msgspec.Struct, frozen=True):
@@ -136,10 +138,12 @@ class TopicTable:
                 self._disk.remove(f"{RECORDS}/{file}")  # a write that a crash interrupted
                 continue
             record = decode_note(self._disk.read_file(f"{RECORDS}/{file}"), TopicRecord)
-            if record is None or file != record.name + _SUFFIX or not _is_sane(record):
+            names = ("", "") if record is None else (record.name + _SUFFIX, record.name + _DELETING)
+            if record is None or file not in names or not _is_sane(record):
                 logger.error("not a topic record, left alone", extra={"path": f"{RECORDS}/{file}"})
             else:
-                records.append(self._put_right(record))
+                is_gone = record.deleting or file == names[1]
+                records.append(self._put_right(msgspec.structs.replace(record, deleting=is_gone)))
         return records
 
     def _put_right(self, record: TopicRecord) -> TopicRecord:
@@ -167,8 +171,8 @@ class TopicTable:
         for partition in partitions:
             partition.close()
         # A log that was closed cleanly is not looked through again, so what is known of it has to be there by then.
-        jobs = [job for one in partitions for job in (one.producers_job(), one.log.close)]
-        await self._offload(lambda: [job() for job in jobs])
+        jobs = [(one.producers_job(), one.log.close) for one in partitions]
+        await self._offload(lambda: _close_logs(jobs))
 
     # --- changes -------------------------------------------------------------------------------------------
 
@@ -206,7 +210,7 @@ class TopicTable:
             if self._topics.get(topic.name) is not topic:
                 return
             gone = msgspec.structs.replace(topic.record, deleting=True)
-            await self._offload(lambda: self._write(gone))
+            await self._offload(lambda: self._note_deletion(gone))
             del self._topics[topic.name], self._names[topic.record.id]
             for partition in topic.partitions:
                 self._opener.release(partition)
@@ -234,7 +238,14 @@ class TopicTable:
     # --- files ---------------------------------------------------------------------------------------------
 
     def _write(self, record: TopicRecord) -> None:
-        self._disk.write_file(f"{RECORDS}/{record.name}{_SUFFIX}", encode_note(record))
+        """`DiskFull` if there is no room, and then the record is as before."""
+        with refused_when_full():
+            self._disk.write_file(f"{RECORDS}/{record.name}{_SUFFIX}", encode_note(record))
+
+    def _note_deletion(self, gone: TopicRecord) -> None:
+        """By another name, which needs no room: who deletes a topic may do it because the disk is full."""
+        self._disk.rename(f"{RECORDS}/{gone.name}{_SUFFIX}", f"{RECORDS}/{gone.name}{_DELETING}")
+        self._disk.sync_dir(RECORDS)
 
     def _set_aside_orphan(self, record: TopicRecord) -> None:
         """Data of unknown origin under the new topic's name must not become its messages."""
@@ -251,7 +262,8 @@ class TopicTable:
             self._disk.remove_tree(f"{TRASH}/{record.id}")
             self._disk.rename(f"{LOGS}/{record.name}", f"{TRASH}/{record.id}")
             self._disk.sync_dir(LOGS)
-        self._disk.remove(f"{RECORDS}/{record.name}{_SUFFIX}")
+        for suffix in (_SUFFIX, _DELETING):
+            self._disk.remove(f"{RECORDS}/{record.name}{suffix}")
         self._disk.sync_dir(RECORDS)
 
     def _empty_trash(self) -> None:
@@ -264,6 +276,14 @@ class TopicTable:
         task = asyncio.create_task(empty())
         self._emptying.add(task)
         task.add_done_callback(self._emptying.discard)
+
+
+def _close_logs(jobs: Sequence[tuple[Callable[[], None], Callable[[], None]]]) -> None:
+    """Without room for the first note of a log the second is not written: the next start looks through it."""
+    for note_producers, close in jobs:
+        with unless_full():
+            note_producers()
+            close()
 
 
 def _is_sane(record: TopicRecord) -> bool:

@@ -164,6 +164,18 @@ def _remember(
 def _rewrite(group: Sequence[Segment], rules: _Rules) -> Iterator[Swap | None]:
     """Writes the survivors of neighbours into one new segment."""
     new = Segment.rewritten(group[0].home, group[0].base_offset)
+    try:
+        since = yield from _copy_survivors(group, new, rules)
+    except OSError:
+        new.home.disk.remove(new.path(".log.compact"))  # on a full disk half a copy only takes up room
+        raise
+    new.home.stats.segments_compacted += len(group)
+    new.home.stats.bytes_compacted_away += sum(segment.length for segment in group) - new.length
+    yield Swap(group, new, since)
+
+
+def _copy_survivors(group: Sequence[Segment], new: Segment, rules: _Rules) -> Generator[None, None, Millis | None]:
+    """Returns since when there are tombstones among them."""
     since: Millis | None = None
     for segment in group:
         drop = rules.tombstones_expired(segment)
@@ -180,9 +192,7 @@ def _rewrite(group: Sequence[Segment], rules: _Rules) -> Iterator[Swap | None]:
             old = segment.seal.tombstones_since if segment.seal else None
             since = max(since or 0, old or rules.now)
         new.next_offset = segment.next_offset
-    new.home.stats.segments_compacted += len(group)
-    new.home.stats.bytes_compacted_away += sum(segment.length for segment in group) - new.length
-    yield Swap(group, new, since)
+    return since
 
 
 def _batches(segment: Segment) -> Iterator[tuple[bytes, BatchHeader]]:

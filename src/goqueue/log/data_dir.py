@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -40,9 +41,10 @@ class DataDir:
                 "directory with --data.",
                 field="data.dir",
             ) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._fd = fd
+        with contextlib.suppress(OSError):  # a full disk: the number is for people, the lock holds without it
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
 
     def _make(self) -> None:
         """With names that outlast a power cut, up to the first directory that was there already."""

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from goqueue.base.errors import DiskFull
 from goqueue.base.limits import OPEN_SEALED_SEGMENTS_MAX
 from goqueue.log.disk import Disk
 from goqueue.log.stats import StorageStats
@@ -30,6 +31,17 @@ def unless_full() -> Iterator[None]:
         if why.errno not in NO_SPACE:
             raise
         logger.warning("no space for a note", extra={"why": str(why)})
+
+
+@contextlib.contextmanager
+def refused_when_full() -> Iterator[None]:
+    """For notes that somebody waits for: no space is an answer, not a failure."""
+    try:
+        yield
+    except OSError as why:
+        if why.errno not in NO_SPACE:
+            raise
+        raise DiskFull("No space left on the disk; free some or add retention. Nothing was changed.") from why
 
 
 class Closable(Protocol):

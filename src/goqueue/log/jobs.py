@@ -9,6 +9,7 @@ import msgspec
 from goqueue.base.ids import Offset
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.disk import Disk, File
+from goqueue.log.home import NO_SPACE
 from goqueue.log.segment import Seal, Segment
 
 if TYPE_CHECKING:
@@ -49,9 +50,15 @@ class SealJob(msgspec.Struct):
 
     segment: Segment
     seal: Seal | None = None
+    sync_failed: bool = False  # if anything else fails it is a note
 
     def run(self) -> None:
         self.segment.verify()
+        try:
+            self.segment.file().sync()
+        except OSError:
+            self.sync_failed = True
+            raise
         self.seal = self.segment.write_seal()
 
 
@@ -62,6 +69,18 @@ class MetaJob(msgspec.Struct):
     dropped: tuple[Segment, ...] = ()
 
     def run(self) -> None:
-        self.log.write_meta()
+        """On a full disk the segments go first: that makes room for the note, and without them the log begins behind
+        them in any case."""
+        try:
+            self.log.write_meta()
+        except OSError as why:
+            if why.errno not in NO_SPACE or not self.dropped:
+                raise
+            self._remove()
+            self.log.write_meta()
+        else:
+            self._remove()
+
+    def _remove(self) -> None:
         for segment in self.dropped:
             segment.remove_files()

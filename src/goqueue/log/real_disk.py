@@ -91,6 +91,18 @@ class RealFile:
         self.size = size
 
 
+def _write_whole(fd: int, data: bytes, durable: bool) -> None:
+    """And closes it."""
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 class RealDisk:
     """A directory of the machine."""
 
@@ -111,14 +123,11 @@ class RealDisk:
         temporary = target.with_name(target.name + ".tmp")
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
-            if durable:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        temporary.rename(target)
+            _write_whole(fd, data, durable)
+            temporary.rename(target)
+        except OSError:
+            temporary.unlink(missing_ok=True)  # on a full disk the part that was written takes up what is left
+            raise
         if durable:
             self._sync_dir(target.parent)
 

@@ -18,7 +18,7 @@ import msgspec
 from goqueue.base.errors import DataTooNew
 from goqueue.base.ids import Offset
 from goqueue.log.checkpoint import Checkpoint, Meta, read_checkpoint
-from goqueue.log.home import SegmentHome
+from goqueue.log.home import SegmentHome, refused_when_full
 from goqueue.log.note import decode_note
 from goqueue.log.partition_log import META_FILE, PartitionLog, RollRule
 from goqueue.log.scan import Sound, walk
@@ -208,7 +208,8 @@ class _Recovery:
         was_safe = torn.first_offset < self._synced_offset
         if was_safe or torn.end < length:
             kept = f"{self._home.directory}/{segment.base_offset:020d}.{torn.position}.cut"
-            self._disk.write_file(kept, segment.file().read(torn.position, size))
+            with refused_when_full():
+                self._disk.write_file(kept, segment.file().read(torn.position, size))
         logger.log(
             logging.ERROR if was_safe else logging.WARNING,
             "log cut at the last whole batch",

@@ -17,7 +17,7 @@ import msgspec
 
 from goqueue.base.clock import Clock
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.base.errors import GoQueueError, InvalidField, RedriveRunning, UnknownRedrive
+from goqueue.base.errors import DiskFull, GoQueueError, InvalidField, RedriveRunning, UnknownRedrive
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.dead_letter import EVERYTHING, DeadLetter, Filter
 from goqueue.core.delivery.policy import Grave
@@ -369,7 +369,7 @@ class Redrives:
         task = run.task if not run.task.is_live else self._progress(run)
         try:
             await self._offload(lambda: self._notes.save(task))
-        except OSError as why:  # a start goes on from the last note; what was moved is known otherwise
+        except (OSError, DiskFull) as why:  # a start goes on from the last note; what was moved is known otherwise
             logger.error("how far a redrive got could not be noted", extra={"task": task.id, "why": str(why)})
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from goqueue.drive.offload import Offload
 from goqueue.log.disk import Disk
+from goqueue.log.home import refused_when_full
 from goqueue.log.note import decode_note, encode_note
 
 _FILE: Final = "producer-ids"
@@ -44,5 +45,6 @@ class ProducerIds:
             known = decode_note(self._disk.read_file(_FILE), Reserved)
             self._next = self._below = known.below if known else 0
             self._loaded = True
-        self._disk.write_file(_FILE, encode_note(Reserved(self._below + _BLOCK)))
+        with refused_when_full():
+            self._disk.write_file(_FILE, encode_note(Reserved(self._below + _BLOCK)))
         self._below += _BLOCK

@@ -2,7 +2,8 @@
 
 It keeps apart what is durable and what is only pending: a file's bytes become durable with `sync`, a name with
 `sync_dir`. `crash` answers with the disk as it may be found afterwards: pending writes and names kept, dropped, or
-torn, where each is kept, lost or cut short by a seeded chance. It can also be too small, or fail to sync.
+torn, where each is kept, lost or cut short by a seeded chance. It can also be too small, fail to sync, or be full from
+a chosen write on: `full_at` counts the calls that need space, and a write in place that finds none has written a part.
 """
 
 from __future__ import annotations
@@ -79,6 +80,10 @@ class SimFile:
         self._inode.write(self.size, data)
         self._disk.step()
 
+    def append_part(self, data: bytes) -> None:
+        """What a write leaves that ran out of space half way."""
+        self._inode.write(self.size, data)
+
     def read(self, position: int, size: int) -> bytes:
         return bytes(self._inode.now[position : position + size])
 
@@ -107,6 +112,8 @@ class SimDisk:
         self.crash_at = crash_at
         self.capacity_bytes = capacity_bytes
         self.steps = 0
+        self.full_at = -1
+        self.space_calls = 0
         self.fails_sync = False
         self.is_cold = False
         self.on_power_cut: Callable[[], None] = lambda: None
@@ -124,8 +131,13 @@ class SimDisk:
         self.steps += 1
 
     def take_space(self, size: int) -> None:
-        if self._used() + size > self.capacity_bytes:
+        self.space_calls += 1
+        if 0 <= self.full_at < self.space_calls or self._used() + size > self.capacity_bytes:
             raise OSError(errno.ENOSPC, "simulated disk is full")
+
+    def free_space(self) -> None:
+        """There is room again."""
+        self.full_at = -1
 
     def crash(self, mode: CrashMode, seed: int = 0) -> SimDisk:
         """The disk as the next start finds it."""
@@ -162,6 +174,7 @@ class SimDisk:
         if create and path not in self._names:
             if not self.is_dir(_parent(path)):
                 raise FileNotFoundError(_parent(path))
+            self.take_space(0)
             self._change([(path, _Inode(), True)])
         return SimFile(self, self._file(path))
 
@@ -170,10 +183,14 @@ class SimDisk:
         return None if inode is None else bytes(inode.now)
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        self.take_space(len(data))
         temporary = self.open(path + ".tmp", create=True)
         temporary.truncate(0)
-        temporary.append([data])
+        try:
+            temporary.append([data])
+        except OSError:
+            temporary.append_part(data[: len(data) // 2])
+            self.remove(path + ".tmp")
+            raise
         if durable:
             temporary.sync()
         self.rename(path + ".tmp", path)
@@ -182,6 +199,11 @@ class SimDisk:
 
     def write_at(self, path: str, position: int, data: bytes) -> None:
         self.open(path, create=True)
+        try:
+            self.take_space(len(data))
+        except OSError:
+            self._file(path).write(position, data[: len(data) // 2])
+            raise
         self._file(path).write(position, data)
         self.step()
 
@@ -198,6 +220,7 @@ class SimDisk:
         parts = path.split("/")
         for depth in range(1, len(parts) + 1):
             if (part := "/".join(parts[:depth])) not in self._names:
+                self.take_space(0)
                 self._change([(part, None, True)])
 
     def rename(self, source: str, target: str) -> None:
@@ -230,6 +253,8 @@ class SimDisk:
 
     def usage(self) -> Usage:
         used = self._used()
+        if 0 <= self.full_at <= self.space_calls:
+            return Usage(used, 0, 100.0)
         return Usage(self.capacity_bytes, max(0, self.capacity_bytes - used), 100.0 * used / self.capacity_bytes)
 
     def _used(self) -> int:
