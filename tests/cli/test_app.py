@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from goqueue import __version__
 from goqueue.base.errors import DataDirInUse
 from goqueue.base.settings import CLIENT_VARIABLES
 from goqueue.cli import COMMANDS, DEFAULT_SERVER, app
 from goqueue.cli.failures import end_of
-from goqueue.client import GoQueueClientError
+from goqueue.client import Client, GoQueueClientError
 from goqueue.client.transport import DEFAULT_URL
 from tests.cli.running import goqueue
 
@@ -120,6 +124,81 @@ def test_the_server_behind_the_command_wins_over_the_one_before_it() -> None:
     done = goqueue("--server", "http://127.0.0.1:2", "topic", "list", "--server", "http://127.0.0.1:3")
     assert "http://127.0.0.1:3 " in done.stderr
     assert "http://127.0.0.1:2 " in goqueue("--server", "http://127.0.0.1:2", "topic", "list").stderr
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name="goqueue")
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from commands(found, (*path, name))
+
+
+def test_no_help_is_cut_off() -> None:
+    for path in commands(app):
+        done = CliRunner().invoke(app, [*path, "--help"], prog_name="goqueue", terminal_width=80)
+        _, _, text = done.stdout.partition("\n\n")
+        assert done.exit_code == 0 and text, path
+        assert "..." not in text, (path, text)
+        assert max(map(len, text.splitlines())) <= 80, path
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("retention.ms=7d", {"retention.ms": "604800000"}),
+        ("retention.ms=1500", {"retention.ms": "1500"}),
+        ("retention.ms=-1", {"retention.ms": "-1"}),
+        ("queue.lease.ms=PT1.5S", {"queue.lease.ms": "1500"}),
+        ("segment.bytes=64MiB", {"segment.bytes": "67108864"}),
+        ("retention.bytes=-1", {"retention.bytes": "-1"}),
+        ("cleanup.policy=compact", {"cleanup.policy": "compact"}),
+    ],
+)
+def test_settings_take_spans_and_sizes(given: str, sent: dict[str, str], server_url: str) -> None:
+    name = f"topic-{uuid.uuid4()}"
+    assert goqueue("topic", "create", name, "--config", given, server=server_url).exit_code == 0
+    assert goqueue("topic", "alter", name, "--config", given, server=server_url).exit_code == 0
+    with Client(server_url) as client:
+        assert client.topic(name).overrides == sent
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [("retention.ms=soon", "write it like 1500ms, 10s"), ("segment.bytes=64MB", "write it like 65536, 64KiB")],
+)
+def test_a_setting_that_is_no_span_or_size_says_how_to_write_one(given: str, told: str) -> None:
+    done = goqueue("topic", "alter", "orders", "--config", given)
+    assert done.exit_code == 2
+    assert told in " ".join(done.stderr.split())
+
+
+def test_advice_is_in_the_words_of_the_command_line(server_url: str) -> None:
+    missing = goqueue("topic", "describe", "nowhere", server=server_url)
+    assert "`goqueue topic create NAME` makes one" in missing.stderr
+    name = f"topic-{uuid.uuid4()}"
+    goqueue("topic", "create", name, server=server_url)
+    ends = [
+        missing,
+        goqueue("topic", "create", name, server=server_url),
+        goqueue("delayed", "show", name, "0", "7", server=server_url),
+        goqueue("dlq", "show", name, "0", "7", server=server_url),
+        goqueue("trace", "show", "0" * 32, server=server_url),
+        goqueue("group", "describe", "nobody", server=server_url),
+    ]
+    for end in ends:
+        assert end.exit_code == 1
+        assert not re.search(r"\b(GET|POST|PATCH|PUT|DELETE) /", end.stderr)
+        assert "`goqueue " in end.stderr, end.stderr
+
+
+def test_headers_have_one_form() -> None:
+    for command in (["produce", "orders", "v"], ["dlq", "list", "orders"], ["dlq", "redrive", "orders"]):
+        done = goqueue(*command, "--header", "color:red")
+        assert done.exit_code == 2
+        assert "write name=value" in done.stderr
 
 
 def test_typing_needs_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_dead_letters_are_listed(server_url: str, queue: Queue) -> None:
     rest = goqueue("dlq", "list", queue.topic, "--cursor", "0:2", "--output", "json", server=server_url)
     assert [one["offset"] for one in json.loads(rest.stdout)["messages"]] == [2]
     for option in (
-        ["--header", "color:red"],
+        ["--header", "color=red"],
         ["--reason", "REJECTED", "--from", "2026-01-01T00:00:00Z", "--limit", "1"],
     ):
         found = goqueue("dlq", "list", queue.topic, *option, "--output", "json", server=server_url)

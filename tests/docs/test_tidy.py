@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,3 +42,10 @@ def test_every_module_says_what_it_is_for() -> None:
     for path in SOURCES:
         text = path.read_text()
         assert not text.strip() or text.startswith('"""'), path
+
+
+def test_errors_give_no_advice_in_the_words_of_one_door() -> None:
+    route = re.compile(r"\b(GET|POST|PATCH|PUT|DELETE) /")
+    for layer in ("service", "drive", "core", "log", "base"):
+        for path in (ROOT / "src/goqueue" / layer).rglob("*.py"):
+            assert not route.search(path.read_text()), path

@@ -75,7 +75,6 @@ class LazyGroup(click.Group):
 def app(server: str, output: str, debug: bool) -> None:
     """GoQueue: a broker that is both a log and a queue.
 
-    \b
     Exit codes: 0 done, 1 refused or damaged, 2 wrong usage, 3 no answer from the broker.
     """
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from goqueue.cli.options import output_option, server_option
+from goqueue.cli.options import CommandGroup, output_option, server_option
 from goqueue.cli.show import bytes_text, headers_text, print_json, print_table, remark
 from goqueue.client import Client, Delayed
 from goqueue.client.messages import json_content
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def delayed() -> None:
     """List, show and cancel delayed messages."""
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from goqueue.cli.options import output_option, pairs, server_option
+from goqueue.cli.options import CommandGroup, header_pair, output_option, pairs, server_option
 from goqueue.cli.show import bytes_text, counted, headers_text, print_json, print_table, remark, time_text
 from goqueue.client import Client
 from goqueue.client import dead_letters as calls
@@ -19,7 +19,7 @@ from goqueue.client.dead_letters import DeadLetter, DryRun, Redrive
 _POLL_S: Final = 0.2
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def dlq() -> None:
     """List, show, redrive and delete dead letters."""
 
@@ -32,7 +32,7 @@ def dlq() -> None:
 @click.option("--group", metavar="GROUP", help="Only those that died in this group.")
 @click.option("--from", "from_", metavar="TIME", help="Only those that died at this time or later.")
 @click.option("--to", metavar="TIME", help="Only those that died before this time.")
-@click.option("--header", metavar="NAME:VALUE", help="Only those with this header.")
+@click.option("--header", callback=header_pair, metavar="NAME=VALUE", help="Only those with this header.")
 @server_option
 @output_option
 def list_(
@@ -43,12 +43,13 @@ def list_(
     group: str | None,
     from_: str | None,
     to: str | None,
-    header: str | None,
+    header: tuple[str, str] | None,
     server: str,
     output: str,
 ) -> None:
     """List the dead letters of TOPIC, the oldest first."""
-    chosen = {"cursor": cursor, "reason": reason, "group": group, "from": from_, "to": to, "header": header}
+    wanted = None if header is None else ":".join(header)
+    chosen = {"cursor": cursor, "reason": reason, "group": group, "from": from_, "to": to, "header": wanted}
     query = {name: value for name, value in chosen.items() if value is not None}
     with Client(server) as client:
         page = client.perform(calls.dead_letters(topic, {"limit": str(limit), **query}))

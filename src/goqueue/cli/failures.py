@@ -15,6 +15,9 @@ from goqueue.client import ConnectionFailed, GoQueueClientError
 _HINTS: Final = {
     "unknown-topic": "`goqueue topic list` shows what there is; `goqueue topic create NAME` makes one.",
     "topic-exists": "`goqueue topic alter NAME` changes it.",
+    "unknown-delayed": "`goqueue delayed list TOPIC` shows what waits.",
+    "unknown-trace": "`goqueue trace list` shows the last ones.",
+    "unknown-dead-letter": "`goqueue dlq list TOPIC` shows what there is.",
     "unknown-group": "`goqueue group list` shows what there is.",
     "group-not-empty": "Stop its members first; `goqueue group describe NAME` shows them.",
 }

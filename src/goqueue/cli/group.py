@@ -6,12 +6,12 @@ import re
 
 import click
 
-from goqueue.cli.options import output_option, server_option
+from goqueue.cli.options import CommandGroup, output_option, server_option
 from goqueue.cli.show import counted, print_json, print_table, remark
 from goqueue.client import Client, Group, GroupMember, OffsetMove, TopicParts
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """List, describe, move and delete consumer groups."""
 

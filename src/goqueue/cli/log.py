@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from goqueue.cli.failures import Failed, Misused
-from goqueue.cli.options import output_option
+from goqueue.cli.options import CommandGroup, output_option
 from goqueue.cli.segments import Damage, Found, Segment, scan, segments_at
 from goqueue.cli.show import bytes_text, counted, headers_text, print_json_line, remark, time_text
 from goqueue.client.messages import json_content
@@ -32,7 +32,7 @@ class Tally(msgspec.Struct):
     damaged: int = 0
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def log() -> None:
     """Look into stored files, without a node."""
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+
+from goqueue.base.errors import InvalidField
+from goqueue.base.settings import parse_size
+from goqueue.base.times import parse_duration_ms
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -17,6 +22,20 @@ def _inherit(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     found = ctx.find_root().params[param.name or ""]
     assert isinstance(found, str)
     return found
+
+
+class CommandGroup(click.Group):
+    """A group whose help shows the first sentence of each command whole, over as many lines as it takes."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(self, ctx, name)) for name in self.list_commands(ctx)])
+
+
+def _summary(group: click.Group, ctx: click.Context, name: str) -> str:
+    command = group.get_command(ctx, name)
+    paragraph = " ".join((command.help if command and command.help else "").split("\n\n")[0].split())
+    return re.split(r"(?<=\.)\s", paragraph, maxsplit=1)[0]
 
 
 def server_option(command: F) -> F:
@@ -44,3 +63,29 @@ def pairs(what: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...
         return found
 
     return split
+
+
+def header_pair(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[str, str] | None:
+    """A callback for one `name=value`."""
+    return None if given is None else pairs("header")(ctx, param, (given,))[0]
+
+
+def topic_settings(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> list[tuple[str, str]]:
+    """A callback for topic settings: times of `.ms` like 7d and sizes of `.bytes` like 64MiB become numbers."""
+    try:
+        return [(name, _number(name, value)) for name, value in pairs("setting")(ctx, param, given)]
+    except (InvalidField, ValueError) as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def _number(name: str, value: str) -> str:
+    if re.fullmatch(r"-?\d+", value.strip()):
+        return value.strip()
+    if name.endswith(".ms"):
+        return str(parse_duration_ms(value, name))
+    if name.endswith(".bytes"):
+        try:
+            return str(parse_size(value))
+        except ValueError as error:
+            raise ValueError(f"{name}: {value!r} {error}.") from None
+    return value

@@ -13,7 +13,7 @@ import click
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_duration_ms
 from goqueue.cli.failures import Misused
-from goqueue.cli.options import output_option, pairs, server_option
+from goqueue.cli.options import CommandGroup, output_option, pairs, server_option
 from goqueue.cli.pipeline_failures import told_plainly
 from goqueue.cli.show import print_json, print_table, remark, time_text
 from goqueue.pipeline import human
@@ -45,7 +45,7 @@ master_option = click.option(
 )
 
 
-@click.group("pipeline")
+@click.group("pipeline", cls=CommandGroup)
 def pipeline_group() -> None:
     """Move and study messages in bulk, on Spark."""
 

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from goqueue.cli.failures import Failed
-from goqueue.cli.options import F, output_option, server_option
+from goqueue.cli.options import CommandGroup, F, output_option, server_option
 from goqueue.cli.show import print_json, print_table, remark
 from goqueue.client import Client
 from goqueue.client.schemas import (
@@ -36,7 +36,7 @@ _TYPES: Final = {".avsc": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
 _KINDS: Final = ("AVRO", "JSON", "PROTOBUF")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def schema() -> None:
     """List, show, register and compare schemas."""
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from goqueue.cli.options import output_option, pairs, server_option
+from goqueue.cli.options import CommandGroup, output_option, server_option, topic_settings
 from goqueue.cli.show import counted, print_json, print_table, remark, time_text
 from goqueue.client import Client, Topic
 
@@ -16,7 +16,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def config_option(command: F) -> F:
     return click.option(
-        "--config", multiple=True, metavar="NAME=VALUE", callback=pairs("setting"), help="A setting; repeatable."
+        "--config",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=topic_settings,
+        help="A setting, like retention.ms=7d or segment.bytes=64MiB; repeatable.",
     )(command)
 
 
@@ -24,7 +28,7 @@ def partitions_option(help_text: str) -> Callable[[F], F]:
     return click.option("--partitions", type=click.IntRange(1), metavar="N", help=help_text)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topic() -> None:
     """Create, list, describe, alter and delete topics."""
 

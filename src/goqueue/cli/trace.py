@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from goqueue.cli.options import output_option, server_option
+from goqueue.cli.options import CommandGroup, output_option, server_option
 from goqueue.cli.show import bytes_text, print_json, print_table
 from goqueue.client import Client
 from goqueue.client.traces import Trace, TraceEvent, search_traces, trace, traces
@@ -15,7 +15,7 @@ from goqueue.client.traces import Trace, TraceEvent, search_traces, trace, trace
 _WIDTH: Final = 30  # of the waterfall, in characters
 
 
-@click.group("trace")
+@click.group("trace", cls=CommandGroup)
 def trace_group() -> None:
     """List, show and search traces of messages."""
 

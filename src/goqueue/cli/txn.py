@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from goqueue.cli.options import output_option, server_option
+from goqueue.cli.options import CommandGroup, output_option, server_option
 from goqueue.cli.show import print_json, print_table, remark, time_text
 from goqueue.cli.staged import staged
 from goqueue.client import Client
@@ -12,7 +12,7 @@ from goqueue.client import transactions as calls
 from goqueue.client.transactions import Transaction
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def txn() -> None:
     """List, describe and abort transactions."""
 

@@ -171,7 +171,7 @@ class Scheduling:
 
 def _unknown(topic: str, partition: int, offset: Offset) -> UnknownDelayed:
     return UnknownDelayed(
-        f"No delayed message of {topic!r} is known at {partition}/{offset}; GET /topics/{topic}/delayed lists them.",
+        f"No delayed message of {topic!r} is known at {partition}/{offset}.",
         field="offset",
     )
 

@@ -93,7 +93,7 @@ class Topics:
         topic = self._table.get(name)
         if topic is None:
             check_name(name, field="topic")
-            raise UnknownTopic(f"There is no topic {name!r}. Create it with POST /topics.", field="topic")
+            raise UnknownTopic(f"There is no topic {name!r}; create it first.", field="topic")
         return topic
 
     def require_users(self, name: str, field: str = "topic") -> Topic:
@@ -154,7 +154,7 @@ class Topics:
         self._space.check()
         topic = await self._table.create(record)
         if topic is None:
-            raise TopicExists(f"The topic {name!r} exists already; change it with PATCH /topics/{name}.", field="name")
+            raise TopicExists(f"The topic {name!r} exists already.", field="name")
         return topic
 
     def check_new(self, name: str, partitions: int | None, config: Mapping[str, object]) -> int:
@@ -165,7 +165,7 @@ class Topics:
         count = _check_count(self._settings.partitions if partitions is None else partitions)
         self.check_config(config)
         if self._table.get(name) is not None:
-            raise TopicExists(f"The topic {name!r} exists already; change it with PATCH /topics/{name}.", field="name")
+            raise TopicExists(f"The topic {name!r} exists already.", field="name")
         return count
 
     def check_config(self, config: Mapping[str, object | None]) -> None:

@@ -108,7 +108,7 @@ class Traces:
             spans = await self._offload(lambda: files.find([trace_id])) + spans
         if not spans:
             raise UnknownTrace(
-                f"No trace {trace_id!r} is known; GET /traces lists the last ones, and old ones are forgotten.",
+                f"No trace {trace_id!r} is known; old ones are forgotten.",
                 field="id",
             )
         return trace_of(trace_id, spans)
