@@ -192,6 +192,7 @@ class Broker:
         partition = await self._own_books(SCHEMAS_TOPIC)
         await self.offload(lambda: self.schema_runner.replay(partition))
         self.schema_runner.begin(partition)
+        await self.schemas.warm()
 
     def _schemas_changed(self) -> None:
         self.validation.changed()

@@ -46,6 +46,7 @@ from goqueue.log.space import SpaceGuard
 from goqueue.service.delayed_batches import may_ask_for_delay, part
 from goqueue.service.hooks import Hooks, SchemaCheck
 from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.paced import paced
 from goqueue.service.topics import Topics
 from goqueue.service.tracer import Sampled
 from goqueue.service.tracing import Moments
@@ -121,7 +122,7 @@ class Publish:
         started = time.perf_counter()
         topic = await self._topics.for_publish(command.topic, command.caller)
         sorting = _Sorting(topic, self._clock.now_ms(), self._hooks.schema)
-        results: list[PublishResult | None] = [sorting.take(at, one) for at, one in enumerate(command.messages)]
+        results: list[PublishResult | None] = [*await paced(sorting.take, command.messages, topic.config.validates)]
         touched: dict[Partition, list[int]] = {}
         moments = self._moments(started)
         self._trace_delayed(topic, sorting.delayed, moments, command.caller)
@@ -151,7 +152,7 @@ class Publish:
         """Where messages would go, without storing any."""
         topic = await self._topics.for_publish(command.topic, command.caller)
         sorting = _Sorting(topic, self._clock.now_ms(), self._hooks.schema)
-        told = [sorting.take(at, one) for at, one in enumerate(command.messages)]
+        told = await paced(sorting.take, command.messages, topic.config.validates)
         if sorting.delayed:
             self._admit_delayed(topic, sorting.delayed, command.caller)
             self._trace_delayed(topic, sorting.delayed, self._moments(time.perf_counter()), command.caller)

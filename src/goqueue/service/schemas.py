@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
-from goqueue.base.errors import NotFound
-from goqueue.base.limits import SCHEMA_BYTES_MAX, SCHEMA_REFERENCES_MAX, SCHEMAS_COMPILED_MAX
+from goqueue.base.errors import GoQueueError, NotFound
+from goqueue.base.limits import (
+    SCHEMA_BYTES_MAX,
+    SCHEMA_COMPARE_SECONDS_MAX,
+    SCHEMA_READY_BYTES_MAX,
+    SCHEMA_READY_SECONDS_MAX,
+    SCHEMA_REFERENCES_MAX,
+    SCHEMAS_COMPILED_MAX,
+)
+from goqueue.core.compat.breaks import Break
 from goqueue.core.compat.levels import Found, against
-from goqueue.core.schemas.errors import IncompatibleSchema, InvalidSchema, UnknownSchema
-from goqueue.core.schemas.kinds import Checker, Document, checker, compare, parse
+from goqueue.core.schemas.errors import IncompatibleSchema, InvalidSchema, SchemaNotReady, UnknownSchema
+from goqueue.core.schemas.kinds import Checker, Document, Unusable, checker, compare, parse
 from goqueue.core.schemas.model import (
     GLOBAL,
     KINDS,
@@ -28,6 +38,8 @@ from goqueue.core.schemas.proto_schema import ProtoDocument
 from goqueue.core.schemas.table import SchemaTable, Version
 from goqueue.drive.offload import Offload
 from goqueue.drive.schema_runner import SchemaRunner
+
+T = TypeVar("T")
 
 
 class SchemaStats(msgspec.Struct, frozen=True):
@@ -59,6 +71,8 @@ class Schemas:
         self._runner = runner
         self._offload = offload
         self._changing = asyncio.Lock()
+        self._working = asyncio.Lock()  # one schema is parsed or compared at a time: threads are few
+        self._readying: dict[int, asyncio.Task[None]] = {}
         self._documents: OrderedDict[int, Document] = OrderedDict()
         self._checkers: OrderedDict[int, Checker] = OrderedDict()
 
@@ -103,7 +117,7 @@ class Schemas:
             return []
         chosen = versions if level.endswith("_TRANSITIVE") else versions[-1:]
         earlier = [(one.version, await self.document(one.id)) for one in chosen]
-        return await self._offload(lambda: against(level, prepared.document, earlier, compare))
+        return await self._work(lambda: _compared(level, prepared.document, earlier))
 
     async def test(self, subject: str, schema: Schema, number: int | None) -> list[Found]:
         """Breaks of a schema against one version, or against those that the subject's level asks for."""
@@ -121,7 +135,7 @@ class Schemas:
             references = self.references_of(schema)
         except NotFound as why:
             raise InvalidSchema(why.message, field="references") from None
-        return await self._offload(lambda: _prepared(schema, references))
+        return await self._work(lambda: _prepared(schema, references))
 
     def references_of(self, schema: Schema) -> dict[str, Schema]:
         """By name all that a schema refers to, and what those refer to, innermost first."""
@@ -160,17 +174,57 @@ class Schemas:
         if schema_id not in self._documents:
             schema = self.table.schema(schema_id).schema
             references = self.references_of(schema)
-            _keep(self._documents, schema_id, await self._offload(lambda: parse(schema, references)))
+            _keep(self._documents, schema_id, await self._work(lambda: parse(schema, references)))
         return self._documents[schema_id]
 
     def checker(self, schema_id: int) -> Checker:
-        """Made ready once; then kept, for as many schemas as there is room for."""
+        """Made ready once; then kept, for as many schemas as there is room for. Large ones are made off the loop."""
         found = self._checkers.get(schema_id)
         if found is None:
             schema = self.table.schema(schema_id).schema
-            found = checker(parse(schema, self.references_of(schema)))
+            if self._size(schema) > SCHEMA_READY_BYTES_MAX:
+                if schema_id not in self._readying:
+                    self._readying[schema_id] = asyncio.create_task(self._make_ready(schema_id))
+                raise SchemaNotReady(f"The schema {schema_id} is being made ready; try again in a moment.")
+            found = self._checker_of(schema)
             _keep(self._checkers, schema_id, found)
         return found
+
+    def _size(self, schema: Schema) -> int:
+        if not schema.references:
+            return len(schema.text)
+        try:
+            return len(schema.text) + sum(len(one.text) for one in self.references_of(schema).values())
+        except GoQueueError:
+            return len(schema.text)
+
+    def _checker_of(self, schema: Schema) -> Checker:
+        try:
+            return checker(parse(schema, self.references_of(schema)))
+        except GoQueueError as why:  # written down before a limit was set, or with a package that is not here now
+            return Unusable(why.message)
+
+    async def _make_ready(self, schema_id: int) -> None:
+        stored = self.table.stored.get(schema_id)
+        try:
+            if stored is not None:  # else it was deleted meanwhile
+                _keep(self._checkers, schema_id, await self._work(lambda: self._checker_of(stored.schema)))
+        finally:
+            self._readying.pop(schema_id, None)
+
+    async def warm(self) -> None:
+        """Makes the latest large schemas ready, as far as a start may take time for it."""
+        until = time.monotonic() + SCHEMA_READY_SECONDS_MAX
+        for subject in self.table.subjects():
+            latest = self.table.latest(subject)
+            if latest is not None and self._size(self.table.schema(latest.id).schema) > SCHEMA_READY_BYTES_MAX:
+                if time.monotonic() > until:
+                    return
+                await self._make_ready(latest.id)
+
+    async def _work(self, work: Callable[[], T]) -> T:
+        async with self._working:
+            return await self._offload(work)
 
     async def text(self, schema_id: int, form: str = "") -> str:
         """As it was registered; for Protobuf `serialized` is the description of the file."""
@@ -232,6 +286,15 @@ class Schemas:
             table.level(GLOBAL),
             table.mode(GLOBAL),
         )
+
+
+def _compared(level: Level, new: Document, earlier: list[tuple[int, Document]]) -> list[Found]:
+    until = time.monotonic() + SCHEMA_COMPARE_SECONDS_MAX
+
+    def in_time(reader: Document, writer: Document, is_newer: bool) -> list[Break]:
+        return compare(reader, writer, is_newer, lambda: time.monotonic() > until)
+
+    return against(level, new, earlier, in_time)
 
 
 def _prepared(schema: Schema, references: dict[str, Schema]) -> Prepared:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from goqueue.base.commands import Headers
-from goqueue.base.limits import SCHEMA_FAILURES_MAX
+from goqueue.base.limits import CHECK_SECONDS_MAX, SCHEMA_FAILURES_MAX
 from goqueue.core.schemas.errors import SchemaMismatch
 from goqueue.core.schemas.framing import Framed, by_header, by_prefix
 from goqueue.core.schemas.kinds import Checker
@@ -39,8 +40,10 @@ class Validation:
         """Every record of an encoded batch; the error names each that does not fit, by its place."""
         failures: list[tuple[int, str]] = []
         first: SchemaMismatch | None = None
-        records = decode(batch)
-        for place, record in enumerate(records):
+        clock = _Stopwatch()
+        for place, record in enumerate(decode(batch)):
+            if clock.is_over():
+                raise SchemaMismatch("Checking the batch takes too long; send smaller ones.", field="value")
             try:
                 self.record(topic, record.key, record.value, record.headers)
             except SchemaMismatch as why:
@@ -108,6 +111,17 @@ class Validation:
                 return held
         what = "no schema is registered" if schema_id == _LATEST else f"the schema {schema_id} is not registered"
         raise Mismatch((), f"{what} under the subject {subjects[0]}")
+
+
+class _Stopwatch:
+    """Says when the work took too long by the processor's time: a busy machine is no reason to refuse."""
+
+    def __init__(self) -> None:
+        self._soonest = time.perf_counter() + CHECK_SECONDS_MAX
+        self._until = time.thread_time() + CHECK_SECONDS_MAX
+
+    def is_over(self) -> bool:
+        return time.perf_counter() > self._soonest and time.thread_time() > self._until
 
 
 def _error(part: str, version: Version | None, why: Mismatch) -> SchemaMismatch:

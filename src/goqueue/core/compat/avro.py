@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from goqueue.base.limits import SCHEMA_COMPARE_STEPS_MAX
-from goqueue.core.compat.breaks import Break, distinct
+from goqueue.core.compat.breaks import Break, GiveUp, TooHard, distinct, never
 from goqueue.core.schemas.avro_schema import PRIMITIVES, Avro, AvroDocument, AvroField
 
 # writer -> readers that take it
@@ -20,27 +20,25 @@ _PROMOTED: Final = {
 _NAMED: Final = ("record", "enum", "fixed")
 
 
-def compare(reader: AvroDocument, writer: AvroDocument) -> list[Break]:
+def compare(reader: AvroDocument, writer: AvroDocument, give_up: GiveUp = never) -> list[Break]:
     """Why the reader cannot take all that the writer writes; empty if it can."""
     try:
-        return distinct(list(_Comparison().types(reader.root, writer.root, "")))
-    except (_TooHard, RecursionError):
+        return distinct(list(_Comparison(give_up).types(reader.root, writer.root, "")))
+    except (TooHard, RecursionError):
         return [Break("TOO_COMPLEX", "/", "the schemas are too complex to compare; treated as incompatible")]
 
 
-class _TooHard(Exception):
-    pass
-
-
 class _Comparison:
-    def __init__(self) -> None:
+    def __init__(self, give_up: GiveUp) -> None:
+        self._give_up = give_up
+        self._fields: dict[int, dict[str, AvroField]] = {}
         self._under_way: set[tuple[int, int]] = set()
         self._steps = 0
 
     def types(self, reader: Avro, writer: Avro, path: str) -> Iterator[Break]:
         self._steps += 1
-        if self._steps > SCHEMA_COMPARE_STEPS_MAX:
-            raise _TooHard
+        if self._steps > SCHEMA_COMPARE_STEPS_MAX or self._give_up():
+            raise TooHard
         if writer.kind == "union":
             for number, branch in enumerate(writer.branches):
                 yield from self.types(reader, branch, path if reader.kind == "union" else f"{path}/{number}")
@@ -78,7 +76,8 @@ class _Comparison:
             if reader.size != writer.size:
                 yield Break("FIXED_SIZE_MISMATCH", f"{path}/size", f"{writer.size} bytes are not {reader.size}")
         elif reader.kind == "enum":
-            missing = [one for one in writer.symbols if one not in reader.symbols]
+            known = frozenset(reader.symbols)
+            missing = [one for one in writer.symbols if one not in known]
             if missing and reader.default is None:
                 yield Break("MISSING_ENUM_SYMBOLS", f"{path}/symbols", f"unknown: {', '.join(missing[:20])}")
         else:
@@ -91,7 +90,7 @@ class _Comparison:
         self._under_way.add(pair)
         for number, field in enumerate(reader.fields):
             at = f"{path}/fields/{number}"
-            written = _written(field, writer)
+            written = self._written(field, writer)
             if written is not None:
                 yield from self.types(field.type, written.type, f"{at}/type")
             elif not field.has_default:
@@ -99,13 +98,11 @@ class _Comparison:
                 yield Break("READER_FIELD_MISSING_DEFAULT_VALUE", at, told)
         self._under_way.discard(pair)
 
-
-def _written(field: AvroField, writer: Avro) -> AvroField | None:
-    for name in (field.name, *field.aliases):
-        for one in writer.fields:
-            if one.name == name:
-                return one
-    return None
+    def _written(self, field: AvroField, writer: Avro) -> AvroField | None:
+        known = self._fields.get(id(writer))
+        if known is None:
+            known = self._fields[id(writer)] = {one.name: one for one in writer.fields}
+        return next((known[name] for name in (field.name, *field.aliases) if name in known), None)
 
 
 def _same_name(reader: Avro, writer: Avro) -> bool:

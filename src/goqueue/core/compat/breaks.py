@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from goqueue.base.limits import SCHEMA_BREAKS_MAX
+
+GiveUp = Callable[[], bool]  # asked now and then: has it taken too long
+
+
+class TooHard(Exception):
+    """The comparison takes more steps, or more time, than anybody may cause."""
+
+
+def never() -> bool:
+    return False
 
 
 class Break(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from goqueue.base.limits import SCHEMA_COMPARE_STEPS_MAX
-from goqueue.core.compat.breaks import Break, distinct
+from goqueue.core.compat.breaks import Break, GiveUp, TooHard, distinct, never
 from goqueue.core.compat.json_disjoint import are_disjoint
 from goqueue.core.compat.json_facts import (
     Conjunction,
@@ -33,16 +33,12 @@ _ANYTHING: Final[dict[str, Any]] = {}
 _NOTHING: Final[dict[str, Any]] = {"not": _ANYTHING}
 
 
-class TooHard(Exception):
-    """The comparison takes more steps than anybody may cause."""
-
-
-def compare(reader: JsonDocument, writer: JsonDocument) -> list[Break]:
+def compare(reader: JsonDocument, writer: JsonDocument, give_up: GiveUp = never) -> list[Break]:
     """Why the reader may refuse what the writer accepts; empty if it never does."""
     if reader.canonical == writer.canonical and reader.same_references(writer):
         return []
     try:
-        proof = JsonProof()
+        proof = JsonProof(give_up)
         return distinct(proof.prove(reader.root, reader, "#", proof.conjunction(writer.root, writer, "#")))
     except (TooHard, RecursionError):
         return [Break("TOO_COMPLEX", "#", "the schemas are too complex to compare; treated as incompatible")]
@@ -51,7 +47,8 @@ def compare(reader: JsonDocument, writer: JsonDocument) -> list[Break]:
 class JsonProof:
     """One comparison: what is being proven already, and how many steps it took."""
 
-    def __init__(self) -> None:
+    def __init__(self, give_up: GiveUp = never) -> None:
+        self._give_up = give_up
         self._under_way: set[tuple[object, ...]] = set()
         self._made: dict[tuple[str, str], dict[str, Any]] = {}
         self._free: dict[int, bool] = {}
@@ -61,7 +58,7 @@ class JsonProof:
     def spend(self, steps: int) -> None:
         """Everything that looks at schemas counts: nobody can make it go on for long."""
         self._steps += steps
-        if self._steps > SCHEMA_COMPARE_STEPS_MAX:
+        if self._steps > SCHEMA_COMPARE_STEPS_MAX or self._give_up():
             raise TooHard
 
     # --- taking apart --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from goqueue.base.limits import SCHEMA_COMPARE_STEPS_MAX
-from goqueue.core.compat.breaks import Break, distinct
+from goqueue.core.compat.breaks import Break, GiveUp, TooHard, distinct, never
 from goqueue.core.schemas.proto_schema import ProtoDocument
 
 # Types whose bytes are the same, so that one can be read as the other.
@@ -23,20 +23,17 @@ _NAMES: Final = (
 )  # fmt: skip
 
 
-def compare(reader: ProtoDocument, writer: ProtoDocument, is_newer: bool) -> list[Break]:
+def compare(reader: ProtoDocument, writer: ProtoDocument, is_newer: bool, give_up: GiveUp = never) -> list[Break]:
     """Why the reader cannot take all that the writer writes; empty if it can. `is_newer`: the reader is."""
     try:
-        return distinct(list(_Comparison(is_newer).files(reader.file, writer.file)))
-    except (_TooHard, RecursionError):
+        return distinct(list(_Comparison(is_newer, give_up).files(reader.file, writer.file)))
+    except (TooHard, RecursionError):
         return [Break("TOO_COMPLEX", "#/", "the schemas are too complex to compare; treated as incompatible")]
 
 
-class _TooHard(Exception):
-    pass
-
-
 class _Comparison:
-    def __init__(self, is_newer: bool) -> None:
+    def __init__(self, is_newer: bool, give_up: GiveUp) -> None:
+        self._give_up = give_up
         self._is_newer = is_newer
         self._seen: set[tuple[str, str]] = set()
 
@@ -53,8 +50,7 @@ class _Comparison:
         if pair in self._seen:
             return
         self._seen.add(pair)
-        if len(self._seen) > SCHEMA_COMPARE_STEPS_MAX:
-            raise _TooHard
+        self._spend()
         written, read = _by_number(writer), _by_number(reader)
         for number, field in read.items():
             if number in written:
@@ -62,10 +58,14 @@ class _Comparison:
             elif field.is_required:
                 yield Break("REQUIRED_FIELD_ADDED", f"{path}/{number}", f"{field.name} is required and not written")
         if self._is_newer:
-            yield from _reserved_breaks(reader, writer, path)
-        yield from _oneof_breaks(reader, writer, path)
+            yield from self._reserved_breaks(reader, writer, path)
+        yield from self._oneof_breaks(reader, writer, path)
         for nested in writer.nested_types:
             yield from self._nested(reader, nested, path)
+
+    def _spend(self) -> None:
+        if len(self._seen) > SCHEMA_COMPARE_STEPS_MAX or self._give_up():
+            raise TooHard
 
     def _nested(self, reader: Any, nested: Any, path: str) -> Iterator[Break]:
         if nested.GetOptions().map_entry:
@@ -100,6 +100,37 @@ class _Comparison:
         else:
             yield from self.messages(first, second, path)
 
+    def _reserved_breaks(self, reader: Any, writer: Any, path: str) -> Iterator[Break]:
+        """A number that the writer took out of use may still be in old data, with another meaning."""
+        from google.protobuf.descriptor_pb2 import DescriptorProto
+
+        described = DescriptorProto()
+        writer.CopyToProto(described)
+        for field in reader.fields:
+            self._spend()
+            if any(one.start <= field.number < one.end for one in described.reserved_range):
+                told = f"{field.name} takes the number {field.number}, which is reserved"
+                yield Break("FIELD_NUMBER_RESERVED", f"{path}/{field.number}", told)
+            elif field.name in described.reserved_name:
+                yield Break("FIELD_NAME_RESERVED", f"{path}/{field.number}", f"the name {field.name} is reserved")
+
+    def _oneof_breaks(self, reader: Any, writer: Any, path: str) -> Iterator[Break]:
+        read, written = _oneofs(reader), _oneofs(writer)
+        numbers = _by_number(writer)
+        for name, members in read.items():
+            self._spend()
+            known = sorted(number for number in members if number in numbers)
+            together = any(set(known) <= set(others) for others in written.values())
+            if len(known) > 1 and not together:
+                told = f"fields {', '.join(map(str, known))} could be written together, and exclude each other now"
+                yield Break("MULTIPLE_FIELDS_MOVED_TO_ONEOF", f"{path}/{name}", told)
+        everywhere = {number for members in read.values() for number in members}
+        for name, members in written.items():
+            gone = sorted(set(members) - everywhere)
+            if gone and name in read:
+                told = f"fields {', '.join(map(str, gone))} left the oneof {name}"
+                yield Break("ONEOF_FIELD_REMOVED", f"{path}/{name}", told)
+
 
 def _by_number(message: Any) -> dict[int, Any]:
     return {field.number: field for field in message.fields}
@@ -126,37 +157,6 @@ def _relative(message: Any) -> str:
     package = message.file.package
     name = str(message.full_name)
     return name.removeprefix(f"{package}.") if package else name
-
-
-def _reserved_breaks(reader: Any, writer: Any, path: str) -> Iterator[Break]:
-    """A number that the writer took out of use may still be in old data, with another meaning."""
-    from google.protobuf.descriptor_pb2 import DescriptorProto
-
-    described = DescriptorProto()
-    writer.CopyToProto(described)
-    for field in reader.fields:
-        if any(one.start <= field.number < one.end for one in described.reserved_range):
-            told = f"{field.name} takes the number {field.number}, which is reserved"
-            yield Break("FIELD_NUMBER_RESERVED", f"{path}/{field.number}", told)
-        elif field.name in described.reserved_name:
-            yield Break("FIELD_NAME_RESERVED", f"{path}/{field.number}", f"the name {field.name} is reserved")
-
-
-def _oneof_breaks(reader: Any, writer: Any, path: str) -> Iterator[Break]:
-    read, written = _oneofs(reader), _oneofs(writer)
-    numbers = _by_number(writer)
-    for name, members in read.items():
-        known = sorted(number for number in members if number in numbers)
-        together = any(set(known) <= set(others) for others in written.values())
-        if len(known) > 1 and not together:
-            told = f"fields {', '.join(map(str, known))} could be written together, and exclude each other now"
-            yield Break("MULTIPLE_FIELDS_MOVED_TO_ONEOF", f"{path}/{name}", told)
-    everywhere = {number for members in read.values() for number in members}
-    for name, members in written.items():
-        gone = sorted(set(members) - everywhere)
-        if gone and name in read:
-            told = f"fields {', '.join(map(str, gone))} left the oneof {name}"
-            yield Break("ONEOF_FIELD_REMOVED", f"{path}/{name}", told)
 
 
 def _oneofs(message: Any) -> dict[str, list[int]]:

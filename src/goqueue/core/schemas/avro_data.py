@@ -5,12 +5,12 @@ Every count is held against the bytes that are left, so data cannot claim more t
 
 from __future__ import annotations
 
-from goqueue.base.limits import MESSAGE_DEPTH_MAX
+from goqueue.base.limits import MESSAGE_DEPTH_MAX, SCHEMA_EMPTY_VALUES_MAX
 from goqueue.core.schemas.avro_schema import Avro, AvroDocument
 from goqueue.core.schemas.mismatch import Mismatch
 
 _FIXED = {"null": 0, "boolean": 1, "float": 4, "double": 8}
-_EMPTY_ITEMS_MAX = 100_000  # items that take no bytes, like nulls
+_VALUES_PER_BYTE = 8  # records and unions around what the bytes mean
 
 
 class AvroChecker:
@@ -37,19 +37,23 @@ class _Bad(Exception):
 class _Walk:
     """A place in the data, and the steps that led there; they are left standing where it fails."""
 
-    __slots__ = ("at", "data", "empty", "steps")
+    __slots__ = ("at", "data", "left", "steps")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
         self.steps: list[str | int] = []
-        self.empty = 0
+        # Of what may take no bytes; everything else is bounded by the length of the data.
+        self.left = SCHEMA_EMPTY_VALUES_MAX + _VALUES_PER_BYTE * len(data)
 
     def value(self, type_: Avro, depth: int) -> None:
         kind = type_.kind
         if depth > MESSAGE_DEPTH_MAX:
             raise _Bad("nested too deep")
         if kind == "record":
+            self.left -= 1
+            if self.left < 0:
+                raise _Bad("too many values that take no bytes")
             for field in type_.fields:
                 self.steps.append(field.name)
                 self.value(field.type, depth + 1)
@@ -68,6 +72,9 @@ class _Walk:
             if self._skip(1) not in (b"\0", b"\1"):
                 raise _Bad("a boolean is neither 0 nor 1")
         else:
+            self.left -= 1
+            if self.left < 0:
+                raise _Bad("too many values that take no bytes")
             self._skip(type_.size if kind == "fixed" else _FIXED[kind])
 
     def _blocks(self, type_: Avro, depth: int) -> None:
@@ -76,17 +83,12 @@ class _Walk:
             if count < 0:
                 count, _ = -count, self._number(64)
             for _ in range(count):
-                before = self.at
                 self.steps.append(number)
                 if type_.kind == "map":
                     self._bytes(self._size(), True)
                 self.value(type_.element, depth + 1)
                 self.steps.pop()
                 number += 1
-                if self.at == before:
-                    self.empty += 1
-                    if self.empty > _EMPTY_ITEMS_MAX:
-                        raise _Bad("too many items that take no bytes")
 
     def _choice(self, count: int, what: str) -> int:
         number = self._number(64)

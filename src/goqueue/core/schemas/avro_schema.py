@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from goqueue.base.limits import SCHEMA_ANALYSIS_STEPS_MAX, SCHEMA_EMPTY_VALUES_MAX
 from goqueue.core.schemas.errors import InvalidSchema
 from goqueue.core.schemas.json_text import canonical_json, load_json
 
@@ -69,8 +70,10 @@ class AvroDocument:
         value = _loaded(text)
         self.canonical = canonical_json(value)
         self.root = self._parse(value, "")
+        _refuse_empty_bombs([*self._named.values(), self.root])
+        fitting = _Fitting()
         for path, type_, default in self._waiting:
-            if not _fits(type_, default):
+            if not fitting.fits(type_, default):
                 raise _bad(f"the default {canonical_json(default)[:80]} of {path} does not fit its type {type_}")
 
     def _parse(self, value: Any, space: str) -> Avro:
@@ -142,19 +145,19 @@ class AvroDocument:
         listed = value.get("fields")
         if not isinstance(listed, list):
             raise _bad(f"record {made.name!r} has no list of fields")
-        fields: list[AvroField] = []
+        fields: dict[str, AvroField] = {}
         for one in listed:
             name = one.get("name") if isinstance(one, dict) else None
             if not isinstance(name, str) or not _NAME.fullmatch(name) or "type" not in one:
                 raise _bad(f"a field of {made.name!r} has no right name or no type")
-            if any(name == other.name for other in fields):
+            if name in fields:
                 raise _bad(f"record {made.name!r} has the field {name!r} twice")
             type_ = self._parse(one["type"], space)
             default = one.get("default", _NO_DEFAULT)
             if default is not _NO_DEFAULT:
                 self._waiting.append((f"{made.name}.{name}", type_, default))
-            fields.append(AvroField(name, type_, default, _texts(one.get("aliases", []), "aliases")))
-        made.fields = tuple(fields)
+            fields[name] = AvroField(name, type_, default, _texts(one.get("aliases", []), "aliases"))
+        made.fields = tuple(fields.values())
 
     def _fill_enum(self, made: Avro, value: dict[str, Any]) -> None:
         symbols = _texts(value.get("symbols"), "symbols")
@@ -181,23 +184,52 @@ def _bad(why: str) -> InvalidSchema:
     return InvalidSchema(f"The schema is not right: {why}.", field="schema")
 
 
-def _fits(type_: Avro, value: Any, depth: int = 0) -> bool:
-    """Whether a default, as JSON, is a value of the type."""
-    kind = type_.kind
-    if depth > 64:
-        return False
-    if kind == "union":
-        return any(_fits(branch, value, depth + 1) for branch in type_.branches)
-    if kind == "record":
-        return isinstance(value, dict) and all(
-            _fits(field.type, value[field.name], depth + 1) if field.name in value else field.has_default
-            for field in type_.fields
-        )
-    if kind == "array":
-        return isinstance(value, list) and all(_fits(type_.element, one, depth + 1) for one in value)
-    if kind == "map":
-        return isinstance(value, dict) and all(_fits(type_.element, one, depth + 1) for one in value.values())
-    return _fits_scalar(type_, value)
+class _Fitting:
+    """Whether defaults, as JSON, are values of their types; bounded, as unions within records multiply."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def fits(self, type_: Avro, value: Any, depth: int = 0) -> bool:
+        kind = type_.kind
+        self._steps += 1
+        if self._steps > SCHEMA_ANALYSIS_STEPS_MAX:
+            raise _bad("its defaults take too much work to check")
+        if depth > 64:
+            return False
+        if kind == "union":
+            return any(self.fits(branch, value, depth + 1) for branch in type_.branches)
+        if kind == "record":
+            return isinstance(value, dict) and all(
+                self.fits(field.type, value[field.name], depth + 1) if field.name in value else field.has_default
+                for field in type_.fields
+            )
+        if kind == "array":
+            return isinstance(value, list) and all(self.fits(type_.element, one, depth + 1) for one in value)
+        if kind == "map":
+            return isinstance(value, dict) and all(self.fits(type_.element, one, depth + 1) for one in value.values())
+        return _fits_scalar(type_, value)
+
+
+def _refuse_empty_bombs(types: Sequence[Avro]) -> None:
+    """Records of records of nulls take no bytes, however many they are: an empty message could be endless work."""
+    known: dict[int, int] = {}
+    for type_ in types:
+        if _empty_values(type_, known) > SCHEMA_EMPTY_VALUES_MAX:
+            raise _bad(f"{type_} holds more than {SCHEMA_EMPTY_VALUES_MAX:,} values that take no bytes")
+
+
+def _empty_values(type_: Avro, known: dict[int, int]) -> int:
+    """How many values a value of the type holds, itself included, if it takes no bytes; 0 if it takes some."""
+    if type_.kind == "null" or (type_.kind == "fixed" and type_.size == 0):
+        return 1
+    if type_.kind != "record":
+        return 0
+    if id(type_) not in known:
+        known[id(type_)] = 0  # a record within itself has no value at all
+        inner = [_empty_values(field.type, known) for field in type_.fields]
+        known[id(type_)] = 1 + sum(inner) if all(inner) else 0
+    return known[id(type_)]
 
 
 def _fits_scalar(type_: Avro, value: Any) -> bool:

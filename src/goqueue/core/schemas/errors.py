@@ -77,5 +77,9 @@ class SchemaMismatch(Invalid):
     """A message does not fit its schema; `field` says where, and of a batch `failures` which records."""
 
 
+class SchemaNotReady(Unavailable):
+    """The schema is large and is being made ready; the same message is checked in a moment."""
+
+
 class SchemaSupportMissing(Unavailable):
     """The packages for this kind of schema are not installed."""

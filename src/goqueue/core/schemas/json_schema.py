@@ -7,14 +7,16 @@ an engine whose time is linear in the text, so look-around and back-references a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
 import msgspec
 
 from goqueue.base.limits import SCHEMA_REGEX_BYTES_MAX
 from goqueue.core.schemas.errors import InvalidSchema, SchemaSupportMissing
+from goqueue.core.schemas.json_cost import JsonCost, in_place
 from goqueue.core.schemas.json_text import canonical_json, load_json
+from goqueue.core.schemas.json_work import JsonWork
 from goqueue.core.schemas.mismatch import Mismatch
 
 Node: TypeAlias = dict[str, Any] | bool
@@ -28,10 +30,9 @@ _DRAFTS: Final = {
     "https://json-schema.org/draft/2020-12/schema": 2020,
 }
 _NEWEST: Final = 2020
-# Keywords whose subschemas look at the same value; a circle of these would never end.
-_IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
-_IN_PLACE: Final = ("not", "if", "then", "else")
 REFS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_EXPLAINED_CHARS_MAX: Final = 20_000
+_ADDRESS_CHARS_MAX: Final = 4_000
 _DATA: Final = ("const", "enum", "default", "examples")  # what stands there is data, not schemas
 
 
@@ -45,6 +46,7 @@ class JsonDocument:
         self.base = _join(_BASE, str(self.root.get("$id", ""))) if isinstance(self.root, dict) else _BASE
         self._places: dict[str, tuple[Node, str, int]] = {}  # absolute address -> node, base, draft
         self._bases: dict[int, tuple[str, int]] = {}
+        self._dynamic: dict[str, list[Node]] = {}  # by the name of a dynamic anchor
         self._others = {_join(self.base, name): _checked_root(load_json(one)) for name, one in references.items()}
         for uri, other in self._others.items():
             self._note(other, uri, _draft_of(other))
@@ -60,6 +62,10 @@ class JsonDocument:
             for anchor in (node.get("$anchor"), node.get("$dynamicAnchor"), _old_anchor(node)):
                 if isinstance(anchor, str):
                     self._places[f"{urldefrag(at)[0]}#{anchor}"] = (node, at, draft)
+            if isinstance(node.get("$dynamicAnchor"), str):
+                self._dynamic.setdefault(node["$dynamicAnchor"], []).append(node)
+            if node.get("$recursiveAnchor") is True:
+                self._dynamic.setdefault("", []).append(node)
             if at != base:
                 self._places.setdefault(urldefrag(at)[0], (node, at, draft))
 
@@ -86,6 +92,12 @@ class JsonDocument:
             if isinstance(ref, str):
                 yield ref, self.resolve(node, ref)
 
+    def dynamic_targets(self, node: dict[str, Any]) -> list[Node]:
+        """What `$dynamicRef` may mean beside its own target: which it is depends on the way that led there."""
+        ref = node.get("$dynamicRef")
+        found = self._dynamic.get(urldefrag(ref)[1], []) if isinstance(ref, str) else []
+        return found + self._dynamic.get("", []) if "$recursiveRef" in node else found
+
     def _refuse_circles(self) -> None:
         """`a` is `b` is `a`: no value would ever be decided."""
         state: dict[int, int] = {}  # 1 while on the way, 2 when done
@@ -98,7 +110,7 @@ class JsonDocument:
         trail: list[tuple[dict[str, Any], Iterator[dict[str, Any]]]] = []
         if id(start) not in state:
             state[id(start)] = 1
-            trail.append((start, self._in_place(start)))
+            trail.append((start, iter(in_place(start, self))))
         while trail:
             node, following = trail[-1]
             step = next(following, None)
@@ -109,34 +121,18 @@ class JsonDocument:
                 raise InvalidSchema("A $ref leads back to itself without going into the data.", field="schema")
             elif id(step) not in state:
                 state[id(step)] = 1
-                trail.append((step, self._in_place(step)))
-
-    def _in_place(self, node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        found: list[Any] = [target for _, target in self.targets(node)]
-        for keyword in _IN_PLACE_LISTS:
-            listed = node.get(keyword)
-            found += listed if isinstance(listed, list) else []
-        found += [node.get(keyword) for keyword in _IN_PLACE]
-        for keyword in ("dependentSchemas", "dependencies"):
-            named = node.get(keyword)
-            found += list(named.values()) if isinstance(named, dict) else []
-        return (one for one in found if isinstance(one, dict))
+                trail.append((step, iter(in_place(step, self))))
 
     # --- checking ------------------------------------------------------------------------------------------
 
     def compile(self) -> JsonChecker:
-        """Ready to check data; `InvalidSchema` if the document is not a schema of its draft."""
+        """Ready to check data; `InvalidSchema` if the document is not a schema of its draft, or takes too much work."""
         rs = _engine()
-        kinds = {
-            4: rs.Draft4Validator,
-            6: rs.Draft6Validator,
-            7: rs.Draft7Validator,
-            2019: rs.Draft201909Validator,
-            2020: rs.Draft202012Validator,
-        }
+        self._check_draft(rs)
+        work = JsonWork(JsonCost(self))
         try:
             registry = rs.Registry(list(self._others.items()), retriever=_never) if self._others else None
-            validator = kinds[self.draft](
+            validator = _kinds(rs)[self.draft](
                 self.root,
                 validate_formats=True,
                 pattern_options=_patterns(rs),
@@ -146,15 +142,27 @@ class JsonDocument:
             )
         except (rs.ValidationError, rs.ReferencingError, ValueError) as why:
             raise InvalidSchema(_told(why), field="schema") from None
-        return JsonChecker(validator, rs)
+        return JsonChecker(validator, work, rs)
+
+    def _check_draft(self, rs: Any) -> None:
+        """The engine's account of what is wrong copies the schema for every level: only small ones are explained."""
+        address = next(uri for uri, draft in _DRAFTS.items() if draft == self.draft)
+        for root in (self.root, *self._others.values()):
+            if isinstance(root, dict) and len(self.canonical) > _EXPLAINED_CHARS_MAX:
+                named = root if "$schema" in root else {"$schema": address, **root}
+                if not rs.meta.is_valid(named):
+                    raise InvalidSchema("The schema is not right: it is not one of its draft.", field="schema")
 
 
 class JsonChecker:
     """Checks the bytes of messages."""
 
-    def __init__(self, validator: Any, rs: Any) -> None:
+    def __init__(self, validator: Any, work: JsonWork, rs: Any) -> None:
         self._validator = validator
+        self._is_valid = validator.is_valid
         self._error = rs.ValidationError
+        self._work = work
+        self._light_bytes = work.light_bytes
 
     def check(self, data: bytes) -> None:
         """Raises a `Mismatch`, or nothing."""
@@ -164,12 +172,21 @@ class JsonChecker:
             raise Mismatch((), f"not JSON: {why}") from None
         except RecursionError:
             raise Mismatch((), "nested too deep") from None
+        if len(data) > self._light_bytes:
+            self._work.admit(data, value)
         try:
-            self._validator.validate(value)
-        except self._error as why:
-            raise Mismatch(why.instance_path, why.message) from None
+            if not self._is_valid(value):
+                self._explain(value)
         except ValueError as why:  # the engine's own bound on nesting
             raise Mismatch((), str(why)) from None
+
+    def _explain(self, value: Any) -> NoReturn:
+        if self._work.can_explain(value):
+            try:
+                self._validator.validate(value)
+            except self._error as why:
+                raise Mismatch(why.instance_path, why.message) from None
+        raise Mismatch((), "it does not fit; it is too large to say where")
 
 
 class Pattern:
@@ -189,6 +206,16 @@ def _engine() -> Any:
     except ImportError:
         raise SchemaSupportMissing("JSON Schema needs a package: pip install 'goqueue[schemas]'.") from None
     return jsonschema_rs
+
+
+def _kinds(rs: Any) -> dict[int, Any]:
+    return {
+        4: rs.Draft4Validator,
+        6: rs.Draft6Validator,
+        7: rs.Draft7Validator,
+        2019: rs.Draft201909Validator,
+        2020: rs.Draft202012Validator,
+    }
 
 
 def _patterns(rs: Any) -> Any:
@@ -233,6 +260,8 @@ def _draft_of(root: Node) -> int:
 
 def _join(base: str, ref: str) -> str:
     """The address that a reference means; names like `urn:a:b` have no parts to be relative to."""
+    if len(base) + len(ref) > _ADDRESS_CHARS_MAX:
+        raise InvalidSchema(f"An address of more than {_ADDRESS_CHARS_MAX:,} characters.", field="schema")
     return f"{urldefrag(base)[0]}{ref}" if ref.startswith("#") else urljoin(base, ref)
 
 

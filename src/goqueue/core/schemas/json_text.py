@@ -6,10 +6,11 @@ import json
 import re
 from typing import Any, Final
 
-from goqueue.base.limits import SCHEMA_DEPTH_MAX
+from goqueue.base.limits import NUMBER_DIGITS_MAX, SCHEMA_DEPTH_MAX
 from goqueue.core.schemas.errors import InvalidSchema
 
-_MARKS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{\]}]', re.DOTALL)
+# A string that never ends goes to the end of the text: looking for its end again and again would take for ever.
+_MARKS: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[{\]}]', re.DOTALL)
 
 
 def load_json(text: str) -> Any:
@@ -24,13 +25,19 @@ def load_json(text: str) -> Any:
         elif first in "]}":
             depth -= 1
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_short)
     except (ValueError, RecursionError) as why:
         raise InvalidSchema(f"The schema is not JSON: {why}.", field="schema") from None
 
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _short(text: str) -> int:
+    if len(text) > NUMBER_DIGITS_MAX:
+        raise ValueError(f"a number of more than {NUMBER_DIGITS_MAX} digits")
+    return int(text)
 
 
 def _finite(text: str) -> float:

@@ -58,6 +58,7 @@ class ProtoChecker:
         self._document = document
         self._known: dict[str, _Message] = {}
         self._placed: dict[tuple[int, ...], _Message] = {}
+        self._syntaxes: dict[str, str] = {}  # by file: finding it out copies the whole file
 
     def check(self, data: bytes, indexes: tuple[int, ...] = (0,)) -> None:
         """Raises a `Mismatch`, or nothing. The indexes say which of the file's messages it is."""
@@ -80,7 +81,9 @@ class ProtoChecker:
         while waiting:
             one = waiting.pop()
             message = self._made(one)
-            is_utf8 = _syntax_of(one.file) == "proto3"
+            if one.file.name not in self._syntaxes:
+                self._syntaxes[one.file.name] = _syntax_of(one.file)
+            is_utf8 = self._syntaxes[one.file.name] == "proto3"
             for field in one.fields:
                 nested = field.message_type if field.type == _MESSAGE else None
                 if nested is not None and nested.full_name not in self._known:

@@ -13,7 +13,7 @@ from goqueue.core.schemas.errors import InvalidSchema, SchemaSupportMissing
 from goqueue.core.schemas.proto_parse import ProtoParser
 from goqueue.core.schemas.proto_print import print_proto
 
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]++={0,2}")
 _KNOWN: Final = re.compile(
     r"google/protobuf/(any|api|descriptor|duration|empty|field_mask|source_context|struct|timestamp|type|wrappers)\.proto"
 )
@@ -83,7 +83,10 @@ class ProtoDocument:
 
 def _described(text: str, pb: Any) -> Any:
     if not _is_description(text):
-        return ProtoParser(text, pb).parse()
+        try:
+            return ProtoParser(text, pb).parse()
+        except (ValueError, TypeError, OverflowError) as why:  # a number that does not fit where it stands
+            raise _bad(str(why)[:200]) from None
     given = pb.FileDescriptorProto()
     try:
         given.ParseFromString(base64.b64decode(text, validate=False))
@@ -96,7 +99,7 @@ def _described(text: str, pb: Any) -> Any:
 
 
 def _is_description(text: str) -> bool:
-    return _BASE64.fullmatch(text) is not None
+    return _BASE64.fullmatch(text.strip()) is not None
 
 
 def _descriptors() -> Any:
