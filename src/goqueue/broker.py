@@ -46,6 +46,7 @@ from goqueue.service.leasing import Leasing
 from goqueue.service.letters import Letters
 from goqueue.service.lost_epochs import LostEpochs
 from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.node_config import NodeConfig
 from goqueue.service.positions import Positions
 from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
@@ -100,6 +101,7 @@ class Broker:
         self.flusher = Flusher(settings.log, offload, self.metrics.sync_seconds.observe)
         opener = PartitionOpener(disk, settings.log, self.flusher, offload, self.storage_stats, clock)
         self.table = TopicTable(disk, opener, offload, settings.topics.defaults(), OWN_TOPICS)
+        self.node_config = NodeConfig(disk, offload, self.table, settings.topics.defaults())
         self.schema_runner = SchemaRunner(clock)
         self.schemas = Schemas(self.schema_runner, offload)
         self.validation = Validation(self.schemas, self.metrics)
@@ -173,6 +175,7 @@ class Broker:
 
     async def start(self) -> list[Recovered]:
         self.flusher.start()
+        await self.node_config.load()
         found = await self.table.load()
         await self._trace_parts.start()
         self.identity = await self.offload(lambda: load_identity(self._disk, self._entropy))

@@ -23,6 +23,10 @@ from goqueue.edge.http.server import HttpServer, listen
 from goqueue.edge.kafka.admin import AdminHandler
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.cluster import ClusterHandler
+from goqueue.edge.kafka.config_broker import BrokerConfigs
+from goqueue.edge.kafka.config_groups import GroupConfigs
+from goqueue.edge.kafka.config_loggers import LoggerConfigs
+from goqueue.edge.kafka.config_topics import TopicConfigs
 from goqueue.edge.kafka.configs import ConfigHandler
 from goqueue.edge.kafka.dispatch import Dispatcher
 from goqueue.edge.kafka.door import handlers
@@ -34,6 +38,7 @@ from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.produce import ProduceHandler
 from goqueue.edge.kafka.producers import ProducerHandler
 from goqueue.edge.kafka.transactions import TransactionHandler
+from goqueue.edge.kafka.txn_produce import TransactionalProduce
 from goqueue.edge.rest.answers import AnswerRoutes
 from goqueue.edge.rest.app import Pages, build_app
 from goqueue.edge.rest.dead_letters import DeadLetterRoutes
@@ -155,12 +160,17 @@ class Node:
         storage = Storage(broker.topics, broker.cleaner, broker.space, str(self._data_dir.path.resolve()))
         table = handlers(
             ClusterHandler(broker.topics, names, broker.identity.cluster_id, self._settings.kafka.advertised),
-            ProduceHandler(broker.publish, names),
+            TransactionalProduce(ProduceHandler(broker.publish, names), broker.transactions, broker.topics, names),
             FetchHandler(broker.fetching, broker.topics, names, budget),
             GroupHandler(broker.groups, names),
             OffsetHandler(broker.groups, broker.topics, names, broker.transactions.unstable),
             AdminHandler(broker.topics, storage, names),
-            ConfigHandler(broker.topics, self._settings, doors),
+            ConfigHandler(
+                TopicConfigs(broker.topics, broker.node_config),
+                BrokerConfigs(broker.topics, self._settings, doors, broker.node_config),
+                GroupConfigs(broker.groups),
+                LoggerConfigs(),
+            ),
             ProducerHandler(broker.producer_ids, broker.transactions, broker.topics),
             TransactionHandler(broker.transactions, broker.topics),
         )

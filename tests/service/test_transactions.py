@@ -462,7 +462,7 @@ def test_an_administrator_ends_a_transaction_and_its_producer_is_shut_out() -> N
         producer = await Producer(broker).begin()
         await producer.publish("t", "x")
         with pytest.raises(InvalidTxnState):
-            await broker.transactions.mark(TopicPartition("t", 0), producer.key[1], 0, False)
+            await broker.transactions.mark(TopicPartition("t", 0), producer.key[1], 0, True)
         ended = await broker.transactions.abort_any("p")
         assert ended.stage is Stage.COMPLETE_ABORT
         with pytest.raises(ProducerFenced):

@@ -50,6 +50,7 @@ APIS = [
     "ListTransactions",
     "ConsumerGroupHeartbeat",
     "ConsumerGroupDescribe",
+    "ListConfigResources",
     "DescribeTopicPartitions",
 ]
 NEVER = 32767

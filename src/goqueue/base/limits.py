@@ -39,6 +39,9 @@ OPEN_SEALED_SEGMENTS_MAX: Final = 64  # node-wide: file handles and loaded index
 COMPACTION_KEYS_MAX: Final = 1_000_000  # keys remembered by one compaction pass
 COMPACTION_STEP_BYTES: Final = 256 * KIB  # a compaction pauses for others after this much
 
+GROUP_CONFIGS_MAX: Final = 10_000  # groups with settings of their own
+GROUP_CONFIG_NAME_CHARS_MAX: Final = 1_000
+
 TAILS_MAX: Final = 1_000  # server-sent-event streams at once
 PAGES_MADE_MAX: Final = 8  # pages of messages that are put together at once
 

@@ -202,37 +202,46 @@ CONFIG_KEYS: Final[Mapping[str, ConfigKey]] = {
 }
 
 
+class KafkaOnly(msgspec.Struct, frozen=True):
+    """A setting of Kafka's that has no effect here: its default there, and how its text is read.
+
+    Without a default it is one that Kafka itself gave up.
+    """
+
+    default: str | None
+    parse: Callable[[str], Value]
+
+
 # Kafka's other topic settings: taken and shown, so that scripts made for Kafka go through, but without effect.
-KAFKA_ONLY: Final = frozenset(
-    {
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
-        "file.delete.delay.ms",
-        "flush.messages",
-        "flush.ms",
-        "follower.replication.throttled.replicas",
-        "index.interval.bytes",
-        "leader.replication.throttled.replicas",
-        "local.retention.bytes",
-        "local.retention.ms",
-        "max.compaction.lag.ms",
-        "message.downconversion.enable",
-        "message.format.version",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "message.timestamp.difference.max.ms",
-        "min.compaction.lag.ms",
-        "preallocate",
-        "remote.log.copy.disable",
-        "remote.log.delete.on.disable",
-        "remote.storage.enable",
-        "segment.index.bytes",
-        "segment.jitter.ms",
-        "unclean.leader.election.enable",
-    }
-)
-_KAFKA_ONLY_CHARS_MAX: Final = 1_000
+_LONG_MAX: Final = str((1 << 63) - 1)
+_FLAG: Final = _choice("true", "false")
+KAFKA_ONLY: Final[Mapping[str, KafkaOnly]] = {
+    "compression.gzip.level": KafkaOnly("-1", _whole(-1, 9)),
+    "compression.lz4.level": KafkaOnly("9", _whole(1, 17)),
+    "compression.zstd.level": KafkaOnly("3", _whole(-131072, 22)),
+    "file.delete.delay.ms": KafkaOnly("60000", _whole(0)),
+    "flush.messages": KafkaOnly(_LONG_MAX, _whole(1)),
+    "flush.ms": KafkaOnly(_LONG_MAX, _whole(0)),
+    "follower.replication.throttled.replicas": KafkaOnly("", _text),
+    "index.interval.bytes": KafkaOnly("4096", _whole(0, (1 << 31) - 1)),
+    "leader.replication.throttled.replicas": KafkaOnly("", _text),
+    "local.retention.bytes": KafkaOnly("-2", _whole(-2)),
+    "local.retention.ms": KafkaOnly("-2", _whole(-2)),
+    "max.compaction.lag.ms": KafkaOnly(_LONG_MAX, _whole(1)),
+    "message.downconversion.enable": KafkaOnly(None, _FLAG),
+    "message.format.version": KafkaOnly(None, _text),
+    "message.timestamp.after.max.ms": KafkaOnly("3600000", _whole(0)),
+    "message.timestamp.before.max.ms": KafkaOnly(_LONG_MAX, _whole(0)),
+    "message.timestamp.difference.max.ms": KafkaOnly(None, _whole(0)),
+    "min.compaction.lag.ms": KafkaOnly("0", _whole(0)),
+    "preallocate": KafkaOnly("false", _FLAG),
+    "remote.log.copy.disable": KafkaOnly("false", _FLAG),
+    "remote.log.delete.on.disable": KafkaOnly("false", _FLAG),
+    "remote.storage.enable": KafkaOnly("false", _FLAG),
+    "segment.index.bytes": KafkaOnly("10485760", _whole(4, (1 << 31) - 1)),
+    "segment.jitter.ms": KafkaOnly("0", _whole(0)),
+    "unclean.leader.election.enable": KafkaOnly("false", _FLAG),
+}
 
 
 def parse_overrides(given: Mapping[str, object], field: str = "config") -> dict[str, str]:
@@ -253,9 +262,7 @@ def parse_overrides(given: Mapping[str, object], field: str = "config") -> dict[
 def _parse_one(name: str, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("must be text or a number")
-    if name in KAFKA_ONLY and len(str(value)) <= _KAFKA_ONLY_CHARS_MAX:
-        return str(value)
-    key = CONFIG_KEYS.get(name)
+    key = CONFIG_KEYS.get(name) or KAFKA_ONLY.get(name)
     if key is None:
         raise ValueError(f"is unknown; known are {', '.join(sorted(CONFIG_KEYS))}")
     try:

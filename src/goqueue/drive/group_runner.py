@@ -38,7 +38,7 @@ class GroupRunner:
 
     def __init__(self, settings: GroupSettings, topics: Callable[[], Mapping[str, int]], clock: Clock) -> None:
         self.coordinator = Coordinator(settings)
-        self._settings = settings
+        self.settings = settings
         self._topics = topics
         self._clock = clock
         self._partition: Partition | None = None
@@ -115,7 +115,7 @@ class GroupRunner:
         for asked in waiting.values():
             if not asked.done():
                 asked.set_result(why)
-        self.coordinator = Coordinator(self._settings)
+        self.coordinator = Coordinator(self.settings)
         if self._partition is not None:
             self.replay(self._partition)
             self.coordinator.recovered(self._clock.now_ms(), self._topics())

@@ -17,7 +17,7 @@ import msgspec
 from goqueue.base.errors import GoQueueError, UnknownPartition
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.names import check_name
-from goqueue.base.topic_config import TopicConfig, parse_overrides, resolve
+from goqueue.base.topic_config import KAFKA_ONLY, TopicConfig, parse_overrides, resolve
 from goqueue.core.partitioner import Partitioner
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
@@ -191,9 +191,10 @@ class TopicTable:
             self.on_changed(None)
             return self._topics[record.name]
 
-    async def change(self, topic: Topic, record: TopicRecord) -> None:
-        """Makes new settings durable, then lets them hold; may add partitions."""
+    async def change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord]) -> None:
+        """Makes new settings durable, then lets them hold; may add partitions. One change sees the one before it."""
         async with self._changing:
+            record = decide(topic.record)
             await self._offload(lambda: self._write(record))
             config = resolve(record.overrides, self._defaults)
             if config.partitioner != topic.config.partitioner:
@@ -203,6 +204,14 @@ class TopicTable:
                 partition.log.roll_rule = roll_rule(config)
             await self._open_partitions(topic, range(len(topic.partitions), record.partitions))
             self.on_changed(None)
+
+    def set_defaults(self, defaults: TopicConfig) -> None:
+        """What topics leave unsaid; holds for those that are open too."""
+        self._defaults = defaults
+        for topic in self._topics.values():
+            topic.config = resolve(topic.record.overrides, defaults)
+            for partition in topic.partitions:
+                partition.log.roll_rule = roll_rule(topic.config)
 
     async def delete(self, topic: Topic) -> None:
         """Returns when the topic cannot come back."""
@@ -290,7 +299,8 @@ def _is_sane(record: TopicRecord) -> bool:
     """A record that was damaged or edited by hand must not lead out of the data directory or to a crash later."""
     try:
         check_name(record.name)
-        parse_overrides(record.overrides)
+        # What has no effect cannot do harm either, whatever an older version let somebody set.
+        parse_overrides({name: text for name, text in record.overrides.items() if name not in KAFKA_ONLY})
     except GoQueueError:
         return False
     return record.partitions >= 1

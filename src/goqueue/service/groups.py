@@ -10,6 +10,7 @@ import msgspec
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import GoQueueError, InvalidGroup
 from goqueue.base.ids import Offset, TopicPartition
+from goqueue.core.groups.config import changed_config, group_defaults
 from goqueue.core.groups.parts import PartList
 from goqueue.core.groups.records import GroupState, OffsetCommitted, Record
 from goqueue.core.groups.replies import (
@@ -88,6 +89,27 @@ class Groups:
         if not group:
             return InvalidGroup("The group has no name; give it one.", field="group")
         return self._runner.ask(question)
+
+    # --- settings of one group -------------------------------------------------------------------------------
+
+    async def configure(self, group: str, changes: Mapping[str, str | None]) -> None:
+        """Durable when it returns; members hear of it with their next heartbeat."""
+        await self._wait(
+            self._ask(group, lambda ticket, now: self._runner.coordinator.configure(ticket, group, changes, now))
+        )
+
+    def check_config(self, group: str, changes: Mapping[str, str | None]) -> None:
+        """Complains as `configure` would."""
+        changed_config(group, self.config(group), changes, self._runner.settings)
+
+    def config(self, group: str) -> Mapping[str, str]:
+        return self._runner.coordinator.config(group)
+
+    def config_defaults(self) -> dict[str, str]:
+        return group_defaults(self._runner.settings)
+
+    def configured(self) -> list[str]:
+        return self._runner.coordinator.configured()
 
     # --- members over REST -----------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import PARTITIONS_PER_TOPIC_MAX
 from goqueue.base.names import check_name
 from goqueue.base.settings import TopicSettings
-from goqueue.base.topic_config import KAFKA_ONLY, as_text, parse_overrides
+from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, as_text, parse_overrides
 from goqueue.drive.partition import Partition
 from goqueue.drive.topic_table import INTERNAL, Topic, TopicRecord, TopicTable
 from goqueue.log.space import SpaceGuard
@@ -184,16 +184,16 @@ class Topics:
         self._allow(caller, "alter", name)
         topic = self.require_users(name)
         changed = self._parse({key: value for key, value in config.items() if value is not None})
-        parse_overrides({key: 0 for key in config if key not in changed and key not in topic.record.overrides})
-        kept = {key: text for key, text in topic.record.overrides.items() if key not in config}
-        count = topic.record.partitions if partitions is None else _check_count(partitions)
-        if count < topic.record.partitions:
-            raise InvalidPartitions(
-                f"The topic has {topic.record.partitions} partitions; they can be added to, not taken away.",
-                field="num_partitions",
-            )
-        record = msgspec.structs.replace(topic.record, overrides={**kept, **changed}, partitions=count)
-        await self._table.change(topic, record)
+        if unknown := [key for key in config if key not in CONFIG_KEYS and key not in KAFKA_ONLY]:
+            parse_overrides(dict.fromkeys(unknown, ""))
+
+        def decide(before: TopicRecord) -> TopicRecord:
+            kept = {key: text for key, text in before.overrides.items() if key not in config}
+            count = _check_more(before.partitions, partitions)
+            return msgspec.structs.replace(before, overrides={**kept, **changed}, partitions=count)
+
+        decide(topic.record)
+        await self._table.change(topic, decide)
         return _view(topic)
 
     async def delete(self, name: str, caller: Caller = ANYONE) -> None:
@@ -219,6 +219,15 @@ def _check_count(partitions: int) -> int:
             f"A topic has 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {partitions}.", field="num_partitions"
         )
     return partitions
+
+
+def _check_more(before: int, partitions: int | None) -> int:
+    count = before if partitions is None else _check_count(partitions)
+    if count < before:
+        raise InvalidPartitions(
+            f"The topic has {before} partitions; they can be added to, not taken away.", field="num_partitions"
+        )
+    return count
 
 
 def _summary(topic: Topic) -> TopicSummary:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from goqueue.base.clock import Clock
-from goqueue.base.errors import GoQueueError, NotFound
+from goqueue.base.errors import GoQueueError, InvalidProducerEpoch, NotFound
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.core.groups.requests import CommitRequest
 from goqueue.core.txn.epochs import EPOCH_MAX, NEW
@@ -133,6 +133,11 @@ class TransactionVerbs:
         wanted = [(at.topic, at.partition) for at in partitions]
         return await self._add(transactional_id, producer_id, epoch, {"partitions": wanted, "begins": begins})
 
+    async def turn(self, transactional_id: str) -> None:
+        """Returns when everything asked of the transactional id so far is done."""
+        async with self.runner.alone(transactional_id):
+            return
+
     async def add_group(self, transactional_id: str, producer_id: int, epoch: int, group: str) -> TxnState:
         """The transaction will commit offsets of the group."""
         return await self._add(transactional_id, producer_id, epoch, {"groups": [group]})
@@ -195,15 +200,24 @@ class TransactionVerbs:
         self.runner.transactions.hear(producer_id, self._clock.now_ms())
 
     async def end(
-        self, transactional_id: str, producer_id: int, epoch: int, commit: bool, bump: bool = False
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        commit: bool,
+        bump: bool = False,
+        may_be_idle: bool = False,
     ) -> TxnState:
-        """Commits or aborts; returns when it is visible everywhere, or nowhere."""
+        """Commits or aborts; returns when it is visible everywhere, or nowhere.
+
+        With `may_be_idle` an abort is fine where nothing was begun: a client cannot always know whether it was.
+        """
         runner, machine = self.runner, self.runner.transactions
         async with runner.alone(transactional_id):
             known = machine.get(transactional_id)
             if commit and known is not None:
                 await self.settle_writes([known])
-            decided = machine.end(transactional_id, producer_id, epoch, commit, self._clock.now_ms(), bump)
+            decided = machine.end(transactional_id, producer_id, epoch, commit, self._clock.now_ms(), bump, may_be_idle)
             if decided is None:
                 return machine.require(transactional_id)
             if commit:
@@ -243,8 +257,16 @@ class TransactionVerbs:
     async def mark(self, at: TopicPartition, producer_id: int, epoch: int, commit: bool) -> None:
         """An administrator ends what hangs in one partition. What the coordinator has in hand it ends itself."""
         partition = self._topics.require_users(at.topic).partition(at.partition)
-        if self.runner.transactions.writes_to(producer_id, at.topic, at.partition):
-            raise InvalidTxnState("The transaction is not hanging; abort it by its transactional id.")
+        known = self.runner.transactions.of_producer(producer_id)
+        if known is not None and self.runner.transactions.writes_to(producer_id, at.topic, at.partition):
+            if commit or known.owner:
+                raise InvalidTxnState("The transaction is not hanging; end it by its transactional id.")
+            if epoch < known.epoch:
+                raise InvalidProducerEpoch(f"Epoch {epoch} of producer {producer_id} is over.", field="epoch")
+            await self.abort_any(known.transactional_id)  # all of it: a part alone would not be a transaction
+            return
+        if epoch < partition.dedupe.epoch_of(producer_id):
+            raise InvalidProducerEpoch(f"Epoch {epoch} of producer {producer_id} is over.", field="epoch")
         self._mark(partition, producer_id, epoch, commit)
         await partition.settle()
 

@@ -42,7 +42,7 @@ def test_anybody_may_commit_for_a_group_without_members():
 
 def test_a_classic_commit_needs_member_and_generation():
     world = World()
-    with pytest.raises(IllegalGeneration):
+    with pytest.raises(UnknownGroup):
         world.commit(1, "m1", 3)
     world.settled(world.join(new_member_id="m1"))
     world.commit(5, "m1", 1)

@@ -523,7 +523,7 @@ def commit_by_topic_id(line: Line) -> list[int]:
     return found
 
 
-@kafka_says(ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, NONE)
+@kafka_says(ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND, NONE)
 def commit_out_of_turn(line: Line) -> list[int]:
     topic = made_topic(line)
     group, me, generation = led_group(line)

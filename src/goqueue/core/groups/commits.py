@@ -13,6 +13,7 @@ from goqueue.core.groups.errors import (
     IllegalGeneration,
     RebalanceInProgress,
     StaleMemberEpoch,
+    UnknownGroup,
     UnknownMember,
 )
 from goqueue.core.groups.requests import CommitRequest
@@ -33,7 +34,7 @@ def check_commit(group: Group | None, request: CommitRequest) -> None:
     if generation < 0 and is_empty(group):
         return
     if group is None:
-        raise IllegalGeneration("The group has no members; join it, or commit without a generation.")
+        raise UnknownGroup("There is no such group; join it, or commit without a generation.", field="group")
     if request.is_simple:
         raise UnknownMember("The group has members; join it to commit, or wait until it is empty.")
     if isinstance(group, ConsumerGroup):

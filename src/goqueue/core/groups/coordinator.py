@@ -16,15 +16,17 @@ from goqueue.base.ids import Millis, TopicPartition
 from goqueue.core.groups import heartbeat as kafka
 from goqueue.core.groups import rest
 from goqueue.core.groups.commits import check_commit, check_delete, check_empty, check_epoch
+from goqueue.core.groups.config import changed_config, check_room
 from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.describe import description, listing, live_topics
-from goqueue.core.groups.errors import GroupSubscribed
+from goqueue.core.groups.errors import GroupSubscribed, UnknownMember
 from goqueue.core.groups.parts import PartList, listed
-from goqueue.core.groups.records import OffsetCommitted, Record
+from goqueue.core.groups.records import GroupConfig, OffsetCommitted, Record
 from goqueue.core.groups.replies import (
     Done,
     GroupDescription,
     GroupListing,
+    LeaveReply,
     OffsetResult,
     OffsetsReply,
     RebalanceStats,
@@ -114,7 +116,10 @@ class Coordinator:
     def leave(self, ticket: int, request: LeaveRequest, now: Millis) -> Step:
         with self._deciding(ticket, request.group, now) as out:
             group = self._table.groups.get(request.group)
-            if isinstance(group, ConsumerGroup):
+            if group is None:
+                error = UnknownMember(f"There is no group {request.group!r}.")
+                out.answer(ticket, LeaveReply([(member_id, place, error) for member_id, place in request.members]))
+            elif isinstance(group, ConsumerGroup):
                 kafka.leave(group, ticket, request, now, out)  # an administrator removes members
             else:
                 self._table.classic(request.group).leave(ticket, request, now, out)
@@ -232,6 +237,27 @@ class Coordinator:
             self._table.delete(group, out)
             out.answer(ticket, Done())
         return out
+
+    def configure(self, ticket: int, group: str, changes: Mapping[str, str | None], now: Millis) -> Step:
+        """An administrator sets something for one group, or takes it back (None)."""
+        with self._deciding(ticket, group, now) as out:
+            before = self._table.configs.get(group, {})
+            after = changed_config(group, before, changes, self._settings)
+            if after and not before:
+                check_room(len(self._table.configs))
+            if after != before:
+                out.records.append(GroupConfig(group, after))
+                self._table.apply(out.records[-1])
+            out.answer(ticket, Done())
+        return out
+
+    def config(self, group: str) -> Mapping[str, str]:
+        """What is set for the group."""
+        return self._table.configs.get(group, {})
+
+    def configured(self) -> list[str]:
+        """The groups that something is set for, by name."""
+        return sorted(self._table.configs)
 
     def list_groups(self) -> list[GroupListing]:
         return [listing(name, self._table.groups.get(name)) for name in self._table.names()]

@@ -83,6 +83,13 @@ class GroupGone(msgspec.Struct, frozen=True):
     group: str
 
 
+class GroupConfig(msgspec.Struct, frozen=True):
+    """What an administrator set for a group; nothing is the end of it."""
+
+    group: str
+    values: dict[str, str]
+
+
 class OffsetCommitted(msgspec.Struct, frozen=True, gc=False):
     """How far a group came in a partition. `expire_ms` -1 leaves it to the node's retention."""
 
@@ -104,13 +111,15 @@ class OffsetGone(msgspec.Struct, frozen=True, gc=False):
     partition: int
 
 
-Record: TypeAlias = GroupState | GroupGone | OffsetCommitted | OffsetGone
+Record: TypeAlias = GroupState | GroupGone | GroupConfig | OffsetCommitted | OffsetGone
 
+_ConfigValue = tuple[int, dict[str, str]]
 _GroupValue = tuple[int, GroupState]
 _OffsetValue = tuple[int, Offset, int, str, Millis, Millis]
 _encode = msgspec.msgpack.Encoder().encode
 _decode_key = msgspec.msgpack.Decoder(list[int | str]).decode
 _decode_group = msgspec.msgpack.Decoder(_GroupValue).decode
+_decode_config = msgspec.msgpack.Decoder(_ConfigValue).decode
 _decode_offset = msgspec.msgpack.Decoder(_OffsetValue).decode
 
 
@@ -120,6 +129,8 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
         return _group_key(record.group), _encode((VERSION, record))
     if isinstance(record, GroupGone):
         return _group_key(record.group), None
+    if isinstance(record, GroupConfig):
+        return _encode((VERSION, "config", record.group)), _encode((VERSION, record.values)) if record.values else None
     key = _encode((VERSION, "offset", record.group, record.topic, record.partition))
     if isinstance(record, OffsetGone):
         return key, None
@@ -143,6 +154,8 @@ def _decode(key: bytes, value: bytes | None) -> Record | None:
     match _decode_key(key):
         case [1, "group", str(group)]:
             return GroupGone(group) if value is None else _group(value)
+        case [1, "config", str(group)]:
+            return GroupConfig(group, {} if value is None else _config(value))
         case [1, "offset", str(group), str(topic), int(partition)]:
             return OffsetGone(group, topic, partition) if value is None else _offset(group, topic, partition, value)
     return None
@@ -151,6 +164,11 @@ def _decode(key: bytes, value: bytes | None) -> Record | None:
 def _group(value: bytes) -> GroupState | None:
     version, state = _decode_group(value)
     return state if version == VERSION else None
+
+
+def _config(value: bytes) -> dict[str, str]:
+    version, values = _decode_config(value)
+    return values if version == VERSION else {}
 
 
 def _offset(group: str, topic: str, partition: int, value: bytes) -> OffsetCommitted | None:

@@ -10,11 +10,12 @@ from goqueue.base.errors import InvalidName
 from goqueue.base.ids import Millis
 from goqueue.core.groups.classic import ClassicGroup
 from goqueue.core.groups.commits import Group, is_empty
+from goqueue.core.groups.config import with_config
 from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.describe import live_topics
 from goqueue.core.groups.errors import InconsistentProtocol, UnknownGroup, UnknownMember
 from goqueue.core.groups.offsets import Offsets
-from goqueue.core.groups.records import GroupGone, GroupState, Record
+from goqueue.core.groups.records import GroupConfig, GroupGone, GroupState, Record
 from goqueue.core.groups.replies import Step
 from goqueue.core.groups.settings import GroupSettings
 
@@ -28,6 +29,7 @@ class GroupTable:
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets(settings)
         self.topics: Mapping[str, int] | None = None  # not known yet
+        self.configs: dict[str, dict[str, str]] = {}  # what administrators set, by group
         self._settings = settings
         self._wakes: list[tuple[Millis, str]] = []
         self._watched: dict[str, Millis] = {}
@@ -39,6 +41,8 @@ class GroupTable:
             self._apply_group(record)
         elif isinstance(record, GroupGone):
             self.groups.pop(record.group, None)
+        elif isinstance(record, GroupConfig):
+            self._apply_config(record)
         else:
             self.offsets.apply(record)
 
@@ -49,10 +53,23 @@ class GroupTable:
             self.groups[record.group] = group
         group.apply(record)
 
+    def _apply_config(self, record: GroupConfig) -> None:
+        if record.values:
+            self.configs[record.group] = record.values
+        else:
+            self.configs.pop(record.group, None)
+        group = self.groups.get(record.group)
+        if isinstance(group, ConsumerGroup):
+            group.settings = self.settings_of(record.group)
+
+    def settings_of(self, name: str) -> GroupSettings:
+        config = self.configs.get(name)
+        return self._settings if config is None else with_config(self._settings, config)
+
     def _made(self, record: GroupState) -> Group:
         if record.kind == "classic":
             return ClassicGroup(record.group, self._settings, record.generation)
-        return ConsumerGroup(record, self._settings, self.topics or {})
+        return ConsumerGroup(record, self.settings_of(record.group), self.topics or {})
 
     # --- finding and making ----------------------------------------------------------------------------
 
@@ -103,7 +120,7 @@ class GroupTable:
         if not is_empty(group):
             raise InconsistentProtocol(f"Group {name!r} has members of Kafka's classic protocol; use another group.")
         generation = 0 if group is None else group.generation
-        return ConsumerGroup(GroupState(name, "consumer", generation, now), self._settings, self.topics or {})
+        return ConsumerGroup(GroupState(name, "consumer", generation, now), self.settings_of(name), self.topics or {})
 
     def install(self, group: ConsumerGroup) -> None:
         """A group that took its first member is a group."""

@@ -304,7 +304,14 @@ class Transactions:
         return known
 
     def end(
-        self, transactional_id: str, producer_id: int, epoch: int, commit: bool, now: Millis, bump: bool = False
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        commit: bool,
+        now: Millis,
+        bump: bool = False,
+        may_be_idle: bool = False,
     ) -> TxnState | None:
         """The decision. None if it was taken and carried out before: asking again is fine."""
         state = self.require(transactional_id)
@@ -316,6 +323,8 @@ class Transactions:
         if commit and state.owner:
             raise staged_only(state)
         wanted = Stage.PREPARE_COMMIT if commit else Stage.PREPARE_ABORT
+        if may_be_idle and not commit and not state.owner and state.stage in IDLE:
+            state = replace(emptied(state), stage=Stage.ONGOING, started_ms=now)
         if state.stage is Stage.ONGOING:
             ended = replace(state, stage=wanted, updated_ms=now, bumps=bump)
             return replace(ended, ended_epoch=epoch, ended_producer_id=producer_id)

@@ -11,6 +11,7 @@ from goqueue.base.errors import GoQueueError, InvalidField, InvalidPartitions
 from goqueue.base.ids import Offset
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.kafka.calls import CALLER, Call
+from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, TOPIC_SOURCE
 from goqueue.edge.kafka.errors import (
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR,
@@ -49,9 +50,6 @@ from goqueue.wire.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-
-TOPIC_SOURCE = 1  # a setting that the topic's owner made
-DEFAULT_SOURCE = 5
 
 
 class AdminHandler:

@@ -28,7 +28,13 @@ from goqueue.edge.kafka.names import NO_ID, TopicNames
 from goqueue.service.topics import NODE_ID, Topics
 from goqueue.wire import describe_topic_partitions as paging
 from goqueue.wire.api import APIS
-from goqueue.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from goqueue.wire.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from goqueue.wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from goqueue.wire.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from goqueue.wire.metadata import (
@@ -44,6 +50,9 @@ from goqueue.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeRespo
 
 PRODUCE: Final = 0
 _STABLE: Final = {22: 5}  # the newest version of InitProducerId is not settled yet
+# What clients decide by: the server-side group protocol, and partitions and groups that become part of a transaction by
+# being written to, with a new epoch for each transaction.
+FEATURES: Final = {"group.version": 1, "transaction.version": 2}
 _COORDINATED: Final = frozenset({0, 1})  # groups and transactions
 
 
@@ -69,7 +78,13 @@ class ClusterHandler:
             )
             for key in sorted(self._served)
         ]
-        return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION if request is None else NONE, api_keys=keys)
+        return ApiVersionsResponse(
+            error_code=UNSUPPORTED_VERSION if request is None else NONE,
+            api_keys=keys,
+            supported_features=[SupportedFeatureKey(name, 0, level) for name, level in FEATURES.items()],
+            finalized_features_epoch=0,
+            finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in FEATURES.items()],
+        )
 
     # --- metadata ------------------------------------------------------------------------------------------
 

@@ -11,14 +11,14 @@ from goqueue.edge.kafka.configs import ConfigHandler
 from goqueue.edge.kafka.fetch import FetchHandler
 from goqueue.edge.kafka.groups import GroupHandler
 from goqueue.edge.kafka.offsets import OffsetHandler
-from goqueue.edge.kafka.produce import ProduceHandler
 from goqueue.edge.kafka.producers import ProducerHandler
 from goqueue.edge.kafka.transactions import TransactionHandler
+from goqueue.edge.kafka.txn_produce import Producing
 
 
 def handlers(
     cluster: ClusterHandler,
-    produce: ProduceHandler,
+    produce: Producing,
     fetch: FetchHandler,
     groups: GroupHandler,
     offsets: OffsetHandler,
@@ -68,6 +68,7 @@ def handlers(
         66: transactions.list,
         68: groups.consumer_heartbeat,
         69: groups.consumer_describe,
+        74: configs.list_resources,
         75: cluster.topic_partitions,
     }
     cluster.advertise(table)

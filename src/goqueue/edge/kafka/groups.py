@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.limits import MEMBER_BYTES_MAX, MEMBER_PROTOCOLS_MAX
-from goqueue.core.groups.errors import UnknownGroup
+from goqueue.core.groups.errors import InconsistentProtocol, UnknownGroup
 from goqueue.core.groups.parts import PartList
 from goqueue.core.groups.replies import (
     ConsumerHeartbeatReply,
@@ -20,6 +20,7 @@ from goqueue.core.groups.replies import (
     SyncReply,
 )
 from goqueue.core.groups.requests import (
+    LEAVE_STATIC,
     ConsumerHeartbeat,
     HeartbeatRequest,
     JoinRequest,
@@ -91,6 +92,8 @@ class GroupHandler:
     def sync(
         self, call: Call, request: syncing.SyncGroupRequest
     ) -> syncing.SyncGroupResponse | Awaitable[syncing.SyncGroupResponse]:
+        if call.version >= 5 and None in (request.protocol_type, request.protocol_name):
+            return _synced(InconsistentProtocol("A sync names the protocol's type and name."))
         asked = SyncRequest(
             group=request.group_id,
             member_id=request.member_id,
@@ -128,6 +131,10 @@ class GroupHandler:
         if not request.group_id or (call.version >= 1 and not request.member_id):
             return beats.ConsumerGroupHeartbeatResponse(
                 error_code=INVALID_REQUEST, error_message="The group and the member need a name."
+            )
+        if request.member_epoch == LEAVE_STATIC and request.instance_id is None:
+            return beats.ConsumerGroupHeartbeatResponse(
+                error_code=INVALID_REQUEST, error_message="A static member that leaves for a while names its instance."
             )
         owned = None
         if request.topic_partitions is not None:
@@ -255,6 +262,8 @@ class GroupHandler:
         results: list[deleting.DeletableGroupResult] = []
         for group in request.groups_names:
             try:
+                if not group:
+                    raise UnknownGroup("No group is without a name.")
                 await self._groups.delete(group)
                 code = NONE
             except GoQueueError as error:

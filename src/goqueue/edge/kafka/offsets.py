@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
+from goqueue.core.groups.errors import IllegalGeneration, UnknownGroup
 from goqueue.core.groups.records import OffsetCommitted
 from goqueue.core.groups.replies import OffsetsReply, Result
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
@@ -67,7 +68,8 @@ class OffsetHandler:
             wanted,
         )
         return when_known(
-            self._groups.commit(asked), lambda result: self._committed(call, request, codes | _codes(wanted, result))
+            self._groups.commit(asked),
+            lambda result: self._committed(call, request, codes | _codes(wanted, _in_words_of(call.version, result))),
         )
 
     def _committed(
@@ -202,6 +204,13 @@ class OffsetHandler:
 
     def _delete_code(self, at: TopicPartition, codes: Codes) -> int:
         return codes.get(at, NONE) if self._exists(at) else UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _in_words_of(version: int, result: Result) -> Result:
+    """Older commits know no word for a group that is not there."""
+    if isinstance(result, UnknownGroup) and version < 9:
+        return IllegalGeneration(result.message)
+    return result
 
 
 def _codes(wanted: list[OffsetCommit], result: Result) -> Codes:

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
+from goqueue.core.groups.errors import IllegalGeneration, UnknownGroup
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.groups.subscription import compile_pattern
 from goqueue.core.txn.errors import ProducerFenced, UnknownTransaction
@@ -34,6 +35,7 @@ _FENCED_FROM = 2  # the version of these APIs from which clients know PRODUCER_F
 _BUMPS_FROM = 5  # the version of EndTxn from which a client takes a new epoch for each transaction
 _BATCHED_FROM = 4  # the version of AddPartitionsToTxn from which it carries many transactions
 _PATTERN_REPEATS_MAX = 2  # ids are long: a pattern with more could take minutes
+_ADDS_GROUPS_FROM = 5  # the version of TxnOffsetCommit that makes its group part of the transaction
 _GENERATIONS_FROM = 3  # the version of TxnOffsetCommit from which members are checked
 
 
@@ -126,6 +128,10 @@ class TransactionHandler:
         known = [one for one in offsets if self._exists(TopicPartition(one.topic, one.partition))]
         code = NONE
         try:
+            if call.version >= _ADDS_GROUPS_FROM:
+                await self._transactions.add_group(
+                    request.transactional_id, request.producer_id, request.producer_epoch, request.group_id
+                )
             await self._transactions.add_offsets(
                 request.transactional_id, request.producer_id, request.producer_epoch, _commit(call, request, known)
             )
@@ -156,6 +162,7 @@ class TransactionHandler:
                 request.producer_epoch,
                 request.committed,
                 bump=call.version >= _BUMPS_FROM,
+                may_be_idle=call.version >= _BUMPS_FROM,
             )
         except GoQueueError as error:
             code = producer_code(error, call.version >= _FENCED_FROM)
@@ -241,6 +248,8 @@ def producer_code(error: GoQueueError, knows_fenced: bool) -> int:
         return INVALID_PRODUCER_EPOCH
     if isinstance(error, UnknownTransaction):
         return INVALID_PRODUCER_ID_MAPPING
+    if isinstance(error, UnknownGroup):
+        return code_of(IllegalGeneration(error.message))
     return code_of(error)
 
 

@@ -1,0 +1,150 @@
+"""Settings of the node under their own names, and under Kafka's where Kafka's tools look for them.
+
+What topics have that leave something unsaid can be changed while the node runs; everything else is read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from goqueue.base.errors import InvalidField
+from goqueue.base.settings import Settings, setting_keys
+from goqueue.edge.doors import Doors
+from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.config_entries import (
+    CLUSTER_SOURCE,
+    DEFAULT_SOURCE,
+    INT,
+    LIST,
+    PASSWORD,
+    STATIC_SOURCE,
+    Changes,
+    Entry,
+    Synonym,
+    guessed_type,
+)
+from goqueue.edge.kafka.config_topics import node_synonyms
+from goqueue.service.node_config import TOPIC_DEFAULTS, NodeConfig, Scope
+from goqueue.service.topics import NODE_ID, Topics
+
+REST_ADDRESS: Final = "goqueue.rest.address"  # where the node's REST door is, for clients that came through this one
+_SECRETS: Final = frozenset({"traces.otlp_headers"})
+_INTS: Final = frozenset({"log.segment.bytes", "message.max.bytes", "min.insync.replicas", "node.id", "num.partitions"})
+# Kafka's names of settings that are ours too.
+_ALIASES: Final = {
+    "group.consumer.heartbeat.interval.ms": "groups.heartbeat_ms",
+    "group.consumer.max.session.timeout.ms": "groups.session_ms_max",
+    "group.consumer.max.size": "groups.members_max",
+    "group.consumer.min.session.timeout.ms": "groups.session_ms_min",
+    "group.consumer.session.timeout.ms": "groups.session_ms",
+    "group.initial.rebalance.delay.ms": "groups.initial_rebalance_delay_ms",
+    "group.max.session.timeout.ms": "groups.session_ms_max",
+    "group.max.size": "groups.members_max",
+    "group.min.session.timeout.ms": "groups.session_ms_min",
+    "log.dirs": "data.dir",
+    "log.index.interval.bytes": "log.index_interval_bytes",
+    "log.retention.check.interval.ms": "log.cleanup_interval_ms",
+    "max.connections": "kafka.connections_max",
+    "num.partitions": "topics.partitions",
+    "transaction.max.timeout.ms": "transactions.timeout_ms_max",
+    "transactional.id.expiration.ms": "transactions.idle_ms",
+}
+
+
+def check_node(name: str) -> None:
+    if not name.lstrip("-").isdecimal():
+        raise InvalidField(f"Node id must be an integer, but it is: {name[:40]}", field="resource_name")
+    if name != str(NODE_ID):
+        raise InvalidField(f"Unexpected broker id, expected {NODE_ID}, but received {name[:40]}", field="resource_name")
+
+
+class BrokerConfigs:
+    def __init__(self, topics: Topics, settings: Settings, doors: Doors, node: NodeConfig) -> None:
+        self._topics = topics
+        self._settings = settings
+        self._doors = doors
+        self._node = node
+
+    def names(self) -> Iterable[str]:
+        return [str(NODE_ID)]
+
+    def entries(self, name: str, call: Call) -> list[Entry]:
+        """Without a name: what was set for all nodes."""
+        if not name:
+            return [self._cluster_entry(key, value) for key, value in self._node.dynamic.cluster.items()]
+        check_node(name)
+        return [*self._fixed(call), *self._aliases(), *self._defaults(), *self._own()]
+
+    def _cluster_entry(self, key: str, value: str) -> Entry:
+        synonyms = (Synonym(key, value, CLUSTER_SOURCE),)
+        return Entry(name=key, value=value, source=CLUSTER_SOURCE, type=_type(key, value), synonyms=synonyms)
+
+    def _fixed(self, call: Call) -> Iterable[Entry]:
+        kafka = self._settings.kafka
+        fixed = {
+            "advertised.listeners": f"PLAINTEXT://{kafka.advertised or kafka.listen}",
+            "auto.create.topics.enable": str(self._topics.kafka_may_create).lower(),
+            "broker.id": str(NODE_ID),
+            "default.replication.factor": "1",
+            "group.consumer.migration.policy": "bidirectional",
+            "listeners": f"PLAINTEXT://{kafka.listen}",
+            "node.id": str(NODE_ID),
+            "offsets.retention.minutes": str(self._settings.groups.offsets_retention_ms // 60_000),
+            REST_ADDRESS: self._doors.rest_url(call.local_address[0]),
+        }
+        for key, value in fixed.items():
+            yield Entry(name=key, value=value, source=STATIC_SOURCE, type=_type(key, value or ""), read_only=True)
+
+    def _aliases(self) -> Iterable[Entry]:
+        known = {entry.name: entry for entry in self._own()}
+        for key, own in _ALIASES.items():
+            value = known[own].value
+            yield Entry(
+                name=key,
+                value=value,
+                source=known[own].source,
+                type=_type(key, value or ""),
+                read_only=True,
+                doc=f"The node's setting `{own}`.",
+            )
+
+    def _defaults(self) -> Iterable[Entry]:
+        for key, topic_key in TOPIC_DEFAULTS.items():
+            synonyms = tuple(node_synonyms(key, self._node))
+            first = synonyms[0]
+            doc = f"What topics have that do not set `{topic_key}`."
+            kind = _type(key, first.value)
+            yield Entry(name=key, value=first.value, source=first.source, type=kind, synonyms=synonyms, doc=doc)
+
+    def _own(self) -> Iterable[Entry]:
+        for key in setting_keys():
+            value = str(getattr(getattr(self._settings, key.section), key.name))
+            default = str(key.default)
+            synonyms = [Synonym(key.dotted, value, STATIC_SOURCE)] if value != default else []
+            synonyms.append(Synonym(key.dotted, default, DEFAULT_SOURCE))
+            secret = key.dotted in _SECRETS
+            yield Entry(
+                name=key.dotted,
+                value=value,
+                source=synonyms[0].source,
+                type=PASSWORD if secret else guessed_type(value),
+                read_only=True,
+                sensitive=secret,
+                synonyms=tuple(synonyms),
+                doc=key.doc,
+            )
+
+    async def alter(self, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
+        scope: Scope = "node" if name else "cluster"
+        if name:
+            check_node(name)
+        self._node.check(changes)
+        if not only_check:
+            await self._node.alter(scope, changes, is_whole)
+
+
+def _type(key: str, value: str) -> int:
+    if key in ("log.cleanup.policy", "listeners", "advertised.listeners", "log.dirs"):
+        return LIST
+    return INT if key in _INTS else guessed_type(value)

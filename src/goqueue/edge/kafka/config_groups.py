@@ -1,0 +1,46 @@
+"""Settings of groups of the server-side protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from goqueue.base.errors import InvalidField
+from goqueue.core.groups.config import GROUP_KEYS
+from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, GROUP_SOURCE, INT, Changes, Entry, Synonym
+from goqueue.service.groups import Groups
+
+_UNNAMED: Final = "Group name must not be empty"
+
+
+class GroupConfigs:
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    def names(self) -> Iterable[str]:
+        return self._groups.configured()
+
+    def entries(self, name: str, call: Call) -> list[Entry]:
+        """A group that is not there has settings too: those that it will begin with."""
+        if not name:
+            raise InvalidField(_UNNAMED, field="resource_name")
+        chosen, defaults = self._groups.config(name), self._groups.config_defaults()
+        found: list[Entry] = []
+        for key, doc in GROUP_KEYS.items():
+            synonyms = [Synonym(key, chosen[key], GROUP_SOURCE)] if key in chosen else []
+            synonyms.append(Synonym(key, defaults[key], DEFAULT_SOURCE))
+            first = synonyms[0]
+            found.append(
+                Entry(name=key, value=first.value, source=first.source, type=INT, synonyms=tuple(synonyms), doc=doc)
+            )
+        return found
+
+    async def alter(self, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
+        if not name:
+            raise InvalidField("Default group resources are not allowed.", field="resource_name")
+        whole: Changes = dict.fromkeys(self._groups.config(name)) if is_whole else {}
+        if only_check:
+            self._groups.check_config(name, {**whole, **changes})
+        else:
+            await self._groups.configure(name, {**whole, **changes})

@@ -1,0 +1,80 @@
+"""Levels of the node's loggers, to look at and to change while it runs. They are as before after a restart."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from goqueue.base.errors import InvalidConfig, InvalidField
+from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.config_broker import check_node
+from goqueue.edge.kafka.config_entries import LOGGER_SOURCE, STRING, Changes, Entry
+from goqueue.service.topics import NODE_ID
+
+_ROOT: Final = "root"
+_OURS: Final = "goqueue"
+_LEVELS: Final = {
+    "TRACE": logging.DEBUG,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+_WORDS: Final = {number: word for word, number in _LEVELS.items() if word != "TRACE"}
+
+
+class LoggerConfigs:
+    def names(self) -> Iterable[str]:
+        return [str(NODE_ID)]
+
+    def entries(self, name: str, call: Call) -> list[Entry]:
+        check_node(name)
+        doc = "One of DEBUG, INFO, WARN, ERROR, FATAL; TRACE is the same as DEBUG."
+        return [
+            Entry(name=one, value=_level(one), source=LOGGER_SOURCE, type=STRING, doc=doc) for one in sorted(_loggers())
+        ]
+
+    async def alter(self, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
+        if is_whole:
+            raise InvalidField("Loggers are changed by IncrementalAlterConfigs only.", field="resource_type")
+        check_node(name)
+        for logger, level in changes.items():
+            _check(logger, level)
+        if not only_check:
+            for logger, level in changes.items():
+                logging.getLogger(_name(logger)).setLevel(logging.NOTSET if level is None else _LEVELS[level])
+
+
+def _loggers() -> set[str]:
+    """The root, and every one of ours that a module made."""
+    made = [
+        name
+        for name, one in logging.Logger.manager.loggerDict.items()
+        if isinstance(one, logging.Logger) and name.split(".")[0] == _OURS
+    ]
+    return {_ROOT, _OURS, *made}
+
+
+def _level(logger: str) -> str:
+    number = logging.getLogger(_name(logger)).getEffectiveLevel()
+    return _WORDS.get(number) or min(_WORDS.items(), key=lambda one: abs(one[0] - number))[1]
+
+
+def _name(logger: str) -> str | None:
+    return None if logger == _ROOT else logger
+
+
+def _check(logger: str, level: str | None) -> None:
+    if logger not in _loggers():
+        raise InvalidConfig(f"Logger {logger[:100]} does not exist!", field=logger[:100])
+    if level is None and logger == _ROOT:
+        raise InvalidField("Removing the log level of the root logger is not allowed", field=logger)
+    if level is not None and level not in _LEVELS:
+        known = ", ".join(sorted(_LEVELS))
+        raise InvalidConfig(
+            f"Cannot set the log level of {logger} to {level[:40]} as it is not a supported log level. "
+            f"Valid log levels are {known}",
+            field=logger,
+        )

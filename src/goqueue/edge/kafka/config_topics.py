@@ -1,0 +1,99 @@
+"""Settings of topics: ours, and all that Kafka has, with those marked that have no effect here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, TopicConfig, as_text
+from goqueue.edge.kafka.calls import CALLER, Call
+from goqueue.edge.kafka.config_entries import (
+    CLUSTER_SOURCE,
+    DEFAULT_SOURCE,
+    INT,
+    LIST,
+    NODE_SOURCE,
+    STATIC_SOURCE,
+    TOPIC_SOURCE,
+    Changes,
+    Entry,
+    Synonym,
+    guessed_type,
+)
+from goqueue.service.node_config import TOPIC_DEFAULTS, NodeConfig
+from goqueue.service.topics import Topics
+
+WITHOUT_EFFECT: Final = "Taken and shown for the sake of Kafka's tools; without effect here."
+LISTS: Final = frozenset(
+    {"cleanup.policy", "follower.replication.throttled.replicas", "leader.replication.throttled.replicas"}
+)
+_INTS: Final = frozenset(
+    {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "index.interval.bytes",
+        "max.message.bytes",
+        "min.insync.replicas",
+        "segment.bytes",
+        "segment.index.bytes",
+    }
+)
+_BROKER_NAMES: Final[Mapping[str, str]] = {topic_name: name for name, topic_name in TOPIC_DEFAULTS.items()}
+_BUILT_IN: Final = as_text(TopicConfig())
+
+
+class TopicConfigs:
+    def __init__(self, topics: Topics, node: NodeConfig) -> None:
+        self._topics = topics
+        self._node = node
+
+    def names(self) -> Iterable[str]:
+        return [topic.name for topic in self._topics.everything()]
+
+    def entries(self, name: str, call: Call) -> list[Entry]:
+        view = self._topics.describe(name, CALLER)
+        found = [self._entry(key, value, view.overrides) for key, value in view.config.items() if key in CONFIG_KEYS]
+        for key, known in KAFKA_ONLY.items():
+            value = view.overrides.get(key, known.default)
+            if value is not None:
+                found.append(self._entry(key, value, view.overrides))
+        return found
+
+    def _entry(self, key: str, value: str, overrides: Mapping[str, str]) -> Entry:
+        synonyms = tuple(self._synonyms(key, overrides))
+        return Entry(
+            name=key,
+            value=value,
+            source=synonyms[0].source if synonyms else DEFAULT_SOURCE,
+            type=LIST if key in LISTS else INT if key in _INTS else guessed_type(value),
+            synonyms=synonyms,
+            doc=CONFIG_KEYS[key].doc if key in CONFIG_KEYS else WITHOUT_EFFECT,
+        )
+
+    def _synonyms(self, key: str, overrides: Mapping[str, str]) -> Iterable[Synonym]:
+        if key in overrides:
+            yield Synonym(key, overrides[key], TOPIC_SOURCE)
+        broker_name = _BROKER_NAMES.get(key)
+        if broker_name is not None:
+            yield from node_synonyms(broker_name, self._node)
+
+    async def alter(self, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
+        topic = self._topics.require_users(name)
+        known = {key: value for key, value in changes.items() if value is not None or key in topic.record.overrides}
+        whole: Changes = dict.fromkeys(topic.record.overrides) if is_whole else {}
+        if only_check:
+            self._topics.check_config(known)
+        else:
+            await self._topics.alter(name, {**whole, **known}, None, CALLER)
+
+
+def node_synonyms(name: str, node: NodeConfig) -> Iterable[Synonym]:
+    """The values of one of the node's defaults, from the one that holds to the built-in one."""
+    for values, source in ((node.dynamic.node, NODE_SOURCE), (node.dynamic.cluster, CLUSTER_SOURCE)):
+        if name in values:
+            yield Synonym(name, values[name], source)
+    static, built_in = node.static[name], _BUILT_IN[TOPIC_DEFAULTS[name]]
+    if static != built_in:
+        yield Synonym(name, static, STATIC_SOURCE)
+    yield Synonym(name, built_in, DEFAULT_SOURCE)

@@ -1,0 +1,116 @@
+"""Produce in a transaction as newer clients do it (`transaction.version` 2, KIP-890): the first batch for a partition
+makes the partition part of the transaction, without a request of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Iterator
+from typing import Final, Protocol
+
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import TopicPartition
+from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.names import TopicNames
+from goqueue.edge.kafka.transactions import producer_code
+from goqueue.format.batch import read_header
+from goqueue.service.topics import Topics
+from goqueue.service.transactions import TransactionVerbs
+from goqueue.wire.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+
+ADDS_FROM: Final = 12  # the version of Produce that says so
+Producer = tuple[int, int]  # id and epoch
+
+
+class Producing(Protocol):
+    def produce(self, call: Call, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None: ...
+
+
+class TransactionalProduce:
+    def __init__(self, inner: Producing, transactions: TransactionVerbs, topics: Topics, names: TopicNames) -> None:
+        self._inner = inner
+        self._transactions = transactions
+        self._topics = topics
+        self._names = names
+        self._adding: Counter[str] = Counter()  # requests that wait until their partitions are added
+
+    def produce(self, call: Call, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+        if request.transactional_id is None or call.version < ADDS_FROM:
+            return self._inner.produce(call, request)
+        missing = self._missing(call, request)
+        # A request behind one that waits waits too, so that the batches of a producer stay in order.
+        if not missing and not self._adding[request.transactional_id]:
+            return self._inner.produce(call, request)
+        return self._later(call, request, request.transactional_id, missing)
+
+    def _later(
+        self, call: Call, request: ProduceRequest, name: str, missing: dict[Producer, list[TopicPartition]]
+    ) -> Awaitable[ProduceResponse]:
+        self._adding[name] += 1
+        task = asyncio.ensure_future(self._add_and_produce(call, request, name, missing))
+        task.add_done_callback(lambda done: self._done(name))
+        return task
+
+    def _done(self, name: str) -> None:
+        self._adding[name] -= 1
+        if not self._adding[name]:
+            del self._adding[name]
+
+    def _missing(self, call: Call, request: ProduceRequest) -> dict[Producer, list[TopicPartition]]:
+        found: dict[Producer, list[TopicPartition]] = {}
+        for at, producer in self._written(call, request):
+            if not self._transactions.runner.transactions.writes_to(producer[0], at.topic, at.partition, producer[1]):
+                found.setdefault(producer, []).append(at)
+        return found
+
+    def _written(self, call: Call, request: ProduceRequest) -> Iterator[tuple[TopicPartition, Producer]]:
+        """What is wrong with the others is told by whoever stores them."""
+        for topic in request.topic_data:
+            name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id)
+            known = None if name is None else self._topics.find(name)
+            if known is None or known.is_internal:
+                continue
+            for data in topic.partition_data:
+                if data.records is None or not 0 <= data.index < len(known.partitions):
+                    continue
+                try:
+                    header = read_header(data.records)
+                except GoQueueError:
+                    continue
+                if header.is_transactional:
+                    yield TopicPartition(known.name, data.index), (header.producer_id, header.producer_epoch)
+
+    async def _add_and_produce(
+        self,
+        call: Call,
+        request: ProduceRequest,
+        transactional_id: str,
+        missing: dict[Producer, list[TopicPartition]],
+    ) -> ProduceResponse:
+        try:
+            for (producer_id, epoch), partitions in missing.items():
+                await self._transactions.add_partitions(transactional_id, producer_id, epoch, partitions)
+            if not missing:
+                await self._transactions.turn(transactional_id)
+            answer = self._inner.produce(call, request)
+        except GoQueueError as error:
+            return _refused(request, error)
+        if answer is None:
+            return ProduceResponse()
+        return answer if isinstance(answer, ProduceResponse) else await answer
+
+
+def _refused(request: ProduceRequest, error: GoQueueError) -> ProduceResponse:
+    code = producer_code(error, knows_fenced=False)
+    topics = [
+        TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[
+                PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1, error_message=error.message)
+                for data in topic.partition_data
+            ],
+        )
+        for topic in request.topic_data
+    ]
+    return ProduceResponse(responses=topics)

@@ -1,0 +1,84 @@
+"""Settings of the node that can be changed while it runs: what topics have that leave something unsaid."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from goqueue.base.errors import InvalidConfig, InvalidField
+from goqueue.base.topic_config import TopicConfig, as_text, parse_overrides, resolve
+from goqueue.drive.dynamic_settings import DynamicSettings, load_dynamic_settings, save_dynamic_settings
+from goqueue.drive.offload import Offload
+from goqueue.drive.topic_table import TopicTable
+from goqueue.log.disk import Disk
+
+Scope: TypeAlias = Literal["node", "cluster"]
+
+# Kafka's names of the node's defaults, and the topic setting that each stands behind.
+TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
+    "compression.type": "compression.type",
+    "log.cleaner.delete.retention.ms": "delete.retention.ms",
+    "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
+    "log.cleanup.policy": "cleanup.policy",
+    "log.message.timestamp.type": "message.timestamp.type",
+    "log.retention.bytes": "retention.bytes",
+    "log.retention.ms": "retention.ms",
+    "log.roll.ms": "segment.ms",
+    "log.segment.bytes": "segment.bytes",
+    "message.max.bytes": "max.message.bytes",
+    "min.insync.replicas": "min.insync.replicas",
+}
+
+
+class NodeConfig:
+    """The verbs."""
+
+    def __init__(self, disk: Disk, offload: Offload, table: TopicTable, static: TopicConfig) -> None:
+        self._disk = disk
+        self._offload = offload
+        self._table = table
+        self._static = static
+        self._changing = asyncio.Lock()
+        self.dynamic = DynamicSettings()
+
+    async def load(self) -> None:
+        """Before topics are opened."""
+        self.dynamic = await self._offload(lambda: load_dynamic_settings(self._disk))
+        self._apply()
+
+    def _apply(self) -> None:
+        chosen = {**self.dynamic.cluster, **self.dynamic.node}
+        overrides = {TOPIC_DEFAULTS[name]: text for name, text in chosen.items() if name in TOPIC_DEFAULTS}
+        self._table.set_defaults(resolve(overrides, self._static))
+
+    @property
+    def static(self) -> dict[str, str]:
+        """What the node was started with, by Kafka's name."""
+        text = as_text(self._static)
+        return {name: text[topic_name] for name, topic_name in TOPIC_DEFAULTS.items()}
+
+    def check(self, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """The values as they will be kept, or an error that says what is wrong."""
+        for name in changes:
+            if name not in TOPIC_DEFAULTS:
+                raise InvalidField(f"Cannot update these configs dynamically: {name}. Start the node with another.")
+        given = {TOPIC_DEFAULTS[name]: text for name, text in changes.items() if text is not None}
+        try:
+            parsed = parse_overrides(given)
+        except InvalidConfig as error:
+            raise InvalidField(error.message) from None
+        return {name: parsed[TOPIC_DEFAULTS[name]] for name, text in changes.items() if text is not None}
+
+    async def alter(self, scope: Scope, changes: Mapping[str, str | None], is_whole: bool) -> None:
+        """Durable when it returns. None takes a value back; `is_whole` takes back what is not named."""
+        values = self.check(changes)
+        async with self._changing:
+            before = {} if is_whole else getattr(self.dynamic, scope)
+            after = {**{name: text for name, text in before.items() if name not in changes}, **values}
+            dynamic = replace(self.dynamic, **{scope: after})
+            await self._offload(lambda: save_dynamic_settings(self._disk, dynamic))
+            self.dynamic = dynamic
+            self._apply()
