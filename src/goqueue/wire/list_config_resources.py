@@ -7,7 +7,9 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 
+from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
+from goqueue.wire.errors import TooManyElements
 from goqueue.wire.primitives import (
     BAD_BYTES,
     SHORT,
@@ -44,7 +46,7 @@ _unpack_i32_i16_u8 = Struct(">ihB").unpack_from
 _unpack_i8_u8 = Struct(">bB").unpack_from
 
 
-def _decode_request_0(buf: memoryview, at: int) -> ListConfigResourcesRequest:
+def _decode_request_0(buf: memoryview, at: int, left: int) -> ListConfigResourcesRequest:
     end = len(buf)
     tags = buf[at]
     at += 1
@@ -55,7 +57,7 @@ def _decode_request_0(buf: memoryview, at: int) -> ListConfigResourcesRequest:
     return ListConfigResourcesRequest()
 
 
-def _decode_request_1(buf: memoryview, at: int) -> ListConfigResourcesRequest:
+def _decode_request_1(buf: memoryview, at: int, left: int) -> ListConfigResourcesRequest:
     end = len(buf)
     size = buf[at]
     at += 1
@@ -64,6 +66,9 @@ def _decode_request_1(buf: memoryview, at: int) -> ListConfigResourcesRequest:
     size -= 1
     if size < 0 or size > end - at:
         raise wrong_count(size)
+    left -= size
+    if left < 0:
+        raise TooManyElements
     resource_types: list[int] = list(unpack_from(f">{size}b", buf, at))
     at += size
     tags = buf[at]
@@ -81,12 +86,14 @@ _REQUEST_DECODERS = {
 }
 
 
-def decode_request(version: int, buffer: memoryview, at: int) -> ListConfigResourcesRequest:
+def decode_request(
+    version: int, buffer: memoryview, at: int, elements_max: int = REQUEST_ELEMENTS_MAX
+) -> ListConfigResourcesRequest:
     decode = _REQUEST_DECODERS.get(version)
     if decode is None:
         raise wrong_version("ListConfigResourcesRequest", version)
     try:
-        return decode(buffer, at)
+        return decode(buffer, at, elements_max)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 

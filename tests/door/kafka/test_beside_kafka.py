@@ -77,6 +77,12 @@ def wait_for(is_so: Callable[[], bool]) -> None:
     raise AssertionError("it did not come to be so")
 
 
+def make(line: Line, topic: str) -> None:
+    """Kafka's new partitions have no leader for a moment."""
+    line.ask(new_topic(topic, 1))
+    wait_for(lambda: line.ask(raw.offsets_of(topic, 0, -1), 10).topics[0].partitions[0].error_code == 0)
+
+
 def both(kafka_beside: ApacheKafka, ours: NodeProcess, case: Case) -> tuple[Any, Any]:
     """(what Kafka says, what this node says), each about a name of the case's own."""
     name = f"beside-{next(_numbers)}"
@@ -118,7 +124,7 @@ def test_every_topic_setting_of_kafka_is_described_with_its_type_and_default(
     kafka_beside: ApacheKafka, ours: NodeProcess
 ) -> None:
     def case(line: Line, name: str) -> dict[str, Any]:
-        line.ask(new_topic(name, 1))
+        make(line, name)
         found = {one.name: one for one in described(line, TOPIC, name).configs}
         return {
             key: (one.config_type, one.read_only, one.is_sensitive, bool(one.documentation), one.value)
@@ -139,7 +145,7 @@ def test_sources_and_synonyms_of_a_setting(kafka_beside: ApacheKafka, ours: Node
         return [one.value, one.config_source, [(each.name, each.value, each.source) for each in one.synonyms]]
 
     def case(line: Line, name: str) -> list[Any]:
-        line.ask(new_topic(name, 1))
+        make(line, name)
         told: list[Any] = [seen(line, TOPIC, name, "cleanup.policy"), seen(line, TOPIC, name, "delete.retention.ms")]
         told.append(altered(line, TOPIC, name, ("cleanup.policy", APPEND, "compact"), ("flush.ms", SET, "9")))
         told += [seen(line, TOPIC, name, "cleanup.policy"), seen(line, TOPIC, name, "flush.ms")]
@@ -193,7 +199,7 @@ def test_changes_that_are_refused(
     changes: list[tuple[str, int, str | None]],
 ) -> None:
     def case(line: Line, name: str) -> list[int]:
-        line.ask(new_topic(name, 1))
+        make(line, name)
         which = resource.format(name)
         return [altered(line, kind, which, *changes), altered(line, kind, which, *changes, check=True)]
 
@@ -205,7 +211,7 @@ def test_changes_that_are_taken_and_what_is_described_of_unknown_resources(
     kafka_beside: ApacheKafka, ours: NodeProcess
 ) -> None:
     def case(line: Line, name: str) -> list[Any]:
-        line.ask(new_topic(name, 1))
+        make(line, name)
         told: list[Any] = [
             altered(line, LOGGER, "0", ("root", SET, "WARN")),
             [(one.name, one.value, one.config_source) for one in described(line, LOGGER, "0", "root").configs],
@@ -257,7 +263,7 @@ def commit(group: str, member: str, generation: int, topic: str, version: int = 
 
 def test_errors_of_members_and_groups_that_are_not_there(kafka_beside: ApacheKafka, ours: NodeProcess) -> None:
     def case(line: Line, name: str) -> dict[str, Any]:
-        line.ask(new_topic(name, 1))
+        make(line, name)
         told: dict[str, Any] = {}
         for version in (0, 5, 6):
             (one,) = line.ask(describe_groups.DescribeGroupsRequest([name]), version).groups
@@ -304,7 +310,7 @@ def test_errors_of_members_and_groups_that_are_not_there(kafka_beside: ApacheKaf
 
 def test_errors_in_a_group_of_the_server_side_protocol(kafka_beside: ApacheKafka, ours: NodeProcess) -> None:
     def case(line: Line, name: str) -> dict[str, Any]:
-        line.ask(new_topic(name, 1))
+        make(line, name)
         joined = line.ask(raw.beat(name, "m", 0, [name], {}))
         told: dict[str, Any] = {"joined": (joined.error_code, joined.member_epoch)}
         told["other member"] = line.ask(raw.beat(name, "nobody", 1)).error_code
@@ -338,7 +344,7 @@ def test_errors_in_a_group_of_the_server_side_protocol(kafka_beside: ApacheKafka
 
 def test_errors_of_transactions_that_are_not_there(kafka_beside: ApacheKafka, ours: NodeProcess) -> None:
     def case(line: Line, name: str) -> dict[str, Any]:
-        line.ask(new_topic(name, 1))
+        make(line, name)
         told: dict[str, Any] = {}
         (one,) = line.ask(describe_transactions.DescribeTransactionsRequest([name])).transaction_states
         told["describe"] = one.error_code

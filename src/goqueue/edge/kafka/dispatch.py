@@ -17,6 +17,7 @@ from goqueue.edge.kafka.slices import PRODUCE, answer_in_slices, at_once, elemen
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.wire.api import APIS, Api, RequestHeader, decode_header, encode_response_frame
 from goqueue.wire.errors import TooManyElements, WireError
+from goqueue.wire.produce import ProduceRequest
 
 API_VERSIONS: Final = 18
 # Small structs unfold to many times their size; only a produce has reason to be large.
@@ -60,7 +61,7 @@ class Dispatcher:
         if answer is None:
             return None
         if inspect.isawaitable(answer):
-            held = 0 if api.key == PRODUCE else len(frame) * UNFOLDED
+            held = len(frame) * (_unfolded(request) if api.key == PRODUCE else UNFOLDED)
             return Later(self._later(api, version, header.correlation_id, answer, started), held)
         self._seconds[api.key].observe(time.perf_counter() - started)
         return encode_response_frame(api, version, header.correlation_id, answer)
@@ -92,3 +93,8 @@ class Dispatcher:
             return None
         async with self._large:
             return await self._offload(partial(encode_response_frame, api, call.version, correlation_id, response))
+
+
+def _unfolded(request: ProduceRequest) -> int:
+    """A produce that is not answered yet is in the log, but for one that waits for its transaction."""
+    return 0 if request.transactional_id is None else 1
