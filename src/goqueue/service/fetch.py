@@ -55,8 +55,8 @@ UNBOUNDED: Final = Unbounded()
 
 
 def _wanted(command: Fetch) -> int:
-    asked = sum([part.bytes_max for part in command.parts])
-    return max(1, min(command.bytes_max, FETCH_BYTES_MAX, asked))
+    most = max(1, min(command.bytes_max, FETCH_BYTES_MAX))
+    return most if command.one_each else max(1, min(most, sum([part.bytes_max for part in command.parts])))
 
 
 class Fetching:
