@@ -31,8 +31,10 @@ from goqueue.edge.kafka.configs import ConfigHandler
 from goqueue.edge.kafka.dispatch import Dispatcher
 from goqueue.edge.kafka.door import handlers
 from goqueue.edge.kafka.fetch import FetchHandler
+from goqueue.edge.kafka.fetch_sessions import FetchSessions
 from goqueue.edge.kafka.groups import GroupHandler
 from goqueue.edge.kafka.listener import KafkaListener
+from goqueue.edge.kafka.lookups import LookupHandler
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.produce import ProduceHandler
@@ -157,11 +159,15 @@ class Node:
 
     def _kafka_door(self, broker: Broker, doors: Doors, budget: Budget) -> Dispatcher:
         names = TopicNames(broker.topics)
+        evicted = broker.metrics.kafka_fetch_sessions_evicted.inc
+        sessions = FetchSessions(self._settings.kafka.fetch_sessions_max, broker.entropy, evicted)
+        broker.metrics.kafka_fetch_sessions.set_function(lambda: len(sessions))
         storage = Storage(broker.topics, broker.cleaner, broker.space, str(self._data_dir.path.resolve()))
         table = handlers(
             ClusterHandler(broker.topics, names, broker.identity.cluster_id, self._settings.kafka.advertised),
             TransactionalProduce(ProduceHandler(broker.publish, names), broker.transactions, broker.topics, names),
-            FetchHandler(broker.fetching, broker.topics, names, budget),
+            FetchHandler(broker.fetching, broker.topics, names, budget, sessions, time.monotonic),
+            LookupHandler(broker.topics),
             GroupHandler(broker.groups, names),
             OffsetHandler(broker.groups, broker.topics, names, broker.transactions.unstable),
             AdminHandler(broker.topics, storage, names),

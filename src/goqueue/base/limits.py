@@ -33,6 +33,7 @@ MEMBER_PROTOCOLS_MAX: Final = 100  # that one member of a group speaks
 MEMBER_BYTES_MAX: Final = 1 * MIB  # what a member says about itself, in all its protocols
 PAGE_PARTITIONS_MAX: Final = 2_000  # of one page of DescribeTopicPartitions
 FETCH_ROOM_BYTES_MIN: Final = 1 * MIB  # a fetch begins to read when there is room for this much
+FETCH_SESSION_PARTITIONS_MAX: Final = 200_000  # that all fetch sessions remember together
 FETCH_WAIT_MS_MAX: Final = 300_000  # the longest long poll
 
 OPEN_SEALED_SEGMENTS_MAX: Final = 64  # node-wide: file handles and loaded indexes of sealed segments

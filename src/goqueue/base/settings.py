@@ -73,6 +73,9 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frame_ms: Annotated[
         int, Doc(ge=1, description="How long a request may take to arrive; then its connection is closed.")
     ] = 120_000
+    fetch_sessions_max: Annotated[
+        int, Doc(ge=0, description="Consumers whose partitions are remembered between fetches; 0 switches that off.")
+    ] = 1_000
     idle_ms: Annotated[
         int,
         Doc(ge=1, description="A connection on which nothing comes, waits or is read for this long is closed."),

@@ -109,6 +109,14 @@ class BrokerMetrics:
             "Requests and answers of Kafka clients that wait in memory.",
             registry=registry,
         )
+        self.kafka_fetch_sessions = Gauge(
+            "goqueue_kafka_fetch_sessions",
+            "Consumers whose partitions are remembered between fetches.",
+            registry=registry,
+        )
+        self.kafka_fetch_sessions_evicted = Counter(
+            "goqueue_kafka_fetch_sessions_evicted", "Fetch sessions that made room for others.", registry=registry
+        )
         self.kafka_requests = Counter(
             "goqueue_kafka_requests", "Kafka requests begun, by API.", ("api",), registry=registry
         )

@@ -10,6 +10,7 @@ from goqueue.edge.kafka.cluster import ClusterHandler
 from goqueue.edge.kafka.configs import ConfigHandler
 from goqueue.edge.kafka.fetch import FetchHandler
 from goqueue.edge.kafka.groups import GroupHandler
+from goqueue.edge.kafka.lookups import LookupHandler
 from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.producers import ProducerHandler
 from goqueue.edge.kafka.transactions import TransactionHandler
@@ -20,6 +21,7 @@ def handlers(
     cluster: ClusterHandler,
     produce: Producing,
     fetch: FetchHandler,
+    lookups: LookupHandler,
     groups: GroupHandler,
     offsets: OffsetHandler,
     admin: AdminHandler,
@@ -31,7 +33,7 @@ def handlers(
     table: dict[int, Handler] = {
         0: produce.produce,
         1: fetch.fetch,
-        2: fetch.list_offsets,
+        2: lookups.list_offsets,
         3: cluster.metadata,
         8: offsets.commit,
         9: offsets.fetch,
@@ -48,7 +50,7 @@ def handlers(
         20: admin.delete_topics,
         21: admin.delete_records,
         22: producers.init_producer_id,
-        23: fetch.epoch_ends,
+        23: lookups.epoch_ends,
         24: transactions.add_partitions,
         25: transactions.add_offsets,
         26: transactions.end,

@@ -1,0 +1,128 @@
+"""Look-ups of offsets: by time, by Kafka's special times, and by leader epoch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from goqueue.base.commands import Isolation
+from goqueue.base.errors import GoQueueError
+from goqueue.drive.partition import Partition
+from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.errors import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH, UNSUPPORTED_VERSION, code_of
+from goqueue.service.topics import Topics
+from goqueue.wire.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from goqueue.wire.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+# Times below 0 have a meaning each, from a version on; any other is refused.
+_SPECIAL_FROM: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+ISOLATION: Final = {0: Isolation.READ_UNCOMMITTED, 1: Isolation.READ_COMMITTED}
+
+
+def epoch_error(partition: Partition, claimed: int) -> int:
+    """What is wrong with the leader epoch that a client believes in; -1 means that it does not say."""
+    if claimed < 0 or claimed == partition.state.leader_epoch:
+        return NONE
+    return FENCED_LEADER_EPOCH if claimed < partition.state.leader_epoch else UNKNOWN_LEADER_EPOCH
+
+
+class LookupHandler:
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    async def list_offsets(self, call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        isolation = ISOLATION.get(request.isolation_level, Isolation.READ_UNCOMMITTED)
+        topics = [
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[await self._list_offset(call, topic.name, one, isolation) for one in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+        return ListOffsetsResponse(topics=topics)
+
+    async def _list_offset(
+        self, call: Call, topic: str, asked: ListOffsetsPartition, isolation: Isolation
+    ) -> ListOffsetsPartitionResponse:
+        index = asked.partition_index
+        if asked.timestamp < 0 and call.version < _SPECIAL_FROM.get(asked.timestamp, call.version + 1):
+            return ListOffsetsPartitionResponse(partition_index=index, error_code=UNSUPPORTED_VERSION)
+        try:
+            partition = self._topics.require(topic).partition(index)
+            if error := epoch_error(partition, asked.current_leader_epoch):
+                return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
+            timestamp, offset = await _look_up(partition, asked.timestamp, isolation)
+        except GoQueueError as error:
+            return ListOffsetsPartitionResponse(partition_index=index, error_code=code_of(error))
+        return ListOffsetsPartitionResponse(
+            partition_index=index,
+            timestamp=timestamp,
+            offset=offset,
+            leader_epoch=-1 if offset < 0 else partition.state.leader_epoch,
+        )
+
+    def epoch_ends(self, call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+        topics = [
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    self._epoch_end(topic.topic, one.partition, one.current_leader_epoch, one.leader_epoch)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return OffsetForLeaderEpochResponse(topics=topics)
+
+    def _epoch_end(self, topic: str, index: int, claimed: int, epoch: int) -> EpochEndOffset:
+        try:
+            partition = self._topics.require(topic).partition(index)
+        except GoQueueError as error:
+            return EpochEndOffset(partition=index, error_code=code_of(error))
+        if code := epoch_error(partition, claimed):
+            return EpochEndOffset(partition=index, error_code=code)
+        if epoch > partition.state.leader_epoch or epoch < 0:
+            return EpochEndOffset(partition=index)
+        return EpochEndOffset(
+            partition=index, leader_epoch=partition.state.leader_epoch, end_offset=partition.state.high_watermark
+        )
+
+
+async def _look_up(partition: Partition, timestamp: int, isolation: Isolation) -> tuple[int, int]:
+    """(timestamp, offset) of what a list-offsets request means; -1 for none."""
+    if timestamp == LATEST:
+        return -1, partition.state.read_limit(isolation)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, partition.log.start_offset
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):  # nothing is ever moved to another tier
+        return -1, -1
+    if timestamp == MAX_TIMESTAMP:
+        found = await partition.latest_time()
+    else:
+        found = await partition.offset_at_time(timestamp)
+    if found is None or found[0] >= partition.state.read_limit(isolation):
+        return -1, -1
+    return found[1], found[0]
