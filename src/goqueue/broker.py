@@ -15,6 +15,7 @@ from goqueue.core.groups.records import Record as GroupRecord
 from goqueue.core.groups.settings import GroupSettings
 from goqueue.core.txn.machine import Transactions
 from goqueue.drive.cleaner import Cleaner
+from goqueue.drive.decoding import Decoding
 from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.group_runner import GROUPS_CONFIG, GROUPS_TOPIC, GroupRunner
@@ -64,6 +65,7 @@ from goqueue.service.transactions import TransactionVerbs
 from goqueue.service.transfer import Transfer
 from goqueue.service.txn_effects import TxnEffects
 from goqueue.service.txn_publish import TransactionalPublish
+from goqueue.service.unreadable import Unreadable
 from goqueue.service.validation import Validation
 
 # The broker's own topics and their settings.
@@ -118,14 +120,15 @@ class Broker:
         self.publish.schedule = self.schedule.entries
         self.scheduling = Scheduling(self.schedule.entries, self.topics, self.metrics, hooks)
         self.fetching = Fetching(self.topics, self.metrics, hooks)
-        self.browsing = Browsing(self.topics, self.fetching)
+        decoding, unreadable = Decoding(offload), Unreadable(self.metrics)
+        self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
         self.producer_ids = ProducerIds(disk, offload)
         self.runner = GroupRunner(_group_settings(settings), self._partition_counts, clock)
         self.groups = Groups(self.runner, self.topics, entropy)
         rules = QueueRules(self.topics)
         self.deliveries = DeliveryRunner(rules.policy, clock, self._retire)
-        self.feeds = Feeds(offload)
+        self.feeds = Feeds(decoding, unreadable)
         self.positions = Positions(self.deliveries, self.groups, self.topics, self.feeds)
         taking = Taking(self.deliveries, self.topics, rules, self.feeds, self.positions, clock, entropy, self.metrics)
         self.leasing = Leasing(

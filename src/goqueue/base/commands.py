@@ -173,8 +173,18 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     headers: Headers
 
 
+class Skipped(msgspec.Struct, frozen=True, gc=False):
+    """Offsets whose records cannot be read, although their bytes are those that the producer sent."""
+
+    partition: int
+    first_offset: Offset
+    last_offset: Offset
+    reason: str
+
+
 class Page(msgspec.Struct, frozen=True):
-    """Messages in the open, and where to go on in each partition."""
+    """Messages in the open, what was passed over between them, and where to go on in each partition."""
 
     messages: Sequence[Stored]
     next_offsets: dict[int, Offset]
+    skipped: Sequence[Skipped] = ()

@@ -12,9 +12,23 @@ MESSAGES_PER_PUBLISH_MAX: Final = 10_000
 HEADERS_PER_MESSAGE_MAX: Final = 1_000
 MESSAGES_PER_READ_MAX: Final = 10_000
 
-# Batches. A batch never outgrows a segment's 32-bit positions, and a compressed one never unfolds past this.
+# Batches. A batch never outgrows a segment's 32-bit positions. A compressed one unfolds to at most so many times its
+# size, or, if it is small, to so much; never past the last of these.
 BATCH_BYTES_MAX: Final = 512 * MIB
+DECOMPRESSED_TIMES_MAX: Final = 4
+DECOMPRESSED_SMALL_BYTES_MAX: Final = 64 * MIB
 DECOMPRESSED_BYTES_MAX: Final = 256 * MIB
+RECORD_BYTES_MIN: Final = 7  # its length, attributes, time, offset, the sizes of key and value, no headers
+RECORDS_PER_BATCH_MAX: Final = 1_000_000
+HEADERS_PER_RECORD_MAX: Final = 10_000  # of one that no REST client sent
+DECODE_SLICE_RECORDS: Final = 1_000  # records are decoded in slices of so many, or of so many bytes, or of one
+DECODE_SLICE_BYTES: Final = 32 * KIB
+DECODE_WINDOW_RECORDS: Final = 50_000  # as many are kept ready of a batch that is larger
+DECODE_WINDOW_BYTES: Final = 4 * MIB
+DECODE_HERE_RECORDS: Final = 20_000  # a batch with more is unfolded and cut off the loop
+DECODE_HERE_BYTES: Final = 1 * MIB
+DECODES_AT_ONCE: Final = 2  # off the loop, node-wide: what bounds the memory that they take
+DELAYED_PER_BATCH_MAX: Final = 10_000
 BUILD_BATCH_BYTES: Final = 1 * MIB  # REST publishes are split into batches of about this size
 
 SEGMENT_BYTES_MIN: Final = 1 * KIB
@@ -38,6 +52,7 @@ FETCH_WAIT_MS_MAX: Final = 300_000  # the longest long poll
 
 OPEN_SEALED_SEGMENTS_MAX: Final = 64  # node-wide: file handles and loaded indexes of sealed segments
 COMPACTION_KEYS_MAX: Final = 1_000_000  # keys remembered by one compaction pass
+COMPACTION_KEY_BYTES_MAX: Final = 256 * MIB  # of all of them
 COMPACTION_STEP_BYTES: Final = 256 * KIB  # a compaction pauses for others after this much
 
 GROUP_CONFIGS_MAX: Final = 10_000  # groups with settings of their own

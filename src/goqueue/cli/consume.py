@@ -12,7 +12,7 @@ import click
 
 from goqueue.cli.failures import Failed
 from goqueue.cli.options import server_option
-from goqueue.cli.show import bytes_text, headers_text, time_text
+from goqueue.cli.show import bytes_text, headers_text, remark, time_text
 from goqueue.cli.taking import GroupOptions, Taking, answer_of, group_options
 from goqueue.client import Client, Message, Page
 from goqueue.client.leases import encode_leased
@@ -104,6 +104,8 @@ def _pages(client: Client, topic: str, place: str, count: int | None) -> Iterato
     while True:
         limit = _PAGE if left is None else min(left, _PAGE)
         page = client.read(topic, from_=place, limit=limit)
+        for one in page.skipped:
+            remark(str(one))
         yield from page
         left = None if left is None else left - len(page)
         if left == 0 or _is_at_end(page, ends) or (not page.messages and page.next == place):

@@ -175,8 +175,8 @@ def _show_json(segment: Segment, one: Found | Damage) -> None:
     }
     if one.problem:
         told["problem"] = one.problem
-    if one.records:
-        told["records"] = [_record_json(record) for record in one.records]
+    if records := [_record_json(record) for record in one.records]:
+        told["records"] = records
     print_json_line(told)
 
 

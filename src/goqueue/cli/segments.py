@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,8 @@ from crc32c import crc32c
 from goqueue.base.errors import CorruptBatch
 from goqueue.base.limits import MIB
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, Buffer, read_header, verify
-from goqueue.format.records import Record, decode
+from goqueue.format.records import Record
+from goqueue.format.slices import read, readable, slices
 from goqueue.log.note import decode_note
 from goqueue.log.scan import Flaw, Sound, find_sound, walk
 from goqueue.log.segment import Seal
@@ -67,6 +68,17 @@ class Segment(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
+class Records:
+    """Those of a batch that can be read, decoded as they are looked at."""
+
+    def __init__(self, batch: bytes, header: BatchHeader) -> None:
+        self._batch = batch
+        self._header = header
+
+    def __iter__(self) -> Iterator[Record]:
+        return readable(slices(self._batch, self._header))
+
+
 class Found(msgspec.Struct, frozen=True):
     """A batch. `problem` says what is wrong with it; `records` are there if they were asked for."""
 
@@ -74,7 +86,7 @@ class Found(msgspec.Struct, frozen=True):
     header: BatchHeader
     crc_ok: bool = True
     problem: str | None = None
-    records: Sequence[Record] = ()
+    records: Iterable[Record] = ()
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -127,11 +139,14 @@ def _scan_batches(file: ReadOnlyFile, segment: Segment, with_records: bool) -> I
 def _found(file: ReadOnlyFile, sound: Sound, with_records: bool) -> Found:
     if not with_records:
         return Found(sound.position, sound.header)
+    batch = file.read(sound.position, sound.header.size)
     try:
-        records = decode(file.read(sound.position, sound.header.size))
-        return Found(sound.position, sound.header, records=records)
+        for one in slices(batch, sound.header):
+            read(one)
+        problem = None
     except CorruptBatch as why:
-        return Found(sound.position, sound.header, problem=why.message)
+        problem = why.message
+    return Found(sound.position, sound.header, problem=problem, records=Records(batch, sound.header))
 
 
 def _resume(file: ReadOnlyFile, position: int, next_offset: int, limit: int | None) -> Sound | None:

@@ -30,7 +30,18 @@ from goqueue.client.messages import (
     encode_message,
     moment,
 )
-from goqueue.client.replies import Doors, Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
+from goqueue.client.replies import (
+    Doors,
+    Group,
+    GroupSummary,
+    OffsetMove,
+    Page,
+    Readiness,
+    Skipped,
+    Topic,
+    TopicSummary,
+    Version,
+)
 
 T = TypeVar("T")
 Acks: TypeAlias = Literal["none", "leader", "all"]
@@ -168,6 +179,7 @@ class _Page(msgspec.Struct):
     high_watermark: int | None = None
     next_offsets: dict[int, int] = {}
     next: str | None = None
+    skipped: list[Skipped] = []
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
@@ -220,7 +232,7 @@ def _read(path: str, start: dict[str, str], options: ReadOptions, partition: int
         if partition is not None and page.next_offset is not None:
             next_offsets = {partition: page.next_offset}
         messages = [decode_message(one) for one in page.messages]
-        return Page(messages, next_offsets, page.next, page.next_offset, page.high_watermark)
+        return Page(messages, next_offsets, page.next, page.next_offset, page.high_watermark, page.skipped)
 
     return Call("GET", path, read, query, wait_seconds=options.timeout)
 

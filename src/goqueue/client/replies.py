@@ -113,11 +113,24 @@ class OffsetMove(msgspec.Struct, frozen=True, rename={"before": "from", "after":
     after: int
 
 
+class Skipped(msgspec.Struct, frozen=True):
+    """Offsets that the broker passed over: their producer sent something there that cannot be read as messages."""
+
+    partition: int
+    first_offset: int
+    last_offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        place = f"offsets {self.first_offset} to {self.last_offset} of partition {self.partition}"
+        return f"{place} were passed over: {self.reason}"
+
+
 class Page(msgspec.Struct, frozen=True):
     """Messages of one read, and where to go on.
 
     A read of all partitions has `next`, a cursor for `from_`. A read of one partition has `next_offset` and
-    `high_watermark`. `next_offsets` is there in both, by partition.
+    `high_watermark`. `next_offsets` is there in both, by partition. `skipped` is what cannot be read.
     """
 
     messages: list[Message]
@@ -125,6 +138,7 @@ class Page(msgspec.Struct, frozen=True):
     next: str | None = None
     next_offset: int | None = None
     high_watermark: int | None = None
+    skipped: list[Skipped] = []
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self.messages)

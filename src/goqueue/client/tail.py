@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,7 +13,10 @@ from goqueue.client.calls import Call
 from goqueue.client.errors import ConnectionFailed, GoQueueClientError, bad_reply, error_of_problem
 from goqueue.client.events import Event, EventParser
 from goqueue.client.messages import Message, Moment, decode_message
+from goqueue.client.replies import Skipped
 from goqueue.client.retry import backoff
+
+logger = logging.getLogger("goqueue.client")
 
 # A broker that says nothing at all for this long is taken to be gone.
 SILENCE_SECONDS_MAX: Final = 60.0
@@ -59,6 +63,8 @@ class Tail:
             self._cursor = event.id
             if event.kind == "message":
                 yield decode_message(event.data)
+            elif event.kind == "skipped":
+                logger.warning("%s: %s", self._topic, _skipped_of(event))
         self._cursor = self._parser.last_id
         if self._parser.retry_ms is not None:
             self._pause_first = min(max(self._parser.retry_ms / 1000, _PAUSE_LEAST), SILENCE_SECONDS_MAX)
@@ -71,6 +77,13 @@ class Tail:
             raise why
         self._attempt += 1
         return backoff(self._pause_first, max(_PAUSE_MAX, self._pause_first), self._attempt)
+
+
+def _skipped_of(event: Event) -> Skipped:
+    try:
+        return msgspec.json.decode(event.data, type=Skipped)
+    except msgspec.DecodeError as why:
+        raise bad_reply(why) from None
 
 
 def _error_of(event: Event) -> GoQueueClientError:

@@ -1,37 +1,65 @@
-"""Decoded batches, kept while they are handed out: one decoding serves many polls."""
+"""Slices of batches, kept while they are handed out: one decoding serves many polls."""
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from goqueue.base.errors import CorruptBatch
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.limits import MIB
 from goqueue.base.priority import NORMAL, priority_of
-from goqueue.format.batch import BatchHeader, Buffer
-from goqueue.format.records import Record, decode
+from goqueue.format.records import Record
+from goqueue.format.slices import Slice, read
 
-logger = logging.getLogger(__name__)
+OnUnreadable: TypeAlias = Callable[[Offset, Offset, str], None]  # first and last offset, and why
 
 CACHE_BYTES: Final = 64 * MIB
 _RECORD_BYTES: Final = 200  # what a decoded record costs beside its bytes
 
 
 class Decoded:
-    """One batch in the open. `lanes` is None where every record is in the normal lane."""
+    """A slice of a batch in the open, once somebody wants it. `lanes` is None where every record is in the normal lane.
 
-    __slots__ = ("base_offset", "lanes", "last_offset", "records", "size")
+    Nothing is in one that cannot be read; `on_unreadable` is told.
+    """
 
-    def __init__(self, batch: Buffer, header: BatchHeader, is_visible: bool = True) -> None:
-        self.base_offset = header.base_offset
-        self.last_offset = header.last_offset
-        self.records = _records(batch, header) if is_visible else []
-        self.size = header.size + _RECORD_BYTES * len(self.records)
-        lanes = [priority_of(one.headers) if one.headers else NORMAL for one in self.records]
-        self.lanes = None if all(lane == NORMAL for lane in lanes) else lanes
+    __slots__ = ("_lanes", "_on_unreadable", "_records", "_slice", "base_offset", "last_offset", "size")
+
+    def __init__(self, found: Slice, on_unreadable: OnUnreadable) -> None:
+        self.base_offset = found.first
+        self.last_offset = found.last
+        self.size = found.size + _RECORD_BYTES * found.count
+        self._slice: Slice | None = found
+        self._on_unreadable = on_unreadable
+        self._records: list[Record] = []
+        self._lanes: list[int] | None = None
+
+    @property
+    def unopened(self) -> int:
+        """How many records there are to decode yet."""
+        return self._slice.count if self._slice is not None else 0
+
+    @property
+    def records(self) -> list[Record]:
+        if self._slice is not None:
+            self._open(self._slice)
+        return self._records
+
+    @property
+    def lanes(self) -> list[int] | None:
+        return self._lanes if self.records else None
+
+    def _open(self, found: Slice) -> None:
+        self._slice = None
+        try:
+            self._records = read(found)
+        except CorruptBatch as why:
+            self._on_unreadable(found.first, found.last, why.message)
+        lanes = [priority_of(one.headers) if one.headers else NORMAL for one in self._records]
+        self._lanes = None if all(lane == NORMAL for lane in lanes) else lanes
 
     def at(self, offset: Offset) -> Record | None:
         place = self._place(offset)
@@ -41,26 +69,16 @@ class Decoded:
     def of_lane(self, lane: int, offset: Offset, end: Offset) -> list[Record]:
         """The lane's records from the offset up to the end."""
         first, last = self._place(offset), self._place(end)
-        if self.lanes is None:
+        lanes = self.lanes
+        if lanes is None:
             return self.records[first:last] if lane == NORMAL else []
-        return [self.records[at] for at in range(first, last) if self.lanes[at] == lane]
+        return [self.records[at] for at in range(first, last) if lanes[at] == lane]
 
     def _place(self, offset: Offset) -> int:
         """Of the first record at or after the offset."""
         if len(self.records) == self.last_offset - self.base_offset + 1:
             return min(max(0, offset - self.base_offset), len(self.records))
         return bisect_left(self.records, offset, key=_offset)
-
-
-def _records(batch: Buffer, header: BatchHeader) -> list[Record]:
-    """None of a marker, and none of a batch whose producer filled it with something else than records."""
-    if header.is_control:
-        return []
-    try:
-        return decode(batch)
-    except CorruptBatch:
-        logger.error("a batch cannot be handed out", extra={"base_offset": header.base_offset})
-        return []
 
 
 def _offset(record: Record) -> Offset:
@@ -87,7 +105,7 @@ class BatchCache:
             self._drop(next(iter(self._batches)))
 
     def find(self, at: TopicPartition, offset: Offset) -> Decoded | None:
-        """The batch that covers the offset."""
+        """The slice that covers the offset."""
         bases = self._bases.get(at)
         if not bases:
             return None

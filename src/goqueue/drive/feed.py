@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
+from typing import Final, TypeAlias
 
 from goqueue.base.commands import Isolation
 from goqueue.base.errors import DamagedRange, OffsetOutOfRange
-from goqueue.base.ids import Offset
+from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.limits import KIB, MIB
 from goqueue.base.priority import NAMES
 from goqueue.drive.batch_cache import BatchCache, Decoded
-from goqueue.drive.lane_index import LaneIndex, Span, look_through
-from goqueue.drive.offload import Offload
+from goqueue.drive.decoding import Decoding, window_here
+from goqueue.drive.lane_index import LaneIndex, Span, look_through, look_through_one
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header, split
 from goqueue.format.records import Record
+from goqueue.format.slices import Slice
 
 _READ_BYTES: Final = 128 * KIB
 _SCAN_BYTES: Final = 1 * MIB
 _SCAN_HERE_BYTES: Final = 64 * KIB  # more than this is looked through off the loop
 _SCAN_WAIT_S: Final = 0.02  # how long a poll waits for the look ahead; the rest is done behind its back
+_STRETCH: Final = 1_000  # records that are decoded before others get their turn
 _COMMITTED: Final = Isolation.READ_COMMITTED
+
+OnUnreadableOf: TypeAlias = Callable[[TopicPartition, Offset, Offset, str], None]
 
 
 class Feed:
     """Shared by all groups that take from the partition."""
 
-    def __init__(self, partition: Partition, cache: BatchCache, offload: Offload) -> None:
+    def __init__(
+        self, partition: Partition, cache: BatchCache, decoding: Decoding, on_unreadable: OnUnreadableOf
+    ) -> None:
         self.partition = partition
         self._cache = cache
-        self._offload = offload
+        self._decoding = decoding
+        self._on_unreadable = on_unreadable
         self.index: LaneIndex | None = None
         self._scanning: asyncio.Task[None] | None = None
         self._is_gone = False
@@ -73,7 +81,8 @@ class Feed:
             return False
         if data is None or len(data) > _SCAN_HERE_BYTES:
             return False
-        index.extend(_from(look_through(data, self.partition.is_visible), index.scanned_to))
+        found = look_through(data, self.partition.is_visible)
+        index.extend(_from(found.spans, index.scanned_to))
         return index.scanned_to >= self.end
 
     async def _scan(self, index: LaneIndex) -> None:
@@ -82,10 +91,24 @@ class Feed:
             if isinstance(data, int):  # nothing readable before this
                 index.extend([Span(index.scanned_to, data, 0, [0] * len(NAMES))])
             elif data:
-                found = await self._offload(lambda data=data: look_through(data, self.partition.is_visible))  # type: ignore[misc]
-                index.extend(_from(found, index.scanned_to))
+                if not await self._look_through(data, index):
+                    return
             else:
                 return
+
+    async def _look_through(self, data: bytes, index: LaneIndex) -> bool:
+        """Off the loop; large batches when it is their turn. False if there was nothing to look at."""
+        at = 0
+        while at < len(data) and index is self.index:
+            left = memoryview(data)[at:]
+            found = await self._decoding.aside(partial(look_through, left, self.partition.is_visible))
+            if not found.size:
+                found = await self._decoding.run(partial(look_through_one, left))
+            if not found.size:
+                break
+            index.extend(_from(found.spans, index.scanned_to))
+            at += found.size
+        return at > 0
 
     def _scanned(self, task: asyncio.Task[None]) -> None:
         self._scanning = None
@@ -98,19 +121,27 @@ class Feed:
         """The lane's next messages, and how far the log holds no others."""
         index = await self.look(begin)
         begin = max(begin, self.partition.log.start_offset)
+        known_to = min(index.scanned_to, self.end)
         found: list[Record] = []
-        for first, end in index.spans(lane, begin):
-            offset, end = first, min(end, self.end)
+        opened = 0
+        offset = begin
+        # The index grows and is trimmed while batches are read: each span is looked for anew.
+        while (span := next(index.spans(lane, offset), None)) is not None and span[0] < known_to:
+            offset, end = span[0], min(span[1], known_to)
             while offset < end:
                 batch = self._cache.find(self.partition.at, offset) or await self._load(offset)
                 if batch is None:
                     return found, offset
+                opened += batch.unopened
                 found += batch.of_lane(lane, offset, end)
                 offset = batch.last_offset + 1
                 if len(found) >= limit:
                     del found[limit:]
                     return found, found[-1].offset + 1 if found else offset
-        return found, max(begin, min(index.scanned_to, self.end))
+                if opened >= _STRETCH:
+                    opened = 0
+                    await asyncio.sleep(0)
+        return found, max(begin, known_to)
 
     async def at(self, offsets: Iterable[Offset]) -> dict[Offset, Record | None]:
         """Messages by offset; None for those that the log no longer has."""
@@ -129,6 +160,8 @@ class Feed:
             batch = self._cache.find(self.partition.at, begin) or await self._load(begin)
             if batch is None:
                 return
+            if batch.unopened:
+                await asyncio.sleep(0)
             for record in batch.records:
                 if record.offset >= begin:
                     yield record
@@ -142,11 +175,25 @@ class Feed:
         first: Decoded | None = None
         for batch in split(data or b""):
             header = read_header(batch)
-            decoded = Decoded(batch, header, self.partition.is_visible(header))
-            if not self._is_gone:  # another topic of that name may be there by now
-                self._cache.put(self.partition.at, decoded)
-            first = first or decoded
+            if not self.partition.is_visible(header):
+                found: list[Slice] | None = [Slice(header.base_offset, header.last_offset, 0)]
+            elif first is None:
+                found = await self._decoding.window(batch, header, offset)
+            else:
+                found = window_here(batch, header, offset)
+            if found is None:
+                break  # somebody may want it later
+            for one in found:
+                decoded = Decoded(one, self._unreadable)
+                if not self._is_gone:  # another topic of that name may be there by now
+                    self._cache.put(self.partition.at, decoded)
+                first = first or decoded
+            if found[-1].last < header.last_offset:
+                break
         return first
+
+    def _unreadable(self, first: Offset, last: Offset, why: str) -> None:
+        self._on_unreadable(self.partition.at, first, last, why)
 
     async def _read(self, offset: Offset, size: int) -> bytes | Offset | None:
         """Batches; or, where there is a hole, the offset behind it; None at the end."""

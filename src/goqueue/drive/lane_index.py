@@ -14,13 +14,17 @@ import msgspec
 
 from goqueue.base.errors import CorruptBatch
 from goqueue.base.ids import Offset
-from goqueue.base.limits import KIB
+from goqueue.base.limits import KIB, MIB
 from goqueue.base.priority import HEADER, NAMES, NORMAL, priority_of
 from goqueue.format.batch import BatchHeader, Buffer, read_header, split
-from goqueue.format.records import decode
+from goqueue.format.search import has
+from goqueue.format.slices import Slice, light_body, read, slices
 
 SPANS_MAX: Final = 200_000  # beyond it the log is not looked through further, until some are done
 _MIXED_BYTES: Final = 128 * KIB
+_HERE_BYTES: Final = 1 * MIB
+_HERE_RECORDS: Final = 5_000
+_RECORD_COST: Final = 200  # decoding one takes as long as unfolding so many bytes
 _MARK: Final = HEADER.encode()
 _LANES: Final = range(len(NAMES))
 
@@ -102,26 +106,76 @@ class LaneIndex:
             self.begin = self._spans[0].first
 
 
-def look_through(data: bytes, is_visible: Callable[[BatchHeader], bool]) -> list[Span]:
-    """One span a batch. Only batches that can hold a priority are unfolded."""
+class Looked(msgspec.Struct, frozen=True):
+    """One span a batch, and how many bytes they take in the log."""
+
+    spans: list[Span]
+    size: int
+
+
+def look_through(data: Buffer, is_visible: Callable[[BatchHeader], bool]) -> Looked:
+    """As many batches as can be looked through in a few milliseconds. None if the first is larger than that."""
     spans: list[Span] = []
+    at = cost = 0
     for batch in split(data):
         header = read_header(batch)
-        counts = _counts(batch, header) if is_visible(header) else [0] * len(NAMES)
-        spans.append(Span(header.base_offset, header.last_offset + 1, header.size, counts))
-    return spans
+        found = _counts_here(batch, header) if is_visible(header) else ([0] * len(NAMES), 0)
+        if found is None:
+            break
+        spans.append(Span(header.base_offset, header.last_offset + 1, header.size, found[0]))
+        at += header.size
+        cost += found[1]
+        if cost >= _HERE_BYTES:
+            break
+    return Looked(spans, at)
 
 
-def _counts(batch: Buffer, header: BatchHeader) -> list[int]:
-    counts = [0] * len(NAMES)
-    if not header.codec and bytes(batch).find(_MARK) < 0:
-        counts[NORMAL] = header.record_count
-        return counts
+def look_through_one(data: Buffer) -> Looked:
+    """The first batch, which is visible, however large; off the loop."""
+    batch = next(split(data), None)
+    if batch is None:
+        return Looked([], 0)
+    header = read_header(batch)
+    counts = _counted(slices(batch, header))
+    return Looked([Span(header.base_offset, header.last_offset + 1, header.size, counts)], header.size)
+
+
+def _counts_here(batch: Buffer, header: BatchHeader) -> tuple[list[int], int] | None:
+    """With about what it cost, in bytes that were unfolded. Only batches that can hold a priority are.
+
+    None if it would cost too much here.
+    """
+    if not header.codec and not has(batch, _MARK):
+        return _all_normal(header.record_count), 0
     try:
-        for record in decode(batch):
-            counts[priority_of(record.headers)] += 1
+        body = light_body(batch, header)
     except CorruptBatch:
-        pass  # it has nothing to hand out
+        return [0] * len(NAMES), header.size  # it has nothing to hand out
+    if body is None or (header.record_count > _HERE_RECORDS and has(body, _MARK)):
+        return None
+    if not has(body, _MARK):
+        return _all_normal(header.record_count), len(body)
+    return _counted(slices(batch, header, 0, body)), len(body) + _RECORD_COST * header.record_count
+
+
+def _all_normal(count: int) -> list[int]:
+    counts = [0] * len(NAMES)
+    counts[NORMAL] = count
+    return counts
+
+
+def _counted(found: Iterable[Slice]) -> list[int]:
+    """Of those slices that can be read. Never less than there is: what is not counted is not handed out."""
+    counts = [0] * len(NAMES)
+    for one in found:
+        if not has(one.batch, _MARK):
+            counts[NORMAL] += one.count
+            continue
+        try:
+            for record in read(one):
+                counts[priority_of(record.headers)] += 1
+        except CorruptBatch:
+            pass
     return counts
 
 

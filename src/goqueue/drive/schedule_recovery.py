@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from goqueue.base.delays import SCHEDULED_HEADER
-from goqueue.base.errors import CorruptBatch, GoQueueError
+from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.schedule.records import Firing, Origin
 from goqueue.drive.partition import Partition
@@ -14,9 +14,11 @@ from goqueue.drive.schedule_firing import scheduled_mark
 from goqueue.drive.schedule_index import Due, ScheduleIndex
 from goqueue.drive.schedule_log import ScheduleLog
 from goqueue.format.batch import Buffer, read_header, split
-from goqueue.format.records import decode
+from goqueue.format.search import has
+from goqueue.format.slices import readable, slices
 
 _APPLIED_AT_ONCE: Final = 5_000
+_MARK: Final = SCHEDULED_HEADER.encode()
 
 
 def catch_up(index: ScheduleIndex, log: ScheduleLog, log_id: str) -> None:
@@ -67,13 +69,10 @@ def _marks(partition: Partition, start: Offset) -> Iterable[bytes]:
 
 def _marks_of(batch: Buffer) -> Iterable[bytes]:
     header = read_header(batch)
-    if header.is_control or (not header.codec and SCHEDULED_HEADER.encode() not in bytes(batch)):
+    if header.is_control or (not header.codec and not has(batch, _MARK)):
         return
-    try:
-        records = decode(batch)
-    except CorruptBatch:
-        return  # a producer can put anything under a right CRC; it is not one of ours
-    for record in records:
+    # A producer can put anything under a right CRC; what cannot be read is not one of ours.
+    for record in readable(one for one in slices(batch, header) if has(one.batch, _MARK)):
         for name, value in record.headers:
             if name == SCHEDULED_HEADER and value is not None:
                 yield value

@@ -17,7 +17,7 @@ from crc32c import crc32c
 
 from goqueue.base.errors import CorruptBatch, InvalidBatch
 from goqueue.base.ids import Epoch, Millis, Offset, Position
-from goqueue.base.limits import BATCH_BYTES_MAX
+from goqueue.base.limits import BATCH_BYTES_MAX, RECORD_BYTES_MIN, RECORDS_PER_BATCH_MAX
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -29,6 +29,7 @@ ATTRIBUTES_AT: Final = 21
 _MAGIC_AT: Final = 16
 
 CODEC_MASK: Final = 0x07
+CODEC_MAX: Final = 4  # zstd
 APPEND_TIME_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
@@ -123,7 +124,22 @@ def verified_header(batch: Buffer) -> BatchHeader:
             f"The record batch counts {header.record_count} records but its last offset delta is "
             f"{header.last_offset_delta}."
         )
+    check_claims(header)
     return header
+
+
+def check_claims(header: BatchHeader) -> None:
+    """`InvalidBatch` if no reader could make records of it, by what the header alone says."""
+    if header.codec > CODEC_MAX:
+        raise InvalidBatch(f"Compression codec {header.codec} is unknown; use gzip, snappy, lz4 or zstd.")
+    if header.record_count > RECORDS_PER_BATCH_MAX:
+        raise InvalidBatch(
+            f"The record batch counts {header.record_count} records; send at most {RECORDS_PER_BATCH_MAX} in one."
+        )
+    if not header.codec and header.record_count * RECORD_BYTES_MIN > header.size - HEADER_BYTES:
+        raise InvalidBatch(
+            f"The record batch counts {header.record_count} records but has {header.size - HEADER_BYTES} bytes of them."
+        )
 
 
 def stamp(batch: Buffer, base_offset: Offset, epoch: Epoch) -> list[Buffer]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from typing import Any, Final
 
 import cramjam
 
 from goqueue.base.errors import CorruptBatch
-from goqueue.base.limits import DECOMPRESSED_BYTES_MAX, KIB
+from goqueue.base.limits import (
+    DECOMPRESSED_BYTES_MAX,
+    DECOMPRESSED_SMALL_BYTES_MAX,
+    DECOMPRESSED_TIMES_MAX,
+    KIB,
+    MIB,
+)
 from goqueue.format.batch import Buffer
 
 CODECS: Final = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -18,6 +25,8 @@ _NAMES: Final = {number: name for name, number in CODECS.items()}
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK: Final = 32 * KIB
+_XERIAL_BLOCKS_MAX: Final = 16 * KIB  # each costs, however little is in it
+_MAPPED_BYTES: Final = 1 * MIB  # memory of this size and more is taken page by page, as it is filled
 
 
 def compress(codec: int, data: Buffer) -> bytes:
@@ -33,21 +42,35 @@ def compress(codec: int, data: Buffer) -> bytes:
     return bytes(getattr(cramjam, name).compress(data))
 
 
-def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> Buffer:
+def unfolded_max(size: int) -> int:
+    """What so many compressed bytes may unfold to."""
+    return min(DECOMPRESSED_BYTES_MAX, max(DECOMPRESSED_SMALL_BYTES_MAX, DECOMPRESSED_TIMES_MAX * size))
+
+
+def decompress(codec: int, data: Buffer, limit: int | None = None) -> Buffer:
     """Decodes; `CorruptBatch` if the bytes are bad or unfold to more than `limit`."""
+    limit = unfolded_max(len(data)) if limit is None else limit
+    found = decompress_within(codec, data, limit)
+    if found is None:
+        raise CorruptBatch(f"The record batch unfolds to more than {limit} bytes; send smaller batches.")
+    return found
+
+
+def decompress_within(codec: int, data: Buffer, limit: int) -> Buffer | None:
+    """The same, with None if it is more than `limit`."""
     name = _codec_name(codec)
     if name == "snappy":
         return _snappy_decompress(data, limit)
     size = min(limit, max(64 * KIB, 8 * len(data)))
     while True:
-        into = bytearray(size)
+        into: bytearray | mmap.mmap = bytearray(size) if size < _MAPPED_BYTES else mmap.mmap(-1, size)
         try:
             return memoryview(into)[: getattr(cramjam, name).decompress_into(data, into)]
         except cramjam.DecompressionError as why:
             if "failed to write whole buffer" not in str(why):
                 raise CorruptBatch(f"The record batch's {name} data cannot be read: {why}.") from None
             if size >= limit:
-                raise _too_large(limit) from None
+                return None
             size = min(limit, size * 4)
 
 
@@ -66,7 +89,7 @@ def _xerial_compress(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _snappy_decompress(data: Buffer, limit: int) -> bytes:
+def _snappy_decompress(data: Buffer, limit: int) -> bytes | None:
     view = memoryview(data)
     if bytes(view[: len(_XERIAL)]) != _XERIAL:
         return _snappy_block(view, limit)
@@ -75,20 +98,20 @@ def _snappy_decompress(data: Buffer, limit: int) -> bytes:
     while at + 4 <= len(view):
         size = int.from_bytes(view[at : at + 4], "big")
         block = _snappy_block(view[at + 4 : at + 4 + size], room)
+        if block is None:
+            return None
         parts.append(block)
+        if len(parts) > _XERIAL_BLOCKS_MAX:
+            raise CorruptBatch("The record batch's snappy data is in too many blocks.")
         room -= len(block)
         at += 4 + size
     return b"".join(parts)
 
 
-def _snappy_block(block: memoryview, limit: int) -> bytes:
+def _snappy_block(block: memoryview, limit: int) -> bytes | None:
     try:
         if cramjam.snappy.decompress_raw_len(block) > limit:
-            raise _too_large(limit)
+            return None
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as why:
         raise CorruptBatch(f"The record batch's snappy data cannot be read: {why}.") from None
-
-
-def _too_large(limit: int) -> CorruptBatch:
-    return CorruptBatch(f"The record batch unfolds to more than {limit} bytes; send smaller batches.")

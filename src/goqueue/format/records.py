@@ -7,6 +7,8 @@ keeps surviving records to the byte.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from operator import ge
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +18,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from goqueue.base.commands import Headers
 from goqueue.base.errors import CorruptBatch
 from goqueue.base.ids import Millis, Offset
-from goqueue.base.limits import BATCH_BYTES_MAX
+from goqueue.base.limits import BATCH_BYTES_MAX, RECORDS_PER_BATCH_MAX
 from goqueue.format.batch import (
     CODEC_MASK,
     HEADER_BYTES,
@@ -95,19 +97,36 @@ def payload(batch: Buffer, header: BatchHeader) -> Buffer:
 
 
 def decode(batch: Buffer) -> list[Record]:
-    """All records of one batch; `CorruptBatch` if they are not what the header promises."""
+    """All records of one batch; `CorruptBatch` if they are not what the header promises.
+
+    It costs as much as there are: what somebody else sent is read in slices (`format/slices.py`).
+    """
     header = read_header(batch)
     if header.codec:
-        plain = msgspec.structs.replace(header, attributes=header.attributes & ~CODEC_MASK)
-        batch = pack_header(plain) + bytes(payload(batch, header))
+        batch = in_the_open(header, payload(batch, header))
     try:
-        reader: Any = DefaultRecordBatch(bytes(batch))
-        return [
+        reader: Any = DefaultRecordBatch(batch if isinstance(batch, bytes) else bytes(batch))
+        records = [
             Record(record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
             for record in reader
         ]
-    except (CorruptRecordException, UnicodeDecodeError, ValueError, IndexError) as why:
+    except (CorruptRecordException, UnicodeDecodeError, ValueError, IndexError, OverflowError) as why:
         raise CorruptBatch(f"The records of a batch cannot be read: {why}.") from None
+    check_offsets(records, header.base_offset, header.last_offset)
+    return records
+
+
+def in_the_open(header: BatchHeader, body: Buffer) -> bytes:
+    """The batch with its records as they are, not compressed; its CRC is not touched."""
+    plain = msgspec.structs.replace(header, attributes=header.attributes & ~CODEC_MASK)
+    return b"".join((pack_header(plain), body))
+
+
+def check_offsets(records: Sequence[Record], first: Offset, last: Offset) -> None:
+    """A reader's place in the log follows from these: they go up, within what the batch covers."""
+    offsets = [record.offset for record in records]
+    if offsets and (offsets[0] < first or offsets[-1] > last or any(map(ge, offsets, islice(offsets, 1, None)))):
+        raise CorruptBatch(f"The records' offsets do not go up from {first} to {last}.")
 
 
 class RawRecord(msgspec.Struct, frozen=True, gc=False):
@@ -120,30 +139,32 @@ class RawRecord(msgspec.Struct, frozen=True, gc=False):
     is_tombstone: bool
 
 
-def raw_records(data: Buffer) -> Iterator[RawRecord]:
-    """Walks records without decoding values or headers."""
+def raw_records(data: Buffer, count: int = RECORDS_PER_BATCH_MAX) -> Iterator[RawRecord]:
+    """Walks records without decoding values or headers; `CorruptBatch` if there are more than the header counts."""
     view = memoryview(data)
     at, size = 0, len(view)
     try:
         while at < size:
-            length, body = _varint(view, at)
+            if (count := count - 1) < 0:
+                raise CorruptBatch("A batch holds more records than it counts.")
+            length, body = varint(view, at)
             end = body + length
             if length <= 0 or end > size:
                 raise CorruptBatch("A record's length runs past its batch.")
-            _, cursor = _varint(view, body + 1)
-            offset_delta, cursor = _varint(view, cursor)
-            key_size, cursor = _varint(view, cursor)
+            _, cursor = varint(view, body + 1)
+            offset_delta, cursor = varint(view, cursor)
+            key_size, cursor = varint(view, cursor)
             if cursor + key_size >= end:
                 raise CorruptBatch("A record's key runs past its record.")
             key = None if key_size < 0 else bytes(view[cursor : cursor + key_size])
-            value_size, _ = _varint(view, cursor + max(0, key_size))
+            value_size, _ = varint(view, cursor + max(0, key_size))
             yield RawRecord(at, end, offset_delta, key, value_size < 0)
             at = end
     except IndexError:
         raise CorruptBatch("A record ends in the middle of a number.") from None
 
 
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
+def varint(view: memoryview, at: int) -> tuple[int, int]:
     """A zigzag varint and the place behind it."""
     result = shift = 0
     while True:

@@ -13,12 +13,14 @@ below its predecessor's end, which is how recovery knows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import islice
+from operator import lt
 
 import msgspec
 
 from goqueue.base.errors import CorruptBatch, DamagedRange
 from goqueue.base.ids import Millis, Offset
-from goqueue.base.limits import COMPACTION_KEYS_MAX
+from goqueue.base.limits import COMPACTION_KEY_BYTES_MAX, COMPACTION_KEYS_MAX
 from goqueue.base.topic_config import TopicConfig
 from goqueue.format.batch import BatchHeader, Buffer, assemble
 from goqueue.format.compression import compress
@@ -28,6 +30,7 @@ from goqueue.log.scan import Flaw, walk
 from goqueue.log.segment import Segment
 
 LastOffsets = dict[bytes, Offset]
+_KEY_BYTES = 200  # what a remembered key costs beside its bytes
 IsAborted = Callable[[BatchHeader], bool]  # whether a batch is part of an aborted transaction
 
 
@@ -146,15 +149,19 @@ def _sound(segments: Sequence[Segment]) -> list[Segment]:
 def _remember(
     segments: Sequence[Segment], dirty_from: Offset, last: LastOffsets, is_aborted: IsAborted
 ) -> Generator[None, None, int]:
-    """Fills `last` from the dirty segments; returns how many segments the pass may cover."""
-    count = 0
+    """Fills `last` from the dirty segments; returns how many segments the pass may cover.
+
+    Keys for which there is no more room are not remembered: their records stay, until a later pass.
+    """
+    count = size = 0
     for segment in segments:
         if segment.base_offset >= dirty_from:
-            if len(last) >= COMPACTION_KEYS_MAX:
+            if len(last) >= COMPACTION_KEYS_MAX or size >= COMPACTION_KEY_BYTES_MAX:
                 break
             for batch, header in _batches(segment):
-                for record in () if is_aborted(header) else _records(batch, header):
-                    if record.key is not None:
+                for record in () if is_aborted(header) else _records(_body(batch, header), header):
+                    if record.key is not None and (record.key in last or size < COMPACTION_KEY_BYTES_MAX):
+                        size += _KEY_BYTES + len(record.key) if record.key not in last else 0
                         last[record.key] = header.base_offset + record.offset_delta
                 yield None
         count += 1
@@ -203,35 +210,49 @@ def _batches(segment: Segment) -> Iterator[tuple[bytes, BatchHeader]]:
         yield file.read(found.position, found.header.size), found.header
 
 
-def _records(batch: Buffer, header: BatchHeader) -> Sequence[RawRecord]:
+def _body(batch: Buffer, header: BatchHeader) -> Buffer | None:
+    """The records' bytes; None of a batch that stays as it is: a producer can put anything under a right CRC."""
+    if header.is_control:
+        return None
     try:
-        return () if header.is_control else list(raw_records(payload(batch, header)))
+        body = payload(batch, header)
+        offsets = (-1, *(record.offset_delta for record in raw_records(body, header.record_count)))
     except CorruptBatch:
-        return ()  # a producer can put anything under a right CRC; it stays as it is
+        return None
+    sound = offsets[-1] <= header.last_offset_delta and all(map(lt, offsets, islice(offsets, 1, None)))
+    return body if sound and len(offsets) == header.record_count + 1 else None
+
+
+def _records(body: Buffer | None, header: BatchHeader) -> Iterator[RawRecord]:
+    return iter(()) if body is None else raw_records(body, header.record_count)
 
 
 def _filter(batch: bytes, header: BatchHeader, rules: _Rules, drop_tombstones: bool) -> tuple[bytes | None, bool, int]:
     """The batch without superseded records (None if none is left), whether tombstones stay, and how many went."""
     if rules.is_aborted(header):
         return None, False, header.record_count
-    records = _records(batch, header)
-    if not records:
+    body = _body(batch, header)
+    if body is None or not header.record_count:
         return batch, False, 0
-    body = payload(batch, header)
-    kept: list[RawRecord] = []
+    kept: list[list[int]] = []  # stretches of neighbours
     gone = 0
-    for record in records:
-        if rules.survives(record, header.base_offset + record.offset_delta, drop_tombstones):
-            kept.append(record)
-        else:
+    tombstones = False
+    for record in _records(body, header):
+        if not rules.survives(record, header.base_offset + record.offset_delta, drop_tombstones):
             gone += 1
-    tombstones = any(record.is_tombstone for record in kept)
+            continue
+        tombstones |= record.is_tombstone
+        if kept and kept[-1][1] == record.start:
+            kept[-1][1] = record.end
+        else:
+            kept.append([record.start, record.end])
     if not gone:
         return batch, tombstones, 0
     if not kept:
         return None, False, gone
     view = memoryview(body)
-    survivors: Buffer = b"".join(view[record.start : record.end] for record in kept)
+    survivors: Buffer = b"".join(view[start:end] for start, end in kept)
     if header.codec:
         survivors = compress(header.codec, survivors)
-    return assemble(msgspec.structs.replace(header, record_count=len(kept)), survivors), tombstones, gone
+    left = msgspec.structs.replace(header, record_count=header.record_count - gone)
+    return assemble(left, survivors), tombstones, gone

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from goqueue.base.errors import CorruptBatch, DamagedRange
+from goqueue.base.errors import DamagedRange
 from goqueue.base.ids import Millis, Offset, Position
 from goqueue.base.limits import BATCH_BYTES_MAX
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, read_header, strides
-from goqueue.format.records import Record, decode
+from goqueue.format.slices import readable, slices
 from goqueue.log.disk import File
 from goqueue.log.scan import Flaw, walk
 from goqueue.log.segment import Segment
@@ -97,7 +97,7 @@ def find_time(segment: Segment, timestamp: Millis, start_offset: Offset) -> tupl
     position = segment.index().floor(segment.time_index().floor(timestamp))
     for header, batch in _sound_batches(segment, position):
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-            for record in _decoded(batch()):
+            for record in readable(slices(batch(), header)):
                 if record.timestamp_ms >= timestamp and record.offset >= start_offset:
                     return record.offset, record.timestamp_ms
     return None
@@ -108,7 +108,7 @@ def find_latest(segment: Segment, start_offset: Offset, above: Millis) -> tuple[
     best: tuple[Offset, Millis] | None = None
     for header, batch in _sound_batches(segment, 0):
         if header.max_timestamp > above and header.last_offset >= start_offset:
-            for record in _decoded(batch()):
+            for record in readable(slices(batch(), header)):
                 if record.timestamp_ms > above and record.offset >= start_offset:
                     best, above = (record.offset, record.timestamp_ms), record.timestamp_ms
     return best
@@ -124,14 +124,6 @@ def _sound_batches(segment: Segment, position: Position) -> Iterator[tuple[Batch
             yield found.header, partial(file.read, found.position, found.header.size)
         else:
             return
-
-
-def _decoded(batch: bytes) -> list[Record]:
-    """A producer can put anything under a right CRC; what cannot be read has no times."""
-    try:
-        return decode(batch)
-    except CorruptBatch:
-        return []
 
 
 def boundary(segment: Segment, offset: Offset) -> tuple[Position, Offset]:

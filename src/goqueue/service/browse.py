@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
-from goqueue.base.commands import Caller, Fetch, Fetched, FetchFrom, Isolation, Page, Stored
-from goqueue.base.errors import InvalidField
+from goqueue.base.commands import Caller, Fetch, Fetched, FetchFrom, Isolation, Page, Skipped, Stored
+from goqueue.base.errors import CorruptBatch, InvalidField
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import KIB, MIB
+from goqueue.drive.decoding import Decoding
 from goqueue.format.batch import BatchHeader, read_header, split
-from goqueue.format.records import decode
+from goqueue.format.slices import Slice, read
 from goqueue.service.fetch import Fetching
 from goqueue.service.topics import Topics
+from goqueue.service.unreadable import Unreadable
 
 _PART_BYTES = 256 * KIB
 _FETCH_BYTES = 8 * MIB
 _PAGE_BYTES = 8 * MIB  # a page ends with the message that passes this
+_HEADER_BYTES = 64  # what a header costs beside its name and value
+_SKIPS_MAX = 100
+_STRETCH = 500
+_WORK_S = 10.0  # a page ends after this, with whatever was found
 
 
 class Browse(msgspec.Struct, frozen=True):
@@ -37,6 +43,7 @@ class _Run(msgspec.Struct):
 
     messages: list[Stored]
     offset_after: Offset  # where to go on once all messages are handed out
+    skipped: list[Skipped]
     taken: int = 0
 
     @property
@@ -52,9 +59,11 @@ class _Run(msgspec.Struct):
 class Browsing:
     """The verb."""
 
-    def __init__(self, topics: Topics, fetching: Fetching) -> None:
+    def __init__(self, topics: Topics, fetching: Fetching, decoding: Decoding, on_unreadable: Unreadable) -> None:
         self._topics = topics
         self._fetching = fetching
+        self._decoding = decoding
+        self._on_unreadable = on_unreadable
 
     async def offsets_from(
         self, topic: str, place: str | Millis, isolation: Isolation = Isolation.READ_COMMITTED
@@ -80,29 +89,72 @@ class Browsing:
         return self._topics.require(topic).partition(partition).state.high_watermark
 
     async def read(self, command: Browse) -> Page:
-        """Partitions are merged by timestamp; within one, offset order holds. A page is bounded in bytes too."""
+        """Partitions are merged by timestamp; within one, offset order holds. A page is bounded in bytes too.
+
+        What cannot be read is passed over, and told.
+        """
         offsets = dict(command.offsets)
         if not offsets:
             raise InvalidField("No partition to read from.", field="from")
         messages: list[Stored] = []
+        skipped: list[Skipped] = []
         room = _PAGE_BYTES
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + command.wait_ms_max / 1000 + _WORK_S
         while True:
-            answers = await self._fetch(command, offsets, command.wait_ms_max if not messages else 0)
+            answers = await self._fetch(command, offsets, command.wait_ms_max if not messages and not skipped else 0)
             limit = command.limit - len(messages)
-            runs = {
-                answer.at.partition: _run(answer, limit, room, self._visible(command, answer)) for answer in answers
-            }
+            runs = {answer.at.partition: await self._run(command, answer, limit, room) for answer in answers}
             error = next((answer.error for answer in answers if answer.error is not None), None)
-            if error is not None and not (messages or any(run.messages for run in runs.values())):
+            if error is not None and not (messages or skipped or any(run.messages for run in runs.values())):
                 raise error
             merged, room = _merge(list(runs.values()), limit, room)
             messages += merged
+            for run in runs.values():
+                skipped += [one for one in run.skipped if one.first_offset < run.next_offset]
             progress = {partition: run.next_offset for partition, run in runs.items()}
             moved = progress != offsets
             offsets = progress
-            if error is not None or len(messages) >= command.limit or room <= 0 or not moved:
-                return Page(messages, offsets)
+            enough = len(messages) >= command.limit or room <= 0 or len(skipped) >= _SKIPS_MAX
+            if error is not None or enough or not moved or loop.time() >= deadline:
+                return Page(messages, offsets, skipped)
             await asyncio.sleep(0)  # decoding is work: others go first
+
+    async def _run(self, command: Browse, answer: Fetched, limit: int, room: int) -> _Run:
+        """Decodes only as many records as can be handed out."""
+        run = _Run([], answer.offset, [])
+        is_visible = self._visible(command, answer)
+        for batch in split(answer.batches):
+            header = read_header(batch)
+            begin = max(answer.offset, header.base_offset)
+            if not is_visible(header):
+                run.offset_after = header.next_offset
+                continue
+            while begin <= header.last_offset:
+                for one in await self._decoding.window(batch, header, begin, limit - len(run.messages)):
+                    room -= self._take(run, answer.at, one, answer.offset)
+                    begin = run.offset_after = one.last + 1
+                    if len(run.messages) >= limit or room <= 0 or len(run.skipped) >= _SKIPS_MAX:
+                        return run
+                    if one.count >= _STRETCH:
+                        await asyncio.sleep(0)  # decoding is work: others go first
+        return run
+
+    def _take(self, run: _Run, at: TopicPartition, one: Slice, begin: Offset) -> int:
+        """Adds a slice's messages; answers with their size."""
+        try:
+            records = read(one)
+        except CorruptBatch as why:
+            self._on_unreadable(at, one.first, one.last, why.message)
+            run.skipped.append(Skipped(at.partition, max(begin, one.first), one.last, why.message))
+            return 0
+        found = [
+            Stored(at.topic, at.partition, one.offset, one.timestamp_ms, one.key, one.value, one.headers)
+            for one in records
+            if one.offset >= begin
+        ]
+        run.messages += found
+        return sum(map(_size, found))
 
     def _visible(self, command: Browse, answer: Fetched) -> Callable[[BatchHeader], bool]:
         """Which batches a reader gets: never markers, and nothing aborted unless it asked for everything."""
@@ -120,36 +172,9 @@ class Browsing:
         return await self._fetching.fetch(fetch)
 
 
-def _run(answer: Fetched, limit: int, room: int, is_visible: Callable[[BatchHeader], bool]) -> _Run:
-    """Decodes only as many batches as can be handed out."""
-    messages: list[Stored] = []
-    after = answer.offset
-    for last_offset, found in _decoded(answer, is_visible):
-        messages += found
-        after = last_offset + 1
-        room -= sum(map(_size, found))
-        if len(messages) >= limit or room <= 0:
-            break
-    return _Run(messages, after)
-
-
 def _size(message: Stored) -> int:
-    return len(message.key or b"") + len(message.value or b"")
-
-
-def _decoded(answer: Fetched, is_visible: Callable[[BatchHeader], bool]) -> Iterator[tuple[Offset, list[Stored]]]:
-    topic, partition = answer.at.topic, answer.at.partition
-    for batch in split(answer.batches):
-        header = read_header(batch)
-        records = decode(batch) if is_visible(header) else []
-        yield (
-            header.last_offset,
-            [
-                Stored(topic, partition, one.offset, one.timestamp_ms, one.key, one.value, one.headers)
-                for one in records
-                if one.offset >= answer.offset
-            ],
-        )
+    size = len(message.key or b"") + len(message.value or b"")
+    return size + sum(_HEADER_BYTES + len(name) + len(value or b"") for name, value in message.headers)
 
 
 def _merge(runs: list[_Run], limit: int, room: int) -> tuple[list[Stored], int]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from goqueue.base.ids import TopicPartition
 from goqueue.drive.batch_cache import BatchCache
+from goqueue.drive.decoding import Decoding
 from goqueue.drive.feed import Feed
-from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
+from goqueue.service.unreadable import Unreadable
 
 
 class Feeds:
     """Made on demand, gone with the topic."""
 
-    def __init__(self, offload: Offload) -> None:
-        self._offload = offload
+    def __init__(self, decoding: Decoding, on_unreadable: Unreadable) -> None:
+        self._decoding = decoding
+        self._on_unreadable = on_unreadable
         self._cache = BatchCache()
         self._feeds: dict[TopicPartition, Feed] = {}
 
@@ -21,7 +23,7 @@ class Feeds:
         feed = self._feeds.get(partition.at)
         if feed is None or feed.partition is not partition:
             self.forget_partition(partition.at)
-            feed = self._feeds[partition.at] = Feed(partition, self._cache, self._offload)
+            feed = self._feeds[partition.at] = Feed(partition, self._cache, self._decoding, self._on_unreadable)
         return feed
 
     def forget(self, topic: str) -> None:

@@ -63,6 +63,12 @@ class BrokerMetrics:
         self.fetch_errors = Counter(
             "goqueue_broker_fetch_errors", "Reads refused, by error code.", ("code",), registry=registry
         )
+        self.unreadable = Counter(
+            "goqueue_broker_unreadable",
+            "Times that a reader passed over records that cannot be read, whatever their producer put there.",
+            topic,
+            registry=registry,
+        )
         self.long_polls = Gauge("goqueue_broker_long_polls", "Readers waiting for data.", registry=registry)
         self.sync_seconds = Histogram(
             "goqueue_storage_sync_seconds",

@@ -27,9 +27,10 @@ from goqueue.edge.rest.schema import (
     PublishIn,
     PublishOut,
     ResultOut,
+    SkippedOut,
     TopicPageOut,
 )
-from goqueue.edge.rest.translate import cursor_in, cursor_out, messages_in, messages_out, place_in
+from goqueue.edge.rest.translate import cursor_in, cursor_out, messages_in, messages_out, place_in, skipped_out
 from goqueue.service.browse import Browse, Browsing
 from goqueue.service.health import Health
 from goqueue.service.metrics import BrokerMetrics
@@ -140,7 +141,7 @@ class MessageRoutes:
 
         def show(page: Page, messages: list[MessageOut]) -> PartitionPageOut:
             end = self._browsing.high_watermark(topic, partition)
-            return PartitionPageOut(messages, page.next_offsets[partition], end)
+            return PartitionPageOut(messages, page.next_offsets[partition], end, skipped_out(page.skipped))
 
         return await self._page(request, self._browse(query, topic, {partition: offset}), show)
 
@@ -151,7 +152,7 @@ class MessageRoutes:
 
         def show(page: Page, messages: list[MessageOut]) -> TopicPageOut:
             named = {str(partition): offset for partition, offset in page.next_offsets.items()}
-            return TopicPageOut(messages, named, cursor_out(page.next_offsets))
+            return TopicPageOut(messages, named, cursor_out(page.next_offsets), skipped_out(page.skipped))
 
         return await self._page(request, self._browse(query, topic, offsets), show)
 
@@ -206,7 +207,7 @@ class MessageRoutes:
             while not self._health.stopping:
                 wanted = Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, isolation, CALLER)
                 page = await self._browsing.read(wanted)
-                yield _frames(await messages_out(page.messages), dict(offsets))
+                yield _frames(await messages_out(page.messages), skipped_out(page.skipped), dict(offsets))
                 offsets = page.next_offsets
                 await asyncio.sleep(0)  # a tail that is far behind must not hold up the node
         except GoQueueError as error:
@@ -222,16 +223,29 @@ def _of_partition(offsets: dict[int, Offset], partition: int) -> Offset:
     return offsets[partition]
 
 
-def _frames(messages: list[MessageOut], offsets: dict[int, Offset]) -> bytes:
-    """One event a message, each with the cursor behind it; a comment if there are none, to show the line is alive."""
-    if not messages:
+def _frames(messages: list[MessageOut], skipped: list[SkippedOut], offsets: dict[int, Offset]) -> bytes:
+    """One event a message, each with the cursor behind it; a comment if there are none, to show the line is alive.
+
+    What was passed over is an event too, in its place.
+    """
+    if not messages and not skipped:
         return b": still here\n\n"
     frames: list[bytes] = []
+    left = list(skipped)
     for message in messages:
-        offsets[message.partition] = message.offset + 1
-        data = msgspec.json.encode(message)
-        frames.append(b"id: %s\nevent: message\ndata: %s\n\n" % (cursor_out(offsets).encode(), data))
+        before = [one for one in left if one.partition == message.partition and one.first_offset < message.offset]
+        frames += [_frame(b"skipped", one, one.partition, one.last_offset, offsets) for one in before]
+        left = [one for one in left if one not in before] if before else left
+        frames.append(_frame(b"message", message, message.partition, message.offset, offsets))
+    frames += [_frame(b"skipped", one, one.partition, one.last_offset, offsets) for one in left]
     return b"".join(frames)
+
+
+def _frame(
+    kind: bytes, told: MessageOut | SkippedOut, partition: int, last: Offset, offsets: dict[int, Offset]
+) -> bytes:
+    offsets[partition] = last + 1
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (cursor_out(offsets).encode(), kind, msgspec.json.encode(told))
 
 
 def result_out(result: PublishResult) -> ResultOut:

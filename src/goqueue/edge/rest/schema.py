@@ -101,16 +101,27 @@ class DeliveredOut(MessageOut, frozen=True, omit_defaults=True, gc=False, kw_onl
     leased_until: int
 
 
-class PartitionPageOut(msgspec.Struct, frozen=True):
+class SkippedOut(msgspec.Struct, frozen=True):
+    """Offsets that were passed over: their producer filled a batch with something that cannot be read as records."""
+
+    partition: int
+    first_offset: int
+    last_offset: int
+    reason: str
+
+
+class PartitionPageOut(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: list[MessageOut]
     next_offset: int
     high_watermark: int
+    skipped: list[SkippedOut] = []
 
 
-class TopicPageOut(msgspec.Struct, frozen=True):
+class TopicPageOut(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: list[MessageOut]
     next_offsets: dict[str, int]
     next: str
+    skipped: list[SkippedOut] = []
 
 
 class TopicIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,13 +6,13 @@ import asyncio
 import binascii
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 from starlette.requests import Request
 
-from goqueue.base.commands import Headers, Message, Repeat, Stored
+from goqueue.base.commands import Headers, Message, Repeat, Skipped, Stored
 from goqueue.base.errors import GoQueueError, InvalidField
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.leases import Delivered
@@ -29,6 +29,7 @@ from goqueue.edge.rest.schema import (
     MessageIn,
     MessageOut,
     RepeatIn,
+    SkippedOut,
 )
 
 _STRETCH: Final = 500
@@ -132,6 +133,10 @@ async def messages_out(messages: Sequence[Stored]) -> list[MessageOut]:
             await asyncio.sleep(0)
         shown += [message_out(one) for one in messages[at : at + _STRETCH]]
     return shown
+
+
+def skipped_out(skipped: Iterable[Skipped]) -> list[SkippedOut]:
+    return [SkippedOut(one.partition, one.first_offset, one.last_offset, one.reason) for one in skipped]
 
 
 def _one_delivered(one: Delivered) -> DeliveredOut:
