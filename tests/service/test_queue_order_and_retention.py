@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from goqueue.base.commands import Message, PublishMessages
-from goqueue.base.errors import StaleReceipt
+from goqueue.base.errors import InvalidField, StaleReceipt
 from goqueue.broker import Broker
 from goqueue.service.storage import Storage
 from goqueue.sim.time import VirtualLoop
@@ -173,3 +175,32 @@ def test_an_old_receipt_keeps_a_message_that_another_has_and_no_other() -> None:
         assert values(await take(broker, wait_ms=40_000)) == ["a"]
 
     lives(scenario)
+
+
+def test_no_lease_lasts_longer_than_is_allowed_in_all() -> None:
+    async def scenario(broker: Broker, loop: VirtualLoop) -> None:
+        await put(broker, "a")
+        (found,) = await take(broker, lease_ms=10_000)
+        await asyncio.sleep(6)
+        allowed = {"total_ms_max": 15_000}
+        assert await broker.leasing.extend([found.receipt], 9_000, **allowed) == [None]
+        await asyncio.sleep(6)
+        (refused,) = await broker.leasing.extend([found.receipt], 9_000, **allowed)
+        assert isinstance(refused, InvalidField), "it began 12 s ago, however often it was kept longer"
+        assert await broker.leasing.extend([found.receipt], 3_000, **allowed) == [None]
+
+    lives(scenario)
+
+
+@pytest.mark.parametrize("handed_out", [False, True])
+def test_a_queue_of_sqs_hands_out_nothing_older_than_its_retention(handed_out: bool) -> None:
+    async def scenario(broker: Broker, loop: VirtualLoop) -> None:
+        await put(broker, "old")
+        if handed_out:
+            await take(broker, lease_ms=1_000)
+        await asyncio.sleep(40)
+        await put(broker, "young")
+        await asyncio.sleep(21)
+        assert values(await take(broker)) == ["young"]
+
+    lives(scenario, config={"sqs.attributes": '{"modified_s":1}', "retention.ms": "60000"})

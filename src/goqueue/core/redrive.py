@@ -16,6 +16,8 @@ LOOPING: Final = "looping"  # it came back as often as its topic allows
 NO_ORIGIN: Final = "no-origin"  # it did not die here, so nobody knows where it belongs
 UNKNOWN_TOPIC: Final = "unknown-topic"  # the topic that it should go to is not there
 KEY_REQUIRED: Final = "key-required"  # the topic is compacted and the message has no key
+SOURCE_GONE: Final = "The dead-letter topic was deleted."
+TARGET_GONE: Final = "The topic that the dead letters should go to was deleted."
 IN_FLIGHT: Final = "in-flight"  # an SQS consumer of the dead letters has it
 
 

@@ -25,6 +25,8 @@ from goqueue.core.pace import Pace
 from goqueue.core.redrive import (
     IN_FLIGHT,
     NO_ORIGIN,
+    SOURCE_GONE,
+    TARGET_GONE,
     UNKNOWN_TOPIC,
     Preview,
     Redrive,
@@ -237,15 +239,21 @@ class Redrives:
                 if not await self._move_slice(run, partition, letters, cursor):
                     break
             self._letters.tell_sqs(partition)
-            if run.cancelled.is_set() or self._room(run.task) == 0:
+            if run.cancelled.is_set() or self._room(run.task) == 0 or self._lost(run.task):
                 break
-        if run.task.source_id and self._source(run.task) is None:
-            return "failed", "The dead-letter topic was deleted."
+        if (lost := self._lost(run.task)) and not run.cancelled.is_set():
+            return "failed", lost
         return ("cancelled" if run.cancelled.is_set() else "completed"), ""
 
     def _source(self, task: RedriveTask) -> Topic | None:
         topic = self._topics.find(task.source)
         return topic if topic is not None and topic.record.id == task.source_id else None
+
+    def _lost(self, task: RedriveTask) -> str:
+        """Why it cannot go on; empty if it can."""
+        if task.source_id and self._source(task) is None:
+            return SOURCE_GONE
+        return TARGET_GONE if task.to is not None and self._topics.find(task.to) is None else ""
 
     async def _slices(self, task: RedriveTask, partition: Partition) -> AsyncIterator[tuple[list[DeadLetter], Offset]]:
         """Letters to look at, so many at once, and where the next begin."""
@@ -278,7 +286,7 @@ class Redrives:
     async def _allowed(self, run: _Run, wanted: int) -> int:
         """How many may go now; waits for the first. None once the redrive is cancelled or has moved enough."""
         wanted = min(wanted, self._room(run.task))
-        while wanted and not run.cancelled.is_set() and self._source(run.task) is not None:
+        while wanted and not run.cancelled.is_set() and not self._lost(run.task):
             wait_ms = run.pace.wait_ms(wanted, self._clock.now_ms())
             if not wait_ms and (allowed := run.pace.take(wanted, self._clock.now_ms())):
                 return allowed

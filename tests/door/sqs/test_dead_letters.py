@@ -102,7 +102,6 @@ def test_kinds_must_agree_and_counts_have_limits(sqs: Any, queue: str, fifo: str
     for source, target, receives, told in (
         (queue, fifo, 3, "same type of queue"),
         (fifo, queue, 3, "same type of queue"),
-        (queue, queue, 3, "must be different"),
     ):
         with pytest.raises(ClientError, match=told):
             sqs.set_queue_attributes(QueueUrl=source, Attributes={"RedrivePolicy": policy(arn(sqs, target), receives)})
@@ -110,6 +109,18 @@ def test_kinds_must_agree_and_counts_have_limits(sqs: Any, queue: str, fifo: str
     for receives in (0, 1001, "x", -1, True):
         with pytest.raises(ClientError, match="valid values are from 1 to 1000 both inclusive"):
             sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": policy(arn(sqs, dead), receives)})
+
+
+def test_a_queue_may_be_its_own_dead_letter_queue_and_keeps_its_messages(
+    sqs: Any, new_queue: Callable[..., str]
+) -> None:
+    queue = new_queue(VisibilityTimeout="0")
+    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": policy(arn(sqs, queue), 1)})
+    sqs.send_message(QueueUrl=queue, MessageBody="stays")
+    for _ in range(3):
+        assert bodies(sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5)) == ["stays"]
+    shown = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["RedrivePolicy"])["Attributes"]
+    assert arn(sqs, queue) in shown["RedrivePolicy"]
 
 
 def test_large_messages_fit_a_queue_that_takes_small_ones(sqs: Any) -> None:

@@ -24,6 +24,7 @@ from goqueue.edge.http.gate import Gate, refuse_other_sites
 from goqueue.edge.rest.requests import Bodies
 from goqueue.edge.sqs import xml
 from goqueue.edge.sqs.calls import Call, Reply
+from goqueue.edge.sqs.checks import trace_of_request
 from goqueue.edge.sqs.errors import SqsError, missing, translate
 from goqueue.edge.sqs.forms import parse_form
 from goqueue.edge.sqs.messages import SENDER
@@ -173,7 +174,8 @@ class _Visit:
         if not _HOST.fullmatch(host):
             address = self._scope.get("server") or ("127.0.0.1", 0)
             host = f"{address[0]}:{address[1]}".encode()
-        return Call(f"http://{host.decode('ascii')}", self._sender(), self._gone)
+        trace = trace_of_request(self._headers.get(b"x-amzn-trace-id"))
+        return Call(f"http://{host.decode('ascii')}", self._sender(), self._gone, trace)
 
     def _sender(self) -> str:
         """The access key that the client says it has; nobody checks it."""

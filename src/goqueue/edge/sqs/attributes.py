@@ -75,6 +75,7 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     modified_s: int = 0
     attributes: dict[str, str] = {}
     tags: dict[str, str] = {}
+    purged: int = 0  # deduplication ids of messages up to this sequence number are forgotten
 
 
 _decode = msgspec.json.Decoder(Kept).decode
@@ -101,7 +102,18 @@ def is_fifo(topic: Topic) -> bool:
 
 def check_attributes(given: Mapping[str, str], fifo: bool) -> dict[str, str]:
     """The values in their usual form; the two policies are checked elsewhere, as they speak of other queues."""
-    return {name: _check(name, value, fifo) for name, value in given.items()}
+    values = {name: _check(name, value, fifo) for name, value in given.items()}
+    if values.get("KmsMasterKeyId") and values.get("SqsManagedSseEnabled") == "true":
+        told = "You can use one type of server-side encryption (SSE) at one time."
+        raise SqsError("InvalidAttributeValue", f"{told} You can either enable KMS SSE or SQS SSE.")
+    return values
+
+
+def check_throughput(values: Mapping[str, str]) -> None:
+    """The two switches of FIFO's high throughput, as they would be."""
+    if values.get("FifoThroughputLimit") == "perMessageGroupId" and values.get("DeduplicationScope") != "messageGroup":
+        reason = "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup."
+        raise invalid_attribute("FifoThroughputLimit", reason)
 
 
 def _check(name: str, value: str, fifo: bool) -> str:
@@ -180,7 +192,10 @@ def settled(topic: Topic) -> dict[str, str]:
     }
     if is_fifo(topic):
         shown |= _FIFO_DEFAULTS
-    return shown | kept.attributes
+    shown |= kept.attributes
+    if not shown.get("KmsMasterKeyId"):
+        shown.pop("KmsDataKeyReusePeriodSeconds", None)
+    return shown
 
 
 def message_bytes_max(topic: Topic) -> int:

@@ -43,9 +43,10 @@ def failed(entry: Entry, error: SqsError) -> dict[str, Any]:
 
 
 def summed(entries: Sequence[Entry], outcomes: Sequence[dict[str, Any] | SqsError]) -> dict[str, Any]:
-    """The answer of a batch: who went through, and who did not."""
+    """The answer of a batch: who went through, and who did not; a list that is empty is left out."""
     pairs = list(zip(entries, outcomes, strict=True))
-    return {
+    answer = {
         "Successful": [{"Id": one.id, **outcome} for one, outcome in pairs if not isinstance(outcome, SqsError)],
         "Failed": [failed(one, outcome) for one, outcome in pairs if isinstance(outcome, SqsError)],
     }
+    return {name: found for name, found in answer.items() if found}

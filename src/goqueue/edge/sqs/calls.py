@@ -13,11 +13,13 @@ Reply: TypeAlias = dict[str, Any] | None  # None: the operation answers with not
 
 
 class Call(msgspec.Struct, frozen=True):
-    """`base_url` is the one that the client used; `gone` returns when the client has hung up."""
+    """`base_url` is the one that the client used; `gone` returns when the client has hung up; `trace` is AWS's trace
+    header of the request itself."""
 
     base_url: str
     sender: str
     gone: Callable[[], Awaitable[None]]
+    trace: str = ""
 
     @property
     def caller(self) -> Caller:

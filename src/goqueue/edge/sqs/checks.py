@@ -20,7 +20,7 @@ ENVELOPE: Final = "goqueue-sqs"  # the header that carries what has no place els
 TRACE: Final = "AWSTraceHeader"
 
 ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NAME: Final = re.compile(r"[a-zA-Z0-9_.-]+")
+_NAME: Final = re.compile(r"[\w.-]+")  # letters of any script, as AWS does
 _RESERVED: Final = re.compile(r"(?i)aws\.|amazon\.|\.")
 _TYPE: Final = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
@@ -48,9 +48,15 @@ def check_message(sent: Sent) -> Checked:
         )
     body = sent.message_body.encode()
     attributes = tuple(_attributes(sent.message_attributes)) if sent.message_attributes else ()
-    size = len(body) + sum(len(name) + len(kind) + len(value) for name, kind, value in attributes)
+    size = len(body) + sum(len(name.encode()) + len(kind.encode()) + len(value) for name, kind, value in attributes)
     trace = _trace(sent.message_system_attributes) if sent.message_system_attributes else ""
     return Checked(body, attributes, trace, size)
+
+
+def trace_of_request(header: bytes | None) -> str:
+    """What the HTTP header `X-Amzn-Trace-Id` says of the messages that a request sends; an odd one says nothing."""
+    text = (header or b"").decode("latin-1")
+    return text if len(text) <= TRACE_CHARS_MAX and not ILLEGAL.search(text) else ""
 
 
 def check_id(value: str, parameter: str) -> str:
@@ -76,7 +82,7 @@ def _attributes(given: Attributes) -> Iterator[Typed]:
 
 
 def _check_name(name: str) -> None:
-    if len(name) > 256:
+    if len(name.encode(errors="replace")) > 256:
         raise invalid("Message (user) attribute names must be shorter than 256 Bytes")
     if not _NAME.fullmatch(name):
         raise invalid(

@@ -43,8 +43,8 @@ class Verbs(Protocol):
 
 def sqs_door(settings: SqsSettings, verbs: Verbs, gate: Gate, connections: Connections) -> SqsDoor:
     arns, clock = Arns(settings.region), verbs.clock
-    queues = Queues(verbs.topics, verbs.leasing, verbs.scheduling, arns, clock, settings.group)
     fifo = FifoSends(verbs.browsing, verbs.scheduling, clock, settings.deduplication_ids_max)
+    queues = Queues(verbs.topics, verbs.leasing, verbs.scheduling, fifo, arns, clock, settings.group)
     sending = Sending(queues, verbs.publish, fifo, clock, verbs.entropy)
     receiving = Receiving(queues, verbs.leasing, arns, clock, settings.group)
     moves = Moves(verbs.redrives, verbs.topics, arns)

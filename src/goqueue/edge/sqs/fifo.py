@@ -89,6 +89,11 @@ class FifoSends:
                 del self._under_way[key]
             done.set_result(None)
 
+    async def mark(self, topic: Topic) -> int:
+        """A number that is larger than that of every message before."""
+        await self._loaded(topic)
+        return self._next(self._clock.now_ms())
+
     def _next(self, now: Millis) -> int:
         """Larger than every one before, also than those before a restart."""
         self._last = max(self._last + 1, now * _PER_MS)
@@ -133,8 +138,10 @@ class FifoSends:
 
 
 def _key(topic: Topic, group: str, deduplication_id: str) -> bytes:
-    scoped = kept_of(topic).attributes.get("DeduplicationScope") == "messageGroup"
-    return key_of(topic.record.id, group if scoped else None, deduplication_id)
+    """A purge makes every id new."""
+    kept = kept_of(topic)
+    scoped = kept.attributes.get("DeduplicationScope") == "messageGroup"
+    return key_of(f"{topic.record.id}/{kept.purged}", group if scoped else None, deduplication_id)
 
 
 def _used(topic: Topic, stored: Stored, now: Millis) -> tuple[bytes, Used] | None:
@@ -143,6 +150,8 @@ def _used(topic: Topic, stored: Stored, now: Millis) -> tuple[bytes, Used] | Non
         return None
     if origin_of(stored.headers) is not None:
         return None  # it came from another queue
+    if envelope.sequence <= kept_of(topic).purged:
+        return None
     group = (stored.key or b"").decode(errors="replace")
     key = _key(topic, group, envelope.deduplication_id)
     return key, Used(envelope.sent_ms, envelope.id, envelope.sequence)

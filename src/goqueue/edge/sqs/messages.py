@@ -18,7 +18,7 @@ import msgspec
 from goqueue.base.commands import Headers, Stored
 from goqueue.base.ids import Millis
 from goqueue.base.leases import Delivered
-from goqueue.base.trace_context import parse_xray, within
+from goqueue.base.trace_context import TRACEPARENT, parse_traceparent, parse_xray, within
 from goqueue.edge.sqs.checks import ENVELOPE, ILLEGAL, TEXT_CHARS_MAX, TRACE, Checked, is_type
 from goqueue.edge.sqs.dead import Origin, origin_of
 from goqueue.edge.sqs.digests import Typed, attributes_md5, body_md5
@@ -27,6 +27,8 @@ from goqueue.edge.sqs.names import Arns
 BROKERS_OWN: Final = "goqueue-"  # headers that begin so are shown only if they were sent as attributes
 ENCODING: Final = "goqueue-encoding"
 SENDER: Final = "anonymous"
+TRACESTATE: Final = "tracestate"
+_ODD_BYTES_MAX: Final = 16 * 1024
 _ENVELOPE_BYTES_MAX: Final = 64 * 1024
 _NUMBER_END: Final = 1 << 63
 
@@ -41,6 +43,7 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     trace: str = ""
     deduplication_id: str = ""
     sequence: int = 0
+    traceparent: bytes = b""  # as it was sent, where tracing may put another in its place
 
 
 _encode = msgspec.json.Encoder().encode
@@ -71,11 +74,23 @@ def wanted_names(asked: list[str]) -> tuple[bool, frozenset[str], tuple[str, ...
 
 def headers_of(checked: Checked, envelope: Envelope) -> Headers:
     """All headers of a message to send."""
-    types = {name: kind for name, kind, _ in checked.attributes if kind != "String" or name.startswith(BROKERS_OWN)}
+    types = {name: kind for name, kind, _ in checked.attributes if kind != "String" or _may_be_ours(name)}
     if types:
-        envelope = msgspec.structs.replace(envelope, types=types)
+        envelope = msgspec.structs.replace(envelope, types=types, traceparent=_odd_traceparent(checked))
     headers = (*((name, value) for name, _, value in checked.attributes), (ENVELOPE, _encode(envelope)))
-    return within(headers, parse_xray(checked.trace)) if checked.trace else headers
+    return within(headers, parse_xray(envelope.trace)) if envelope.trace else headers
+
+
+def _may_be_ours(name: str) -> bool:
+    """Headers that the broker adds, unless the sender did."""
+    return name.startswith(BROKERS_OWN) or name in (TRACEPARENT, TRACESTATE)
+
+
+def _odd_traceparent(checked: Checked) -> bytes:
+    """The sender's own, if it is none that tracing would keep."""
+    given = (value for name, _, value in checked.attributes if name == TRACEPARENT)
+    odd = (value for value in given if parse_traceparent(value) is None and len(value) <= _ODD_BYTES_MAX)
+    return next(odd, b"")
 
 
 def envelope_in(headers: Headers) -> Envelope | None:
@@ -116,9 +131,8 @@ def message_out(delivered: Delivered, wanted: Wanted, is_fifo: bool, arns: Arns)
     if wanted.system:
         shown["Attributes"] = _chosen(_system(delivered, envelope or Envelope(), origin, is_fifo, arns), wanted)
     if wanted.all_names or wanted.names:
-        types = envelope.types if envelope is not None else {}
         is_encoded = data is not stored.value and stored.value is not None
-        attributes = [one for one in _attributes(stored.headers, types, is_encoded) if wanted.has(one[0])]
+        attributes = [one for one in _attributes(stored.headers, envelope, is_encoded) if wanted.has(one[0])]
         if attributes:
             shown["MD5OfMessageAttributes"] = attributes_md5(attributes)
             shown["MessageAttributes"] = {one[0]: _value_out(one) for one in attributes}
@@ -139,11 +153,16 @@ def _body(value: bytes | None) -> tuple[str, bytes]:
     return encoded.decode(), encoded
 
 
-def _attributes(headers: Headers, types: dict[str, str], is_encoded: bool) -> list[Typed]:
+def _attributes(headers: Headers, envelope: Envelope | None, is_encoded: bool) -> list[Typed]:
+    """Exactly the sender's, if it sent them here; else the headers but the broker's own."""
     found: dict[str, Typed] = {}
+    types = envelope.types if envelope is not None else {}
     for name, value in headers:
-        if value is None or (name.startswith(BROKERS_OWN) and name not in types):
+        is_ours = _may_be_ours(name) if envelope is not None else name.startswith(BROKERS_OWN)
+        if value is None or (is_ours and name not in types):
             continue
+        if envelope is not None and envelope.traceparent and name == TRACEPARENT:
+            value = envelope.traceparent
         found[name] = (name, _type_of(types.get(name, ""), value), value)
     if is_encoded:
         found[ENCODING] = (ENCODING, "String", b"base64")

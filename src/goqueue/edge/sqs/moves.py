@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.base.errors import RedriveRunning, UnknownRedrive
-from goqueue.core.redrive import RedriveTask
+from goqueue.core.redrive import NO_ORIGIN, TARGET_GONE, UNKNOWN_TOPIC, RedriveTask
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs import schema
 from goqueue.edge.sqs.attributes import is_fifo
@@ -104,8 +104,9 @@ class Moves:
         return b64encode(msgspec.json.encode(_Handle(task.id, self._arns.of(task.source)))).decode()
 
     def _entry(self, task: RedriveTask) -> dict[str, Any]:
+        failure = _failure(task)
         entry: dict[str, Any] = {
-            "Status": task.state.upper(),
+            "Status": "FAILED" if failure else task.state.upper(),
             "SourceArn": self._arns.of(task.source),
             "ApproximateNumberOfMessagesMoved": task.moved,
             "ApproximateNumberOfMessagesToMove": task.total,
@@ -117,9 +118,20 @@ class Moves:
             entry["DestinationArn"] = self._arns.of(task.to)
         if task.rate_per_s is not None:
             entry["MaxNumberOfMessagesPerSecond"] = task.rate_per_s
-        if task.state == "failed":
-            entry["FailureReason"] = task.failure
+        if failure:
+            entry["FailureReason"] = failure
         return entry
+
+
+def _failure(task: RedriveTask) -> str:
+    """Why the task failed, in AWS's words where it has some. A letter that had to stay is a failure."""
+    if task.is_live or task.state == "cancelled":
+        return ""
+    if task.failure == TARGET_GONE or UNKNOWN_TOPIC in task.skipped:
+        return "AWS.SimpleQueueService.NonExistentQueue"
+    if NO_ORIGIN in task.skipped:
+        return "CouldNotDetermineMessageSource"
+    return (task.failure or "Some messages could not be moved.") if task.state == "failed" or task.failed else ""
 
 
 def _decoded(text: str) -> _Handle:

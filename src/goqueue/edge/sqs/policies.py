@@ -77,8 +77,6 @@ class Policies:
             raise invalid_value(text, "RedrivePolicy", "Dead letter target does not exist.")
         if is_fifo(target) != source.endswith(FIFO):
             raise invalid_value(text, "RedrivePolicy", "Dead-letter queue must be same type of queue as the source.")
-        if name == source:
-            raise invalid_value(text, "RedrivePolicy", "Dead-letter queue and source queue must be different.")
         if not self._allows(target, source):
             reason = "Dead-letter queue does not allow this queue to be its source (RedriveAllowPolicy)."
             raise invalid_value(text, "RedrivePolicy", reason)

@@ -22,6 +22,7 @@ from goqueue.edge.sqs.attributes import (
     Kept,
     changed,
     check_attributes,
+    check_throughput,
     config_of,
     invalid_attribute,
     is_fifo,
@@ -32,6 +33,7 @@ from goqueue.edge.sqs.attributes import (
 )
 from goqueue.edge.sqs.calls import Call, Handler, Reply
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value, missing, no_queue
+from goqueue.edge.sqs.fifo import FifoSends
 from goqueue.edge.sqs.names import Arns, check_queue_name, is_queue_name, name_of_url, queue_url
 from goqueue.edge.sqs.policies import NO_REDRIVE, Policies
 from goqueue.service.leasing import Leasing
@@ -41,17 +43,26 @@ from goqueue.service.topics import Topics
 RESULTS_MAX: Final = 1_000
 TAGS_MAX: Final = 50
 PURGE_EVERY_MS: Final = 60_000
+_THROUGHPUT: Final = frozenset({"FifoThroughputLimit", "DeduplicationScope"})
 # A queue made here gives a message back when its lease ends, at once and for ever, unless a RedrivePolicy is set.
 _AS_SQS_DOES: Final = {"queue.max.failures": 0, "queue.max.redrives": 0, "queue.retry.ms": 0, "queue.retry.max.ms": 0}
 
 
 class Queues:
     def __init__(
-        self, topics: Topics, leasing: Leasing, scheduling: Scheduling, arns: Arns, clock: Clock, group: str
+        self,
+        topics: Topics,
+        leasing: Leasing,
+        scheduling: Scheduling,
+        fifo: FifoSends,
+        arns: Arns,
+        clock: Clock,
+        group: str,
     ) -> None:
         self._topics = topics
         self._leasing = leasing
         self._scheduling = scheduling
+        self._fifo = fifo
         self._arns = arns
         self._clock = clock
         self._group = group
@@ -97,7 +108,7 @@ class Queues:
         if topic is None:
             config = self._new_config(name, values, asked.tags or {}, fifo)
             try:
-                await self._topics.create(name, None, config, call.caller)
+                await self._topics.create(name, _partitions(values, fifo), config, call.caller)
             except TopicExists:
                 topic = self.named(name)  # somebody was faster
         if topic is not None:
@@ -105,6 +116,7 @@ class Queues:
         return {"QueueUrl": queue_url(call.base_url, name)}
 
     def _new_config(self, name: str, values: dict[str, str], tags: dict[str, str], fifo: bool) -> dict[str, object]:
+        check_throughput(values)
         config: dict[str, object] = {**config_of(DEFAULTS | values), **_AS_SQS_DOES}
         if fifo:
             config["queue.order"] = "key"
@@ -186,6 +198,7 @@ class Queues:
                 raise invalid_attribute("FifoQueue", "Modifying queue type is not supported.")
             if not values:
                 raise missing("Attributes")
+            check_throughput({**settled(topic), **values} if values.keys() & _THROUGHPUT else {})
             config: dict[str, object | None] = {**config_of(values)}
             if (redrive := values.get("RedrivePolicy")) is not None:
                 config |= self._policies.redrive(redrive, topic.name).config() if redrive else NO_REDRIVE
@@ -199,9 +212,13 @@ class Queues:
     async def _alter(self, topic: Topic, config: Mapping[str, object | None], call: Call) -> None:
         await self._topics.alter(topic.name, config, None, call.caller)
 
-    async def _keep(self, topic: Topic, call: Call, *, tags: dict[str, str] | None = None, policy: str = "") -> None:
+    async def _keep(
+        self, topic: Topic, call: Call, *, tags: dict[str, str] | None = None, policy: str = "", purged: int = 0
+    ) -> None:
         kept = kept_of(topic)
-        if tags is not None:
+        if purged:
+            kept = msgspec.structs.replace(kept, purged=purged)
+        elif tags is not None:
             kept = msgspec.structs.replace(kept, tags=tags)
         else:
             values = {"Policy": policy} if policy else {}
@@ -255,7 +272,16 @@ class Queues:
         self._purged[topic.record.id] = now
         await self._scheduling.cancel_all(topic.name)
         await self._leasing.skip_all(self._group, topic.name)
+        if is_fifo(topic):
+            async with self._changing:
+                topic = self.find(asked.queue_url)
+                await self._keep(topic, call, purged=await self._fifo.mark(topic))
         return None
+
+
+def _partitions(values: Mapping[str, str], fifo: bool) -> int | None:
+    """One keeps the order of a FIFO queue over all groups; a queue for high throughput has as many as others."""
+    return 1 if fifo and values.get("FifoThroughputLimit") != "perMessageGroupId" else None
 
 
 def _new_kept(values: Mapping[str, str], tags: dict[str, str], now: Millis) -> str:
@@ -269,7 +295,7 @@ def _checked_tags(given: dict[str, str], held: dict[str, str]) -> dict[str, str]
             raise invalid_value(key, "Tags", "A key has 1 to 128 characters, a value at most 256.")
     tags = held | given
     if len(tags) > TAGS_MAX:
-        raise invalid(f"A queue has at most {TAGS_MAX} tags.")
+        raise invalid(f"Too many tags added for the queue. A queue has at most {TAGS_MAX} tags.")
     return tags
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from goqueue.base.clock import Clock
-from goqueue.base.errors import GoQueueError, StaleReceipt
+from goqueue.base.errors import GoQueueError, InvalidField, StaleReceipt
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.leases import Delivered, Outcome, Take, parse_receipt
 from goqueue.drive.topic_table import Topic
@@ -74,7 +74,8 @@ class Receiving:
         else:
             _check_attempt(asked.receive_request_attempt_id, fifo)
             key = (topic.record.id, asked.receive_request_attempt_id)
-            found = await self._attempts.again(key, take.lease_ms or topic.config.queue_lease_ms)
+            lease_ms = topic.config.queue_lease_ms if take.lease_ms is None else take.lease_ms
+            found = await self._attempts.again(key, lease_ms)
             if not found:
                 found = await self._poll(take, wait_ms, call)
                 self._attempts.keep(key, found)
@@ -128,9 +129,9 @@ class Receiving:
         return summed(asked.entries, [{} if outcome is None else outcome for outcome in outcomes])
 
     async def _delete(self, topic: Topic, handles: Sequence[str]) -> list[SqsError | None]:
-        """A standard queue takes an old handle without complaint; the message may come again."""
+        """In a standard queue an old handle deletes the message too, whoever has it now."""
         errors = [_foreign(handle, topic) for handle in handles]
-        outcomes = await self._leasing.ack(_sound(handles, errors))
+        outcomes = await self._leasing.ack(_sound(handles, errors), late_too=not is_fifo(topic))
         return [
             error if error is not None else _deleted(handle, outcome, is_fifo(topic))
             for handle, error, outcome in _matched(handles, errors, outcomes)
@@ -163,8 +164,10 @@ class Receiving:
         return summed(entries, [outcomes[place] or {} for place in range(len(entries))])
 
     async def _change(self, topic: Topic, handles: Sequence[str], lease_ms: Millis) -> list[SqsError | None]:
+        """In a standard queue an old handle acts on whoever has the message now; on nobody, if nobody has."""
         errors = [_foreign(handle, topic) for handle in handles]
-        outcomes = await self._leasing.extend(_sound(handles, errors), lease_ms)
+        late_too, in_all = not is_fifo(topic), VISIBILITY_S_MAX * 1000 + 999  # whole seconds count
+        outcomes = await self._leasing.extend(_sound(handles, errors), lease_ms, late_too, in_all)
         return [
             error if error is not None else _changed(handle, outcome)
             for handle, error, outcome in _matched(handles, errors, outcomes)
@@ -246,7 +249,8 @@ def _deleted(handle: str, outcome: Outcome, fifo: bool) -> SqsError | None:
 def _changed(handle: str, outcome: Outcome) -> SqsError | None:
     if isinstance(outcome, StaleReceipt):
         reason = "Message does not exist or is not available for visibility timeout change."
-        return SqsError(
-            "MessageNotInflight", f"Value {handle} for parameter ReceiptHandle is invalid. Reason: {reason}"
-        )
+        return invalid_value(handle, "ReceiptHandle", reason)
+    if isinstance(outcome, InvalidField):
+        reason = f"Total VisibilityTimeout for the message is beyond the limit [{VISIBILITY_S_MAX} seconds]"
+        return invalid_value(handle, "VisibilityTimeout", reason)
     return None if outcome is None else translate(outcome)

@@ -61,7 +61,7 @@ class Sending:
 
     async def one(self, asked: schema.SendMessage, call: Call) -> Reply:
         topic = self._queues.find(asked.queue_url)
-        ready = self._ready(topic, asked, check_message(asked), call)
+        ready = self._ready(topic, asked, check_message(asked), call, "are invalid")
         (outcome,) = await self._send(topic, [ready], call)
         if isinstance(outcome, SqsError):
             raise outcome
@@ -84,7 +84,7 @@ class Sending:
         ready: list[tuple[int, Ready]] = []
         for place, one in checked:
             try:
-                ready.append((place, self._ready(topic, entries[place], one, call)))
+                ready.append((place, self._ready(topic, entries[place], one, call, "cannot be validated")))
             except SqsError as error:
                 outcomes[place] = error
         results = await self._send(topic, [one for _, one in ready], call)
@@ -94,10 +94,10 @@ class Sending:
 
     # --- checks --------------------------------------------------------------------------------------------
 
-    def _ready(self, topic: Topic, sent: schema.Sent, checked: Checked, call: Call) -> Ready:
-        """The checks that depend on the queue."""
+    def _ready(self, topic: Topic, sent: schema.Sent, checked: Checked, call: Call, told: str) -> Ready:
+        """The checks that depend on the queue; `told` is AWS's word for parameters that are not good."""
         if checked.size > (limit := message_bytes_max(topic)):
-            raise invalid(f"One or more parameters are invalid. Reason: Message must be shorter than {limit} bytes.")
+            raise invalid(f"One or more parameters {told}. Reason: Message must be shorter than {limit} bytes.")
         fifo, now = is_fifo(topic), self._clock.now_ms()
         group = sent.message_group_id
         if group is not None:
@@ -108,7 +108,7 @@ class Sending:
             id=new_uuid(self._entropy),
             sent_ms=now,
             sender=call.sender,
-            trace=checked.trace,
+            trace=checked.trace or call.trace,
             deduplication_id=_deduplication_id(topic, sent, checked) if fifo else _none_given(sent),
         )
         return Ready(checked, envelope, group, _deliver_at_ms(topic, sent, fifo, now))
