@@ -14,13 +14,25 @@ from typing import Any
 import pytest
 
 from goqueue.pipeline import running
-from goqueue.pipeline.running import Progress, Run, Summary
+from goqueue.pipeline.running import PIPELINES, Progress, Run, Summary
 from tests.cli.running import COMMAND, goqueue
 
-WITHOUT_EXTRA = (
-    "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'pyarrow', 'deltalake'])); "
-    "from goqueue.cli import main; main()"
-)
+WITHOUT_EXTRA = """
+import sys
+
+class Absent:  # as where the packages were never installed
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        gone = name.partition(".")[0] in ("deltalake", "numpy", "pandas", "py4j", "pyarrow", "pyspark")
+        return None if gone else self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Absent(finder) for finder in sys.meta_path if hasattr(finder, "find_spec")]
+from goqueue.cli import main
+
+main()
+"""
 
 
 class Told(ModuleType):
@@ -127,12 +139,16 @@ def test_no_answer_and_what_spark_wrapped_end_as_elsewhere(told: Told, tmp_path:
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
-    for command in (["list"], ["run", "rates", "--lake", str(tmp_path)], ["report", "--lake", str(tmp_path)]):
+    demo = ["demo", "--dir", str(tmp_path / "demo")]
+    runs = [["run", name, "--lake", str(tmp_path / "lake")] for name in PIPELINES]
+    for command in (["list"], *runs, ["report", "--lake", str(tmp_path)], demo):
         done = subprocess.run(
             [sys.executable, "-c", WITHOUT_EXTRA, "pipeline", *command], capture_output=True, text=True
         )
         assert done.returncode == 1
         assert "pip install 'goqueue[pipeline]'" in done.stderr, done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "demo").exists(), "nothing is begun"
 
 
 def test_help_needs_no_extra() -> None:

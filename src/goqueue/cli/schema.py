@@ -32,6 +32,8 @@ from goqueue.client.schemas import schema as schema_of
 from goqueue.core.schemas.kinds import compare, parse
 from goqueue.core.schemas.model import LEVELS, MODES, Schema, check_kind
 
+_LEVEL: Final = f"The compatibility level: {', '.join(LEVELS)}."
+_MODE: Final = f"What may be written: {', '.join(MODES)}."
 _TYPES: Final = {".avsc": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
 _KINDS: Final = ("AVRO", "JSON", "PROTOBUF")
 
@@ -157,9 +159,9 @@ def diff(subject: str, old: str, new: str, server: str, output: str) -> None:
 
 @schema.command()
 @click.argument("subject", required=False)
-@click.option("--set", "level", type=click.Choice(LEVELS, case_sensitive=False), help="The compatibility level.")
+@click.option("--set", "level", type=click.Choice(LEVELS, case_sensitive=False), metavar="LEVEL", help=_LEVEL)
 @click.option("--unset", is_flag=True, help="Take the level back to the registry's, or to the default.")
-@click.option("--mode", type=click.Choice(MODES, case_sensitive=False), help="What may be written.")
+@click.option("--mode", type=click.Choice(MODES, case_sensitive=False), metavar="MODE", help=_MODE)
 @click.option("--force", is_flag=True, help="To mode IMPORT even where something is registered.")
 @server_option
 @output_option

@@ -91,4 +91,4 @@ def _typed(options: Options) -> Typed:
     from goqueue.pipeline.source.typed import typed_values
 
     found = options.what.find(cluster_of(options))
-    return typed_values(doors(options.kafka, options.url).url, sorted(found.ids))
+    return typed_values(doors(options.kafka, options.url, options.first_answer_ms / 1000).url, sorted(found.ids))

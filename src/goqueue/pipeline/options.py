@@ -64,7 +64,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What a user asked for, in our words. Of the doors one is enough; the other is asked of the node.
 
     `start` and `end` are None where the user said nothing: then it depends on the use. `patience_ms` is how long a node
-    that is away is waited for.
+    that is away is waited for, `first_answer_ms` one that has never answered; the user may set both as one.
     """
 
     kafka: str | None = None
@@ -81,6 +81,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_records_per_partition: int | None = None
     fail_on_loss: bool = True
     patience_ms: int = 120_000
+    first_answer_ms: int = 5_000
     group: str | None = None
     isolation: str = "read_committed"
     headers: bool = False
@@ -115,6 +116,7 @@ def read_options(given: Mapping[str, str], use: Use | None = None) -> Options:
         max_records_per_partition=_count(named, "maxRecordsPerPartition"),
         fail_on_loss=_flag(named, "failOnDataLoss", True),
         patience_ms=_count(named, "kafkaConsumer.pollTimeoutMs") or 120_000,
+        first_answer_ms=_count(named, "kafkaConsumer.pollTimeoutMs") or 5_000,
         group=_agreed(named, "group.id", "kafka.group.id"),
         isolation=_isolation(named),
         headers=_flag(named, "includeHeaders", False),

@@ -27,6 +27,8 @@ from goqueue.pipeline.link.errors import (
     Refused,
     UnknownTopic,
 )
+from goqueue.pipeline.options import read_options
+from goqueue.pipeline.source.readers import cluster_of
 from tests.pipeline.link.shop import Txn, fixed_ports, new_topic, publish
 
 
@@ -223,6 +225,26 @@ def test_an_address_where_nobody_is_is_named_when_patience_ends() -> None:
             Cluster(address, 0.3).topics()
         assert 0.3 <= time.monotonic() - began < 10
         assert caught.value.address == address
+
+
+def test_one_that_never_answered_is_waited_for_only_shortly() -> None:
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unheard.getsockname()[1]}"
+        with pytest.raises(NodeUnreachable, match=f"No node answered at {address} for 0.3 s"):
+            Cluster(address, 3600.0, 0.3).topics()
+        options = read_options({"kafka.bootstrap.servers": address, "subscribe": "orders"})
+        assert cluster_of(options).patience().seconds == 5.0
+        asked = {"kafka.bootstrap.servers": address, "subscribe": "orders", "kafkaConsumer.pollTimeoutMs": "90000"}
+        assert cluster_of(read_options(asked)).patience().seconds == 90.0
+
+
+def test_one_that_has_answered_is_waited_for_with_all_patience(shared: NodeProcess) -> None:
+    ours = Cluster(shared.kafka, 60.0, 5.0)
+    assert ours.patience().seconds == 5.0
+    ours.topics()
+    assert ours.patience().seconds == 60.0
+    ours.close()
 
 
 def test_a_node_that_restarts_is_waited_for(tmp_path: Path) -> None:

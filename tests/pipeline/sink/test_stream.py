@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.functions import col
 
 from bench.node_process import NodeProcess
-from tests.pipeline.running import forget_last_commit, run_once
+from tests.pipeline.running import ended, forget_last_commit, run_once
 from tests.pipeline.sink.numbers import ROWS, feed, found, into, numbers
 from tests.pipeline.topics import contents, make_topic
 
@@ -74,6 +74,41 @@ def test_the_complete_mode_appends_every_result_anew(
     writer = counts.writeStream.format("goqueue").outputMode("complete")
     run_once(writer.option("url", module_node.url).option("topic", topic), tmp_path / "checkpoint")
     assert found(contents(module_node, topic)) == [ROWS, 2 * ROWS]
+
+
+@pytest.mark.parametrize("by", ["methods", "arguments of start"])
+def test_the_update_mode_appends_what_changed(
+    spark: SparkSession, module_node: NodeProcess, tmp_path: Path, by: str
+) -> None:
+    """As Spark's Kafka sink does, and exactly once over a restart."""
+    topic, checkpoint = make_topic(module_node, f"update-{by[:4]}"), tmp_path / "checkpoint"
+
+    def go_on() -> None:
+        counts = numbers(spark, tmp_path / "in").groupBy().count().selectExpr("CAST(count AS STRING) AS value")
+        writer = counts.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        if by == "methods":
+            query = writer.outputMode("update").format("goqueue").options(url=module_node.url, topic=topic).start()
+        else:
+            query = writer.start(format="goqueue", outputMode="Update", url=module_node.url, topic=topic)
+        ended(query)
+
+    feed(tmp_path / "in", 0, 2)
+    go_on()
+    assert found(contents(module_node, topic)) == [ROWS, 2 * ROWS]
+    assert forget_last_commit(checkpoint) == 1
+    feed(tmp_path / "in", 2, 1)
+    go_on()
+    assert found(contents(module_node, topic)) == [ROWS, 2 * ROWS, 3 * ROWS]
+
+
+def test_other_formats_keep_their_update_mode(spark: SparkSession, tmp_path: Path) -> None:
+    feed(tmp_path / "in", 0, 1)
+    counts = numbers(spark, tmp_path / "in").groupBy().count()
+    query = run_once(
+        counts.writeStream.format("memory").queryName("others_update").outputMode("update"), tmp_path / "checkpoint"
+    )
+    assert [row["count"] for row in spark.table("others_update").collect()] == [ROWS]
+    assert query.exception() is None
 
 
 def test_a_batch_of_which_nothing_is_left_is_committed_too(

@@ -130,7 +130,7 @@ def test_the_kafka_door_is_asked_for_only_if_it_was_not_given(monkeypatch: pytes
     class _Doors:
         kafka = "found:1"
 
-    def doors(kafka: str | None, url: str | None) -> _Doors:
+    def doors(kafka: str | None, url: str | None, patience_s: float) -> _Doors:
         asked.append(url)
         return _Doors()
 

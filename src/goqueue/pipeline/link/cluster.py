@@ -22,7 +22,8 @@ from goqueue.wire.shape import Api
 
 __all__ = ["Cluster", "Place", "TopicFacts", "cluster"]
 
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = 120.0  # for a node that has answered before: it is back from a restart by then
+FIRST_ANSWER_S: Final = 5.0  # for one that never has: more likely the address is wrong, or nothing runs there
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 BROKER: Final = 4  # kinds of things that have settings
 TOPIC: Final = 2
@@ -40,15 +41,15 @@ class TopicFacts(msgspec.Struct, frozen=True):
     partitions: int
 
 
-def cluster(kafka: str, patience_s: float = PATIENCE_S) -> Cluster:
+def cluster(kafka: str, patience_s: float = PATIENCE_S, first_answer_s: float = FIRST_ANSWER_S) -> Cluster:
     """The process's one client of these addresses; opens nothing until it is used."""
-    return _cached(os.getpid(), kafka, patience_s)
+    return _cached(os.getpid(), kafka, patience_s, first_answer_s)
 
 
 @lru_cache(maxsize=64)
-def _cached(process: int, kafka: str, patience_s: float) -> Cluster:
+def _cached(process: int, kafka: str, patience_s: float, first_answer_s: float) -> Cluster:
     """By process, since a forked one must not share its parent's connections."""
-    return Cluster(kafka, patience_s)
+    return Cluster(kafka, patience_s, first_answer_s)
 
 
 def isolation_level(isolation: str) -> int:
@@ -58,12 +59,17 @@ def isolation_level(isolation: str) -> int:
 
 
 class Cluster:
-    """One connection for each question under way; a few are kept for the next ones."""
+    """One connection for each question under way; a few are kept for the next ones.
 
-    def __init__(self, kafka: str, patience_s: float = PATIENCE_S) -> None:
+    A node that is away is waited for `patience_s`; until it has answered once, only `first_answer_s`.
+    """
+
+    def __init__(self, kafka: str, patience_s: float = PATIENCE_S, first_answer_s: float | None = None) -> None:
         self._kafka = kafka
         self._addresses = addresses_of(kafka)
         self._patience_s = patience_s
+        self._first_answer_s = patience_s if first_answer_s is None else min(first_answer_s, patience_s)
+        self._has_answered = False
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
 
@@ -146,12 +152,13 @@ class Cluster:
         except BaseException:
             connection.close()
             raise
+        self._has_answered = True
         self.give_back(connection)
         return answer
 
     def patience(self) -> Patience:
         """For a task that asks on connections of its own."""
-        return Patience(self._kafka, self._patience_s)
+        return Patience(self._kafka, self._patience_s if self._has_answered else self._first_answer_s)
 
     def connect(self) -> Connection:
         """A connection for the caller alone. `OSError` if no address answers."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.pipeline.link.cluster import BROKER, PATIENCE_S, cluster
+from goqueue.pipeline.link.cluster import BROKER, FIRST_ANSWER_S, PATIENCE_S, cluster
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.link.patience import Patience
 
@@ -22,39 +22,39 @@ class Doors(msgspec.Struct, frozen=True):
     url: str
 
 
-def doors(kafka: str | None, url: str | None) -> Doors:
+def doors(kafka: str | None, url: str | None, patience_s: float = FIRST_ANSWER_S) -> Doors:
     """What is not given is asked of the node, once a process."""
     if kafka and url:
         return Doors(kafka, url.rstrip("/"))
     if kafka:
-        return Doors(kafka, _url_behind(kafka))
+        return Doors(kafka, _url_behind(kafka, patience_s))
     if url:
-        return Doors(_kafka_behind(url.rstrip("/")), url.rstrip("/"))
+        return Doors(_kafka_behind(url.rstrip("/"), patience_s), url.rstrip("/"))
     raise PipelineError("No address of a node was given; set kafka.bootstrap.servers (HOST:PORT) or url (http://...).")
 
 
 @lru_cache(maxsize=64)
-def _url_behind(kafka: str) -> str:
-    url = cluster(kafka).config(BROKER, "", [_REST_ADDRESS]).get(_REST_ADDRESS)
+def _url_behind(kafka: str, patience_s: float) -> str:
+    url = cluster(kafka, max(patience_s, PATIENCE_S), patience_s).config(BROKER, "", [_REST_ADDRESS]).get(_REST_ADDRESS)
     if not url:
         raise PipelineError(f"The node at {kafka} does not tell its REST door; set the option url to http://HOST:PORT.")
     return url.rstrip("/")
 
 
 @lru_cache(maxsize=64)
-def _kafka_behind(url: str) -> str:
-    kafka = _doors_of(url).get("kafka")
+def _kafka_behind(url: str, patience_s: float) -> str:
+    kafka = _doors_of(url, patience_s).get("kafka")
     if not isinstance(kafka, str) or not kafka:
         raise PipelineError(f"The node at {url} has no Kafka door open; start it with one (kafka.listen).")
     return kafka
 
 
-def _doors_of(url: str) -> dict[str, Any]:
+def _doors_of(url: str, patience_s: float) -> dict[str, Any]:
     import httpx  # executors are given both doors and never need it
 
     if not url.startswith(("http://", "https://")):
         raise PipelineError(f"{url!r} is not the address of a REST door; write http://HOST:PORT.")
-    patience = Patience(url, PATIENCE_S)
+    patience = Patience(url, patience_s)
     while True:
         try:
             answer = httpx.get(f"{url}/doors", timeout=_ANSWER_S)

@@ -44,7 +44,7 @@ def read_arrow(
     if not arrow_schema(columns).names:
         raise PipelineError("No column was asked for; name at least one.")
     rules = rules_for(isolation, fail_on_loss, batch_bytes, on_loss)
-    fetching = Fetching(cluster(kafka, patience_s), ranges, rules)
+    fetching = Fetching(cluster(kafka, patience_s, patience_s), ranges, rules)
     return _in_pieces(piece for fetched in fetching for piece in _decoded(fetched, columns, batch_bytes))
 
 

@@ -62,7 +62,7 @@ class StagedWriter:
     ) -> None:
         if compression != "none" and compression not in CODECS:
             raise PipelineError(f"{compression!r} is no compression; use none, {', '.join(CODECS)}.")
-        self._cluster = cluster(kafka, patience_s)
+        self._cluster = cluster(kafka, patience_s, patience_s)
         self._transactional_id = transactional_id
         self._producer = Producer(producer_id, epoch)
         self._default_topic = default_topic

@@ -7,13 +7,16 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from goqueue.pipeline.own_python import check_python
 from goqueue.pipeline.session.java import Java, find_java
 from goqueue.pipeline.session.settings import local_cores, settings_for
 from goqueue.pipeline.session.shipping import py_files
 from goqueue.pipeline.session.spark_home import overlay
+from goqueue.pipeline.update_mode import allow_update_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +36,11 @@ def session(
 
     `master` is Spark's, by default all cores of this machine, or what `spark-submit` was told. For one on other
     machines the code that executors need is shipped along. `settings` are Spark's and win over the ones made here.
-    Raises `JavaMissing` or `JavaTooOld` where Spark could not start.
+    Raises `JavaMissing` or `JavaTooOld` where Spark could not start, and `WrongPython` if the running session's workers
+    cannot find the format.
     """
+    if find_spec("pyspark") is None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
     own = dict(settings or {})
     java = None if _SUBMITTED in os.environ else find_java()
     chosen = master or own.get("spark.master") or (None if java is None else DEFAULT_MASTER)
@@ -45,6 +51,9 @@ def session(
         spark = _built(app, settings_for(chosen, ui, own, None if java is None else java.version))
     if pack is not None:
         spark.sparkContext.addPyFile(str(pack))
+    elif _SUBMITTED not in os.environ:
+        check_python(spark)  # it may be a running one that others made
+    allow_update_mode()
     return spark
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from goqueue.client.staged import StagedWriterId
+from goqueue.pipeline.link.cluster import PATIENCE_S
 from goqueue.pipeline.link.doors import doors
 from goqueue.pipeline.link.errors import Fenced, PipelineError
 from goqueue.pipeline.link.writing import StagedWriter
@@ -46,7 +47,7 @@ def stage_rows(target: Target, owner: str, batch: int, task: Task, rows: Iterabl
     first = next(filled, None)
     if first is None:
         return Part(owner, batch, 0)
-    there = doors(target.kafka, target.url)
+    there = doors(target.kafka, target.url, PATIENCE_S)
     named = StagedSets(there.url).stage(owner, batch, task.partition, task.attempt)
     try:
         count = _written(target, there.kafka, named, first, filled)
@@ -91,7 +92,7 @@ def commit_parts(target: Target, parts: Sequence[Part], if_not: str) -> None:
     owner, batch = _set_of(parts)
     writers = [part.writer for part in parts if part.writer is not None]
     try:
-        ended = StagedSets(doors(target.kafka, target.url).url).commit(owner, batch, writers)
+        ended = StagedSets(doors(target.kafka, target.url, PATIENCE_S).url).commit(owner, batch, writers)
     except PipelineError as why:
         raise SinkRefused(f"Batch {batch} of {owner} could not be committed: {why} {if_not}") from why
     rows = sum(part.rows for part in parts)
@@ -114,7 +115,7 @@ def give_up(target: Target, owner: str, batch: int) -> None:
     Something went wrong before, and that is what the user has to see. So this raises nothing.
     """
     try:
-        ended = StagedSets(doors(target.kafka, target.url).url, _LAST_WORD_S).abort(owner, batch)
+        ended = StagedSets(doors(target.kafka, target.url, PATIENCE_S).url, _LAST_WORD_S).abort(owner, batch)
     except PipelineError as why:
         log.warning("Batch %d of %s could not be given up; what is staged ends by itself: %s", batch, owner, why)
     else:

@@ -29,12 +29,12 @@ from goqueue.pipeline.source.stream import Stream
 
 def kafka_of(options: Options) -> str:
     """The Kafka door; a node is asked for it only if it was not given."""
-    return options.kafka or doors(None, options.url).kafka
+    return options.kafka or doors(None, options.url, options.first_answer_ms / 1000).kafka
 
 
 def cluster_of(options: Options) -> Cluster:
     """The node, with the patience that is asked for."""
-    return cluster(kafka_of(options), options.patience_ms / 1000)
+    return cluster(kafka_of(options), options.patience_ms / 1000, options.first_answer_ms / 1000)
 
 
 class BatchReader(DataSourceReader):

@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +50,9 @@ def tour(asked: Tour, say: Say) -> list[Summary]:
     from goqueue.pipeline.session import session
     from goqueue.pipeline.session.java import find_java
 
-    find_java()  # before an hour of trade, not after it
+    if find_spec("pyspark") is None:  # before an hour of trade, not after it
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+    find_java()
     began = time.monotonic()
     _make_room(asked.folder)
     with TourNode(asked.folder / "data") as node:
