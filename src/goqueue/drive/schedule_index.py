@@ -9,6 +9,7 @@ Everything here blocks: run it off the loop, one call at a time.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ import msgspec
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.schedule.records import Ended, Entry, Fired, Firing, Next, Origin, ScheduleRecord
+from goqueue.log.private import create_private
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +99,9 @@ class ScheduleIndex:
         return 0
 
     def _connect(self, path: str) -> sqlite3.Connection:
+        if path != IN_MEMORY:
+            with contextlib.suppress(OSError):  # SQLite says it again, in its own words
+                create_private(Path(path))  # its companions get the same rights
         self._db = db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")

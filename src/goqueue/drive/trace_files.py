@@ -18,6 +18,7 @@ from goqueue.base.ids import Millis
 from goqueue.base.settings import TraceSettings
 from goqueue.core.traces.span import Filter, Found, Span
 from goqueue.drive.trace_entries import Entry, lines_of
+from goqueue.log.private import create_private, make_private_dirs
 
 _ID_AT: Final = slice(len('{"trace_id":"'), len('{"trace_id":"') + 32)
 _EXPIRE_MS: Final = 60_000
@@ -50,9 +51,10 @@ class TraceFiles:
 
     def _roll(self) -> None:
         self.close()
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_private_dirs(self._directory)
         self._count += 1
         name = f"traces-{self._clock.now_ms():013d}-{self._count:04d}.jsonl"
+        create_private(self._directory / name)
         self._file = (self._directory / name).open("ab", buffering=0)
         self._size = 0
         self.expire()

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from goqueue.base.errors import DataDirInUse, DataDirUnusable
+from goqueue.log.private import DIR_MODE, FILE_MODE, tighten, tighten_dir
 
 LOCK_FILE: Final = "node.lock"
+# What a node keeps in its directory; anything else there is not ours to change.
+_OURS: Final = (LOCK_FILE, "logs", "topics", "traces", "redrives", "orphans", "trash", "lost+found")
+_OURS_BEGIN: Final = ("schedule.sqlite", "identity", "producer")
 
 
 class DataDir:
@@ -24,7 +28,7 @@ class DataDir:
         """Raises `DataDirUnusable` or `DataDirInUse`."""
         try:
             self._make()
-            fd = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         except OSError as why:
             raise DataDirUnusable(
                 f"The data directory {self.path} cannot be used: {why.strerror}. Choose another with --data, or "
@@ -42,6 +46,7 @@ class DataDir:
                 field="data.dir",
             ) from None
         self._fd = fd
+        self._tighten()
         with contextlib.suppress(OSError):  # a full disk: the number is for people, the lock holds without it
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -49,11 +54,20 @@ class DataDir:
     def _make(self) -> None:
         """With names that outlast a power cut, up to the first directory that was there already."""
         missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
-        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(DIR_MODE, exist_ok=True)
         for path in missing:
             above = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             os.fsync(above)
             os.close(above)
+
+    def _tighten(self) -> None:
+        """Only the node's user gets in. A directory that also holds what is not a node's keeps its rights."""
+        names = [path.name for path in self.path.iterdir()]
+        ours = [name for name in names if name in _OURS or name.startswith(_OURS_BEGIN)]
+        if len(ours) == len(names):
+            tighten_dir(self.path)
+        tighten(self.path, ours)
 
     def release(self) -> None:
         if self._fd >= 0:

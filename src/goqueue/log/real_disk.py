@@ -12,6 +12,7 @@ from typing import Final
 
 from goqueue.format.batch import Buffer
 from goqueue.log.disk import Usage
+from goqueue.log.private import FILE_MODE, make_private_dirs
 
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", None)
 _IOVECS_MAX: Final = 1024
@@ -26,7 +27,7 @@ class RealFile:
 
     def __init__(self, path: Path, create: bool) -> None:
         self._fd = -1
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), FILE_MODE)
         self._nowait = _NOWAIT is not None
         self.size = os.fstat(self._fd).st_size
 
@@ -121,7 +122,7 @@ class RealDisk:
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
         target = self._root / path
         temporary = target.with_name(target.name + ".tmp")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
         try:
             _write_whole(fd, data, durable)
             temporary.rename(target)
@@ -132,7 +133,7 @@ class RealDisk:
             self._sync_dir(target.parent)
 
     def write_at(self, path: str, position: int, data: bytes) -> None:
-        fd = os.open(self._root / path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(self._root / path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             os.pwrite(fd, data, position)
         finally:
@@ -151,7 +152,7 @@ class RealDisk:
         return (self._root / path).stat().st_size
 
     def make_dirs(self, path: str) -> None:
-        (self._root / path).mkdir(parents=True, exist_ok=True)
+        make_private_dirs(self._root / path)
 
     def rename(self, source: str, target: str) -> None:
         (self._root / source).rename(self._root / target)
