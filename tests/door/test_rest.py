@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from tests.door.http.raw import Line
+
 
 @pytest.fixture
 def http(server_url: str) -> Iterator[httpx.Client]:
@@ -199,7 +201,28 @@ def test_pages_of_other_sites_cannot_write(http: httpx.Client, topic: str) -> No
 def test_a_wrong_method_is_said_so(http: httpx.Client) -> None:
     answer = http.put("/topics", json={})
     problem(answer, 405, "unknown-route")
-    assert "GET" in answer.headers["allow"] or "POST" in answer.headers["allow"]
+    assert answer.headers["allow"] == "GET, HEAD, OPTIONS, POST"
+
+
+@pytest.mark.parametrize("prefix", ["", "/v1"])
+def test_every_path_tells_all_its_methods(http: httpx.Client, prefix: str) -> None:
+    """Also one whose methods are served in different places."""
+    assert http.post(f"{prefix}/topics/t", json={}).headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH"
+    assert http.delete(f"{prefix}/config").status_code == 200
+    assert http.post(f"{prefix}/config", json={}).headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PUT"
+    asked = http.options(f"{prefix}/topics/t/messages")
+    assert (asked.status_code, asked.headers["allow"], asked.content) == (204, "GET, HEAD, OPTIONS, POST", b"")
+    problem(http.options(f"{prefix}/nowhere"), 404, "unknown-route")
+    described = http.get("/openapi.json").json()["paths"]
+    for path, methods in described.items():
+        told = http.options(prefix + re.sub(r"\{\w+\}", "0", path))
+        assert told.status_code == 204 and {name.upper() for name in methods} <= set(told.headers["allow"].split(", "))
+
+
+def test_options_without_a_path_is_answered(http: httpx.Client) -> None:
+    with Line(str(http.base_url).rstrip("/")) as line:
+        line.send(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert line.answer()[0] == 204
 
 
 def test_a_partly_stored_publish_is_a_207(http: httpx.Client, topic: str) -> None:

@@ -15,7 +15,7 @@ from opentelemetry.trace import get_current_span
 
 from goqueue.base.clock import SystemClock
 from goqueue.base.settings import TraceSettings
-from goqueue.base.trace_context import TraceContext, context_of, parse_traceparent, with_context
+from goqueue.base.trace_context import TraceContext, context_of, join_tracestate, parse_traceparent, with_context
 from goqueue.core.traces.sampling import Identities, chosen, is_chosen, phase_of, share_of
 from goqueue.core.traces.span import Filter, Span, key_text, trace_of
 from goqueue.drive.trace_entries import encode_lines, spelled_out
@@ -59,11 +59,39 @@ def test_a_traceparent_means_what_opentelemetry_takes_it_for(value: str) -> None
         assert ours.is_sampled == theirs.trace_flags.sampled
 
 
-def test_the_last_header_counts_and_is_the_one_that_is_replaced() -> None:
+def test_one_header_counts_and_is_the_one_that_is_replaced() -> None:
     headers = (("traceparent", UNSAMPLED.encode()), ("a", b"1"), ("traceparent", SAMPLED.encode()))
-    found = context_of(headers)
+    found = context_of(headers[1:])
     assert found == TraceContext(TRACE_ID, SPAN_ID, True)
     assert with_context(headers[:2], found) == (("a", b"1"), ("traceparent", SAMPLED.encode()))
+
+
+def test_two_headers_say_nothing_and_a_new_trace_takes_their_place() -> None:
+    doubled = (("traceparent", SAMPLED.encode()), ("tracestate", b"a=1"), ("traceparent", SAMPLED.encode()))
+    assert context_of(doubled) is None
+    new = TraceContext("1" * 32, "2" * 16)
+    assert with_context(doubled, new) == (("traceparent", b"00-%s-%s-01" % (b"1" * 32, b"2" * 16)),)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["a=1"], "a=1"),
+        (["a=1 , b=2", "c@d=3"], "a=1,b=2,c@d=3"),
+        (["a=1,,b=2,"], "a=1,b=2"),
+        ([], ""),
+        (["no member"], ""),
+        (["A=1"], ""),
+        (["a=1\n"], "a=1"),
+        (["a=\u00e9"], ""),
+        ([",".join(f"k{number}=v" for number in range(33))], ""),
+        (["a=" + "x" * 200, "b=" + "y" * 100, "c=" + "z" * 240], "b=" + "y" * 100),
+        ([",".join(f"k{number}={'v' * 50}" for number in range(20))], ",".join(f"k{n}={'v' * 50}" for n in range(9))),
+    ],
+)
+def test_tracestate_is_joined_checked_and_cut(given: list[str], kept: str) -> None:
+    assert join_tracestate(given).decode() == kept
+    assert len(kept) <= 512
 
 
 # --- sampling -------------------------------------------------------------------------------------------

@@ -60,6 +60,7 @@ GROUP_CONFIG_NAME_CHARS_MAX: Final = 1_000
 
 TAILS_MAX: Final = 1_000  # server-sent-event streams at once
 PAGES_MADE_MAX: Final = 8  # pages of messages that are put together at once
+JSON_ELEMENTS_MAX: Final = 250_000  # of one request body
 
 DELAY_MS_MAX: Final = 10 * 366 * 24 * 3_600_000  # ten years: how far ahead a message can be scheduled
 NEAR_ENTRIES_MAX: Final = 100_000  # scheduled messages whose timers are in memory

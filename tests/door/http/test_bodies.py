@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
+from goqueue.base.limits import MIB
 from tests.door.http.raw import Line, counted, eventually, refused
 
 POST = b"POST /topics/t/messages HTTP/1.1\r\nHost: localhost\r\n"
@@ -135,6 +136,27 @@ def test_a_compressed_body_is_refused_as_what_it_is(hasty: NodeProcess) -> None:
     url = f"{hasty.url}/topics/t/messages"
     answer = httpx.post(url, content=gzip.compress(MESSAGE), headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (415, "unsupported-encoding")
+
+
+MANY = {
+    "messages": b'{"messages":[' + b"{}," * 5_000_000 + b"{}]}",
+    "headers": b'{"messages":[{"headers":{' + b'"a":null,' * 2_000_000 + b'"a":null}}]}',
+    "one header's values": b'{"messages":[{"headers":{"a":[' + b"null," * 2_000_000 + b"null]}}]}",
+}
+
+
+@pytest.mark.parametrize("what", MANY)
+def test_millions_of_tiny_values_are_refused_before_they_are_decoded(hasty: NodeProcess, what: str) -> None:
+    before = hasty.rss_bytes()
+    answer = httpx.post(f"{hasty.url}/topics/t/messages", content=MANY[what], timeout=60)
+    assert (answer.status_code, answer.json()["code"]) == (413, "body-too-large")
+    assert hasty.rss_bytes() - before < 100 * MIB
+
+
+def test_commas_in_text_are_no_values(hasty: NodeProcess) -> None:
+    text = 'a "quoted\\" part, and more, \\\\' * 100_000
+    answer = httpx.post(f"{hasty.url}/topics/t/messages", json={"messages": [{"value": text}]}, timeout=60)
+    assert answer.status_code == 200
 
 
 def test_json_of_any_depth_is_refused_not_followed(hasty: NodeProcess) -> None:

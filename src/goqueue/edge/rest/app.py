@@ -47,7 +47,7 @@ def build_app(
     routes += [Route(_path(one.also + one.path), _handler(one), methods=[one.method]) for one in operations if one.also]
     routes += [Route(path, _page(*content)) for path, content in served.items()]
     versioned = Mount("/v1", routes=routes)
-    return _Door(Router([*routes, versioned], redirect_slashes=False), metrics, gate, connections)
+    return _Door(Router([*routes, versioned], redirect_slashes=False), routes, metrics, gate, connections)
 
 
 def _path(path: str) -> str:
@@ -76,8 +76,11 @@ def _page(media_type: str, content: bytes):  # type: ignore[no-untyped-def]
 class _Door:
     """Answers errors in the door's own form and counts every request by its route."""
 
-    def __init__(self, router: Router, metrics: BrokerMetrics, gate: Gate, connections: Connections) -> None:
+    def __init__(
+        self, router: Router, routes: Sequence[Route], metrics: BrokerMetrics, gate: Gate, connections: Connections
+    ) -> None:
         self._router = router
+        self._routes = routes
         self._metrics = metrics
         self._gate = gate
         self._connections = connections
@@ -106,23 +109,35 @@ class _Door:
                 self._connections.count(error.code)
             if status:
                 raise  # the answer is under way; the connection must break
-            await _answer(error, scope)(scope, receive, sending)
+            await self._answer(error, scope)(scope, receive, sending)
         self._count(scope, status, time.perf_counter() - started)
+
+    def _answer(self, error: Exception, scope: Scope) -> Response:
+        if isinstance(error, GoQueueError):
+            return problem(error)
+        if isinstance(error, HTTPException):
+            return self._methods_told(error, scope) or _http_error(error, scope)
+        logger.exception("request failed", exc_info=error, extra={"method": scope["method"], "path": scope["path"]})
+        return internal_error()
+
+    def _methods_told(self, error: HTTPException, scope: Scope) -> Response | None:
+        """For a method that the path does not have: all that it has. `OPTIONS` asks for just that."""
+        if error.status_code != 405:
+            return None
+        path = scope["path"].removeprefix("/v1") or "/"
+        found = {method for route in self._routes if route.path_regex.match(path) for method in route.methods or ()}
+        allowed = {"Allow": ", ".join(sorted({*found, "OPTIONS"}))}
+        if scope["method"] == "OPTIONS":
+            return Response(None, 204, allowed)
+        answer = _http_error(error, scope)
+        answer.headers.update(allowed)
+        return answer
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route = scope.get("route")
         path = route.path if isinstance(route, Route) else "unknown"
         self._metrics.requests.labels(scope["method"], path, str(status)).inc()
         self._metrics.request_seconds.labels(path).observe(seconds)
-
-
-def _answer(error: Exception, scope: Scope) -> Response:
-    if isinstance(error, GoQueueError):
-        return problem(error)
-    if isinstance(error, HTTPException):
-        return _http_error(error, scope)
-    logger.exception("request failed", exc_info=error, extra={"method": scope["method"], "path": scope["path"]})
-    return internal_error()
 
 
 def _http_error(error: HTTPException, scope: Scope) -> Response:

@@ -116,7 +116,7 @@ class MessageRoutes:
         Query(request)
         async with self._bodies.read(request) as body:
             given = decode(body, PublishIn)
-            messages = messages_in(given.messages, request)
+            messages = await messages_in(given.messages, request)
             command = PublishMessages(request.path_params["topic"], messages, Acks(given.acks), CALLER)
             results = await self._publish.messages(command)
         failed = first_error(results)

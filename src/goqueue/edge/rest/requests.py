@@ -19,6 +19,7 @@ from goqueue.base.commands import Isolation
 from goqueue.base.errors import BodyTooLarge, GoQueueError, InvalidField, InvalidJson, Overloaded, UnsupportedEncoding
 from goqueue.base.limits import KIB
 from goqueue.base.times import parse_duration_ms
+from goqueue.edge.http.json_size import CHECKED_BYTES_MIN, check_elements
 
 T = TypeVar("T")
 _NO_ROOM: Final = "Too many request bodies are under way; try again in a moment."
@@ -102,10 +103,14 @@ class BodyReader:
             more = self._add(await self._request.receive())
             if more:
                 await self._read_on()
+            body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+            self._parts = []
+            if len(body) >= CHECKED_BYTES_MIN:
+                await check_elements(body)
         except BaseException:
             self._give_back()
             raise
-        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        return body
 
     async def __aexit__(self, *error: object) -> None:
         self._give_back()

@@ -137,7 +137,7 @@ class TransactionRoutes:
     async def publish(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, TxnPublishIn)
-            parts = [_part(at, one, given, request) for at, one in enumerate(_parts(given))]
+            parts = [await _part(at, one, given, request) for at, one in enumerate(_parts(given))]
             command = PublishInTransaction(*self._who(given), parts, given.sequence, CALLER)
             results = await self._publish.publish(command)
         if given.topics is None:
@@ -275,9 +275,9 @@ def _parts(given: TxnPublishIn) -> list[TxnPartIn]:
     raise InvalidField("Send topic and messages, or topics.", field="topic")
 
 
-def _part(at: int, given: TxnPartIn, whole: TxnPublishIn, request: Request) -> Part:
+async def _part(at: int, given: TxnPartIn, whole: TxnPublishIn, request: Request) -> Part:
     try:
-        return Part(given.topic, messages_in(given.messages, request))
+        return Part(given.topic, await messages_in(given.messages, request))
     except GoQueueError as error:
         if whole.topics is not None:
             error.field = f"topics[{at}].{error.field}"

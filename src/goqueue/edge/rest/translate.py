@@ -19,7 +19,7 @@ from goqueue.base.leases import Delivered
 from goqueue.base.priority import HEADER as PRIORITY_HEADER
 from goqueue.base.priority import NAMES, NORMAL, lane_of, parse_priority, priority_of
 from goqueue.base.times import parse_duration_ms, parse_time_ms
-from goqueue.base.trace_context import TRACEPARENT, parse_traceparent, within
+from goqueue.base.trace_context import TRACEPARENT, TRACESTATE, join_tracestate, parse_traceparent, within
 from goqueue.edge.rest.schema import (
     BinaryValue,
     DeliveredOut,
@@ -36,13 +36,19 @@ _STRETCH: Final = 500
 _NUMBER: Final = re.compile(r"\d{1,18}")
 
 
-def messages_in(given: Sequence[MessageIn], request: Request) -> list[Message]:
-    """Those that say nothing about a trace are part of the request's, if that has one."""
-    messages = [message_in(place, one) for place, one in enumerate(given)]
-    context = parse_traceparent(request.headers.get(TRACEPARENT, "").encode())
+async def messages_in(given: Sequence[MessageIn], request: Request) -> list[Message]:
+    """Those that say nothing about a trace are part of the request's, if that has one. Many are read in stretches."""
+    messages: list[Message] = []
+    for at in range(0, len(given), _STRETCH):
+        if at:
+            await asyncio.sleep(0)
+        messages += [message_in(place, one) for place, one in enumerate(given[at : at + _STRETCH], at)]
+    given_contexts = request.headers.getlist(TRACEPARENT)
+    context = parse_traceparent(given_contexts[0].encode()) if len(given_contexts) == 1 else None
     if context is None:
         return messages
-    return [replace(message, headers=within(message.headers, context)) for message in messages]
+    state = join_tracestate(request.headers.getlist(TRACESTATE))
+    return [replace(message, headers=within(message.headers, context, state)) for message in messages]
 
 
 def message_in(place: int, given: MessageIn) -> Message:

@@ -87,10 +87,11 @@ def _schema_id(headers: HeaderTable, data: Bytes, values: Ints, sizes: Ints) -> 
 
 def _trace_id(headers: HeaderTable, data: Bytes, values: Ints, sizes: Ints) -> pa.Array:
     rows, found = headers.named(TRACEPARENT)
-    traces = [""] * values.size
+    traces, seen = [""] * values.size, [False] * values.size
     for row, value in zip(rows.tolist(), found.to_pylist(), strict=True):
         context = parse_traceparent(value)
-        traces[row] = "" if context is None else context.trace_id
+        traces[row] = "" if context is None or seen[row] else context.trace_id  # two say nothing
+        seen[row] = True
     bounds = np.cumsum([0, *map(len, traces)])
     return binary_array(bounds, "".join(traces).encode(), pa.string(), np.diff(bounds) == 0)
 
