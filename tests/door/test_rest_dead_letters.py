@@ -244,3 +244,13 @@ def test_a_redrive_of_100_000_is_killed_in_the_middle(tmp_path: Path) -> None:
     assert all(int(value) % 10 for value in found)
     assert queue.get(f"{queue.dlq}/stats")["by_reason"] == {"REJECTED": 10_000}
     node.stop()
+
+
+def test_the_dead_letter_topic_is_made_although_a_users_topic_has_nearly_its_name(server_url: str) -> None:
+    """Users' names have to differ in more than `.` and `_`; dead letters must not be lost for that."""
+    queue = Queue(server_url)
+    queue.post("/topics", {"name": f"{queue.topic}_dlq", "num_partitions": 1})
+    queue.post("/topics", {"name": f"{queue.topic}.dlq", "num_partitions": 1}, status=400)
+    queue.publish({"value": "bad"})
+    assert queue.reject() == 1
+    assert [one["value"] for one in queue.get(queue.dlq)["messages"]] == ["bad"]

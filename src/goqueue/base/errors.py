@@ -111,6 +111,10 @@ class InvalidBatch(Invalid):
     """What was handed in is not exactly one batch with as many records as it says."""
 
 
+class InvalidTimestamp(Invalid):
+    """A record's time is further from the node's than its topic allows."""
+
+
 class KeyRequired(Invalid):
     """A compacted topic was given a record without a key."""
 

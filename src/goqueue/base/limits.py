@@ -9,6 +9,9 @@ GIB: Final = 1024 * MIB
 NAME_CHARS_MAX: Final = 249
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 MESSAGES_PER_PUBLISH_MAX: Final = 10_000
+RECORD_FAILURES_MAX: Final = 100  # records of one batch that are named as refused
+RECORDS_LOOKED_AT_MAX: Final = 10_000  # of one batch, to say which are at fault
+LOOKED_AT_BYTES_MAX: Final = 4 * MIB  # that such a batch may unfold to
 HEADERS_PER_MESSAGE_MAX: Final = 1_000
 MESSAGES_PER_READ_MAX: Final = 10_000
 

@@ -28,3 +28,8 @@ def check_name(name: str, kind: str = "topic", field: str = "name") -> str:
             f"The {kind} name {name!r} has characters outside a-z, A-Z, 0-9, '.', '_' and '-'.", field=field
         )
     return name
+
+
+def unified(name: str) -> str:
+    """The name as Kafka's metrics write it; topics must differ in this."""
+    return name.replace(".", "_")

@@ -17,6 +17,7 @@ from goqueue.base.names import check_name
 
 Value = int | float | str
 HOUR_MS: Final = 3_600_000
+UNBOUNDED_MS: Final = (1 << 63) - 1
 _TEXT_CHARS_MAX: Final = 64 * 1024
 
 
@@ -32,6 +33,8 @@ class TopicConfig(msgspec.Struct, frozen=True, rename=lambda name: name.replace(
     max_message_bytes: int = 16 * MIB
     min_insync_replicas: int = 1
     message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    message_timestamp_before_max_ms: int = UNBOUNDED_MS
+    message_timestamp_after_max_ms: int = HOUR_MS
     delete_retention_ms: int = 24 * HOUR_MS
     min_cleanable_dirty_ratio: float = 0.5
     partitioner: Literal["murmur2", "murmur3"] = "murmur2"
@@ -149,6 +152,12 @@ CONFIG_KEYS: Final[Mapping[str, ConfigKey]] = {
     "message.timestamp.type": ConfigKey(
         _choice("CreateTime", "LogAppendTime"), "Whose clock stamps messages: the producer's or the broker's."
     ),
+    "message.timestamp.before.max.ms": ConfigKey(
+        _whole(0), "How far a producer's time may be behind the broker's; older messages are refused."
+    ),
+    "message.timestamp.after.max.ms": ConfigKey(
+        _whole(0), "How far a producer's time may be ahead of the broker's; later messages are refused."
+    ),
     "delete.retention.ms": ConfigKey(_whole(0), "How long compaction keeps tombstones."),
     "min.cleanable.dirty.ratio": ConfigKey(_ratio, "Compact when this share of the log has not been compacted yet."),
     "partitioner": ConfigKey(
@@ -230,8 +239,6 @@ KAFKA_ONLY: Final[Mapping[str, KafkaOnly]] = {
     "max.compaction.lag.ms": KafkaOnly(_LONG_MAX, _whole(1)),
     "message.downconversion.enable": KafkaOnly(None, _FLAG),
     "message.format.version": KafkaOnly(None, _text),
-    "message.timestamp.after.max.ms": KafkaOnly("3600000", _whole(0)),
-    "message.timestamp.before.max.ms": KafkaOnly(_LONG_MAX, _whole(0)),
     "message.timestamp.difference.max.ms": KafkaOnly(None, _whole(0)),
     "min.compaction.lag.ms": KafkaOnly("0", _whole(0)),
     "preallocate": KafkaOnly("false", _FLAG),

@@ -16,7 +16,7 @@ import msgspec
 
 from goqueue.base.errors import GoQueueError, UnknownPartition
 from goqueue.base.ids import Millis, TopicPartition
-from goqueue.base.names import check_name
+from goqueue.base.names import check_name, unified
 from goqueue.base.topic_config import KAFKA_ONLY, TopicConfig, parse_overrides, resolve
 from goqueue.core.partitioner import Partitioner
 from goqueue.drive.offload import Offload
@@ -32,7 +32,15 @@ logger = logging.getLogger(__name__)
 RECORDS: Final = "topics"
 # The names that Kafka keeps for itself, and ours.
 INTERNAL: Final = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__goqueue_schedule", "__goqueue_deliveries", "__goqueue_schemas"}
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__cluster_metadata",
+        "__goqueue_schedule",
+        "__goqueue_deliveries",
+        "__goqueue_schemas",
+    }
 )
 TRASH: Final = "trash"
 _SUFFIX: Final = ".topic"
@@ -98,6 +106,7 @@ class TopicTable:
         self._own = own
         self._topics: dict[str, Topic] = {}
         self._names: dict[str, str] = {}  # by id
+        self._by_unified: dict[str, set[str]] = {}  # names that differ in `.` and `_` alone
         self._changing = asyncio.Lock()
         self._emptying: set[asyncio.Task[None]] = set()
 
@@ -106,6 +115,10 @@ class TopicTable:
 
     def name_of(self, topic_id: str) -> str | None:
         return self._names.get(topic_id)
+
+    def colliding(self, name: str) -> str | None:
+        """Another topic whose name differs in `.` and `_` alone; Kafka's metrics cannot tell the two apart."""
+        return next((one for one in sorted(self._by_unified.get(unified(name), ())) if one != name), None)
 
     def all(self) -> list[Topic]:
         """By name."""
@@ -176,14 +189,15 @@ class TopicTable:
 
     # --- changes -------------------------------------------------------------------------------------------
 
-    async def create(self, record: TopicRecord) -> Topic | None:
-        """The new topic, durable; None if the name is taken.
+    async def create(self, record: TopicRecord, check: Callable[[str], object] = lambda name: None) -> Topic | None:
+        """The new topic, durable; None if the name is taken. `check` may refuse it, when no other is being made.
 
         Of the broker's own topics nothing is set aside: if their record cannot be read, what they hold still counts.
         """
         async with self._changing:
             if record.name in self._topics:
                 return None
+            check(record.name)
             if record.name not in self._own:
                 await self._offload(lambda: self._set_aside_orphan(record))
             await self._offload(lambda: self._write(record))
@@ -221,6 +235,7 @@ class TopicTable:
             gone = msgspec.structs.replace(topic.record, deleting=True)
             await self._offload(lambda: self._note_deletion(gone))
             del self._topics[topic.name], self._names[topic.record.id]
+            self._by_unified[unified(topic.name)].discard(topic.name)
             for partition in topic.partitions:
                 self._opener.release(partition)
             await self._offload(lambda: self._carry_out_deletion(gone))
@@ -232,6 +247,7 @@ class TopicTable:
         found = await self._open_partitions(topic, range(record.partitions))
         self._topics[record.name] = topic
         self._names[record.id] = record.name
+        self._by_unified.setdefault(unified(record.name), set()).add(record.name)
         return found
 
     async def _open_partitions(self, topic: Topic, numbers: range) -> list[Recovered]:

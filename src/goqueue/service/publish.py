@@ -41,12 +41,13 @@ from goqueue.drive.schedule_entries import Entries
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, Buffer, read_header, verified_header
 from goqueue.format.compression import CODECS
-from goqueue.format.records import InTransaction, NewRecord, build, payload, raw_records
+from goqueue.format.records import InTransaction, NewRecord, build
 from goqueue.log.space import SpaceGuard
 from goqueue.service.delayed_batches import may_ask_for_delay, part
 from goqueue.service.hooks import Hooks, SchemaCheck
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.paced import paced
+from goqueue.service.record_checks import check_keys, check_time, check_times
 from goqueue.service.topics import Topics
 from goqueue.service.tracer import Sampled
 from goqueue.service.tracing import Moments
@@ -86,12 +87,11 @@ class Publish:
             header = verified_header(command.batch)
             if header.is_control:
                 raise CorruptBatch("Control batches are written by the broker only.")
-            if topic.config.compacts and any(
-                record.key is None for record in raw_records(payload(command.batch, header))
-            ):
-                raise KeyRequired("The topic is compacted: every message needs a key.", field="key")
+            if topic.config.compacts:
+                check_keys(command.at, header, command.batch)
             if not command.is_copy:
                 _check_size(topic, header)
+                check_times(topic.config, header, command.batch, self._clock.now_ms())
             if header.is_transactional:
                 self.check_transaction(header.producer_id, header.producer_epoch, command.at)
             if self._hooks.schema is not None and topic.config.validates and not command.is_copy:
@@ -401,6 +401,7 @@ def _record(topic: Topic, message: Message, due: Millis | None, now: Millis, che
     if check is not None and topic.config.validates:
         check.record(topic, message.key, message.value, message.headers)
     time_ms = now if message.timestamp_ms is None else message.timestamp_ms
+    check_time(topic.config, time_ms, now)
     headers = message.headers
     if message.ttl_ms is not None:
         headers = with_expiry(headers, (due or now) + message.ttl_ms)

@@ -10,7 +10,7 @@ import msgspec
 from goqueue.base.clock import Clock
 from goqueue.base.commands import ANYONE, Caller
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.base.errors import InternalTopic, InvalidPartitions, TopicExists, UnknownTopic
+from goqueue.base.errors import InternalTopic, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import PARTITIONS_PER_TOPIC_MAX
 from goqueue.base.names import check_name
@@ -143,21 +143,36 @@ class Topics:
     # --- change --------------------------------------------------------------------------------------------
 
     async def create(
-        self, name: str, partitions: int | None, config: Mapping[str, object], caller: Caller = ANYONE
+        self,
+        name: str,
+        partitions: int | None,
+        config: Mapping[str, object],
+        caller: Caller = ANYONE,
+        may_collide: bool = False,
     ) -> TopicView:
-        return _view(await self._create(name, partitions, config, caller))
+        """With `may_collide` another topic's name may differ in `.` and `_` alone: names that the broker chose."""
+        return _view(await self._create(name, partitions, config, caller, may_collide))
 
-    async def _create(self, name: str, partitions: int | None, config: Mapping[str, object], caller: Caller) -> Topic:
+    async def _create(
+        self,
+        name: str,
+        partitions: int | None,
+        config: Mapping[str, object],
+        caller: Caller,
+        may_collide: bool = False,
+    ) -> Topic:
         self._allow(caller, "create", name)
-        count = self.check_new(name, partitions, config)
+        count = self.check_new(name, partitions, config, may_collide)
         record = TopicRecord(name, new_uuid(self._entropy), count, parse_overrides(config), self._clock.now_ms())
         self._space.check()
-        topic = await self._table.create(record)
+        topic = await (self._table.create(record) if may_collide else self._table.create(record, self._check_collision))
         if topic is None:
             raise TopicExists(f"The topic {name!r} exists already.", field="name")
         return topic
 
-    def check_new(self, name: str, partitions: int | None, config: Mapping[str, object]) -> int:
+    def check_new(
+        self, name: str, partitions: int | None, config: Mapping[str, object], may_collide: bool = False
+    ) -> int:
         """Complains about what could not be created; answers with the number of partitions it would have."""
         check_name(name)
         if name in INTERNAL:
@@ -166,7 +181,16 @@ class Topics:
         self.check_config(config)
         if self._table.get(name) is not None:
             raise TopicExists(f"The topic {name!r} exists already.", field="name")
+        if not may_collide:
+            self._check_collision(name)
         return count
+
+    def _check_collision(self, name: str) -> None:
+        if (other := self._table.colliding(name)) is not None:
+            raise InvalidName(
+                f"The topic {name!r} collides with {other!r}: names have to differ in more than '.' and '_'.",
+                field="name",
+            )
 
     def check_config(self, config: Mapping[str, object | None]) -> None:
         self._parse({key: value for key, value in config.items() if value is not None})

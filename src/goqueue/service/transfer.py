@@ -168,7 +168,7 @@ class Transfer:
     async def _store(self, grave: Grave, partitions: int, records: list[NewRecord], makes_topic: bool) -> None:
         if makes_topic and self._topics.find(grave.topic) is None:
             with suppress(TopicExists):
-                await self._topics.create(grave.topic, partitions, {})
+                await self._topics.create(grave.topic, partitions, {}, may_collide=True)
         found = self._topics.require(grave.topic)
         at = TopicPartition(grave.topic, grave.partition % len(found.partitions))
         stored: list[tuple[Offset, list[NewRecord]]] = []

@@ -52,6 +52,7 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.UnknownTopicId: UNKNOWN_TOPIC_ID,
     errors.CorruptBatch: 2,
     errors.InvalidBatch: 87,
+    errors.InvalidTimestamp: 32,
     errors.KeyRequired: 87,  # INVALID_RECORD
     errors.InternalTopic: 17,
     errors.TopicExists: 36,

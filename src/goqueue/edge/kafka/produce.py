@@ -8,7 +8,6 @@ from typing import Any, Final
 from goqueue.base.commands import Acks, PublishBatch
 from goqueue.base.errors import GoQueueError, InvalidBatch
 from goqueue.base.ids import TopicPartition
-from goqueue.core.schemas.errors import SchemaMismatch
 from goqueue.core.txn.errors import ProducerFenced
 from goqueue.edge.kafka.calls import CALLER, Call
 from goqueue.edge.kafka.errors import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS, code_of
@@ -98,8 +97,6 @@ class ProduceHandler:
 
 def _record_errors(error: GoQueueError) -> list[BatchIndexAndErrorMessage]:
     """Which records of a batch are at fault; the whole batch is refused because of them."""
-    if not isinstance(error, SchemaMismatch):
-        return []
     failures: Any = error.detail.get("failures", [])
     return [BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=why) for place, why in failures]
 
