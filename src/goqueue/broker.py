@@ -7,6 +7,7 @@ from typing import Final
 
 from goqueue import __version__
 from goqueue.base.clock import Clock
+from goqueue.base.descriptors import DescriptorPlan
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.ids import Offset
 from goqueue.base.settings import Settings
@@ -90,6 +91,7 @@ class Broker:
         entropy: Entropy,
         schedule_index: str = IN_MEMORY,
         trace_dir: str = "",
+        descriptors: DescriptorPlan | None = None,
     ) -> None:
         self.offload = offload
         self.clock = clock
@@ -101,7 +103,9 @@ class Broker:
         self.metrics.registry.register(TraceCollector(self._trace_parts.recorder))
         self.space = SpaceGuard(disk, settings.log.disk_used_percent_max)
         self.flusher = Flusher(settings.log, offload, self.metrics.sync_seconds.observe)
-        opener = PartitionOpener(disk, settings.log, self.flusher, offload, self.storage_stats, clock)
+        opener = PartitionOpener(
+            disk, settings.log, self.flusher, offload, self.storage_stats, clock, descriptors or DescriptorPlan(0)
+        )
         self.table = TopicTable(disk, opener, offload, settings.topics.defaults(), OWN_TOPICS)
         self.node_config = NodeConfig(disk, offload, self.table, settings.topics.defaults())
         self.schema_runner = SchemaRunner(clock)

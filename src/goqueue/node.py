@@ -12,7 +12,9 @@ import msgspec
 
 from goqueue import __version__
 from goqueue.base.clock import SystemClock
+from goqueue.base.descriptors import DescriptorPlan, share_out
 from goqueue.base.entropy import SystemEntropy
+from goqueue.base.limits import DESCRIPTORS_SPARE
 from goqueue.base.settings import Settings, parse_address
 from goqueue.broker import Broker
 from goqueue.drive.offload import Threads
@@ -57,6 +59,7 @@ from goqueue.edge.rest.staged import StagedRoutes
 from goqueue.edge.rest.topics import TopicRoutes
 from goqueue.edge.rest.traces import TraceRoutes
 from goqueue.edge.rest.transactions import TransactionRoutes
+from goqueue.edge.slots import ConnectionSlots
 from goqueue.edge.sqs.door import sqs_door
 from goqueue.edge.sqs.errors import rendered as sqs_rendered
 from goqueue.log.data_dir import DataDir
@@ -94,6 +97,7 @@ class Node:
         self._pages = pages or {}
         self._data_dir = DataDir(Path(settings.data.dir))
         self._threads = Threads()
+        self._disk: RealDisk | None = None
         self._broker: Broker | None = None
         self._rest: HttpServer | None = None
         self._kafka: KafkaListener | None = None
@@ -102,15 +106,16 @@ class Node:
     async def start(self) -> Started:
         """Raises a `Startup` error with nothing left behind, or serves."""
         began = time.perf_counter()
-        _allow_many_files()
+        plan = share_out(_allow_many_files(), _open_files())
         self._data_dir.acquire()
         try:
-            return await self._start(began)
+            return await self._start(began, plan)
         except BaseException:
             self._data_dir.release()
             raise
 
-    async def _start(self, began: float) -> Started:
+    async def _start(self, began: float, plan: DescriptorPlan) -> Started:
+        slots = ConnectionSlots(plan.connections)
         rest = parse_address(self._settings.rest.listen)
         kafka = parse_address(self._settings.kafka.listen)
         rest_socket = listen(*rest, "rest.listen") if rest else None
@@ -123,10 +128,10 @@ class Node:
             _address_of(sqs_socket),
             self._settings.kafka.advertised,
         )
-        disk = RealDisk(self._data_dir.path)
+        disk = self._disk = RealDisk(self._data_dir.path, DESCRIPTORS_SPARE)
         index = str(self._data_dir.path / "schedule.sqlite")
         ports = (disk, self._threads, SystemClock(), SystemEntropy())
-        self._broker = broker = Broker(self._settings, *ports, index, str(self._data_dir.path / "traces"))
+        self._broker = broker = Broker(self._settings, *ports, index, str(self._data_dir.path / "traces"), plan)
         found = await broker.start()
         seconds = time.perf_counter() - began
         collector = StorageCollector(broker.table, broker.storage_stats, broker.space, seconds)
@@ -135,7 +140,7 @@ class Node:
         addresses = {"REST": "off", "Kafka": "off", "SQS": "off"}
         if rest_socket is not None:
             door = self._settings.rest
-            connections = Connections("rest", door, door.body_bytes_max, broker.metrics)
+            connections = Connections("rest", door, door.body_bytes_max, broker.metrics, slots)
             gate = Gate(door.allowed_hosts, rest[0] if rest else "", "rest.allowed_hosts")
             app = self._rest_app(broker, doors, gate, connections)
             self._rest = HttpServer(app, rest_socket, door.drain_ms, connections, rest_rendered)
@@ -144,12 +149,12 @@ class Node:
         if kafka_socket is not None:
             budget = Budget(self._settings.kafka.buffered_bytes_max)
             dispatcher = self._kafka_door(broker, doors, budget)
-            self._kafka = KafkaListener(dispatcher, kafka_socket, self._settings.kafka, broker.metrics, budget)
+            self._kafka = KafkaListener(dispatcher, kafka_socket, self._settings.kafka, broker.metrics, budget, slots)
             addresses["Kafka"] = self._kafka.address
             await self._kafka.start()
         if sqs_socket is not None:
             settings = self._settings.sqs
-            connections = Connections("sqs", settings, settings.body_bytes_max, broker.metrics)
+            connections = Connections("sqs", settings, settings.body_bytes_max, broker.metrics, slots)
             gate = Gate(settings.allowed_hosts, sqs[0] if sqs else "", "sqs.allowed_hosts")
             app = sqs_door(settings, broker, gate, connections)
             self._sqs = HttpServer(app, sqs_socket, self._settings.rest.drain_ms, connections, sqs_rendered)
@@ -241,6 +246,8 @@ class Node:
         if self._broker is not None:
             await self._broker.stop()
         self._threads.close()
+        if self._disk is not None:
+            self._disk.close()
         self._data_dir.release()
 
 
@@ -248,7 +255,18 @@ def _address_of(sock: socket.socket | None) -> Address | None:
     return None if sock is None else sock.getsockname()[:2]
 
 
-def _allow_many_files() -> None:
-    """Every partition holds its active segment open; the usual soft limit of 1,024 is not enough for a thousand."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def _allow_many_files() -> int:
+    """The usual soft limit of 1,024 is not enough for many partitions and connections; answers with what is allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError):  # some systems say "infinity" and mean less
+        hard = soft
+    return 1 << 20 if hard == resource.RLIM_INFINITY else hard
+
+
+def _open_files() -> int:
+    try:
+        return len(list(Path("/proc/self/fd").iterdir()))
+    except OSError:
+        return 64

@@ -35,7 +35,7 @@ class Hook(SimDisk):
             action()
         return data
 
-    def open(self, path: str, *, create: bool = False) -> SimFile:
+    def open(self, path: str, *, create: bool = False, spare: bool = False) -> SimFile:
         if path == self.path:
             action, self.on_open = self.on_open, nothing
             action()

@@ -223,6 +223,10 @@ class StorageFailed(Unavailable):
     """The disk reported an error on write or sync; the partition is read-only until a restart."""
 
 
+class OutOfResources(Unavailable):
+    """The system has no file descriptor or memory left for this; nothing was changed, and it may work in a moment."""
+
+
 class NotEnoughReplicas(Unavailable):
     """`acks=all` asks for more in-sync replicas than there are."""
 
@@ -237,6 +241,10 @@ class RequestTooSlow(Unavailable):
 
 class ShuttingDown(Unavailable):
     """The node is stopping."""
+
+
+class TooFewDescriptors(Startup):
+    """The system lets the node open fewer files and connections than it needs."""
 
 
 class SettingsInvalid(Startup):

@@ -53,7 +53,11 @@ FETCH_ROOM_BYTES_MIN: Final = 1 * MIB  # a fetch begins to read when there is ro
 FETCH_SESSION_PARTITIONS_MAX: Final = 200_000  # that all fetch sessions remember together
 FETCH_WAIT_MS_MAX: Final = 300_000  # the longest long poll
 
+# File descriptors. What the system allows is shared out at start: see base/descriptors.py.
+DESCRIPTORS_MIN: Final = 128  # with fewer the node does not start
+DESCRIPTORS_SPARE: Final = 8  # held back for the node's own topics, notes and directory syncs
 OPEN_SEALED_SEGMENTS_MAX: Final = 64  # node-wide: file handles and loaded indexes of sealed segments
+OPEN_ACTIVE_SEGMENTS_MAX: Final = 10_000  # node-wide: file handles of segments that are written to
 COMPACTION_KEYS_MAX: Final = 1_000_000  # keys remembered by one compaction pass
 COMPACTION_KEY_BYTES_MAX: Final = 256 * MIB  # of all of them
 COMPACTION_STEP_BYTES: Final = 256 * KIB  # a compaction pauses for others after this much

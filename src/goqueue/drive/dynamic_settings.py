@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from goqueue.log.disk import Disk
+from goqueue.log.home import refused_when_full
 from goqueue.log.note import decode_note, encode_note
 
 logger = logging.getLogger(__name__)
@@ -33,4 +34,5 @@ def load_dynamic_settings(disk: Disk) -> DynamicSettings:
 
 def save_dynamic_settings(disk: Disk, settings: DynamicSettings) -> None:
     """Safe when it returns. Blocks; runs off the loop."""
-    disk.write_file(_FILE, encode_note(settings))
+    with refused_when_full():
+        disk.write_file(_FILE, encode_note(settings))

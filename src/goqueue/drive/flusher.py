@@ -21,7 +21,7 @@ from goqueue.base.errors import ShuttingDown
 from goqueue.base.settings import LogSettings
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
-from goqueue.log.home import NO_SPACE
+from goqueue.log.home import NO_RESOURCES, NO_SPACE
 from goqueue.log.jobs import SyncJob
 
 logger = logging.getLogger(__name__)
@@ -74,8 +74,8 @@ class Flusher:
         if self.is_settled(partition):
             return
         await self._round_after_now()
-        if partition.log.failure is not None:
-            raise partition.log.failure
+        if (error := partition.log.failure or partition.log.sync_refusal) is not None:
+            raise error
 
     async def force(self) -> None:
         """Waits for a round that began after now, under every policy."""
@@ -126,7 +126,11 @@ class Flusher:
         try:
             await self._offload(job.run)
         except OSError as why:
-            if not partition.is_closed:
+            if why.errno in NO_RESOURCES and not job.sync_failed:
+                logger.warning("out of resources, sync tried again", extra={"partition": str(partition.at)})
+                partition.log.refuse_sync(job, why)
+                self._dirty[partition] = None
+            elif not partition.is_closed:
                 partition.log.home.stats.sync_failures += 1
                 partition.log.fail(why)
             return
@@ -160,7 +164,7 @@ class Flusher:
                 await self._offload(note_producers)
                 await self._offload(job.run)
             except OSError as why:
-                if why.errno in NO_SPACE and not job.sync_failed:
+                if why.errno in (*NO_SPACE, *NO_RESOURCES) and not job.sync_failed:
                     self._seal_later(partition)
                 elif not partition.is_closed:
                     log.fail(why)

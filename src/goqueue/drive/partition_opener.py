@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from goqueue.base.clock import Clock
+from goqueue.base.descriptors import DescriptorPlan
 from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import LogSettings
 from goqueue.base.topic_config import TopicConfig
@@ -35,6 +36,7 @@ class PartitionOpener:
         offload: Offload,
         stats: StorageStats,
         clock: Clock,
+        descriptors: DescriptorPlan,
     ) -> None:
         self._clock = clock
         self._disk = disk
@@ -42,16 +44,19 @@ class PartitionOpener:
         self._flusher = flusher
         self._offload = offload
         self._stats = stats
-        self._open_segments = OpenSegments()
+        self._open_segments = OpenSegments(descriptors.sealed_segments, descriptors.active_segments)
+        self._own_segments = OpenSegments()  # few, and the node cannot do without them
 
-    def open(self, at: TopicPartition, config: TopicConfig) -> tuple[Partition, Recovered]:
-        """Blocks while it reads; run it off the loop."""
+    def open(self, at: TopicPartition, config: TopicConfig, is_own: bool = False) -> tuple[Partition, Recovered]:
+        """Blocks while it reads; run it off the loop. `is_own`: the topic is the broker's own."""
         home = SegmentHome(
             self._disk,
             f"{LOGS}/{at.topic}/{at.partition}",
             self._settings.index_interval_bytes,
-            self._open_segments,
+            self._own_segments if is_own else self._open_segments,
             self._stats,
+            uses_spare=is_own,
+            keeps_unsynced=self._settings.fsync != "never",
         )
         log, found = open_log(home, roll_rule(config))
         state = PartitionState(log.end_offset, reads_wait_for_sync=self._settings.fsync == "always")
@@ -68,4 +73,5 @@ class PartitionOpener:
 
     def release(self, partition: Partition) -> None:
         partition.close()
+        partition.log.release()
         self._flusher.forget(partition)

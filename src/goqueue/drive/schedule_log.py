@@ -13,6 +13,7 @@ from goqueue.core.schedule.records import Encoded, Entry, ScheduleRecord, decode
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header, split
 from goqueue.format.records import NewRecord, Record, build, decode
+from goqueue.log.home import NO_RESOURCES, out_of_resources
 from goqueue.log.reader import Suspect
 
 SCHEDULE_TOPIC: Final = "__goqueue_schedule"
@@ -62,6 +63,9 @@ class ScheduleLog:
             try:
                 job.run()
             except OSError as why:
+                if why.errno in NO_RESOURCES and not job.sync_failed:
+                    log.refuse_sync(job, why)
+                    raise out_of_resources(why) from why
                 raise log.fail(why) from why
             log.finish_sync(job)
             self.partition.synced()

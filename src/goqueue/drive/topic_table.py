@@ -252,7 +252,8 @@ class TopicTable:
 
     async def _open_partitions(self, topic: Topic, numbers: range) -> list[Recovered]:
         def open_all() -> list[tuple[Partition, Recovered]]:
-            return [self._opener.open(TopicPartition(topic.name, number), topic.config) for number in numbers]
+            own = topic.is_internal
+            return [self._opener.open(TopicPartition(topic.name, number), topic.config, own) for number in numbers]
 
         opened = await self._offload(open_all)
         for partition, _ in opened:

@@ -46,7 +46,9 @@ class File(Protocol):
 class Disk(Protocol):
     """A directory tree."""
 
-    def open(self, path: str, *, create: bool = False) -> File: ...
+    def open(self, path: str, *, create: bool = False, spare: bool = False) -> File:
+        """`spare`: where the system has no descriptor left, one that is held back is used."""
+        ...
 
     def read_file(self, path: str) -> bytes | None:
         """A small file's bytes, or None if it is not there."""

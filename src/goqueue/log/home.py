@@ -8,18 +8,29 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, Protocol
 
 import msgspec
 
-from goqueue.base.errors import DiskFull
-from goqueue.base.limits import OPEN_SEALED_SEGMENTS_MAX
+from goqueue.base.errors import DiskFull, OutOfResources
+from goqueue.base.limits import OPEN_ACTIVE_SEGMENTS_MAX, OPEN_SEALED_SEGMENTS_MAX
 from goqueue.log.disk import Disk
 from goqueue.log.stats import StorageStats
 
 logger = logging.getLogger(__name__)
 
 NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_LOOKED_AT: Final = 16
+# The system is busy: nothing is wrong with what is on disk, and the same may work in a moment.
+NO_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+
+
+def out_of_resources(why: OSError) -> OutOfResources:
+    return OutOfResources(
+        f"The system has no file descriptors or memory left ({why.strerror}); nothing was changed. Try again in a "
+        "moment, or allow the node more open files (ulimit -n)."
+    )
 
 
 @contextlib.contextmanager
@@ -28,17 +39,19 @@ def unless_full() -> Iterator[None]:
     try:
         yield
     except OSError as why:
-        if why.errno not in NO_SPACE:
+        if why.errno not in (*NO_SPACE, *NO_RESOURCES):
             raise
         logger.warning("no space for a note", extra={"why": str(why)})
 
 
 @contextlib.contextmanager
 def refused_when_full() -> Iterator[None]:
-    """For notes that somebody waits for: no space is an answer, not a failure."""
+    """For notes that somebody waits for: no space, or no descriptor, is an answer, not a failure."""
     try:
         yield
     except OSError as why:
+        if why.errno in NO_RESOURCES:
+            raise out_of_resources(why) from why
         if why.errno not in NO_SPACE:
             raise
         raise DiskFull("No space left on the disk; free some or add retention. Nothing was changed.") from why
@@ -47,24 +60,64 @@ def refused_when_full() -> Iterator[None]:
 class Closable(Protocol):
     """What can be let go and opened again."""
 
-    def let_go(self) -> None: ...
+    def let_go(self) -> bool:
+        """False if it cannot be let go now."""
 
 
 class OpenSegments:
-    """Keeps at most so many sealed segments open, node-wide; the least recently used is let go first."""
+    """Keeps at most so many segments open, node-wide; the least recently used is let go first.
 
-    def __init__(self, limit: int = OPEN_SEALED_SEGMENTS_MAX) -> None:
+    Those that are written to have a table of their own: of them only the handle is let go, and only once what was
+    written is safe, or the first error of a sync could go unseen.
+    """
+
+    def __init__(self, sealed_max: int = OPEN_SEALED_SEGMENTS_MAX, active_max: int = OPEN_ACTIVE_SEGMENTS_MAX) -> None:
+        self._sealed = _Recent(sealed_max)
+        self._active = _Recent(active_max)
+
+    def touch(self, segment: Closable) -> None:
+        self._active.forget(segment)
+        self._sealed.touch(segment)
+
+    def touch_active(self, segment: Closable) -> None:
+        self._active.touch(segment)
+
+    def forget(self, segment: Closable) -> None:
+        self._sealed.forget(segment)
+        self._active.forget(segment)
+
+    @property
+    def active_count(self) -> int:
+        return len(self._active)
+
+
+class _Recent:
+    """By the last use."""
+
+    def __init__(self, limit: int) -> None:
         self._limit = limit
         self._open: OrderedDict[int, Closable] = OrderedDict()
         self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._open)
 
     def touch(self, segment: Closable) -> None:
         with self._lock:
             self._open[id(segment)] = segment
             self._open.move_to_end(id(segment))
-            while len(self._open) > self._limit:
-                _, oldest = self._open.popitem(last=False)
-                oldest.let_go()
+            if len(self._open) > self._limit:
+                self._let_go(id(segment))
+
+    def _let_go(self, newest: int) -> None:
+        """Looks at a few only: where all are in use, there are more open than there should be for a while."""
+        for key in list(islice(self._open, _LOOKED_AT)):
+            if len(self._open) <= self._limit or key == newest:
+                return
+            if self._open[key].let_go():
+                del self._open[key]
+            else:
+                self._open.move_to_end(key)
 
     def forget(self, segment: Closable) -> None:
         with self._lock:
@@ -79,3 +132,5 @@ class SegmentHome(msgspec.Struct, frozen=True):
     index_interval_bytes: int
     open_segments: OpenSegments
     stats: StorageStats
+    keeps_unsynced: bool = True  # whether a handle stays open until what was written through it is safe
+    uses_spare: bool = False  # whether its files may take descriptors that are held back

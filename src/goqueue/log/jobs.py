@@ -20,14 +20,19 @@ class SyncJob(msgspec.Struct):
     """Makes everything up to `end_offset` safe; `run` on any thread."""
 
     log: PartitionLog
-    files: list[File]
+    parts: list[tuple[Segment, File | None, int]]  # what is not sealed, its handle if that is open, and its length
     new_names: bool
     checkpoint: Checkpoint
     cuts: int  # how often the log had been cut when it began
+    sync_failed: bool = False
 
     def run(self) -> None:
-        for file in self.files:
+        """Where opening something fails nothing is lost; where a sync fails nobody knows (`sync_failed`)."""
+        opened = [file or segment.file() for segment, file, _ in self.parts]
+        self.sync_failed = True
+        for file in opened:
             file.sync()
+        self.sync_failed = False
         if self.new_names:
             self.log.write_first_meta()
             _sync_path(self.log.home.disk, self.log.home.directory)
@@ -54,8 +59,9 @@ class SealJob(msgspec.Struct):
 
     def run(self) -> None:
         self.segment.verify()
+        file = self.segment.file()
         try:
-            self.segment.file().sync()
+            file.sync()
         except OSError:
             self.sync_failed = True
             raise

@@ -16,12 +16,12 @@ from typing import Final, cast
 
 import msgspec
 
-from goqueue.base.errors import DamagedRange, DiskFull, OffsetOutOfRange, StorageFailed
+from goqueue.base.errors import DamagedRange, DiskFull, OffsetOutOfRange, OutOfResources, StorageFailed
 from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.base.limits import BATCH_BYTES_MAX, MIB
 from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time, strides
 from goqueue.log.checkpoint import Checkpoint, Meta, forget_checkpoint, write_checkpoint
-from goqueue.log.home import NO_SPACE, SegmentHome, unless_full
+from goqueue.log.home import NO_RESOURCES, NO_SPACE, SegmentHome, out_of_resources, unless_full
 from goqueue.log.jobs import MetaJob, SealJob, SyncJob
 from goqueue.log.note import encode_note
 from goqueue.log.reader import (
@@ -69,6 +69,7 @@ class PartitionLog:
         self._meta_lock = threading.Lock()
         self._cuts = 0
         self._failure: StorageFailed | None = None
+        self.sync_refusal: OutOfResources | None = None  # of the last round, if that could not sync
 
     # --- what is there -----------------------------------------------------------------------------------
 
@@ -150,8 +151,10 @@ class PartitionLog:
         self.segments = (*self.segments, segment)
         return segment
 
-    def _append_failed(self, why: OSError) -> DiskFull | StorageFailed:
+    def _append_failed(self, why: OSError) -> DiskFull | OutOfResources | StorageFailed:
         self.home.stats.append_failures += 1
+        if why.errno in NO_RESOURCES:
+            return out_of_resources(why)
         if why.errno in NO_SPACE:
             return DiskFull("No space left on the disk; free some or add retention. Nothing was written.")
         return self.fail(why)
@@ -170,9 +173,8 @@ class PartitionLog:
         """A job that makes everything appended so far safe, or None if it is."""
         if not self._dirty or self._failure is not None:
             return None
-        unsealed = [segment for segment in self.segments if segment.seal is None]
-        files = [segment.file() for segment in unsealed]
-        job = SyncJob(self, files, self._new_names, self._checkpoint(), self._cuts)
+        parts = [(segment, segment.held_file(), segment.length) for segment in self.segments if segment.seal is None]
+        job = SyncJob(self, parts, self._new_names, self._checkpoint(), self._cuts)
         self._dirty = self._new_names = False
         return job
 
@@ -190,8 +192,16 @@ class PartitionLog:
         )
 
     def finish_sync(self, job: SyncJob) -> None:
+        self.sync_refusal = None
         if job.cuts == self._cuts:
             self.synced_offset = max(self.synced_offset, job.end_offset)
+            for segment, _, length in job.parts:
+                segment.synced(length)
+
+    def refuse_sync(self, job: SyncJob, why: OSError) -> None:
+        """The system was too busy for it. Nothing is lost: the next round does it again."""
+        self.sync_refusal = out_of_resources(why)
+        self._dirty, self._new_names = True, self._new_names or job.new_names
 
     def note_checkpoint(self, job: SyncJob) -> None:
         """Runs off the loop; a job that a cut overtook promises nothing."""
@@ -221,6 +231,11 @@ class PartitionLog:
         if self.segments and self._failure is None:
             self.segments[-1].write_indexes()
 
+    def release(self) -> None:
+        """The log is being deleted: nobody holds its files open any more, or their space would not be free."""
+        for segment in self.segments:
+            self.home.open_segments.forget(segment)
+
     # --- read --------------------------------------------------------------------------------------------
 
     def read(
@@ -248,6 +263,10 @@ class PartitionLog:
                 if segment in self.segments:
                     raise
                 return self.read(offset, bytes_max, limit, wait, first_max)  # dropped or merged meanwhile
+            except OSError as why:
+                if why.errno in NO_RESOURCES:
+                    raise out_of_resources(why) from why
+                raise
             if data:
                 self.home.stats.reads += 1
                 self.home.stats.bytes_read += len(data)

@@ -13,6 +13,7 @@ from typing import Final
 from goqueue.format.batch import Buffer
 from goqueue.log.disk import Usage
 from goqueue.log.private import FILE_MODE, make_private_dirs
+from goqueue.log.spare import SpareDescriptors
 
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", None)
 _IOVECS_MAX: Final = 1024
@@ -107,22 +108,30 @@ def _write_whole(fd: int, data: bytes, durable: bool) -> None:
 class RealDisk:
     """A directory of the machine."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, spare: int = 0) -> None:
+        """`spare` descriptors are held back for notes, syncs of directories and files that are opened with them."""
         self._root = root
+        self._spare = SpareDescriptors(spare)
 
-    def open(self, path: str, *, create: bool = False) -> RealFile:
+    def close(self) -> None:
+        """Gives back what is held back."""
+        self._spare.close()
+
+    def open(self, path: str, *, create: bool = False, spare: bool = False) -> RealFile:
+        if spare:
+            return self._spare.use(lambda: RealFile(self._root / path, create))
         return RealFile(self._root / path, create)
 
     def read_file(self, path: str) -> bytes | None:
         try:
-            return (self._root / path).read_bytes()
+            return self._spare.use((self._root / path).read_bytes)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
         target = self._root / path
         temporary = target.with_name(target.name + ".tmp")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+        fd = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             _write_whole(fd, data, durable)
             temporary.rename(target)
@@ -133,7 +142,7 @@ class RealDisk:
             self._sync_dir(target.parent)
 
     def write_at(self, path: str, position: int, data: bytes) -> None:
-        fd = os.open(self._root / path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        fd = self._open(self._root / path, os.O_WRONLY | os.O_CREAT)
         try:
             os.pwrite(fd, data, position)
         finally:
@@ -141,7 +150,7 @@ class RealDisk:
 
     def names(self, path: str) -> list[str]:
         try:
-            return sorted(path.name for path in (self._root / path).iterdir())
+            return sorted(self._spare.use(lambda: [one.name for one in (self._root / path).iterdir()]))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -167,9 +176,11 @@ class RealDisk:
     def sync_dir(self, path: str) -> None:
         self._sync_dir(self._root / path)
 
-    @staticmethod
-    def _sync_dir(path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    def _open(self, path: Path, flags: int) -> int:
+        return self._spare.use(lambda: os.open(path, flags | os.O_CLOEXEC, FILE_MODE))
+
+    def _sync_dir(self, path: Path) -> None:
+        fd = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(fd)
         finally:

@@ -7,6 +7,7 @@ earlier run is verified against its seal when first read.
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections.abc import Sequence
@@ -62,7 +63,9 @@ class Segment:
         "_indexed_to",
         "_lock",
         "_pinned",
+        "_rewriting",
         "_time_index",
+        "_unsynced",
         "base_offset",
         "damage",
         "first_timestamp",
@@ -91,6 +94,8 @@ class Segment:
         self.trusted_from: Offset = _NOWHERE  # from here on it was written in this run, so it needs no check
         self.may_skip = False  # compaction may have left offsets without a record
         self._pinned = False
+        self._rewriting = False  # its file has another name for now
+        self._unsynced = False  # written to since the last sync
         self._file: File | None = None
         self._index: OffsetIndex | None = OffsetIndex()
         self._time_index: TimeIndex | None = TimeIndex()
@@ -101,10 +106,11 @@ class Segment:
     def create(cls, home: SegmentHome, base_offset: Offset) -> Segment:
         """A new, empty, active segment. Its name is durable after the next directory sync."""
         segment = cls(home, base_offset)
-        file = home.disk.open(segment.path(".log"), create=True)
+        file = home.disk.open(segment.path(".log"), create=True, spare=home.uses_spare)
         if file.size:
             file.truncate(0)
         segment._file = file
+        home.open_segments.touch_active(segment)
         return segment
 
     @classmethod
@@ -126,14 +132,14 @@ class Segment:
         segment.verified = facts.length == 0
         segment.trusted_from = facts.next_offset
         if facts.length:
-            segment.let_go()
+            segment._index = segment._time_index = None
         return segment
 
     @classmethod
     def rewritten(cls, home: SegmentHome, base_offset: Offset) -> Segment:
         """A segment under construction in a `.log.compact` file, to take an older one's place."""
         segment = cls(home, base_offset)
-        segment.may_skip = True
+        segment.may_skip = segment._rewriting = True
         home.disk.remove(segment.path(".log.compact"))
         segment._file = home.disk.open(segment.path(".log.compact"), create=True)
         return segment
@@ -151,13 +157,42 @@ class Segment:
     # --- open and let go ---------------------------------------------------------------------------------
 
     def file(self) -> File:
-        """The open file; opened now if need be."""
+        """The open file; opened now if need be.
+
+        Of a segment that is written to only the writer's handle is kept: it alone knows the file's size at all times.
+        """
         file = self._file
         if file is None:
-            file = self._file = self.home.disk.open(self.path(".log"))
+            file = self._open()
+            if self.seal is None:
+                return file
+            self._file = file
         if self.seal is not None and not self._pinned:
             self.home.open_segments.touch(self)
         return file
+
+    def _open(self) -> File:
+        return self.home.disk.open(self.path(".log"), spare=self.home.uses_spare)
+
+    def _file_to_append(self) -> File:
+        file = self._file
+        if file is None or file.size != self.length:
+            file = self._open()
+            if file.size != self.length:
+                raise OSError(errno.EIO, f"the file has {file.size} bytes, and should have {self.length}")
+            self._file = file
+        if not self._rewriting:
+            self.home.open_segments.touch_active(self)
+        return file
+
+    def synced(self, length: int) -> None:
+        """So much of it is safe."""
+        if length == self.length:
+            self._unsynced = False
+
+    def held_file(self) -> File | None:
+        """The handle, if it is open."""
+        return self._file
 
     def stored_index(self) -> OffsetIndex | None:
         """The offset index as it lies on disk, if it fits."""
@@ -187,10 +222,14 @@ class Segment:
             self._index, self._time_index = stored, stored_times
             return stored, stored_times
 
-    def let_go(self) -> None:
-        """Drops handle and indexes of a sealed segment; readers that hold them keep them."""
-        if not self._pinned:
-            self._file = self._index = self._time_index = None
+    def let_go(self) -> bool:
+        """Drops handle and indexes of a sealed segment, or the handle of one that is safe. Readers keep theirs."""
+        if self._pinned or (self.seal is None and self._unsynced and self.home.keeps_unsynced):
+            return False
+        self._file = None
+        if self.seal is not None:
+            self._index = self._time_index = None
+        return True
 
     def pin(self) -> None:
         """Holds on to file and indexes for good: the name on disk is about to mean another file."""
@@ -203,7 +242,12 @@ class Segment:
     def append(self, buffers: Sequence[Buffer], header: BatchHeader, base_offset: Offset) -> None:
         """Writes a stamped batch at the end; raises `OSError` with the file unchanged."""
         position = self.length
-        self.file().append(buffers)
+        was_unsynced, self._unsynced = self._unsynced, True  # from here on the handle stays
+        try:
+            self._file_to_append().append(buffers)
+        except OSError:
+            self._unsynced = was_unsynced
+            raise
         self.note_batch(position, header, base_offset)
 
     def note_batch(self, position: Position, header: BatchHeader, base_offset: Offset) -> None:

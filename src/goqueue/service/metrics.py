@@ -105,8 +105,8 @@ class BrokerMetrics:
         self.kafka_connections = Gauge("goqueue_kafka_connections", "Kafka clients connected.", registry=registry)
         self.kafka_connections_refused = Counter(
             "goqueue_kafka_connections_refused",
-            "Connections that the node closed: too many in all or of one address, a frame that took too long, idle, "
-            "memory, or a request that cannot be understood.",
+            "Connections that the node closed: too many in all, of one address or for the file descriptors there are, "
+            "a frame that took too long, idle, memory, or a request that cannot be understood.",
             ("why",),
             registry=registry,
         )

@@ -115,6 +115,7 @@ class SimDisk:
         self.full_at = -1
         self.space_calls = 0
         self.fails_sync = False
+        self.out_of_files = False
         self.is_cold = False
         self.on_power_cut: Callable[[], None] = lambda: None
         self._safe: _Names = {"": None}
@@ -170,7 +171,9 @@ class SimDisk:
 
     # --- the Disk port -------------------------------------------------------------------------------------
 
-    def open(self, path: str, *, create: bool = False) -> SimFile:
+    def open(self, path: str, *, create: bool = False, spare: bool = False) -> SimFile:
+        if self.out_of_files and not spare:
+            raise OSError(errno.EMFILE, "simulated lack of file descriptors")
         if create and path not in self._names:
             if not self.is_dir(_parent(path)):
                 raise FileNotFoundError(_parent(path))
@@ -183,7 +186,7 @@ class SimDisk:
         return None if inode is None else bytes(inode.now)
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        temporary = self.open(path + ".tmp", create=True)
+        temporary = self.open(path + ".tmp", create=True, spare=True)
         temporary.truncate(0)
         try:
             temporary.append([data])
@@ -198,7 +201,7 @@ class SimDisk:
             self.sync_dir(_parent(path))
 
     def write_at(self, path: str, position: int, data: bytes) -> None:
-        self.open(path, create=True)
+        self.open(path, create=True, spare=True)
         try:
             self.take_space(len(data))
         except OSError:

@@ -11,6 +11,7 @@ import msgspec
 
 from goqueue.base.errors import GoQueueError, Overloaded
 from goqueue.base.http_settings import HttpSettings
+from goqueue.edge.slots import ConnectionSlots
 from goqueue.service.metrics import BrokerMetrics
 
 _SWEEP_S_MAX: Final = 1.0
@@ -49,8 +50,11 @@ class Connection(Protocol):
 class Connections:
     """One door's. All of it belongs to the loop."""
 
-    def __init__(self, door: str, settings: HttpSettings, body_bytes_max: int, metrics: BrokerMetrics) -> None:
+    def __init__(
+        self, door: str, settings: HttpSettings, body_bytes_max: int, metrics: BrokerMetrics, slots: ConnectionSlots
+    ) -> None:
         self.limits = settings
+        self._slots = slots
         self.body_bytes_max = body_bytes_max
         self._open = metrics.http_connections.labels(door)
         self._refused = metrics.http_refused
@@ -80,6 +84,10 @@ class Connections:
         elif len(self._all) >= self.limits.connections_max and not self._close_idle(None):
             self.count("connections")
             return False
+        if self._slots.is_full and not self._close_idle(None):
+            self.count("descriptors")
+            return False
+        self._slots.take()
         self._all[one] = self._idle[one] = None
         self._by_address[one.address] += 1
         self._open.inc()
@@ -97,6 +105,7 @@ class Connections:
     def forget(self, one: Connection) -> None:
         if one in self._all:
             del self._all[one]
+            self._slots.give_back()
             self._idle.pop(one, None)
             self._unread_of.pop(one, None)
             self._by_address[one.address] -= 1

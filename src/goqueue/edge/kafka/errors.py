@@ -59,6 +59,7 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.OutOfOrderSequence: 45,
     errors.InvalidProducerEpoch: 47,
     errors.StorageFailed: 56,
+    errors.OutOfResources: 56,  # KAFKA_STORAGE_ERROR, which clients try again
     errors.NotEnoughReplicas: 19,
     group_errors.UnknownMember: 25,
     group_errors.IllegalGeneration: 22,

@@ -13,6 +13,7 @@ from typing import Final
 from goqueue.base.settings import KafkaSettings
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.connection import Connection, Serve
+from goqueue.edge.slots import ConnectionSlots
 from goqueue.service.metrics import BrokerMetrics
 
 logger = logging.getLogger(__name__)
@@ -26,7 +27,13 @@ class KafkaListener:
     """Accepts connections up to a limit; `stop` lets those under way finish."""
 
     def __init__(
-        self, serve: Serve, sock: socket.socket, settings: KafkaSettings, metrics: BrokerMetrics, budget: Budget
+        self,
+        serve: Serve,
+        sock: socket.socket,
+        settings: KafkaSettings,
+        metrics: BrokerMetrics,
+        budget: Budget,
+        slots: ConnectionSlots,
     ) -> None:
         self._serve = serve
         self._socket = sock
@@ -35,6 +42,7 @@ class KafkaListener:
         self._connections: set[Connection] = set()
         self._by_address: Counter[str] = Counter()
         self._budget = budget
+        self._slots = slots
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self._all_gone = asyncio.Event()
@@ -65,6 +73,8 @@ class KafkaListener:
             return "connections"
         if self._by_address[connection.peer] >= self._settings.connections_per_address_max:
             return "address"
+        if not self._slots.take():
+            return "descriptors"
         self._connections.add(connection)
         self._by_address[connection.peer] += 1
         self._metrics.kafka_connections.inc()
@@ -73,6 +83,7 @@ class KafkaListener:
     def closed(self, connection: Connection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
+            self._slots.give_back()
             self._by_address[connection.peer] -= 1
             if not self._by_address[connection.peer]:
                 del self._by_address[connection.peer]
