@@ -23,6 +23,8 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
     "log.cleaner.delete.retention.ms": "delete.retention.ms",
     "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
     "log.cleanup.policy": "cleanup.policy",
+    "log.message.timestamp.after.max.ms": "message.timestamp.after.max.ms",
+    "log.message.timestamp.before.max.ms": "message.timestamp.before.max.ms",
     "log.message.timestamp.type": "message.timestamp.type",
     "log.retention.bytes": "retention.bytes",
     "log.retention.ms": "retention.ms",
