@@ -88,6 +88,7 @@ STAGED_PLACES_MAX: Final = 200_000
 
 # Schemas. What is over a limit is refused before it is parsed.
 SCHEMA_BYTES_MAX: Final = 1_000_000
+SUBJECT_CHARS_MAX: Final = 1_000
 SCHEMA_DEPTH_MAX: Final = 128
 SCHEMA_REFERENCES_MAX: Final = 100  # of one schema; all that those refer to count too
 SCHEMA_REGEX_BYTES_MAX: Final = 1 * MIB  # a compiled pattern

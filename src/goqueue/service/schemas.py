@@ -21,11 +21,18 @@ from goqueue.base.limits import (
 )
 from goqueue.core.compat.breaks import Break
 from goqueue.core.compat.levels import Found, against
-from goqueue.core.schemas.errors import IncompatibleSchema, InvalidSchema, SchemaNotReady, UnknownSchema
+from goqueue.core.schemas.errors import (
+    IncompatibleSchema,
+    InvalidSchema,
+    SchemaNotReady,
+    UnknownSchema,
+    UnknownSchemaVersion,
+)
 from goqueue.core.schemas.kinds import Checker, Document, Unusable, checker, compare, parse
 from goqueue.core.schemas.model import (
     GLOBAL,
     KINDS,
+    LATEST,
     Level,
     Mode,
     Schema,
@@ -83,7 +90,12 @@ class Schemas:
     # --- register and compare --------------------------------------------------------------------------------
 
     async def register(
-        self, subject: str, schema: Schema, schema_id: int | None = None, version: int | None = None
+        self,
+        subject: str,
+        schema: Schema,
+        schema_id: int | None = None,
+        version: int | None = None,
+        normalize: bool = False,
     ) -> Version:
         """The version that holds the schema, new or not; `IncompatibleSchema` with every break if it may not be."""
         check_subject(subject)
@@ -92,7 +104,7 @@ class Schemas:
             registry = self._runner.registry
             registry.check_writable(subject)
             registry.check_import(subject, schema_id, version)
-            prepared = await self.prepare(schema)
+            prepared = await self.prepare(schema, normalize or self.table.normalizes(subject))
             if registry.table.mode(subject) != "IMPORT" and self._held(subject, prepared) is None:
                 await self._check_compatible(subject, prepared)
             decision = registry.register(subject, prepared.schema, prepared.fingerprint, schema_id, version)
@@ -109,8 +121,10 @@ class Schemas:
         versions = self.table.versions(subject) if self.table.has_live(subject) else []
         found = await self._against(self.table.level(subject), prepared, versions)
         if found:
-            told = f"The schema is not compatible with subject {subject!r} ({self.table.level(subject)}): "
-            raise IncompatibleSchema(told + "; ".join(map(str, found)), field="schema", breaks=list(map(str, found)))
+            told = f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
+            level = f", {{compatibility: '{self.table.level(subject)}'}}"
+            breaks = list(map(str, found))
+            raise IncompatibleSchema(f"{told}[{'; '.join(breaks)}{level}]", field="schema", breaks=breaks)
 
     async def _against(self, level: Level, prepared: Prepared, versions: list[Version]) -> list[Found]:
         if level == "NONE" or not versions:
@@ -119,23 +133,37 @@ class Schemas:
         earlier = [(one.version, await self.document(one.id)) for one in chosen]
         return await self._work(lambda: _compared(level, prepared.document, earlier))
 
-    async def test(self, subject: str, schema: Schema, number: int | None) -> list[Found]:
+    async def test(self, subject: str, schema: Schema, number: int | None, normalize: bool = False) -> list[Found]:
         """Breaks of a schema against one version, or against those that the subject's level asks for."""
+        versions = self.table.versions(subject) if self.table.has_live(subject) else []
+        if number is not None and number != LATEST and number not in [one.version for one in versions]:
+            raise UnknownSchemaVersion(f"Version {number} not found.", field="version")
         if number is not None:
-            versions = [self.table.version(subject, number)]
-        else:
-            versions = self.table.versions(subject) if self.table.has_live(subject) else []
-        prepared = await self.prepare(schema)
+            versions = [one for one in versions if one.version == number] or versions[-1:]
+        prepared = await self.prepare(schema, normalize or self.table.normalizes(subject))
         return await self._against(self.table.level(subject), prepared, versions)
 
-    async def prepare(self, schema: Schema) -> Prepared:
+    async def prepare(self, schema: Schema, normalize: bool = False) -> Prepared:
         """Parses and checks a schema, within all limits."""
         check_bounds(schema)
         try:
+            schema = self._resolve_latest(schema)
             references = self.references_of(schema)
         except NotFound as why:
             raise InvalidSchema(why.message, field="references") from None
-        return await self._work(lambda: _prepared(schema, references))
+        return await self._work(lambda: _prepared(schema, references, normalize))
+
+    def _resolve_latest(self, schema: Schema) -> Schema:
+        """A reference to version -1 means the version that is the latest now, and stays with it."""
+        if all(one.version != LATEST for one in schema.references):
+            return schema
+        latest = [self.table.version(one.subject, one.version) for one in schema.references if one.version == LATEST]
+        numbers = {one.subject: one.version for one in latest}
+        replaced = tuple(
+            msgspec.structs.replace(one, version=numbers[one.subject]) if one.version == LATEST else one
+            for one in schema.references
+        )
+        return msgspec.structs.replace(schema, references=replaced)
 
     def references_of(self, schema: Schema) -> dict[str, Schema]:
         """By name all that a schema refers to, and what those refer to, innermost first."""
@@ -158,14 +186,14 @@ class Schemas:
                 self._gather(referred, found, depth + 1)
                 found[reference.name] = referred
 
-    async def lookup(self, subject: str, schema: Schema, deleted: bool = False) -> Version:
+    async def lookup(self, subject: str, schema: Schema, deleted: bool = False, normalize: bool = False) -> Version:
         """The subject's version with this schema."""
         self.table.versions(subject, deleted=True)  # complains if there is no such subject
-        prepared = await self.prepare(schema)
+        prepared = await self.prepare(schema, normalize or self.table.normalizes(subject))
         known = self.table.id_of(prepared.fingerprint)
         held = None if known is None else self.table.holding(subject, known, deleted)
         if held is None:
-            raise UnknownSchema(f"Subject {subject!r} does not hold this schema.", field="schema")
+            raise UnknownSchema("Schema not found", field="schema")
         return held
 
     # --- what is kept ready ----------------------------------------------------------------------------------
@@ -297,12 +325,13 @@ def _compared(level: Level, new: Document, earlier: list[tuple[int, Document]]) 
     return against(level, new, earlier, in_time)
 
 
-def _prepared(schema: Schema, references: dict[str, Schema]) -> Prepared:
+def _prepared(schema: Schema, references: dict[str, Schema], normalize: bool) -> Prepared:
     document = parse(schema, references)
     ready = checker(document)
-    if isinstance(document, ProtoDocument):
-        schema = msgspec.structs.replace(schema, text=document.text)
-    return Prepared(schema, document, ready, fingerprint(schema, document.canonical))
+    text = document.normal if normalize else document.text
+    canonical = document.normal if normalize else document.canonical
+    schema = msgspec.structs.replace(schema, text=text)
+    return Prepared(schema, document, ready, fingerprint(schema, canonical))
 
 
 def _keep(kept: OrderedDict[int, Any], schema_id: int, value: Any) -> None:

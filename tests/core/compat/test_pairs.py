@@ -20,6 +20,8 @@ from tests.core.compat import pairs_avro, pairs_json, pairs_proto
 def document(kind: Kind, value: Any) -> Document:
     if kind == "PROTOBUF":
         return parse(Schema(kind, value[2:] if value.startswith("2:") else 'syntax = "proto3"; ' + value), {})
+    if kind == "JSON" and isinstance(value, dict):
+        value = {"$schema": "https://json-schema.org/draft/2020-12/schema", **value}
     return parse(Schema(kind, json.dumps(value)), {})
 
 

@@ -91,7 +91,7 @@ def test_types_of_references_are_known_by_name() -> None:
     inner = '{"type":"record","name":"shop.Item","fields":[{"name":"n","type":"int"}]}'
     document = AvroDocument('{"type":"array","items":"shop.Item"}', {"whatever": inner})
     AvroChecker(document).check(b"\x02\x02\x00")
-    assert document.canonical == '{"items":"shop.Item","type":"array"}'
+    assert document.canonical == '{"type":"array","items":"shop.Item"}'
 
 
 @pytest.mark.parametrize("text", ["string", '"string"', '{"type":"string"}', ' "string" '])

@@ -121,7 +121,7 @@ def test_levels_and_modes_fall_back_to_the_registrys() -> None:
     assert (table.level("a"), table.level("b")) == ("NONE", "FULL")
     assert books.do(registry.delete_settings("a")) == "NONE"
     assert table.level("a") == "FULL"
-    with pytest.raises(errors.NoSubjectConfig):
+    with pytest.raises(errors.UnknownSubject):
         registry.delete_settings("a")
     books.do(registry.set_mode("a", "READONLY", False))
     with pytest.raises(errors.RegistryReadOnly):
@@ -132,7 +132,7 @@ def test_levels_and_modes_fall_back_to_the_registrys() -> None:
     with pytest.raises(errors.RegistryReadOnly):
         registry.check_writable("a")
     assert books.do(registry.delete_mode(GLOBAL)) == "READONLY_OVERRIDE"
-    with pytest.raises(errors.NoSubjectMode):
+    with pytest.raises(errors.UnknownSubject):
         registry.delete_mode("b")
 
 
@@ -155,10 +155,17 @@ def test_importing_gives_the_callers_ids_and_later_ids_are_above_them() -> None:
     assert books.register("old", "double").id == 101
 
 
-@pytest.mark.parametrize("name", ["", "..", ".", "a b", "a\n", "ä", "x" * 250, "a:b", "a?"])
+@pytest.mark.parametrize(
+    "name", ["", "a\n", "a\x7f", "\x85", "x" * 1_001, "__GLOBAL", "__EMPTY", ":.context:a", "\ud800"]
+)
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(errors.InvalidSubject):
         check_subject(name)
+
+
+@pytest.mark.parametrize("name", ["a", "a b", "ä", "x" * 1_000, "a:b", "a?", "a/b.proto", "com.shop.Ö$1", "日本", "."])
+def test_names_that_are_some(name: str) -> None:
+    assert check_subject(name) == name
 
 
 def test_records_that_are_not_known_are_left_out() -> None:

@@ -10,6 +10,19 @@ from goqueue.core.schemas.json_text import canonical_json
 
 TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
 _ALL: Final = frozenset(TYPES)
+_SINCE: Final = {  # the draft that brought a keyword; earlier ones ignore it
+    "const": 6,
+    "contains": 6,
+    "propertyNames": 6,
+    "if": 7,
+    "dependentRequired": 2019,
+    "dependentSchemas": 2019,
+    "minContains": 2019,
+    "maxContains": 2019,
+    "unevaluatedItems": 2019,
+    "unevaluatedProperties": 2019,
+    "prefixItems": 2020,
+}
 
 
 class Plain(NamedTuple):
@@ -21,7 +34,14 @@ class Plain(NamedTuple):
     done: frozenset[str] = frozenset()
 
     def get(self, keyword: str) -> Any:
-        return None if keyword in self.done else self.schema.get(keyword)
+        return self.schema.get(keyword) if self.says(keyword) else None
+
+    def says(self, keyword: str) -> bool:
+        """Whether the keyword stands here, means something in this draft, and was not dealt with."""
+        if keyword not in self.schema or keyword in self.done:
+            return False
+        since = _SINCE.get(keyword)
+        return since is None or self.document.draft_of(self.schema) >= since
 
     @property
     def key(self) -> tuple[int, frozenset[str]]:
@@ -91,7 +111,7 @@ def finite(conjunction: Conjunction) -> list[Any] | None:
 
 def own_values(part: Plain) -> list[Any] | None:
     listed = part.get("enum")
-    if "const" not in part.schema or "const" in part.done:
+    if not part.says("const"):
         return listed if isinstance(listed, list) else None
     only = part.schema["const"]
     fits = not isinstance(listed, list) or value_key(only) in map(value_key, listed)

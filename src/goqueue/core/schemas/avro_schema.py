@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from goqueue.base.limits import SCHEMA_ANALYSIS_STEPS_MAX, SCHEMA_EMPTY_VALUES_MAX
+from goqueue.core.schemas.avro_text import canonical_avro, normal_avro
 from goqueue.core.schemas.errors import InvalidSchema
 from goqueue.core.schemas.json_text import canonical_json, load_json
 
@@ -67,9 +68,11 @@ class AvroDocument:
         self._waiting: list[tuple[str, Avro, Any]] = []  # defaults, checked when every name is known
         for one in references.values():
             self._parse(_loaded(one), "")
+        referred = frozenset(self._named)
         value = _loaded(text)
-        self.canonical = canonical_json(value)
         self.root = self._parse(value, "")
+        self.text = self.canonical = canonical_avro(value, referred)
+        self.normal = normal_avro(value, referred)
         _refuse_empty_bombs([*self._named.values(), self.root])
         fitting = _Fitting()
         for path, type_, default in self._waiting:

@@ -45,6 +45,10 @@ class InvalidSchema(Invalid):
     """The text is not a schema, or one that is not accepted here."""
 
 
+class SchemaTooLarge(InvalidSchema):
+    """The text has more bytes than a schema may have."""
+
+
 class InvalidSchemaVersion(Invalid):
     """A version is a number from 1 on, or `latest`."""
 
@@ -66,7 +70,7 @@ class SchemaReferenced(Invalid):
 
 
 class InvalidSubject(Invalid):
-    """A subject's name is 1 to 249 letters, digits, `.`, `_`, `-` and `/`."""
+    """A subject's name is 1 to 1,000 printable characters."""
 
 
 class IncompatibleSchema(Conflict):

@@ -29,8 +29,9 @@ _DRAFTS: Final = {
     "https://json-schema.org/draft/2019-09/schema": 2019,
     "https://json-schema.org/draft/2020-12/schema": 2020,
 }
-_NEWEST: Final = 2020
+_DEFAULT: Final = 7  # without `$schema`, as in Confluent's registry
 REFS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_REFS_OF: Final = {"$dynamicRef": (2020,), "$recursiveRef": (2019,)}  # other drafts ignore them
 _EXPLAINED_CHARS_MAX: Final = 20_000
 _ADDRESS_CHARS_MAX: Final = 4_000
 _DATA: Final = ("const", "enum", "default", "examples")  # what stands there is data, not schemas
@@ -42,7 +43,8 @@ class JsonDocument:
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
         self.root: Node = _checked_root(load_json(text))
         self.draft = _draft_of(self.root)
-        self.canonical = canonical_json(self.root)
+        self.text = text
+        self.normal = self.canonical = canonical_json(self.root)
         self.base = _join(_BASE, str(self.root.get("$id", ""))) if isinstance(self.root, dict) else _BASE
         self._places: dict[str, tuple[Node, str, int]] = {}  # absolute address -> node, base, draft
         self._bases: dict[int, tuple[str, int]] = {}
@@ -89,7 +91,7 @@ class JsonDocument:
     def targets(self, node: dict[str, Any]) -> Iterator[tuple[str, Node | None]]:
         for keyword in REFS:
             ref = node.get(keyword)
-            if isinstance(ref, str):
+            if isinstance(ref, str) and self.draft_of(node) in _REFS_OF.get(keyword, _DRAFTS.values()):
                 yield ref, self.resolve(node, ref)
 
     def dynamic_targets(self, node: dict[str, Any]) -> list[Node]:
@@ -250,7 +252,7 @@ def _checked_root(value: Any) -> Node:
 def _draft_of(root: Node) -> int:
     named = root.get("$schema") if isinstance(root, dict) else None
     if named is None:
-        return _NEWEST
+        return _DEFAULT
     draft = _DRAFTS.get(str(named).removesuffix("#"))
     if draft is None:
         known = ", ".join(sorted(_DRAFTS))

@@ -8,8 +8,14 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from goqueue.base.limits import NAME_CHARS_MAX, SCHEMA_BYTES_MAX, SCHEMA_REFERENCES_MAX
-from goqueue.core.schemas.errors import InvalidCompatibility, InvalidMode, InvalidSchema, InvalidSubject
+from goqueue.base.limits import SCHEMA_BYTES_MAX, SCHEMA_REFERENCES_MAX, SUBJECT_CHARS_MAX
+from goqueue.core.schemas.errors import (
+    InvalidCompatibility,
+    InvalidMode,
+    InvalidSchema,
+    InvalidSubject,
+    SchemaTooLarge,
+)
 
 Kind = Literal["AVRO", "JSON", "PROTOBUF"]
 Level = Literal["NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"]
@@ -19,8 +25,11 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 GLOBAL: Final = ""  # the subject name under which the registry's own level and mode are kept
-# A slash, because imports of Protobuf files are subjects too. Subjects never become files.
-_SUBJECT: Final = re.compile(rf"[a-zA-Z0-9._/-]{{1,{NAME_CHARS_MAX}}}")
+LATEST: Final = -1  # the version that means the newest one
+# Any printable character, as in Confluent's registry: subjects never become files. A name that begins with `:.` is in a
+# context, and there is one context only.
+_SUBJECT: Final = re.compile(rf"(?!:\.)[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{SUBJECT_CHARS_MAX}}}")
+_RESERVED: Final = ("__GLOBAL", "__EMPTY")
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -61,9 +70,8 @@ def guid_of(fingerprint: str) -> str:
 
 
 def check_subject(name: str) -> str:
-    if not _SUBJECT.fullmatch(name) or name in (".", ".."):
-        told = f"{name[:80]!r} is not a subject: 1 to {NAME_CHARS_MAX} letters, digits, '.', '_', '-' and '/'."
-        raise InvalidSubject(told, field="subject")
+    if not _SUBJECT.fullmatch(name) or name in _RESERVED:
+        raise InvalidSubject(f"The specified subject '{name[:80]}' is not a valid.", field="subject")
     return name
 
 
@@ -71,14 +79,17 @@ def check_kind(name: str) -> Kind:
     for kind in KINDS:
         if name == kind:
             return kind
-    raise InvalidSchema(f"{name[:80]!r} is no type of schema; known are {', '.join(KINDS)}.", field="schemaType")
+    raise InvalidSchema(f"Invalid schema type {name[:80]}; known are {', '.join(KINDS)}.", field="schemaType")
 
 
 def check_level(name: str) -> Level:
     for level in LEVELS:
         if name.upper() == level:
             return level
-    told = f"{name[:80]!r} is no compatibility level; known are {', '.join(LEVELS)}."
+    told = (
+        "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
+        "forward_transitive, and full_transitive"
+    )
     raise InvalidCompatibility(told, field="compatibility")
 
 
@@ -86,7 +97,7 @@ def check_mode(name: str) -> Mode:
     for mode in MODES:
         if name.upper() == mode:
             return mode
-    raise InvalidMode(f"{name[:80]!r} is no mode; known are {', '.join(MODES)}.", field="mode")
+    raise InvalidMode(f"Invalid mode. Valid values are {', '.join(MODES[:-1])} and {MODES[-1]}.", field="mode")
 
 
 def check_bounds(schema: Schema) -> None:
@@ -94,8 +105,9 @@ def check_bounds(schema: Schema) -> None:
     if not schema.text.strip():
         raise InvalidSchema("The schema is empty.", field="schema")
     if len(schema.text) >= SCHEMA_BYTES_MAX or len(schema.text.encode("utf-8", "replace")) >= SCHEMA_BYTES_MAX:
-        raise InvalidSchema(
-            f"The schema is too large: it must have less than {SCHEMA_BYTES_MAX:,} bytes.", field="schema"
+        raise SchemaTooLarge(
+            f"Register operation failed because schema is too large: {SCHEMA_BYTES_MAX:,} bytes or more.",
+            field="schema",
         )
     if len(schema.references) > SCHEMA_REFERENCES_MAX:
         raise InvalidSchema(f"More than {SCHEMA_REFERENCES_MAX} references.", field="references")

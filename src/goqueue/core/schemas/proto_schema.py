@@ -33,9 +33,7 @@ class ProtoDocument:
         self.file: Any = self._add(given, ())
         self.description = pb.FileDescriptorProto()
         self.file.CopyToProto(self.description)
-        if not self.file.message_types_by_name:
-            raise _bad("there is no message")
-        self.canonical = print_proto(self.description)
+        self.normal = self.canonical = print_proto(self.description)
         self.text = self.canonical if _is_description(text) else text
 
     @property

@@ -8,14 +8,13 @@ import msgspec
 
 from goqueue.core.schemas.errors import (
     InvalidSchema,
-    NoSubjectConfig,
-    NoSubjectMode,
     RegistryReadOnly,
     SchemaReferenced,
     SchemaVersionDeleted,
     SchemaVersionNotDeleted,
     SubjectDeleted,
     SubjectNotDeleted,
+    UnknownSubject,
 )
 from goqueue.core.schemas.model import GLOBAL, Mode, Schema, Settings
 from goqueue.core.schemas.records import (
@@ -50,17 +49,18 @@ class Registry:
     # --- register ------------------------------------------------------------------------------------------
 
     def check_writable(self, subject: str) -> None:
-        mode = self.table.mode(subject)
-        if mode in ("READONLY", "READONLY_OVERRIDE"):
-            raise RegistryReadOnly(f"Subject {subject or 'registry'!r} is in mode {mode}.", field="mode")
+        if self.table.mode(subject) in ("READONLY", "READONLY_OVERRIDE"):
+            raise RegistryReadOnly(f"Subject {subject or 'null'} in context . is in read-only mode", field="mode")
 
     def check_import(self, subject: str, schema_id: int | None, version: int | None) -> None:
-        """Ids and versions are chosen by the caller in mode IMPORT only, and there the id must be."""
+        """Ids are chosen by the caller in mode IMPORT only, and there they must be; a version may be the next."""
         importing = self.table.mode(subject) == "IMPORT"
         if importing and schema_id is None:
-            raise RegistryReadOnly(f"Subject {subject!r} is in mode IMPORT: give the schema's id.", field="id")
-        if not importing and (schema_id is not None or (version or -1) > 0):
-            raise RegistryReadOnly(f"Subject {subject!r} is not in mode IMPORT: the registry gives ids.", field="id")
+            raise RegistryReadOnly(f"Subject {subject} in context . is not in read-write mode", field="id")
+        if not importing and schema_id is not None:
+            raise RegistryReadOnly(f"Subject {subject} in context . is not in import mode", field="id")
+        if not importing and version is not None and 0 < version != self.table.last_version(subject) + 1:
+            raise InvalidSchema("Version is not one more than previous version", field="version")
 
     def register(
         self, subject: str, schema: Schema, fingerprint: str, schema_id: int | None = None, version: int | None = None
@@ -85,7 +85,8 @@ class Registry:
     def _check_free(self, subject: str, schema_id: int, fingerprint: str, version: int | None) -> None:
         stored = self.table.stored.get(schema_id)
         if stored is not None and stored.fingerprint != fingerprint:
-            raise RegistryReadOnly(f"The id {schema_id} is another schema's.", field="id")
+            told = f"Overwrite new schema with id {schema_id} in context . is not permitted."
+            raise RegistryReadOnly(told, field="id")
         if stored is None and schema_id <= 0:
             raise InvalidSchema("An id is a number from 1 on.", field="id")
         if version is not None and version <= self.table.last_version(subject) and version > 0:
@@ -98,10 +99,15 @@ class Registry:
         version = self.table.version(subject, number, deleted=number != -1)
         self._check_unreferenced(version)
         if permanent and not version.deleted:
-            told = f"Version {version.version} of subject {subject!r} must be deleted softly first."
+            told = (
+                f"Subject '{subject}' Version {version.version} was not deleted first before being permanently deleted"
+            )
             raise SchemaVersionNotDeleted(told, field="version")
         if not permanent and version.deleted:
-            told = f"Version {version.version} of subject {subject!r} is deleted; permanent=true removes it for ever."
+            told = (
+                f"Subject '{subject}' Version {version.version} was soft deleted."
+                "Set permanent=true to delete permanently"
+            )
             raise SchemaVersionDeleted(told, field="version")
         return Decision(self._removal([version], permanent), version.version)
 
@@ -110,9 +116,10 @@ class Registry:
         versions = self.table.versions(subject, deleted=True)
         live = [one for one in versions if not one.deleted]
         if permanent and live:
-            raise SubjectNotDeleted(f"Subject {subject!r} must be deleted softly first.", field="subject")
+            told = f"Subject '{subject}' was not deleted first before being permanently deleted"
+            raise SubjectNotDeleted(told, field="subject")
         if not permanent and not live:
-            told = f"Subject {subject!r} is deleted; add permanent=true to remove it for ever."
+            told = f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
             raise SubjectDeleted(told, field="subject")
         chosen = versions if permanent else live
         for one in chosen:
@@ -139,8 +146,8 @@ class Registry:
         referrers = self.table.referrers(version.subject, version.version)
         if referrers:
             told = (
-                f"Version {version.version} of subject {version.subject!r} is referred to by the schemas "
-                f"{', '.join(map(str, referrers[:10]))}; delete those first."
+                "One or more references exist to the schema {magic=1,keytype=SCHEMA,"
+                f"subject={version.subject},version={version.version}}}."
             )
             raise SchemaReferenced(told, field="version")
 
@@ -160,7 +167,7 @@ class Registry:
         self.check_writable(subject)
         before = self.table.own_settings(subject)
         if before is None and subject != GLOBAL:
-            raise NoSubjectConfig(f"Subject {subject!r} has no compatibility level of its own.", field="subject")
+            raise UnknownSubject(f"Subject '{subject}' not found.", field="subject")
         level = self.table.level(subject)
         return Decision([] if before is None else [SettingsGone(subject)], level)
 
@@ -168,12 +175,11 @@ class Registry:
         """To import into what is not empty needs force: its ids may clash."""
         used = self.table.has_live(subject) if subject != GLOBAL else bool(self.table.stored)
         if mode == "IMPORT" and used and not force:
-            told = f"{'The registry' if subject == GLOBAL else f'Subject {subject!r}'} is not empty; add force=true."
-            raise RegistryReadOnly(told, field="mode")
+            raise RegistryReadOnly("Cannot import since found existing subjects", field="mode")
         return Decision([ModeSet(subject, mode)], mode)
 
     def delete_mode(self, subject: str) -> Decision:
         before = self.table.own_mode(subject)
         if before is None and subject != GLOBAL:
-            raise NoSubjectMode(f"Subject {subject!r} has no mode of its own.", field="subject")
+            raise UnknownSubject(f"Subject '{subject}' not found.", field="subject")
         return Decision([] if before is None else [ModeGone(subject)], before or "READWRITE")

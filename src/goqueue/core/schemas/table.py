@@ -119,7 +119,7 @@ class SchemaTable:
     def schema(self, schema_id: int) -> SchemaSet:
         found = self.stored.get(schema_id)
         if found is None:
-            raise UnknownSchema(f"No schema has the id {schema_id}.", field="id")
+            raise UnknownSchema(f"Schema {schema_id} not found", field="id")
         return found
 
     def id_of(self, fingerprint: str) -> int | None:
@@ -163,7 +163,7 @@ class SchemaTable:
         held = self._subjects.get(subject)
         found = [] if held is None else held.all() if deleted else held.live()
         if not found:
-            raise UnknownSubject(f"Subject {subject!r} not found.", field="subject")
+            raise UnknownSubject(f"Subject '{subject}' not found.", field="subject")
         return found
 
     def version(self, subject: str, number: int, deleted: bool = False) -> Version:
@@ -174,7 +174,7 @@ class SchemaTable:
         for one in found:
             if one.version == number:
                 return one
-        raise UnknownSchemaVersion(f"Version {number} of subject {subject!r} not found.", field="version")
+        raise UnknownSchemaVersion(f"Version {number} not found.", field="version")
 
     def holding(self, subject: str, schema_id: int, deleted: bool = False) -> Version | None:
         """The subject's newest version with the schema."""
@@ -201,6 +201,14 @@ class SchemaTable:
             if settings is not None and settings.compatibility is not None:
                 return settings.compatibility
         return "BACKWARD"
+
+    def normalizes(self, subject: str) -> bool:
+        """Whether schemas are brought into their normal form: as the subject says, else the registry."""
+        for name in (subject, GLOBAL):
+            settings = self._settings.get(name)
+            if settings is not None and settings.normalize is not None:
+                return settings.normalize
+        return False
 
     def own_mode(self, subject: str) -> Mode | None:
         return self._modes.get(subject)

@@ -18,11 +18,13 @@ _REF = "#/components/schemas/{name}"
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """The OpenAPI document."""
-    types = [kind for one in operations for kind in (one.body, one.reply) if kind is not None] + [ProblemOut]
-    _, components = msgspec.json.schema_components(types, ref_template=_REF)
+    kinds = [kind for one in operations for kind in (one.body, one.reply, one.error) if kind is not None]
+    kinds = list({repr(kind): kind for kind in [*kinds, ProblemOut]}.values())
+    described, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    schemas = {repr(kind): schema for kind, schema in zip(kinds, described, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for one in operations:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
+        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -37,7 +39,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
-def _operation(one: Operation) -> dict[str, Any]:
+def _operation(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     path_params = [
         {"name": name, "in": "path", "required": True, "schema": {"type": _path_type(name)}}
         for name in re.findall(r"{(\w+)}", one.path)
@@ -51,21 +53,14 @@ def _operation(one: Operation) -> dict[str, Any]:
         "summary": one.summary,
         "tags": [one.tag],
         "parameters": path_params + query_params,
-        "responses": {
-            str(one.status): _reply(one),
-            "default": {
-                "description": "An error",
-                "content": {"application/problem+json": {"schema": _ref(ProblemOut)}},
-            },
-        },
+        "responses": {str(one.status): _reply(one, schemas), "default": _error(one, schemas)},
     }
     if one.body is not None:
-        described["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": _ref(one.body)}},
-        }
+        content = {"schema": schemas[repr(one.body)]}
+        media_types = one.media_types or ("application/json",)
+        described["requestBody"] = {"required": True, "content": dict.fromkeys(media_types, content)}
     if one.path.endswith(("/messages", "/offsets")) and one.method == "POST":
-        described["responses"]["207"] = {**_reply(one), "description": "Only some were stored"}
+        described["responses"]["207"] = {**_reply(one, schemas), "description": "Only some were stored"}
     return described
 
 
@@ -73,16 +68,20 @@ def _path_type(name: str) -> str:
     return "integer" if name in ("partition", "offset", "batch") else "string"
 
 
-def _reply(one: Operation) -> dict[str, Any]:
+def _reply(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     reply: dict[str, Any] = {"description": one.summary}
     if one.status != 204:
-        schema = {"type": "string"} if one.reply is None else _ref(one.reply)
-        reply["content"] = {one.media_type: {"schema": schema}}
+        schema = {"type": "string"} if one.reply is None else schemas[repr(one.reply)]
+        reply["content"] = {name: {"schema": schema} for name in one.media_types or (one.media_type,)}
     return reply
 
 
-def _ref(kind: Any) -> dict[str, str]:
-    return {"$ref": _REF.format(name=kind.__name__)}
+def _error(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+    """A route with errors of its own form still gives a problem where the request does not get so far."""
+    content: dict[str, Any] = {"application/problem+json": {"schema": schemas[repr(ProblemOut)]}}
+    if one.error is not None:
+        content |= {name: {"schema": schemas[repr(one.error)]} for name in one.media_types}
+    return {"description": "An error", "content": content}
 
 
 _STYLE = """
@@ -100,10 +99,9 @@ body{color:#dde3ea;background:#14181d} pre{background:#1d232a} details{border-co
 
 def page(operations: Sequence[Operation], described: dict[str, Any]) -> str:
     """A page for people: every route, what it takes, what it gives."""
-    schemas = described["components"]["schemas"]
     sections: dict[str, list[str]] = {}
     for one in operations:
-        sections.setdefault(one.tag, []).append(_details(one, schemas))
+        sections.setdefault(one.tag, []).append(_details(one, described))
     body = "".join(f"<h2>{escape(tag)}</h2>{''.join(parts)}" for tag, parts in sections.items())
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>GoQueue REST</title>"
@@ -114,7 +112,7 @@ def page(operations: Sequence[Operation], described: dict[str, Any]) -> str:
     )
 
 
-def _details(one: Operation, schemas: dict[str, Any]) -> str:
+def _details(one: Operation, described: dict[str, Any]) -> str:
     parts = [f"<b class={one.method.lower()}>{one.method}</b> <code>{escape(one.path)}</code> {escape(one.summary)}"]
     parts = [f"<details><summary>{parts[0]}</summary>"]
     if one.params:
@@ -124,6 +122,8 @@ def _details(one: Operation, schemas: dict[str, Any]) -> str:
         parts.append(f"<table><tr><th>query<th>type<th>meaning{rows}</table>")
     for title, kind in (("Body", one.body), (f"Answer {one.status}", one.reply)):
         if kind is not None:
-            text = msgspec.json.format(msgspec.json.encode(schemas[kind.__name__]), indent=2).decode()
-            parts.append(f"<p>{title}: <code>{kind.__name__}</code></p><pre>{escape(text)}</pre>")
+            name = getattr(kind, "__name__", "")
+            schema = described["components"]["schemas"].get(name) or msgspec.json.schema(kind)
+            text = msgspec.json.format(msgspec.json.encode(schema), indent=2).decode()
+            parts.append(f"<p>{title}: <code>{escape(name)}</code></p><pre>{escape(text)}</pre>")
     return "".join(parts) + "</details>"

@@ -34,6 +34,8 @@ class Operation(msgspec.Struct, frozen=True):
     params: tuple[Param, ...] = ()
     media_type: str = "application/json"
     also: str = ""  # it stands behind this prefix too
+    media_types: tuple[str, ...] = ()  # of the answer and its errors, if the client can choose
+    error: Any = None  # the form of its errors, if it is not a problem
     consumes: bool = False  # a GET that takes something away
 
 

@@ -53,7 +53,7 @@ class CompatibilityOut(msgspec.Struct, frozen=True, omit_defaults=True):
     """`messages` say why not, each with its path."""
 
     is_compatible: bool
-    messages: list[str] = []
+    messages: list[str] | None = None
 
 
 class ConfigIn(msgspec.Struct, frozen=True):
@@ -64,6 +64,23 @@ class ConfigIn(msgspec.Struct, frozen=True):
 class ConfigOut(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     compatibility_level: str
     normalize: bool | None = None
+
+
+class ConfigSetOut(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was set, under the names that it is set by."""
+
+    compatibility: str | None = None
+    normalize: bool | None = None
+
+
+class ContextIdOut(msgspec.Struct, frozen=True):
+    context: str
+    id: int
+
+
+class ServerVersionOut(msgspec.Struct, frozen=True, rename="camel"):
+    version: str
+    commit_id: str
 
 
 class ModeIn(msgspec.Struct, frozen=True):
