@@ -223,15 +223,17 @@ class SchemaRoutes:
 
     @confluent
     async def by_guid(self, request: Request) -> RegisteredOut:
+        return await self._bare(self._id_of_guid(request), request)
+
+    def _id_of_guid(self, request: Request) -> int:
         found = self._schemas.table.id_of_guid(request.path_params["guid"])
         if found is None:
             raise UnknownSchema(f"Schema {request.path_params['guid'][:80]} not found", field="guid")
-        return await self._bare(found, request)
+        return found
 
     @confluent
     async def guid_ids(self, request: Request) -> list[ContextIdOut]:
-        found = self._schemas.table.id_of_guid(request.path_params["guid"])
-        return [] if found is None else [ContextIdOut(".", found)]
+        return [ContextIdOut(".", self._id_of_guid(request))]
 
     async def _bare(self, schema_id: int, request: Request) -> RegisteredOut:
         stored = self._schemas.table.schema(schema_id)
