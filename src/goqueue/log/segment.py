@@ -157,10 +157,7 @@ class Segment:
     # --- open and let go ---------------------------------------------------------------------------------
 
     def file(self) -> File:
-        """The open file; opened now if need be.
-
-        Of a segment that is written to only the writer's handle is kept: it alone knows the file's size at all times.
-        """
+        """The open file; opened now if need be. Where there is a writer only its handle is kept: it knows the size."""
         file = self._file
         if file is None:
             file = self._open()
@@ -242,9 +239,12 @@ class Segment:
     def append(self, buffers: Sequence[Buffer], header: BatchHeader, base_offset: Offset) -> None:
         """Writes a stamped batch at the end; raises `OSError` with the file unchanged."""
         position = self.length
-        was_unsynced, self._unsynced = self._unsynced, True  # from here on the handle stays
+        file, was_unsynced = self._file, self._unsynced
+        self._unsynced = True  # from here on the handle stays
         try:
-            self._file_to_append().append(buffers)
+            if file is None or not was_unsynced or file.size != position:
+                file = self._file_to_append()
+            file.append(buffers)
         except OSError:
             self._unsynced = was_unsynced
             raise
