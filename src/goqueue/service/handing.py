@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final
 
 import msgspec
@@ -106,26 +107,29 @@ class Handing:
         fresh, seen_to = list[Record](), None
         for ahead in (limit, RUN_LOOK_AHEAD):
             more = ahead - len(again)
-            if more > len(fresh) and not _is_enough(known + _pairs(fresh), limit):
+            if more > len(fresh) and not _is_enough(known, fresh, limit):
                 fresh, seen_to = await feed.of_lane(book.number, book.look_from, more)
                 if len(fresh) < more:
                     break  # there are no others
-        free = delivery.free_of_keys([one.offset for one in fresh], [one.key for one in fresh], nonce)
-        order = choose_runs(known + free, limit)
+        if not again and len(fresh) <= limit and _is_one_key(fresh):
+            return _Found({}, fresh, seen_to)
+        free = delivery.free_of_keys([(one.offset, one.key) for one in fresh], nonce)
+        order = choose_runs(chain(known, free), limit)
         wanted = set(order)
-        if any(offset not in wanted for offset, _ in free):
-            cut = next((at for at in range(len(fresh), 0, -1) if fresh[at - 1].offset in wanted), 0)
-            seen_to = fresh[cut].offset if cut < len(fresh) else seen_to
-            fresh = fresh[:cut]
-        messages = await feed.at(sorted(wanted.intersection(again)))
+        if len(wanted) == limit and len(known) + len(free) > limit:  # some that could go have no room
+            cut = bisect_right(fresh, max(order), key=_offset_of)
+            if cut < len(fresh):
+                fresh, seen_to = fresh[:cut], fresh[cut].offset
+        messages = await feed.at(sorted(wanted.intersection(again))) if again else {}
         return _Found(messages, fresh, seen_to, order)
 
     def _hand_out(self, take: Take, source: Source, lane: int, found: _Found, nonce: str) -> list[Delivered]:
         now = self._clock.now_ms()
-        gone = [offset for offset, message in found.again.items() if message is None]
-        if gone:
+        records = found.fresh
+        if found.again:
+            gone = [offset for offset, message in found.again.items() if message is None]
             self._runner.write(source.delivery, source.delivery.drop(lane, gone))
-        records = [message for message in found.again.values() if message is not None] + [*found.fresh]
+            records = [message for message in found.again.values() if message is not None] + [*found.fresh]
         wanted = None if found.order is None else set(found.order)
         leased: list[Delivered] = []
         for fate, run in groupby(records, self._fates(source, now)):  # in order, as cells tile the log
@@ -147,12 +151,15 @@ class Handing:
         topic = self._topics.find(at.topic)
         oldest = 0 if topic is None else oldest_ms(topic, now)
 
+        def plain(record: Record) -> str:
+            return _OLD if record.headers and is_expired(record.headers, now) else _LIVE
+
         def fate(record: Record) -> str:
             if record.timestamp_ms < oldest or (keeper is not None and not keeper.is_open(record.offset)):
                 return _GONE
-            return _OLD if record.headers and is_expired(record.headers, now) else _LIVE
+            return plain(record)
 
-        return fate
+        return fate if oldest or keeper is not None else plain
 
     async def _pass_dull(self, source: Source, lane: int) -> None:
         """However many messages at the front are not to be handed out, they cost a poll little."""
@@ -200,16 +207,21 @@ class Handing:
         return [_delivered(source.partition.at, one, delivery.book.held[one.offset], grant) for one in chosen]
 
 
-def _pairs(records: Sequence[Record]) -> list[tuple[Offset, bytes | None]]:
-    return [(record.offset, record.key) for record in records]
-
-
-def _is_enough(found: Sequence[tuple[Offset, bytes | None]], limit: int) -> bool:
-    """So many of the first one's key are known that nobody need look for more."""
-    if not found:
+def _is_enough(known: Sequence[tuple[Offset, bytes | None]], fresh: Sequence[Record], limit: int) -> bool:
+    """So many of the first one's key are there that nobody need look for more."""
+    if not known and not fresh:
         return False
-    first = found[0][1]
-    return sum(key == first for _, key in found) >= limit
+    first = known[0][1] if known else fresh[0].key
+    keys = [key for _, key in known] + [record.key for record in fresh]
+    return keys.count(first) >= limit
+
+
+def _offset_of(record: Record) -> Offset:
+    return record.offset
+
+
+def _is_one_key(records: Sequence[Record]) -> bool:
+    return len({record.key for record in records}) <= 1
 
 
 def _in_order(leased: list[Delivered], order: Sequence[Offset]) -> list[Delivered]:

@@ -75,8 +75,8 @@ class Queue:
         offsets = again + fresh[: limit - len(again)]
         wanted = None
         if self.policy.ordered and self.runs:  # as a poll does it: those between are looked at and stay ready
-            free = self.delivery.free_of_keys(fresh, [keys[offset] for offset in fresh], nonce)
-            wanted = choose_runs([(offset, keys[offset]) for offset in again] + free, limit)
+            free = self.delivery.free_of_keys([(offset, keys[offset]) for offset in fresh], nonce)
+            wanted = choose_runs([*((offset, keys[offset]) for offset in again), *free], limit)
             offsets = again + [offset for offset in fresh if offset <= max(wanted, default=-1)]
         leased, records = self.delivery.lease(
             lane,

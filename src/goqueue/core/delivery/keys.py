@@ -7,7 +7,7 @@ soon as none before it does: those behind it may still be with the consumer that
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import chain, islice
 
@@ -43,19 +43,27 @@ class KeyOrder:
         return next((offset for offset, lease in leases if lease is None or lease.nonce != nonce), None)
 
     def lock(self, key: bytes, offset: Offset) -> None:
-        insort(self.locks.setdefault(key, []), offset)
+        taken = self.locks.get(key)
+        if taken is None:
+            self.locks[key] = [offset]
+        elif offset > taken[-1]:
+            taken.append(offset)
+        else:
+            insort(taken, offset)
 
-    def unlock(self, key: bytes, offset: Offset) -> list[Offset]:
+    def unlock(self, key: bytes, offset: Offset) -> Sequence[Offset]:
         """Lets go of the key; answers with those behind that need not wait any more."""
-        taken = self.locks.get(key, [])
-        place = bisect_left(taken, offset)
-        if taken[place : place + 1] != [offset]:
-            return []
+        taken = self.locks.get(key)
+        if taken is None:
+            return ()
+        place = 0 if taken[0] == offset else bisect_left(taken, offset)
+        if place == len(taken) or taken[place] != offset:
+            return ()
         del taken[place]
         if not taken:
             del self.locks[key]
             return [*self.behind.pop(key, ()), *self.parked.pop(key, ())]
-        return self._before(key, taken[0]) if place == 0 else []
+        return self._before(key, taken[0]) if self.behind and place == 0 else ()
 
     def _before(self, key: bytes, wall: Offset) -> list[Offset]:
         heap, free = self.behind.get(key, []), list[Offset]()
@@ -85,9 +93,14 @@ def may_go(held: Held | None, offset: Offset, wall: Offset | None) -> bool:
     return wall is None or (held is not None and held.handed > 0 and offset < wall)
 
 
-def choose_runs(messages: Sequence[tuple[Offset, bytes | None]], limit: int) -> list[Offset]:
+def choose_runs(messages: Iterable[tuple[Offset, bytes | None]], limit: int) -> list[Offset]:
     """So many of them: all of the first one's key, then all of the next key, and so on; each key in order."""
     runs: dict[bytes | Offset, list[Offset]] = {}
     for offset, key in messages:
-        runs.setdefault(offset if key is None else key, []).append(offset)
+        name = offset if key is None else key
+        run = runs.get(name)
+        if run is not None:
+            run.append(offset)
+        elif len(runs) < limit:  # others would have no room
+            runs[name] = [offset]
     return list(islice(chain.from_iterable(runs.values()), limit))

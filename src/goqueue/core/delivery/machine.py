@@ -103,16 +103,21 @@ class Delivery:
         return book is not None and bool(book.ready) and bool(self.ready_again(lane, 1, nonce))
 
     def free_of_keys(
-        self, offsets: Sequence[Offset], keys: Sequence[bytes | None], nonce: str
-    ) -> list[tuple[Offset, bytes | None]]:
+        self, messages: Sequence[tuple[Offset, bytes | None]], nonce: str
+    ) -> Sequence[tuple[Offset, bytes | None]]:
         """Those of new messages whose keys let them go, to the poll `nonce`."""
         walls: dict[bytes, Offset | None] = {}
-        return [pair for pair in zip(offsets, keys, strict=True) if self._key_lets_go(*pair, nonce, walls)]
+        locks = self.book.keys.locks
+        if not locks:
+            return messages
+        return [
+            pair
+            for pair in messages
+            if pair[1] is None or pair[1] not in locks or self._key_lets_go(pair[0], pair[1], nonce, walls)
+        ]
 
-    def _key_lets_go(self, offset: Offset, key: bytes | None, nonce: str, walls: dict[bytes, Offset | None]) -> bool:
-        """`walls` are those of the keys met so far."""
-        if key is None:
-            return True
+    def _key_lets_go(self, offset: Offset, key: bytes, nonce: str, walls: dict[bytes, Offset | None]) -> bool:
+        """`walls` are those of the locked keys met so far."""
         if key not in walls:
             walls[key] = self.book.keys.wall(key, self.book.held, nonce)
         return may_go(self.book.held.get(offset), offset, walls[key])
@@ -173,15 +178,18 @@ class Delivery:
     ) -> tuple[list[Cell], list[Record]]:
         """The same where messages of a key go in order: those behind a key that is with somebody else wait for it."""
         walls: dict[bytes, Offset | None] = {}
+        locks, held, is_whole = self.book.keys.locks, self.book.held, not len(book.done)
         cells: list[Cell] = []
         parked: list[tuple[Cell, bytes | None]] = []
         for offset, key in pairs:
-            start = self._free_from(book, offset)
+            is_new = is_whole and offset >= book.cursor and offset not in held  # the usual case
+            start = book.cursor if is_new else self._free_from(book, offset)
             if start is None:
                 continue
-            if (wanted is None or offset in wanted) and self._key_lets_go(offset, key, nonce, walls):
+            is_free = key is None or key not in locks or self._key_lets_go(offset, key, nonce, walls)
+            if is_free and (wanted is None or offset in wanted):
                 cells.append((start, offset))
-            elif offset not in self.book.held:
+            elif offset not in held:
                 parked.append(((start, offset), key))
             book.cursor = max(book.cursor, offset + 1)
         if not parked:
