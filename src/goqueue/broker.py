@@ -116,7 +116,8 @@ class Broker:
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log.cleanup_interval_ms)
         self._space_watch = SpaceWatch(self.space, offload)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
-        self.publish = Publish(self.topics, self.space, clock, self.metrics, hooks)
+        decoding = Decoding(offload)
+        self.publish = Publish(self.topics, self.space, clock, self.metrics, hooks, decoding)
         self.schedule = ScheduleRunner(
             ScheduleIndex(schedule_index), self.table, self.publish.deliver, clock, offload, settings.log.fsync
         )
@@ -124,7 +125,7 @@ class Broker:
         self.publish.schedule = self.schedule.entries
         self.scheduling = Scheduling(self.schedule.entries, self.topics, self.metrics, hooks)
         self.fetching = Fetching(self.topics, self.metrics, hooks)
-        decoding, unreadable = Decoding(offload), Unreadable(self.metrics)
+        unreadable = Unreadable(self.metrics)
         self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
         self.producer_ids = ProducerIds(disk, offload)

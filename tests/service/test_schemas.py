@@ -136,7 +136,8 @@ def test_topics_that_do_not_ask_are_never_decoded(monkeypatch: pytest.MonkeyPatc
         async with broker_on(SimDisk(), loop) as broker:
             await broker.topics.create("t", 1, {})
             await broker.schemas.register("t-value", json_schema(PRICE))
-            monkeypatch.setattr(validation, "decode", forbidden)
+            monkeypatch.setattr(validation, "slices", forbidden)
+            monkeypatch.setattr(validation, "read", forbidden)
             monkeypatch.setattr(validation.Validation, "record", forbidden)
             batch = build([NewRecord(None, b"junk", (), 0)])
             await broker.publish.batch(PublishBatch(TopicPartition("t", 0), batch))

@@ -51,6 +51,7 @@ class TopicConfig(msgspec.Struct, frozen=True, rename=lambda name: name.replace(
     queue_delay_ms: int = 0
     queue_delay_headers: Literal["true", "false"] = "true"
     queue_wait_ms: int = 0
+    records_check: Literal["header", "full"] = "header"
     trace: str = "default"
     schema_validation: Literal["none", "header", "prefix", "latest"] = "none"
     schema_key_validation: Literal["none", "header", "prefix", "latest"] = "none"
@@ -195,6 +196,11 @@ CONFIG_KEYS: Final[Mapping[str, ConfigKey]] = {
         _choice("true", "false"), "Whether batches are searched for records that ask for a delay in their headers."
     ),
     "queue.wait.ms": ConfigKey(_whole(0, 20_000), "How long SQS's receive waits for a message if it does not say."),
+    "records.check": ConfigKey(
+        _choice("header", "full"),
+        "What is checked of a batch that a Kafka producer sends: its header and checksum, or also that all records in "
+        "it can be read, which costs as much as decoding it.",
+    ),
     "trace": ConfigKey(
         _trace,
         "Which messages are traced: `default` as `traces.sample_rate` says, `on` all, a rate that share, `off` none.",

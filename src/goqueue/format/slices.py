@@ -44,9 +44,9 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
         return len(self.batch)
 
 
-def light_body(batch: Buffer, header: BatchHeader) -> Buffer | None:
+def light_body(batch: Buffer, header: BatchHeader, records_max: int = DECODE_HERE_RECORDS) -> Buffer | None:
     """The batch's records, unfolded, if little enough is in it to go through it on the loop; None if not."""
-    if header.record_count > DECODE_HERE_RECORDS:
+    if header.record_count > records_max:
         return None
     body = memoryview(batch)[HEADER_BYTES : header.size]
     if not header.codec:

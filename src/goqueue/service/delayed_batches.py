@@ -11,17 +11,15 @@ from typing import Final
 import msgspec
 
 from goqueue.base.delays import asked_due
-from goqueue.base.errors import CorruptBatch, InvalidBatch, InvalidField
+from goqueue.base.errors import InvalidBatch, InvalidField
 from goqueue.base.ids import Millis, Offset
-from goqueue.base.limits import MIB
+from goqueue.base.limits import DELAYED_PER_BATCH_MAX
 from goqueue.core.schedule.records import Entry, Origin
-from goqueue.format.batch import CODEC_MASK, HEADER_BYTES, BatchHeader, Buffer, assemble
-from goqueue.format.compression import compress, decompress
-from goqueue.format.records import decode, payload, raw_records
-from goqueue.format.search import has
+from goqueue.format.batch import CODEC_MASK, BatchHeader, Buffer, assemble
+from goqueue.format.compression import compress
+from goqueue.format.records import Record, raw_records
 
-_NEEDLE: Final = b"goqueue-de"  # what both headers begin with
-_UNFOLDED_BYTES_MAX: Final = 32 * MIB
+NEEDLE: Final = b"goqueue-de"  # what both headers begin with
 
 
 class Parted(msgspec.Struct, frozen=True):
@@ -31,46 +29,56 @@ class Parted(msgspec.Struct, frozen=True):
     rest: bytes
 
 
-def may_ask_for_delay(batch: Buffer, header: BatchHeader) -> bool:
-    """A look at the bytes alone. A payload that cannot be unfolded, or is huge then, asks for nothing."""
-    if not header.codec:
-        return has(batch, _NEEDLE)
-    try:
-        return has(decompress(header.codec, memoryview(batch)[HEADER_BYTES:], _UNFOLDED_BYTES_MAX), _NEEDLE)
-    except CorruptBatch:
-        return False
+class Waiting(msgspec.Struct, frozen=True, gc=False):
+    """A record that asks for a delay, and when it is due."""
+
+    record: Record
+    due_ms: Millis
 
 
-def part(batch: Buffer, header: BatchHeader, topic_id: str, partition: int, at: Offset, now: Millis) -> Parted | None:
-    """Takes out the records that wait; None if there are none. `at` is the offset that the batch will have."""
-    origin = None
-    if header.producer_id >= 0:
-        origin = Origin(at, header.producer_id, header.producer_epoch, header.base_sequence)
-    entries: list[Entry] = []
-    taken: set[int] = set()
-    for record in decode(batch):
+class Delays:
+    """The records of one batch that wait."""
+
+    def __init__(self, now: Millis) -> None:
+        self.found: list[Waiting] = []
+        self._now = now
+        self._rest = b""
+
+    def take(self, record: Record, header: BatchHeader) -> None:
+        """Looks at one; `InvalidBatch` if it cannot have what it asks for."""
         try:
-            due = asked_due(record.headers, now)
+            due = asked_due(record.headers, self._now)
         except InvalidField as why:
             raise InvalidBatch(why.message, field=why.field) from None
-        if due is not None and due > now:
-            taken.add(record.offset - header.base_offset)
-            fields = (record.key, record.value, record.headers)
-            entries.append(Entry(topic_id, partition, due, *fields, accepted_ms=now, origin=origin))
-    if not entries:
-        return None
-    if header.is_transactional:
-        raise InvalidBatch("A message with a delay cannot be part of a transaction.")
-    return Parted(entries, _without(batch, header, taken))
+        if due is None or due <= self._now:
+            return
+        if header.is_transactional:
+            raise InvalidBatch("A message with a delay cannot be part of a transaction.")
+        if len(self.found) >= DELAYED_PER_BATCH_MAX:
+            raise InvalidBatch(f"More than {DELAYED_PER_BATCH_MAX} messages of a batch ask for a delay; send fewer.")
+        self.found.append(Waiting(record, due))
 
+    def take_out(self, batch: Buffer, header: BatchHeader, body: Buffer) -> None:
+        """Makes the batch without them."""
+        taken = {one.record.offset - header.base_offset for one in self.found}
+        view = memoryview(body)
+        walk = raw_records(body, header.record_count)
+        kept = [view[one.start : one.end] for one in walk if one.offset_delta not in taken]
+        left: Buffer = b"".join(kept)
+        attributes = header.attributes
+        if not kept:
+            attributes &= ~CODEC_MASK
+        elif header.codec:
+            left = compress(header.codec, left)
+        self._rest = assemble(msgspec.structs.replace(header, record_count=len(kept), attributes=attributes), left)
 
-def _without(batch: Buffer, header: BatchHeader, taken: set[int]) -> bytes:
-    body = memoryview(payload(batch, header))
-    kept = [body[one.start : one.end] for one in raw_records(body) if one.offset_delta not in taken]
-    left: Buffer = b"".join(kept)
-    attributes = header.attributes
-    if not kept:
-        attributes &= ~CODEC_MASK
-    elif header.codec:
-        left = compress(header.codec, left)
-    return assemble(msgspec.structs.replace(header, record_count=len(kept), attributes=attributes), left)
+    def parted(self, header: BatchHeader, topic_id: str, partition: int, at: Offset) -> Parted:
+        """`at` is the offset that the batch will have."""
+        origin = None
+        if header.producer_id >= 0:
+            origin = Origin(at, header.producer_id, header.producer_epoch, header.base_sequence)
+        return Parted([self._entry(one, topic_id, partition, origin) for one in self.found], self._rest)
+
+    def _entry(self, one: Waiting, topic_id: str, partition: int, origin: Origin | None) -> Entry:
+        fields = (one.record.key, one.record.value, one.record.headers)
+        return Entry(topic_id, partition, one.due_ms, *fields, accepted_ms=self._now, origin=origin)

@@ -1,15 +1,13 @@
 """Publish: the one way into a log, for encoded batches and for messages in the open.
 
 Order of things: find the topic, ask access, check the batch, ask schema and quota, ask the disk for room, append, wait
-until it is as safe as promised, answer. Batches are decoded for topics that validate only.
+until it is as safe as promised, answer. Batches are decoded only where the topic's settings ask what is in them.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-
-import msgspec
 
 from goqueue.base.clock import Clock
 from goqueue.base.commands import (
@@ -23,31 +21,29 @@ from goqueue.base.commands import (
     PublishResult,
     Scheduled,
 )
-from goqueue.base.delays import with_expiry
 from goqueue.base.errors import (
     CorruptBatch,
     GoQueueError,
     InternalTopic,
-    KeyRequired,
     MessageTooLarge,
     ShuttingDown,
 )
-from goqueue.base.ids import Millis, Offset, TopicPartition
-from goqueue.base.limits import BUILD_BATCH_BYTES
-from goqueue.core.schedule.delays import due_of, entry_of
-from goqueue.core.schedule.records import Entry
+from goqueue.base.ids import Offset, TopicPartition
+from goqueue.drive.decoding import Decoding
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule_entries import Entries
 from goqueue.drive.topic_table import Topic
-from goqueue.format.batch import HEADER_BYTES, BatchHeader, Buffer, read_header, verified_header
+from goqueue.format.batch import BatchHeader, Buffer, read_header, verified_header
 from goqueue.format.compression import CODECS
 from goqueue.format.records import InTransaction, NewRecord, build
 from goqueue.log.space import SpaceGuard
-from goqueue.service.delayed_batches import may_ask_for_delay, part
-from goqueue.service.hooks import Hooks, SchemaCheck
+from goqueue.service.delayed_batches import Delays
+from goqueue.service.hooks import Hooks
+from goqueue.service.looking import NOTHING, SAW_NOTHING, Asked, Looked, TooMuchHere, look, look_here, wanted_of
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.paced import paced
-from goqueue.service.record_checks import check_keys, check_time, check_times
+from goqueue.service.record_checks import check_times
+from goqueue.service.sorting import Delayed, Pile, Plan, Sorting, record_of
 from goqueue.service.topics import Topics
 from goqueue.service.tracer import Sampled
 from goqueue.service.tracing import Moments
@@ -62,8 +58,17 @@ def _no_transactions(producer_id: int, epoch: int, at: TopicPartition) -> None:
 class Publish:
     """The verb."""
 
-    def __init__(self, topics: Topics, space: SpaceGuard, clock: Clock, metrics: BrokerMetrics, hooks: Hooks) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        space: SpaceGuard,
+        clock: Clock,
+        metrics: BrokerMetrics,
+        hooks: Hooks,
+        decoding: Decoding,
+    ) -> None:
         self._topics = topics
+        self._decoding = decoding
         self._space = space
         self._clock = clock
         self._metrics = metrics
@@ -73,13 +78,25 @@ class Publish:
 
     async def batch(self, command: PublishBatch) -> Appended:
         """Stores one encoded batch as it is, and waits until it is as safe as promised."""
-        appended = self.append(command)
+        appended = await self.append_any(command)
         if command.acks is not Acks.NONE:
             await self.settle(command.at)
         return appended
 
-    def append(self, command: PublishBatch) -> Appended:
-        """Puts one encoded batch into its log, at once. It is not safe before `settle`."""
+    async def append_any(self, command: PublishBatch) -> Appended:
+        """The same for a batch of any size."""
+        looked: Looked | None = None
+        while True:  # the topic's settings may change while it is looked at
+            try:
+                return self.append(command, looked)
+            except TooMuchHere:
+                looked = await self.look(command)
+
+    def append(self, command: PublishBatch, looked: Looked | None = None) -> Appended:
+        """Puts one encoded batch into its log, at once. It is not safe before `settle`.
+
+        `TooMuchHere` if its records have to be looked at, and are many: `look` first, and give what it found.
+        """
         started = time.perf_counter()
         try:
             topic = self._topics.require(command.at.topic)
@@ -87,19 +104,14 @@ class Publish:
             header = verified_header(command.batch)
             if header.is_control:
                 raise CorruptBatch("Control batches are written by the broker only.")
-            if topic.config.compacts:
-                check_keys(command.at, header, command.batch)
             if not command.is_copy:
                 _check_size(topic, header)
                 check_times(topic.config, header, command.batch, self._clock.now_ms())
             if header.is_transactional:
                 self.check_transaction(header.producer_id, header.producer_epoch, command.at)
-            if self._hooks.schema is not None and topic.config.validates and not command.is_copy:
-                self._hooks.schema.batch(topic, header, command.batch)
-            delays = topic.config.queue_delay_headers == "true" and may_ask_for_delay(command.batch, header)
-            delays = delays and not command.is_copy
-            if delays:
-                appended = self._append_parted(topic, partition, header, command, started)
+            delays = self._looked(topic, header, command, looked).delays
+            if delays is not None:
+                appended = self._append_parted(topic, partition, header, command, delays, started)
             else:
                 began = None if command.is_copy else started
                 appended = self._append(topic, partition, command.batch, header, command.acks, command.caller, began)
@@ -108,6 +120,29 @@ class Publish:
             raise
         self._metrics.publish_seconds.observe(time.perf_counter() - started)
         return appended
+
+    async def look(self, command: PublishBatch) -> Looked:
+        """Looks at a batch that is too large for the loop; raises what its publish is refused with."""
+        try:
+            topic = self._topics.require(command.at.topic)
+            header = verified_header(command.batch)
+            _check_size(topic, header)
+            self._admit(topic, command.caller, 0)
+            wanted = wanted_of(topic, command.is_copy, self._hooks.schema is not None)
+            asked = Asked(topic, command.at, wanted, command.batch, header, self._clock.now_ms())
+            return await self._decoding.run(lambda: look(asked, self._hooks.schema))
+        except GoQueueError as error:
+            self._metrics.publish_errors.labels(error.code).inc()
+            raise
+
+    def _looked(self, topic: Topic, header: BatchHeader, command: PublishBatch, known: Looked | None) -> Looked:
+        wanted = wanted_of(topic, command.is_copy, self._hooks.schema is not None)
+        if wanted is NOTHING:
+            return SAW_NOTHING
+        if known is not None and known.wanted == wanted:
+            return known
+        asked = Asked(topic, command.at, wanted, command.batch, header, self._clock.now_ms())
+        return look_here(asked, self._hooks.schema)
 
     def is_settled(self, at: TopicPartition) -> bool:
         """Nothing that was appended still waits to be made safe."""
@@ -121,7 +156,7 @@ class Publish:
         """Stores messages in the open, one batch for each partition (or a few, if they are large)."""
         started = time.perf_counter()
         topic = await self._topics.for_publish(command.topic, command.caller)
-        sorting = _Sorting(topic, self._clock.now_ms(), self._hooks.schema)
+        sorting = Sorting(topic, self._clock.now_ms(), self._hooks.schema)
         results: list[PublishResult | None] = [*await paced(sorting.take, command.messages, topic.config.validates)]
         touched: dict[Partition, list[int]] = {}
         moments = self._moments(started)
@@ -151,7 +186,7 @@ class Publish:
     async def plan(self, command: PublishMessages) -> Plan:
         """Where messages would go, without storing any."""
         topic = await self._topics.for_publish(command.topic, command.caller)
-        sorting = _Sorting(topic, self._clock.now_ms(), self._hooks.schema)
+        sorting = Sorting(topic, self._clock.now_ms(), self._hooks.schema)
         told = await paced(sorting.take, command.messages, topic.config.validates)
         if sorting.delayed:
             self._admit_delayed(topic, sorting.delayed, command.caller)
@@ -160,7 +195,7 @@ class Publish:
 
     def record(self, topic: Topic, message: Message) -> NewRecord:
         """How a message that does not wait looks in the log."""
-        return _record(topic, message, None, self._clock.now_ms(), self._hooks.schema)
+        return record_of(topic, message, None, self._clock.now_ms(), self._hooks.schema)
 
     def store(self, topic: Topic, number: int, records: list[NewRecord], txn: InTransaction, caller: Caller) -> Offset:
         """One batch of an open transaction, at once. It is not safe before `settle`."""
@@ -248,7 +283,13 @@ class Publish:
         self._write(topic, partition, batch, read_header(batch))
 
     def _append_parted(
-        self, topic: Topic, partition: Partition, header: BatchHeader, command: PublishBatch, started: float
+        self,
+        topic: Topic,
+        partition: Partition,
+        header: BatchHeader,
+        command: PublishBatch,
+        delays: Delays,
+        started: float,
     ) -> Appended:
         """Some records wait: they are stored first, then the batch without them. A crash in between voids them."""
         self._admit(topic, command.caller, header.size)
@@ -256,10 +297,8 @@ class Publish:
         if (stored := partition.dedupe.check(header)) is not None:
             return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.log.start_offset)
         place = (topic.record.id, partition.at.partition, partition.log.end_offset)
-        parted = part(command.batch, header, *place, self._clock.now_ms())
+        parted = delays.parted(header, *place)
         moments = self._moments(started)
-        if parted is None:
-            return self._write(topic, partition, command.batch, header, moments)
         entries, trace = parted.entries, self._hooks.trace
         if trace is not None and moments is not None:
             entries = trace.take_in(topic, entries, moments, command.caller.door)
@@ -327,93 +366,6 @@ def _check_size(topic: Topic, header: BatchHeader) -> None:
     most = topic.config.max_message_bytes
     if header.size > most:
         raise MessageTooLarge(f"The batch has {header.size} bytes; the topic's max.message.bytes is {most}.")
-
-
-class Delayed(msgspec.Struct, gc=False):
-    """A message that waits, its place in the request, and how it would look in the log."""
-
-    place: int
-    record: NewRecord
-    entry: Entry
-
-
-class Pile(msgspec.Struct):
-    """Records bound for one batch, and the places of their messages in the request."""
-
-    partition: int
-    records: list[NewRecord] = []
-    places: list[int] = []
-    size: int = HEADER_BYTES
-
-
-class Plan(msgspec.Struct):
-    """Messages sorted by where they go, and why some cannot."""
-
-    topic: Topic
-    piles: list[Pile]
-    delayed: list[Delayed]
-    errors: list[GoQueueError]
-
-
-class _Sorting:
-    """Sorts a request's messages into piles by partition; what cannot be stored gets its error at once."""
-
-    def __init__(self, topic: Topic, now: Millis, check: SchemaCheck | None) -> None:
-        self._topic = topic
-        self._now = now
-        self._check = check
-        self._open: dict[int, Pile] = {}
-        self._size_max = topic.config.max_message_bytes
-        self.piles: list[Pile] = []
-        self.delayed: list[Delayed] = []
-        topic.partitioner.begin_publish()
-
-    def take(self, place: int, message: Message) -> GoQueueError | None:
-        try:
-            partition = self._choose(message)
-            due = due_of(message, self._topic.config, self._now)
-            record = _record(self._topic, message, due, self._now, self._check)
-        except GoQueueError as error:
-            error.field = f"messages[{place}].{error.field or 'value'}"
-            return error
-        if due is not None:
-            entry = entry_of(message, self._topic.record.id, partition, due, self._now)
-            self.delayed.append(Delayed(place, record, entry))
-            return None
-        size = record.size_max
-        pile = self._open.get(partition)
-        if pile is None or pile.size + size > min(BUILD_BATCH_BYTES, self._size_max):
-            pile = self._open[partition] = Pile(partition)
-            self.piles.append(pile)
-        pile.records.append(record)
-        pile.places.append(place)
-        pile.size += size
-        return None
-
-    def _choose(self, message: Message) -> int:
-        if message.key is None and self._topic.config.compacts:
-            raise KeyRequired("The topic is compacted: every message needs a key.", field="key")
-        topic = self._topic
-        return topic.partitioner.choose(message.key, message.partition, len(topic.partitions))
-
-
-def _record(topic: Topic, message: Message, due: Millis | None, now: Millis, check: SchemaCheck | None) -> NewRecord:
-    if check is not None and topic.config.validates:
-        check.record(topic, message.key, message.value, message.headers)
-    time_ms = now if message.timestamp_ms is None else message.timestamp_ms
-    check_time(topic.config, time_ms, now)
-    headers = message.headers
-    if message.ttl_ms is not None:
-        headers = with_expiry(headers, (due or now) + message.ttl_ms)
-    record = NewRecord(message.key, message.value, headers, time_ms)
-    size_max = topic.config.max_message_bytes
-    if HEADER_BYTES + record.size_max > size_max:
-        raise MessageTooLarge(
-            f"The message takes {HEADER_BYTES + record.size_max} bytes in the log; the topic's "
-            f"max.message.bytes is {size_max}.",
-            field="value",
-        )
-    return record
 
 
 def first_error(results: Sequence[PublishResult]) -> GoQueueError | None:

@@ -14,18 +14,17 @@ from goqueue.base.limits import LOOKED_AT_BYTES_MAX, RECORD_FAILURES_MAX, RECORD
 from goqueue.base.topic_config import UNBOUNDED_MS, TopicConfig
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.format.compression import decompress_within
-from goqueue.format.records import payload, raw_records, varint
+from goqueue.format.records import varint
 
 Failures = list[tuple[int, str]]  # place in the batch, what is wrong
 NO_TIME = -1
 
 
-def check_keys(at: TopicPartition, header: BatchHeader, batch: Buffer) -> None:
-    """Raises `KeyRequired` for a batch with records that have none."""
+def keyless(at: TopicPartition, places: Iterable[int]) -> KeyRequired:
+    """The error for a batch with records that have no key, in these places."""
     told = f"Compacted topic cannot accept message without key in topic partition {at.topic}-{at.partition}."
-    keyless = (place for place, one in enumerate(raw_records(payload(batch, header))) if one.key is None)
-    if failures := _first((place, told) for place in keyless):
-        raise KeyRequired("The topic is compacted: every message needs a key.", field="key", failures=failures)
+    failures = _first((place, told) for place in places)
+    return KeyRequired("The topic is compacted: every message needs a key.", field="key", failures=failures)
 
 
 def check_times(config: TopicConfig, header: BatchHeader, batch: Buffer, now: Millis) -> None:

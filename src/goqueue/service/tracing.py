@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from goqueue.base.entropy import Entropy
 from goqueue.base.errors import CorruptBatch
 from goqueue.base.ids import Offset, TopicPartition
+from goqueue.base.limits import DECODE_HERE_BYTES
 from goqueue.base.trace_context import TRACEPARENT, TraceContext, context_of, with_context
 from goqueue.core.schedule.records import Entry
 from goqueue.core.traces.sampling import WHOLE, Identities, chosen, is_chosen, phase_of
@@ -26,9 +28,10 @@ from goqueue.drive.partition import Partition
 from goqueue.drive.schedule_firing import Member
 from goqueue.drive.topic_table import Topic, TopicTable
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, Buffer
-from goqueue.format.compression import decompress
-from goqueue.format.records import NewRecord, decode
+from goqueue.format.compression import decompress_within
+from goqueue.format.records import NewRecord
 from goqueue.format.search import has
+from goqueue.format.slices import readable, slices
 from goqueue.service.trace_transactions import TracedTransactions
 from goqueue.service.tracer import Published, PublishedBatch, Sampled, Steps, Tracer, sampled_of
 
@@ -36,7 +39,7 @@ _NEEDLE: Final = TRACEPARENT.encode()
 _MARKED: Final = re.compile(rb"\x16traceparent\x6e[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f][13579bdf]")
 _LONGER: Final = re.compile(rb"\x16traceparent[^\x6e]")  # another length: of a version that is yet to come
 _ADDED_BYTES: Final = 120  # what the header adds to a message at most
-_UNFOLDED_BYTES_MAX: Final = 32 * 1024 * 1024
+_MARKED_MAX: Final = 5_000  # records of one batch that are looked at
 _MILLION: Final = 1_000_000
 
 Moments = tuple[float, float]  # when a publish came in and when it was checked, by the performance counter
@@ -121,7 +124,7 @@ class Tracing:
         if topic.config.trace == "default":
             return None
         try:
-            return decompress(header.codec, memoryview(batch)[HEADER_BYTES:], _UNFOLDED_BYTES_MAX)
+            return decompress_within(header.codec, memoryview(batch)[HEADER_BYTES:], DECODE_HERE_BYTES)
         except CorruptBatch:
             return None
 
@@ -132,12 +135,9 @@ class Tracing:
         if self.tracer.recorder.is_full:
             self.tracer.recorder.room(len(_MARKED.findall(body)), 4)
             return []
-        try:
-            records = decode(batch)
-        except CorruptBatch:
-            return []
         sampled: list[Sampled] = []
-        for record in records:
+        marked = (one for one in slices(batch, header, 0, body if header.codec else None) if has(one.batch, _NEEDLE))
+        for record in islice(readable(marked), _MARKED_MAX):
             found = context_of(record.headers) if record.headers else None
             if found is not None and found.is_sampled:
                 sampled.append(sampled_of(base + record.offset - header.base_offset, record.key, found))

@@ -19,7 +19,8 @@ from goqueue.core.schedule.records import Entry
 from goqueue.core.txn.records import TxnBatch, TxnCall, TxnDelayed, TxnState, TxnWait
 from goqueue.drive.partition import Partition
 from goqueue.format.records import InTransaction, NewRecord
-from goqueue.service.publish import Plan, Publish
+from goqueue.service.publish import Publish
+from goqueue.service.sorting import Plan
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
 

@@ -15,7 +15,7 @@ from goqueue.core.schemas.proto_data import ProtoChecker
 from goqueue.core.schemas.table import Version
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import BatchHeader, Buffer
-from goqueue.format.records import decode
+from goqueue.format.slices import read, slices
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.schemas import Schemas
 
@@ -41,7 +41,8 @@ class Validation:
         failures: list[tuple[int, str]] = []
         first: SchemaMismatch | None = None
         clock = _Stopwatch()
-        for place, record in enumerate(decode(batch)):
+        found = (record for one in slices(batch, header) for record in read(one))
+        for place, record in enumerate(found):
             if clock.is_over():
                 raise SchemaMismatch("Checking the batch takes too long; send smaller ones.", field="value")
             try:

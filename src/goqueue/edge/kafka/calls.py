@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeAlias
 
 import msgspec
@@ -19,6 +19,16 @@ class Call(msgspec.Struct, frozen=True):
     client_id: str
     client_host: str
     local_address: tuple[str, int]
+
+
+class Exclusive:
+    """An answer to wait for before the connection's next request is begun, so that order holds."""
+
+    def __init__(self, answer: Coroutine[Any, Any, Any]) -> None:
+        self._answer = answer
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._answer.__await__()
 
 
 # A handler answers at once, later, or (None) not at all.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from goqueue.base.limits import MIB
 from goqueue.drive.offload import Offload
-from goqueue.edge.kafka.calls import Call, Handler
+from goqueue.edge.kafka.calls import Call, Exclusive, Handler
 from goqueue.edge.kafka.connection import Answered, Later
 from goqueue.edge.kafka.slices import PRODUCE, answer_in_slices, at_once, elements_max
 from goqueue.service.metrics import BrokerMetrics
@@ -61,8 +61,9 @@ class Dispatcher:
         if answer is None:
             return None
         if inspect.isawaitable(answer):
-            held = len(frame) * (_unfolded(request) if api.key == PRODUCE else UNFOLDED)
-            return Later(self._later(api, version, header.correlation_id, answer, started), held)
+            is_exclusive = isinstance(answer, Exclusive)
+            held = len(frame) * (max(is_exclusive, _unfolded(request)) if api.key == PRODUCE else UNFOLDED)
+            return Later(self._later(api, version, header.correlation_id, answer, started), held, is_exclusive)
         self._seconds[api.key].observe(time.perf_counter() - started)
         return encode_response_frame(api, version, header.correlation_id, answer)
 
@@ -80,7 +81,7 @@ class Dispatcher:
     ) -> Answered:
         response = await answer
         self._seconds[api.key].observe(time.perf_counter() - started)
-        return encode_response_frame(api, version, correlation_id, response)
+        return None if response is None else encode_response_frame(api, version, correlation_id, response)
 
     async def _answer_large(
         self, api: Api, call: Call, handler: Handler, frame: memoryview, at: int, correlation_id: int, started: float

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
-from goqueue.base.commands import Acks, PublishBatch
+from goqueue.base.commands import Acks, Appended, PublishBatch
 from goqueue.base.errors import GoQueueError, InvalidBatch
 from goqueue.base.ids import TopicPartition
 from goqueue.core.txn.errors import ProducerFenced
-from goqueue.edge.kafka.calls import CALLER, Call
+from goqueue.edge.kafka.calls import CALLER, Call, Exclusive
 from goqueue.edge.kafka.errors import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS, code_of
 from goqueue.edge.kafka.names import TopicNames
+from goqueue.service.looking import TooMuchHere
 from goqueue.service.publish import Publish
 from goqueue.wire.produce import (
     BatchIndexAndErrorMessage,
@@ -34,9 +35,13 @@ class ProduceHandler:
         self._names = names
 
     def produce(self, call: Call, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-        """Everything is appended before this returns; the answer may have to wait for the disk."""
+        """Everything is appended before this returns; the answer may have to wait for the disk.
+
+        Large batches whose records have to be looked at are appended later; no other request is begun meanwhile.
+        """
         acks = ACKS.get(request.acks)
         stored: Places = {}
+        large: dict[tuple[int, int], PublishBatch] = {}
         topics: list[TopicProduceResponse] = []
         for at, topic in enumerate(request.topic_data):
             name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id)
@@ -46,16 +51,24 @@ class ProduceHandler:
                     code = INVALID_REQUIRED_ACKS
                     answers.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1))
                 else:
-                    answers.append(self._append(name, data, acks, stored, (at, place)))
+                    answers.append(self._append(name, data, acks, stored, large, (at, place)))
             topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
         response = ProduceResponse(responses=topics)
+        if large:
+            return Exclusive(self._append_large(response, stored, large, acks))
         if acks is Acks.NONE:
             return None
         waiting = {place: one for place, one in stored.items() if not self._publish.is_settled(one)}
         return self._settled(response, waiting) if waiting else response
 
     def _append(
-        self, name: str | None, data: PartitionProduceData, acks: Acks, stored: Places, place: tuple[int, int]
+        self,
+        name: str | None,
+        data: PartitionProduceData,
+        acks: Acks,
+        stored: Places,
+        large: dict[tuple[int, int], PublishBatch],
+        place: tuple[int, int],
     ) -> PartitionProduceResponse:
         at = TopicPartition(name or "", data.index)
         try:
@@ -63,26 +76,33 @@ class ProduceHandler:
                 raise self._names.unknown_id()
             if data.records is None:
                 raise InvalidBatch("A produce request without records.")
-            appended = self._publish.append(PublishBatch(at, data.records, acks, CALLER))
-        except ProducerFenced as error:  # on this API Kafka has an older word for it
-            return PartitionProduceResponse(
-                index=data.index, error_code=INVALID_PRODUCER_EPOCH, base_offset=-1, error_message=error.message
-            )
+            command = PublishBatch(at, data.records, acks, CALLER)
+            appended = self._publish.append(command)
+        except TooMuchHere:
+            large[place] = command
+            return PartitionProduceResponse(index=data.index)
         except GoQueueError as error:
-            return PartitionProduceResponse(
-                index=data.index,
-                error_code=code_of(error),
-                base_offset=-1,
-                record_errors=_record_errors(error),
-                error_message=error.message,
-            )
+            return _failed(data.index, error)
         stored[place] = at
-        return PartitionProduceResponse(
-            index=data.index,
-            base_offset=appended.base_offset,
-            log_append_time_ms=appended.append_time_ms,
-            log_start_offset=appended.start_offset,
-        )
+        return _stored(appended)
+
+    async def _append_large(
+        self,
+        response: ProduceResponse,
+        stored: Places,
+        large: dict[tuple[int, int], PublishBatch],
+        acks: Acks | None,
+    ) -> ProduceResponse | None:
+        answers: dict[tuple[int, int], PartitionProduceResponse] = {}
+        for place, command in large.items():
+            try:
+                answers[place] = _stored(await self._publish.append_any(command))
+                stored[place] = command.at
+            except GoQueueError as error:
+                answers[place] = _failed(command.at.partition, error)
+        if acks is Acks.NONE:
+            return None
+        return await self._settled(_with(response, answers), stored)
 
     async def _settled(self, response: ProduceResponse, waiting: Places) -> ProduceResponse:
         """Where making it safe fails, nothing is promised: the partition's answer becomes the error."""
@@ -92,7 +112,29 @@ class ProduceHandler:
                 await self._publish.settle(at)
             except GoQueueError as error:
                 failed[place] = error
-        return response if not failed else _with_failures(response, failed)
+        told = {place: _failed(waiting[place].partition, error) for place, error in failed.items()}
+        return response if not told else _with(response, told)
+
+
+def _stored(appended: Appended) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=appended.at.partition,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.append_time_ms,
+        log_start_offset=appended.start_offset,
+    )
+
+
+def _failed(index: int, error: GoQueueError) -> PartitionProduceResponse:
+    # A fenced producer has an older word on this API.
+    code = INVALID_PRODUCER_EPOCH if isinstance(error, ProducerFenced) else code_of(error)
+    return PartitionProduceResponse(
+        index=index,
+        error_code=code,
+        base_offset=-1,
+        record_errors=_record_errors(error),
+        error_message=error.message,
+    )
 
 
 def _record_errors(error: GoQueueError) -> list[BatchIndexAndErrorMessage]:
@@ -101,16 +143,10 @@ def _record_errors(error: GoQueueError) -> list[BatchIndexAndErrorMessage]:
     return [BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=why) for place, why in failures]
 
 
-def _with_failures(response: ProduceResponse, failed: dict[tuple[int, int], GoQueueError]) -> ProduceResponse:
+def _with(response: ProduceResponse, answers: Mapping[tuple[int, int], PartitionProduceResponse]) -> ProduceResponse:
+    """The response with these answers in their places."""
     topics: list[TopicProduceResponse] = []
     for at, topic in enumerate(response.responses):
-        answers: list[PartitionProduceResponse] = []
-        for place, answer in enumerate(topic.partition_responses):
-            error = failed.get((at, place))
-            if error is not None:
-                answer = PartitionProduceResponse(
-                    index=answer.index, error_code=code_of(error), base_offset=-1, error_message=error.message
-                )
-            answers.append(answer)
-        topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+        given = [answers.get((at, place), answer) for place, answer in enumerate(topic.partition_responses)]
+        topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=given))
     return ProduceResponse(responses=topics)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
-from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.calls import Call, Exclusive
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.edge.kafka.transactions import producer_code
 from goqueue.format.batch import read_header
@@ -33,6 +33,7 @@ class TransactionalProduce:
         self._topics = topics
         self._names = names
         self._adding: Counter[str] = Counter()  # requests that wait until their partitions are added
+        self._turns: dict[str, asyncio.Lock] = {}
 
     def produce(self, call: Call, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
         if request.transactional_id is None or call.version < ADDS_FROM:
@@ -55,6 +56,7 @@ class TransactionalProduce:
         self._adding[name] -= 1
         if not self._adding[name]:
             del self._adding[name]
+            self._turns.pop(name, None)
 
     def _missing(self, call: Call, request: ProduceRequest) -> dict[Producer, list[TopicPartition]]:
         found: dict[Producer, list[TopicPartition]] = {}
@@ -88,11 +90,14 @@ class TransactionalProduce:
         missing: dict[Producer, list[TopicPartition]],
     ) -> ProduceResponse:
         try:
-            for (producer_id, epoch), partitions in missing.items():
-                await self._transactions.add_partitions(transactional_id, producer_id, epoch, partitions)
-            if not missing:
-                await self._transactions.turn(transactional_id)
-            answer = self._inner.produce(call, request)
+            async with self._turns.setdefault(transactional_id, asyncio.Lock()):
+                for (producer_id, epoch), partitions in missing.items():
+                    await self._transactions.add_partitions(transactional_id, producer_id, epoch, partitions)
+                if not missing:
+                    await self._transactions.turn(transactional_id)
+                answer = self._inner.produce(call, request)
+                if isinstance(answer, Exclusive):
+                    answer = await answer
         except GoQueueError as error:
             return _refused(request, error)
         if answer is None:

@@ -1,0 +1,105 @@
+"""Messages in the open, sorted by where they go: into batches, one pile each, or into the schedule."""
+
+from __future__ import annotations
+
+import msgspec
+
+from goqueue.base.commands import Message
+from goqueue.base.delays import with_expiry
+from goqueue.base.errors import GoQueueError, KeyRequired, MessageTooLarge
+from goqueue.base.ids import Millis
+from goqueue.base.limits import BUILD_BATCH_BYTES
+from goqueue.core.schedule.delays import due_of, entry_of
+from goqueue.core.schedule.records import Entry
+from goqueue.drive.topic_table import Topic
+from goqueue.format.batch import HEADER_BYTES
+from goqueue.format.records import NewRecord
+from goqueue.service.hooks import SchemaCheck
+from goqueue.service.record_checks import check_time
+
+
+class Delayed(msgspec.Struct, gc=False):
+    """A message that waits, its place in the request, and how it would look in the log."""
+
+    place: int
+    record: NewRecord
+    entry: Entry
+
+
+class Pile(msgspec.Struct):
+    """Records bound for one batch, and the places of their messages in the request."""
+
+    partition: int
+    records: list[NewRecord] = []
+    places: list[int] = []
+    size: int = HEADER_BYTES
+
+
+class Plan(msgspec.Struct):
+    """Messages sorted by where they go, and why some cannot."""
+
+    topic: Topic
+    piles: list[Pile]
+    delayed: list[Delayed]
+    errors: list[GoQueueError]
+
+
+class Sorting:
+    """Sorts a request's messages into piles by partition; what cannot be stored gets its error at once."""
+
+    def __init__(self, topic: Topic, now: Millis, check: SchemaCheck | None) -> None:
+        self._topic = topic
+        self._now = now
+        self._check = check
+        self._open: dict[int, Pile] = {}
+        self._size_max = topic.config.max_message_bytes
+        self.piles: list[Pile] = []
+        self.delayed: list[Delayed] = []
+        topic.partitioner.begin_publish()
+
+    def take(self, place: int, message: Message) -> GoQueueError | None:
+        try:
+            partition = self._choose(message)
+            due = due_of(message, self._topic.config, self._now)
+            record = record_of(self._topic, message, due, self._now, self._check)
+        except GoQueueError as error:
+            error.field = f"messages[{place}].{error.field or 'value'}"
+            return error
+        if due is not None:
+            entry = entry_of(message, self._topic.record.id, partition, due, self._now)
+            self.delayed.append(Delayed(place, record, entry))
+            return None
+        size = record.size_max
+        pile = self._open.get(partition)
+        if pile is None or pile.size + size > min(BUILD_BATCH_BYTES, self._size_max):
+            pile = self._open[partition] = Pile(partition)
+            self.piles.append(pile)
+        pile.records.append(record)
+        pile.places.append(place)
+        pile.size += size
+        return None
+
+    def _choose(self, message: Message) -> int:
+        if message.key is None and self._topic.config.compacts:
+            raise KeyRequired("The topic is compacted: every message needs a key.", field="key")
+        topic = self._topic
+        return topic.partitioner.choose(message.key, message.partition, len(topic.partitions))
+
+
+def record_of(topic: Topic, message: Message, due: Millis | None, now: Millis, check: SchemaCheck | None) -> NewRecord:
+    if check is not None and topic.config.validates:
+        check.record(topic, message.key, message.value, message.headers)
+    time_ms = now if message.timestamp_ms is None else message.timestamp_ms
+    check_time(topic.config, time_ms, now)
+    headers = message.headers
+    if message.ttl_ms is not None:
+        headers = with_expiry(headers, (due or now) + message.ttl_ms)
+    record = NewRecord(message.key, message.value, headers, time_ms)
+    size_max = topic.config.max_message_bytes
+    if HEADER_BYTES + record.size_max > size_max:
+        raise MessageTooLarge(
+            f"The message takes {HEADER_BYTES + record.size_max} bytes in the log; the topic's "
+            f"max.message.bytes is {size_max}.",
+            field="value",
+        )
+    return record
