@@ -188,3 +188,4 @@ class Page(msgspec.Struct, frozen=True):
     messages: Sequence[Stored]
     next_offsets: dict[int, Offset]
     skipped: Sequence[Skipped] = ()
+    is_full: bool = False  # it ended because of its size

@@ -66,7 +66,9 @@ GROUP_CONFIGS_MAX: Final = 10_000  # groups with settings of their own
 GROUP_CONFIG_NAME_CHARS_MAX: Final = 1_000
 
 TAILS_MAX: Final = 1_000  # server-sent-event streams at once
-PAGES_MADE_MAX: Final = 8  # pages of messages that are put together at once
+PAGE_BYTES_MAX: Final = 8 * MIB  # keys and values of one page of messages
+SMALL_PAGE_BYTES_MAX: Final = 256 * KIB  # what is put together without waiting for a turn
+LARGE_PAGES_MAX: Final = 2  # larger pages that are put together at once
 JSON_ELEMENTS_MAX: Final = 250_000  # of one request body
 
 DELAY_MS_MAX: Final = 10 * 366 * 24 * 3_600_000  # ten years: how far ahead a message can be scheduled

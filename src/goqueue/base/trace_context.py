@@ -71,7 +71,8 @@ def context_of(headers: Headers) -> TraceContext | None:
 def with_context(headers: Headers, context: TraceContext, state: bytes = b"") -> Headers:
     """The headers with this one instead of any other. What vendors said beside another does not belong to it."""
     value = f"00-{context.trace_id}-{context.span_id}-{'01' if context.is_sampled else '00'}".encode()
-    kept = (pair for pair in headers if pair[0] not in (TRACEPARENT, TRACESTATE))
+    replaced = (TRACEPARENT, TRACESTATE) if state or any(name == TRACEPARENT for name, _ in headers) else (TRACEPARENT,)
+    kept = (pair for pair in headers if pair[0] not in replaced)
     return (*kept, (TRACEPARENT, value), *(((TRACESTATE, state),) if state else ()))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from goqueue.base.commands import Caller, Fetch, Fetched, FetchFrom, Isolation, Page, Skipped, Stored
 from goqueue.base.errors import CorruptBatch, InvalidField
 from goqueue.base.ids import Millis, Offset, TopicPartition
-from goqueue.base.limits import KIB, MIB
+from goqueue.base.limits import KIB, MIB, PAGE_BYTES_MAX
 from goqueue.drive.decoding import Decoding
 from goqueue.format.batch import BatchHeader, read_header, split
 from goqueue.format.slices import Slice, read
@@ -20,7 +20,6 @@ from goqueue.service.unreadable import Unreadable
 
 _PART_BYTES = 256 * KIB
 _FETCH_BYTES = 8 * MIB
-_PAGE_BYTES = 8 * MIB  # a page ends with the message that passes this
 _HEADER_BYTES = 64  # what a header costs beside its name and value
 _SKIPS_MAX = 100
 _STRETCH = 500
@@ -36,6 +35,7 @@ class Browse(msgspec.Struct, frozen=True):
     wait_ms_max: int = 0
     isolation: Isolation = Isolation.READ_COMMITTED
     caller: Caller = Caller()
+    bytes_max: int = PAGE_BYTES_MAX  # a page ends with the message that passes this
 
 
 class _Run(msgspec.Struct):
@@ -98,7 +98,7 @@ class Browsing:
             raise InvalidField("No partition to read from.", field="from")
         messages: list[Stored] = []
         skipped: list[Skipped] = []
-        room = _PAGE_BYTES
+        room = command.bytes_max
         loop = asyncio.get_running_loop()
         deadline = loop.time() + command.wait_ms_max / 1000 + _WORK_S
         while True:
@@ -117,7 +117,7 @@ class Browsing:
             offsets = progress
             enough = len(messages) >= command.limit or room <= 0 or len(skipped) >= _SKIPS_MAX
             if error is not None or enough or not moved or loop.time() >= deadline:
-                return Page(messages, offsets, skipped)
+                return Page(messages, offsets, skipped, room <= 0)
             await asyncio.sleep(0)  # decoding is work: others go first
 
     async def _run(self, command: Browse, answer: Fetched, limit: int, room: int) -> _Run:

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from goqueue.base.commands import Acks, Caller, Isolation, Page, Placed, PublishMessages, PublishResult, Scheduled
 from goqueue.base.errors import GoQueueError, InvalidField, Overloaded
 from goqueue.base.ids import Offset
-from goqueue.base.limits import MESSAGES_PER_READ_MAX, PAGES_MADE_MAX, TAILS_MAX
+from goqueue.base.limits import LARGE_PAGES_MAX, MESSAGES_PER_READ_MAX, SMALL_PAGE_BYTES_MAX, TAILS_MAX
 from goqueue.base.settings import RestSettings
 from goqueue.base.times import time_text
 from goqueue.edge.rest.errors import brief, problem
@@ -67,7 +67,7 @@ class MessageRoutes:
         self._bodies = bodies
         self._poll_ms_max = settings.poll_ms_max
         self._tails = 0
-        self._making = asyncio.Semaphore(PAGES_MADE_MAX)
+        self._making = asyncio.Semaphore(LARGE_PAGES_MAX)
 
     def operations(self) -> list[Operation]:
         tag, topic = "messages", "/topics/{topic}"
@@ -157,12 +157,25 @@ class MessageRoutes:
         return await self._page(request, self._browse(query, topic, offsets), show)
 
     async def _page(self, request: Request, wanted: Browse, show: Callable[[Page, list[MessageOut]], Any]) -> Response:
-        """A page takes several times its size while it is made, so few are made at once. Waiting is not making."""
+        """A page takes several times its size while it is made, so few large ones are made at once."""
         if wanted.wait_ms_max:
             await while_connected(request, self._browsing.read(replace(wanted, limit=1)))
-        async with self._making:
-            page = await self._browsing.read(replace(wanted, wait_ms_max=0))
+        wanted = replace(wanted, wait_ms_max=0)
+        page = await self._browsing.read(replace(wanted, bytes_max=SMALL_PAGE_BYTES_MAX))
+        if not page.is_full or len(page.messages) >= wanted.limit:
             return json(show(page, await messages_out(page.messages)))
+        async with self._making:
+            page = await self._read_on(wanted, page)
+            return json(show(page, await messages_out(page.messages)))
+
+    async def _read_on(self, wanted: Browse, page: Page) -> Page:
+        left, room = wanted.limit - len(page.messages), wanted.bytes_max - SMALL_PAGE_BYTES_MAX
+        try:
+            more = await self._browsing.read(replace(wanted, offsets=page.next_offsets, limit=left, bytes_max=room))
+        except GoQueueError:
+            return page  # the reader meets it with its next page, as it would have
+        messages, skipped = [*page.messages, *more.messages], [*page.skipped, *more.skipped]
+        return Page(messages, more.next_offsets, skipped, more.is_full)
 
     def _browse(self, query: Query, topic: str, offsets: dict[int, Offset]) -> Browse:
         limit = query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
@@ -205,7 +218,7 @@ class MessageRoutes:
             # The first id comes before the first message: who reconnects early begins at the same place.
             yield f": tail of {topic}\nid: {cursor_out(offsets)}\n\n".encode()
             while not self._health.stopping:
-                wanted = Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, isolation, CALLER)
+                wanted = Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, isolation, CALLER, SMALL_PAGE_BYTES_MAX)
                 page = await self._browsing.read(wanted)
                 yield _frames(await messages_out(page.messages), skipped_out(page.skipped), dict(offsets))
                 offsets = page.next_offsets
