@@ -20,6 +20,7 @@ _WIRE: Final = {
 }  # fmt: skip
 _STRING: Final = 9
 _MESSAGE: Final = 11
+_VERIFY: Final = 2
 _WIRE_NAMES: Final = {
     _VARINT: "a varint",
     _FIXED64: "8 bytes",
@@ -58,7 +59,7 @@ class ProtoChecker:
         self._document = document
         self._known: dict[str, _Message] = {}
         self._placed: dict[tuple[int, ...], _Message] = {}
-        self._syntaxes: dict[str, str] = {}  # by file: finding it out copies the whole file
+        self._texts: dict[str, _TextRules] = {}  # by file
 
     def check(self, data: bytes, indexes: tuple[int, ...] = (0,)) -> None:
         """Raises a `Mismatch`, or nothing. The indexes say which of the file's messages it is."""
@@ -81,13 +82,14 @@ class ProtoChecker:
         while waiting:
             one = waiting.pop()
             message = self._made(one)
-            if one.file.name not in self._syntaxes:
-                self._syntaxes[one.file.name] = _syntax_of(one.file)
-            is_utf8 = self._syntaxes[one.file.name] == "proto3"
+            if one.file.name not in self._texts:
+                self._texts[one.file.name] = _TextRules(one.file)
+            texts = self._texts[one.file.name]
             for field in one.fields:
                 nested = field.message_type if field.type == _MESSAGE else None
                 if nested is not None and nested.full_name not in self._known:
                     waiting.append(nested)
+                is_utf8 = texts.holds_for(field)
                 message.fields[field.number] = _Field(field, is_utf8, None if nested is None else self._made(nested))
             message.required = frozenset(field.number for field in one.fields if field.is_required)
         return made
@@ -96,12 +98,31 @@ class ProtoChecker:
         return self._known.setdefault(given.full_name, _Message(given.full_name))
 
 
-def _syntax_of(file: Any) -> str:
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+class _TextRules:
+    """Which fields of a file hold text that must be UTF-8. Found out once a file: it copies the whole description."""
 
-    described = FileDescriptorProto()
-    file.CopyToProto(described)
-    return str(described.syntax)
+    def __init__(self, file: Any) -> None:
+        from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+        described = FileDescriptorProto()
+        file.CopyToProto(described)
+        self._is_edition = described.syntax == "editions"
+        self._default = described.syntax == "proto3" or (self._is_edition and _verifies(described, True))
+        self._fields: dict[str, bool] = {}  # of editions: the nearest that says something decides
+        waiting = [(one, described.package, self._default) for one in described.message_type if self._is_edition]
+        while waiting:
+            message, within, verified = waiting.pop()
+            name, verified = f"{within}.{message.name}".lstrip("."), _verifies(message, verified)
+            waiting += [(one, name, verified) for one in message.nested_type]
+            self._fields |= {f"{name}.{field.name}": _verifies(field, verified) for field in message.field}
+
+    def holds_for(self, field: Any) -> bool:
+        return self._fields.get(field.full_name, self._default)
+
+
+def _verifies(owner: Any, otherwise: bool) -> bool:
+    features = owner.options.features
+    return features.utf8_validation == _VERIFY if features.HasField("utf8_validation") else otherwise
 
 
 class _Bad(Exception):

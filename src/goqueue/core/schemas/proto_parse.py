@@ -16,6 +16,8 @@ SCALARS: Final = (
     "sfixed32", "sfixed64", "sint32", "sint64",
 )  # fmt: skip
 _LABELS: Final = {"optional": 1, "required": 2, "repeated": 3}
+_REPEATED: Final = 3
+_EDITIONS: Final = ("2023", "2024")
 _END: Final = 1 << 29  # field numbers stop before this
 _ENUM_END: Final = (1 << 31) - 1
 
@@ -45,8 +47,12 @@ class ProtoParser:
                 self._message(self.file.message_type.add())
             elif word == "enum":
                 self._enum(self.file.enum_type.add())
-            elif word in ("option", "service", "extend"):
+            elif word == "option":
+                self._option(self.file)
+            elif word in ("service", "extend"):
                 self._read_over()
+            elif word in ("export", "local") and tokens.peek() in ("message", "enum"):
+                continue  # who may see a type does not matter for data
             elif word != ";":
                 raise tokens.wrong(f"{word[:40]!r} is not expected here")
         return self.file
@@ -56,14 +62,20 @@ class ProtoParser:
         tokens.expect("=")
         named = tokens.text()
         tokens.expect(";")
-        if word == "edition" or named not in ("proto2", "proto3"):
-            raise tokens.wrong("the syntax must be proto2 or proto3")
-        if named == "proto3":
+        if word == "edition" and named in _EDITIONS:
+            self.file.syntax, self.file.edition = "editions", int(named) - 2023 + self._pb.Edition.Value("EDITION_2023")
+        elif word == "edition" or named not in ("proto2", "proto3"):
+            raise tokens.wrong(f"the syntax must be proto2, proto3 or an edition of {', '.join(_EDITIONS)}")
+        elif named == "proto3":
             self.file.syntax = "proto3"
 
     def _import(self) -> None:
         tokens = self._tokens
         is_public = tokens.take("public")
+        if tokens.take("option"):  # known for its options alone, and those are read over
+            tokens.text()
+            tokens.expect(";")
+            return
         if not is_public:
             tokens.take("weak")
         if is_public:
@@ -99,9 +111,14 @@ class ProtoParser:
             self._oneof(message)
         elif word == "reserved" and is_statement:
             self._reserved(message, _END)
-        elif (word in ("option", "extend") and tokens.peek(2) != "=") or word == "option":
+        elif word == "option":
+            tokens.next()
+            self._option(message)
+        elif word == "extend" and tokens.peek(2) != "=":
             tokens.next()
             self._read_over()
+        elif word in ("export", "local") and tokens.peek(1) in ("message", "enum") and tokens.peek(2) != "=":
+            tokens.next()
         elif word == "extensions":
             self._extensions(message)
         elif word == ";":
@@ -126,6 +143,8 @@ class ProtoParser:
         label = None
         if tokens.peek() in _LABELS and tokens.peek(1) != "=":
             label = _LABELS[tokens.next()]
+            if label != _REPEATED and self.file.syntax == "editions":
+                raise tokens.wrong("editions have no such label; use features.field_presence")
         if tokens.peek() == "group":
             raise tokens.wrong("groups are not supported; use a message")
         if tokens.peek() == "map" and tokens.peek(1) == "<":
@@ -175,6 +194,8 @@ class ProtoParser:
                 field.default_value = self._constant()
             elif name == "json_name":
                 field.json_name = tokens.text()
+            elif name.startswith("features."):
+                self._feature(field, name)
             elif name == "packed":
                 field.options.packed = self._constant() == "true"
             else:
@@ -192,7 +213,9 @@ class ProtoParser:
         while not tokens.take("}"):
             if tokens.peek() == "option" and tokens.peek(1) != "=":
                 tokens.next()
-                if self._read_over() == "allow_alias":
+                if tokens.peek() == "features":
+                    self._option(enum)
+                elif self._read_over() == "allow_alias":
                     enum.options.allow_alias = True
             elif tokens.peek() == "reserved" and tokens.peek(1) != "=":
                 self._reserved(enum, _ENUM_END)
@@ -235,6 +258,28 @@ class ProtoParser:
             if tokens.take(";"):
                 return
             tokens.expect(",")
+
+    def _option(self, owner: Any) -> None:
+        """Of options only the features of editions count."""
+        if self._tokens.peek() != "features":
+            self._read_over()
+            return
+        name = self._option_name()
+        self._tokens.expect("=")
+        self._feature(owner, name)
+        self._tokens.expect(";")
+
+    def _feature(self, owner: Any, name: str) -> None:
+        tokens, feature = self._tokens, name.partition(".")[2]
+        known = self._pb.FeatureSet.DESCRIPTOR.fields_by_name.get(feature)
+        value = self._constant()
+        if known is None or known.enum_type is None:
+            if "(" not in feature:  # a language's own
+                raise tokens.wrong(f"{name[:80]} is no feature")
+        elif value not in known.enum_type.values_by_name:
+            raise tokens.wrong(f"{value[:80]} is no value of {name}")
+        else:
+            setattr(owner.options.features, feature, known.enum_type.values_by_name[value].number)
 
     def _option_name(self) -> str:
         tokens = self._tokens

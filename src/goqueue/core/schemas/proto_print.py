@@ -12,6 +12,7 @@ from goqueue.core.schemas.proto_parse import SCALARS
 _LABELS: Final = {1: "optional ", 2: "required ", 3: "repeated "}
 _ENUM_END: Final = (1 << 31) - 1
 _END: Final = 1 << 29
+_EDITION_2023: Final = 1_000
 
 
 def print_proto(file: Any) -> str:
@@ -19,8 +20,12 @@ def print_proto(file: Any) -> str:
 
 
 def _file(file: Any) -> Iterator[str]:
-    is_3 = file.syntax == "proto3"
-    yield f'syntax = "{"proto3" if is_3 else "proto2"}";'
+    is_3 = file.syntax in ("proto3", "editions")  # labels are not written where they say nothing
+    if file.syntax == "editions":
+        yield f'edition = "{file.edition - _EDITION_2023 + 2023}";'
+    else:
+        yield f'syntax = "{"proto3" if is_3 else "proto2"}";'
+    yield from (f"option {one};" for one in _features(file))
     if file.package:
         yield f"package {file.package};"
     for place, name in enumerate(file.dependency):
@@ -37,6 +42,7 @@ def _message(message: Any, is_3: bool, indent: str) -> Iterator[str]:
     yield f"{indent}message {message.name} {{"
     inner = indent + "  "
     entries = {one.name: one for one in message.nested_type if one.options.map_entry}
+    yield from (f"{inner}option {one};" for one in _features(message))
     yield from _reserved(message, inner, _END - 1, 1)
     done: set[int] = set()
     nested = iter(message.nested_type)
@@ -79,8 +85,16 @@ def _field(field: Any, entries: dict[str, Any], is_3: bool, in_oneof: bool = Fal
         options.append(f"packed = {str(field.options.packed).lower()}")
     if field.HasField("json_name") and field.json_name != _json_name(field.name):
         options.append(f"json_name = {_quoted(field.json_name)}")
+    options += _features(field)
     shown = f" [{', '.join(options)}]" if options else ""
     return f"{label}{_type(field)} {field.name} = {field.number}{shown};"
+
+
+def _features(owner: Any) -> list[str]:
+    set_ = owner.options.features.ListFields()
+    return [
+        f"features.{one.name} = {one.enum_type.values_by_number[value].name}" for one, value in set_ if one.enum_type
+    ]
 
 
 def _type(field: Any) -> str:
@@ -93,6 +107,7 @@ def _enum(enum: Any, indent: str) -> Iterator[str]:
     yield f"{indent}enum {enum.name} {{"
     if enum.options.allow_alias:
         yield f"{indent}  option allow_alias = true;"
+    yield from (f"{indent}  option {one};" for one in _features(enum))
     yield from _reserved(enum, indent + "  ", _ENUM_END, 0)
     for value in enum.value:
         yield f"{indent}  {value.name} = {value.number};"
