@@ -54,6 +54,13 @@ def test_json_is_checked_as_the_broker_checks_it() -> None:
     assert check_of(schema)(b'{"price": -1}', False) == "$.price: -1 is less than the minimum of 0"
 
 
+def test_json_that_names_no_draft_is_of_the_same_draft_as_for_the_broker() -> None:
+    text = '{"items": [{"type": "integer"}], "additionalItems": false}'
+    checker = JsonDocument(text, {}).compile()
+    for data in (b"[1]", b'["x"]', b"[1, 2]"):
+        assert (check_of(Registered(1, "JSON", text))(data, False) is None) == _fits(checker, data) == (data == b"[1]")
+
+
 def test_json_may_refer_to_other_documents() -> None:
     text = '{"$ref": "price.json"}'
     check = check_of(Registered(1, "JSON", text, {"price.json": PRICE}))

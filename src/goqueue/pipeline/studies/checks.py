@@ -164,7 +164,7 @@ def _validator(engine: Any, root: Any, named: Mapping[str, str]) -> Any:
     others = [(urljoin(base, name), msgspec.json.decode(one)) for name, one in named.items()]
     registry = engine.Registry(others, retriever=_never) if others else None
     bounded = engine.RegexOptions(size_limit=SCHEMA_REGEX_BYTES_MAX, dfa_size_limit=SCHEMA_REGEX_BYTES_MAX)
-    make = getattr(engine, _DRAFTS.get(draft, "Draft202012Validator"))
+    make = getattr(engine, _DRAFTS.get(draft, "Draft7Validator"))
     return make(root, validate_formats=True, pattern_options=bounded, registry=registry, base_uri=base, offline=True)
 
 
