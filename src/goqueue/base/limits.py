@@ -62,6 +62,14 @@ COMPACTION_KEYS_MAX: Final = 1_000_000  # keys remembered by one compaction pass
 COMPACTION_KEY_BYTES_MAX: Final = 256 * MIB  # of all of them
 COMPACTION_STEP_BYTES: Final = 256 * KIB  # a compaction pauses for others after this much
 
+# Regular expressions of clients: characters, instructions of the compiled one, its memory, how many are kept ready.
+PATTERN_CHARS_MAX: Final = 1_000
+PATTERN_STEPS_MAX: Final = 1_000
+PATTERN_BYTES_MAX: Final = 256 * KIB
+PATTERNS_READY_MAX: Final = 256
+PATTERN_SECONDS_MAX: Final = 2.0  # of work for one request, in slices
+GROUP_PATTERNS_MAX: Final = 100  # different ones that the members of a group have
+
 GROUP_CONFIGS_MAX: Final = 10_000  # groups with settings of their own
 GROUP_CONFIG_NAME_CHARS_MAX: Final = 1_000
 

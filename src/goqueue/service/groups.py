@@ -10,6 +10,7 @@ import msgspec
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import GoQueueError, InvalidGroup
 from goqueue.base.ids import Offset, TopicPartition
+from goqueue.base.limits import PATTERN_SECONDS_MAX
 from goqueue.core.groups.config import changed_config, group_defaults
 from goqueue.core.groups.parts import PartList
 from goqueue.core.groups.records import GroupState, OffsetCommitted, Record
@@ -34,7 +35,9 @@ from goqueue.core.groups.requests import (
     RestJoin,
     SyncRequest,
 )
+from goqueue.core.patterns import InvalidPattern, compile_pattern
 from goqueue.drive.group_runner import GroupRunner, Question
+from goqueue.service.paced import Pace
 from goqueue.service.topics import Topics
 
 Answer = Result | asyncio.Future[Result]
@@ -79,6 +82,14 @@ class Groups:
 
     def leave(self, request: LeaveRequest) -> Answer:
         return self._ask(request.group, lambda ticket, now: self._runner.coordinator.leave(ticket, request, now))
+
+    async def resolve_pattern(self, text: str) -> None:
+        """Finds the topics of a pattern, with pauses for others; what it finds is ready for the coordinator."""
+        pattern, pace = compile_pattern(text), Pace(PATTERN_SECONDS_MAX)
+        for _ in pattern.look(self._runner.coordinator.topics):
+            await pace.pause()
+            if pace.is_over:
+                raise InvalidPattern("The pattern takes too long for all topics; use a simpler one.", field="pattern")
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Answer:
         return self._ask(

@@ -1,4 +1,4 @@
-"""Work on many messages of one request, in slices: between them others have their turn."""
+"""Work on many parts of one request, in slices: between them others have their turn."""
 
 from __future__ import annotations
 
@@ -13,6 +13,27 @@ from goqueue.core.schemas.errors import SchemaMismatch
 
 T = TypeVar("T")
 _SLICE_SECONDS: Final = 0.005
+
+
+class Pace:
+    """Pauses for others after each slice of work, and knows when the request had its time."""
+
+    def __init__(self, seconds_max: float) -> None:
+        self._seconds_max = seconds_max
+        self._spent = 0.0
+        self._began = time.perf_counter()
+
+    @property
+    def is_over(self) -> bool:
+        return self._spent > self._seconds_max
+
+    async def pause(self) -> None:
+        """Pauses if it is time to; costs little otherwise."""
+        elapsed = time.perf_counter() - self._began
+        if elapsed > _SLICE_SECONDS:
+            self._spent += elapsed
+            await asyncio.sleep(0)
+            self._began = time.perf_counter()
 
 
 async def paced(

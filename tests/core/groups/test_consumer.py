@@ -5,18 +5,20 @@ from __future__ import annotations
 import pytest
 
 from goqueue.base.errors import InvalidField
+from goqueue.base.limits import GROUP_PATTERNS_MAX
 from goqueue.core.groups.errors import (
     FencedInstance,
     FencedMemberEpoch,
     GroupFull,
     InconsistentProtocol,
-    InvalidPattern,
     StaleMemberEpoch,
     UnknownGroup,
     UnknownMember,
     UnreleasedInstance,
     UnsupportedAssignor,
 )
+from goqueue.core.groups.records import ConsumerMember, GroupState, encode_record
+from goqueue.core.patterns import InvalidPattern
 from tests.core.groups.world import World
 
 
@@ -160,10 +162,37 @@ def test_a_pattern_follows_the_topics():
     assert world.hear("m1", 1).assignment == [("orders.eu", [0]), ("orders.us", [0])]
 
 
-@pytest.mark.parametrize("pattern", ["(", "(a+)+b", "(a|a)*", "a*a*a*a*a*b", r"(.)\1", "x" * 2_000])
-def test_a_bad_or_slow_pattern_is_refused(pattern):
+@pytest.mark.parametrize(
+    "pattern", ["(", r"(.)\1", "(?=a)", "x" * 2_000, "(.{0,30}a){30}x", "((a{1,100}){1,100}){1,100}"]
+)
+def test_a_bad_or_too_large_pattern_is_refused(pattern):
     with pytest.raises(InvalidPattern):
         World().hear("m1", 0, subscribed_regex=pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*", "a*a*a*a*a*b"])
+def test_a_pattern_that_is_slow_elsewhere_is_taken(pattern):
+    world = World({"a" * 249: 1, "aab": 1})
+    assert world.hear("m1", 0, subscribed_regex=pattern).assignment
+
+
+def test_members_of_a_group_have_a_bounded_number_of_different_patterns():
+    world = World()
+    for number in range(GROUP_PATTERNS_MAX):
+        world.hear(f"m{number}", 0, subscribed_regex=f"a{number}")
+    with pytest.raises(GroupFull):
+        world.hear("late", 0, subscribed_regex="another")
+    assert world.hear("late", 0, subscribed_regex="a7").member_epoch > 0
+
+
+def test_a_stored_pattern_that_is_none_any_more_stops_no_start():
+    world = World()
+    world.hear("m1", 0, subscribed_regex="a", subscribed_topics=["b"])
+    before = GroupState("g", "consumer", 1, consumer={"m1": ConsumerMember("m1", topics=("b",), regex="(?=a)a")})
+    world.stored = [encode_record(before)]
+    world.crash()
+    assert world.coordinator.describe("g").members[0].regex == "(?=a)a"
+    assert world.hear("m1", 0, subscribed_regex="a").assignment == [("a", [0, 1, 2]), ("b", [0, 1, 2, 3])]
 
 
 def test_wrong_joins_are_refused_and_leave_no_group():

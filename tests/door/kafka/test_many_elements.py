@@ -16,6 +16,7 @@ from goqueue.base.limits import MEMBER_BYTES_MAX, REQUEST_ELEMENTS_MAX
 from goqueue.wire import fetch, list_offsets, metadata, offset_commit, produce
 from goqueue.wire.api_versions import ApiVersionsRequest
 from goqueue.wire.describe_groups import DescribeGroupsRequest
+from goqueue.wire.init_producer_id import InitProducerIdRequest
 from goqueue.wire.list_transactions import ListTransactionsRequest
 from tests.door.kafka import raw
 from tests.door.kafka.raw import Line, unique
@@ -176,8 +177,26 @@ def test_a_member_cannot_say_more_about_itself_than_is_sensible(kafka: str, grou
         assert line.ask(raw.join(group, protocols=many), 5).error_code == INVALID_REQUEST
 
 
-def test_a_pattern_that_could_take_for_ever_is_refused(kafka: str) -> None:
+@pytest.mark.parametrize("pattern", ["(.{0,100}a){100}x", "[", r"(.)\1"])
+def test_what_is_no_pattern_or_too_large_a_one_is_refused(kafka: str, group: str, pattern: str) -> None:
     with Line(kafka) as line:
-        for pattern in ("(a+)+b", ".*.*.*.*x", "["):
-            answer = line.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
-            assert answer.error_code == INVALID_PATTERN
+        answer = line.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+        assert answer.error_code == INVALID_PATTERN
+        assert line.ask(raw.beat(group, "m", 0, subscribed_topic_regex=pattern), 1).error_code == INVALID_PATTERN
+
+
+EVIL = ["(a+)+b", ".*.*.*.*.*.*.*.*x", "(a|aa)*b", "(a?){100}a{100}b"]
+
+
+@pytest.mark.parametrize("pattern", EVIL)
+def test_a_pattern_that_other_engines_take_hours_for_takes_a_moment(
+    shared_node: NodeProcess, group: str, pattern: str
+) -> None:
+    name = unique("a" * 200)
+    with Line(shared_node.kafka) as line:
+        assert line.ask(raw.new_topic(name)).topics[0].error_code == 0
+        assert line.ask(InitProducerIdRequest("a" * 900, 60_000), 4).error_code == 0
+        busy = shared_node.cpu_seconds()
+        assert line.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2).error_code == 0
+        assert line.ask(raw.beat(group, "m", 0, subscribed_topic_regex=pattern), 1).error_code == 0
+        assert shared_node.cpu_seconds() - busy < 2

@@ -55,6 +55,11 @@ class Coordinator:
         self._settings = settings
         self._table = GroupTable(settings)
 
+    @property
+    def topics(self) -> Mapping[str, int]:
+        """Partition counts by name, as last told."""
+        return self._table.topics or {}
+
     # --- recovery and time -----------------------------------------------------------------------------
 
     def apply(self, record: Record) -> None:

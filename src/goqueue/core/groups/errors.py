@@ -57,10 +57,6 @@ class StaleMemberEpoch(Conflict):
     """The member's epoch moved on; ask again with the epoch of the last heartbeat."""
 
 
-class InvalidPattern(Invalid):
-    """The pattern of topics is not one, or could take too long."""
-
-
 class InvalidSessionTimeout(Invalid):
     """The session time-out is outside the limits of this node."""
 

@@ -18,7 +18,7 @@ from goqueue.core.groups.parts import Parts, listed, make, minus
 from goqueue.core.groups.records import LEFT_STATIC, ConsumerMember
 from goqueue.core.groups.replies import ConsumerHeartbeatReply, LeaveReply, Step
 from goqueue.core.groups.requests import JOIN, LEAVE, LEAVE_STATIC, ConsumerHeartbeat, LeaveRequest
-from goqueue.core.groups.subscription import compile_pattern
+from goqueue.core.groups.subscription import check_pattern
 
 
 def beat(group: ConsumerGroup, ticket: int, request: ConsumerHeartbeat, now: Millis, out: Step) -> None:
@@ -121,7 +121,7 @@ def _check_words(group: ConsumerGroup, request: ConsumerHeartbeat) -> None:
         raise InvalidField("An assignor has a name; leave it out for the default.", field="server_assignor")
     group.check_joiner(request.member_id, request.server_assignor)
     if request.subscribed_regex:
-        compile_pattern(request.subscribed_regex)
+        check_pattern(request.subscribed_regex, group.members.values())
 
 
 def _updated(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import Final
+from collections.abc import Iterable, Mapping
 
-from goqueue.core.groups.errors import InvalidPattern
+from goqueue.base.limits import GROUP_PATTERNS_MAX
+from goqueue.core.groups.errors import GroupFull
 from goqueue.core.groups.records import ConsumerMember
-
-PATTERN_CHARS_MAX: Final = 1_000
-# A pattern is matched against every topic's name, so it must not be able to take for ever: no repeated groups, few
-# open-ended repeats, no references back.
-_OPEN_REPEATS_MAX: Final = 4
-_SLOW: Final = re.compile(r"\)\s*[*+{]|\\[1-9]|\(\?P[=]")
-_OPEN_REPEAT: Final = re.compile(r"(?<!\\)[*+{]")
+from goqueue.core.patterns import InvalidPattern, compile_pattern
 
 
-@lru_cache(maxsize=256)
-def compile_pattern(pattern: str, repeats_max: int = _OPEN_REPEATS_MAX) -> re.Pattern[str]:
-    """The pattern, or `InvalidPattern`. Like Kafka's, it has to match a whole name."""
-    if len(pattern) > PATTERN_CHARS_MAX or _SLOW.search(pattern):
-        raise InvalidPattern("The topic pattern could take too long; use a simpler one.", field="subscribed_regex")
-    if len(_OPEN_REPEAT.findall(pattern)) > repeats_max:
-        raise InvalidPattern(f"Use at most {repeats_max} repeats in a pattern.", field="subscribed_regex")
-    try:
-        return re.compile(pattern)
-    except re.error as why:
-        raise InvalidPattern(f"{pattern!r} is not a pattern: {why}.", field="subscribed_regex") from None
+def check_pattern(pattern: str, members: Iterable[ConsumerMember]) -> None:
+    """Raises if it is none, or if the group's members have too many different ones."""
+    compile_pattern(pattern)
+    known = {member.regex for member in members if member.regex}
+    if pattern not in known and len(known) >= GROUP_PATTERNS_MAX:
+        raise GroupFull(f"The group's members have {GROUP_PATTERNS_MAX} different patterns; use one of them.")
 
 
-def topics_of(member: ConsumerMember, existing: Iterable[str]) -> frozenset[str]:
+def topics_of(member: ConsumerMember, topics: Mapping[str, int]) -> frozenset[str]:
     """Every topic the member is subscribed to, existing or not."""
     if not member.regex:
         return frozenset(member.topics)
-    matches = compile_pattern(member.regex).fullmatch
-    return frozenset(member.topics).union(topic for topic in existing if matches(topic))
+    try:
+        return compile_pattern(member.regex).among(topics).union(member.topics)
+    except InvalidPattern:  # stored by a node that took it
+        return frozenset(member.topics)

@@ -6,6 +6,7 @@ from typing import Final
 
 from goqueue.base import errors
 from goqueue.core.groups import errors as group_errors
+from goqueue.core.patterns import InvalidPattern
 from goqueue.core.schemas import errors as schema_errors
 from goqueue.core.txn import errors as txn_errors
 
@@ -77,7 +78,7 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     group_errors.StaleMemberEpoch: 113,
     group_errors.GroupSubscribed: 86,
     group_errors.OffsetMetadataTooLarge: 12,
-    group_errors.InvalidPattern: 128,  # INVALID_REGULAR_EXPRESSION
+    InvalidPattern: 128,  # INVALID_REGULAR_EXPRESSION
     schema_errors.SchemaMismatch: 87,
     txn_errors.InvalidTxnState: 48,
     txn_errors.InvalidProducerMapping: INVALID_PRODUCER_ID_MAPPING,

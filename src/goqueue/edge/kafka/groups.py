@@ -155,7 +155,17 @@ class GroupHandler:
             client_id=call.client_id,
             client_host=f"/{call.client_host}",
         )
+        if asked.subscribed_regex:
+            return self._beat_with_pattern(asked, asked.subscribed_regex)
         return when_known(self._groups.consumer_heartbeat(asked), self._beaten)
+
+    async def _beat_with_pattern(self, asked: ConsumerHeartbeat, pattern: str) -> beats.ConsumerGroupHeartbeatResponse:
+        try:
+            await self._groups.resolve_pattern(pattern)
+        except GoQueueError as error:
+            return self._beaten(error)
+        answer = when_known(self._groups.consumer_heartbeat(asked), self._beaten)
+        return await answer if isinstance(answer, Awaitable) else answer
 
     def _beaten(self, result: Result) -> beats.ConsumerGroupHeartbeatResponse:
         if isinstance(result, GoQueueError):

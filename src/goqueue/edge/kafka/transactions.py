@@ -7,9 +7,10 @@ from itertools import groupby
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
+from goqueue.base.limits import PATTERN_SECONDS_MAX
 from goqueue.core.groups.errors import IllegalGeneration, UnknownGroup
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
-from goqueue.core.groups.subscription import compile_pattern
+from goqueue.core.patterns import InvalidPattern, Pattern, compile_pattern
 from goqueue.core.txn.errors import ProducerFenced, UnknownTransaction
 from goqueue.core.txn.records import Stage, TxnState
 from goqueue.edge.kafka.calls import Call
@@ -21,6 +22,7 @@ from goqueue.edge.kafka.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     code_of,
 )
+from goqueue.service.paced import Pace
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.wire import add_partitions_to_txn as adding
@@ -34,7 +36,6 @@ from goqueue.wire.end_txn import EndTxnRequest, EndTxnResponse
 _FENCED_FROM = 2  # the version of these APIs from which clients know PRODUCER_FENCED
 _BUMPS_FROM = 5  # the version of EndTxn from which a client takes a new epoch for each transaction
 _BATCHED_FROM = 4  # the version of AddPartitionsToTxn from which it carries many transactions
-_PATTERN_REPEATS_MAX = 2  # ids are long: a pattern with more could take minutes
 _ADDS_GROUPS_FROM = 5  # the version of TxnOffsetCommit that makes its group part of the transaction
 _GENERATIONS_FROM = 3  # the version of TxnOffsetCommit from which members are checked
 
@@ -213,24 +214,18 @@ class TransactionHandler:
             topics=list(_by_topic(state.partitions)),
         )
 
-    def list(self, call: Call, request: listing.ListTransactionsRequest) -> listing.ListTransactionsResponse:
+    async def list(self, call: Call, request: listing.ListTransactionsRequest) -> listing.ListTransactionsResponse:
         stages = {stage.value for stage in Stage}
         wanted, producers = frozenset(request.state_filters), frozenset(request.producer_id_filters)
         try:
             asked = request.transactional_id_pattern
-            pattern = compile_pattern(asked, _PATTERN_REPEATS_MAX) if asked else None
+            pattern = compile_pattern(asked) if asked else None
+            states = [
+                one for one in self._transactions.all() if self._fits(one, wanted, producers, request.duration_filter)
+            ]
+            found = await _matching(states, pattern)
         except GoQueueError as error:
             return listing.ListTransactionsResponse(error_code=code_of(error))
-        found = [
-            listing.TransactionState(
-                transactional_id=state.transactional_id,
-                producer_id=state.producer_id,
-                transaction_state=state.stage.value,
-            )
-            for state in self._transactions.all()
-            if self._fits(state, wanted, producers, request.duration_filter)
-            and (pattern is None or pattern.fullmatch(state.transactional_id))
-        ]
         unknown = [name for name in request.state_filters if name not in stages]
         return listing.ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
@@ -240,6 +235,25 @@ class TransactionHandler:
         if producers and state.producer_id not in producers:
             return False
         return runs_ms < 0 or self._transactions.runs_for_ms(state) > runs_ms
+
+
+async def _matching(states: Iterable[TxnState], pattern: Pattern | None) -> list[listing.TransactionState]:
+    """With pauses for others. A pattern that takes too long for all ids is refused."""
+    found: list[listing.TransactionState] = []
+    pace = Pace(PATTERN_SECONDS_MAX)
+    for state in states:
+        if pattern is None or pattern.matches(state.transactional_id):
+            found.append(
+                listing.TransactionState(
+                    transactional_id=state.transactional_id,
+                    producer_id=state.producer_id,
+                    transaction_state=state.stage.value,
+                )
+            )
+        await pace.pause()
+        if pattern is not None and pace.is_over:
+            raise InvalidPattern("The pattern takes too long for all transactional ids; use a simpler one.")
+    return found
 
 
 def producer_code(error: GoQueueError, knows_fenced: bool) -> int:
