@@ -1,0 +1,1 @@
+"""Attackers beside ordinary clients, on a real node."""
