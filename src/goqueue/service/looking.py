@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
+from goqueue.base.commands import PublishBatch
 from goqueue.base.errors import CorruptBatch
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.limits import RECORD_FAILURES_MAX
+from goqueue.base.topic_config import TopicConfig
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import BatchHeader, Buffer
 from goqueue.format.records import payload
@@ -49,6 +51,13 @@ class Looked(msgspec.Struct, frozen=True):
 
 NOTHING = Wanted()
 SAW_NOTHING = Looked(NOTHING)
+
+
+def asks_for_nothing(config: TopicConfig, command: PublishBatch) -> bool:
+    """Whether a batch that is not compressed can be stored as it is: what most are, told at the least cost."""
+    if config.records_check != "header" or config.compacts or config.validates:
+        return False
+    return command.is_copy or config.queue_delay_headers != "true" or not has(command.batch, NEEDLE)
 
 
 def wanted_of(topic: Topic, is_copy: bool, has_schemas: bool) -> Wanted:

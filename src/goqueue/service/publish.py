@@ -39,7 +39,17 @@ from goqueue.format.records import InTransaction, NewRecord, build
 from goqueue.log.space import SpaceGuard
 from goqueue.service.delayed_batches import Delays
 from goqueue.service.hooks import Hooks
-from goqueue.service.looking import NOTHING, SAW_NOTHING, Asked, Looked, TooMuchHere, look, look_here, wanted_of
+from goqueue.service.looking import (
+    NOTHING,
+    SAW_NOTHING,
+    Asked,
+    Looked,
+    TooMuchHere,
+    asks_for_nothing,
+    look,
+    look_here,
+    wanted_of,
+)
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.paced import paced
 from goqueue.service.record_checks import check_times
@@ -136,6 +146,8 @@ class Publish:
             raise
 
     def _looked(self, topic: Topic, header: BatchHeader, command: PublishBatch, known: Looked | None) -> Looked:
+        if not header.codec and asks_for_nothing(topic.config, command):
+            return SAW_NOTHING
         wanted = wanted_of(topic, command.is_copy, self._hooks.schema is not None)
         if wanted is NOTHING:
             return SAW_NOTHING
