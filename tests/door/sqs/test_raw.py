@@ -211,3 +211,13 @@ def test_requests_are_counted(sqs_node: NodeProcess) -> None:
     ask_json(sqs_node.sqs, "GetQueueUrl", b'{"QueueName": "none"}')
     text = httpx.get(f"{sqs_node.url}/metrics").text
     assert 'goqueue_sqs_requests_total{error="QueueDoesNotExist",operation="GetQueueUrl"}' in text
+
+
+def test_a_signed_request_is_a_programs_whatever_it_calls_itself(sqs_node: NodeProcess) -> None:
+    """As kombu does it."""
+    asked = {"Action": "ListQueues"}
+    headers = {"User-Agent": "Mozilla/5.0 (compatible; pycurl)"}
+    assert httpx.get(sqs_node.sqs, params=asked, headers=headers).status_code == 403
+    headers["Authorization"] = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/sqs/aws4_request, Signature=0"
+    assert httpx.get(sqs_node.sqs, params=asked, headers=headers).status_code == 200
+    assert httpx.get(sqs_node.sqs, params=asked, headers=headers | {"Sec-Fetch-Site": "cross-site"}).status_code == 403

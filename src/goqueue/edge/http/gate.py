@@ -22,6 +22,7 @@ _HOST: Final = re.compile(rb"(?:\[([0-9a-fA-F:.]{2,45})\]|([A-Za-z0-9._-]{1,255}
 _AUTHORITY: Final = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]*://([^/?#]*)")
 _OWN_SITES: Final = (b"same-origin", b"none")
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
+_SIGNED: Final = b"AWS4-HMAC-SHA256 "
 _LOCAL: Final = ("localhost", "*.localhost", "host.docker.internal", "host.containers.internal")
 
 
@@ -89,11 +90,13 @@ def refuse_other_sites(headers: Iterable[tuple[bytes, bytes]]) -> None:
     """For a GET that takes something away: a page can send it as an image or a link.
 
     Browsers say nothing about the site in such requests to an address that is neither encrypted nor local. So a browser
-    has to say that the request is this page's or its user's own.
+    has to say that the request is this page's or its user's own. What is signed comes from a program, whatever it calls
+    itself (kombu's is "Mozilla/5.0 (compatible; pycurl)"): a page cannot add that header to an image or a link.
     """
     found = dict(headers)
     site, agent = found.get(b"sec-fetch-site"), found.get(b"user-agent", b"")
-    if site not in _OWN_SITES and (site is not None or agent.startswith(b"Mozilla/")):
+    is_browser = agent.startswith(b"Mozilla/") and not found.get(b"authorization", b"").startswith(_SIGNED)
+    if site not in _OWN_SITES and (site is not None or is_browser):
         raise _foreign()
 
 

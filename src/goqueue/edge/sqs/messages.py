@@ -18,7 +18,7 @@ import msgspec
 from goqueue.base.commands import Headers, Stored
 from goqueue.base.ids import Millis
 from goqueue.base.leases import Delivered
-from goqueue.base.trace_context import TRACEPARENT, parse_traceparent, parse_xray, within
+from goqueue.base.trace_context import TRACEPARENT, TRACESTATE, parse_traceparent, parse_xray, within
 from goqueue.edge.sqs.checks import ENVELOPE, ILLEGAL, TEXT_CHARS_MAX, TRACE, Checked, is_type
 from goqueue.edge.sqs.dead import Origin, origin_of
 from goqueue.edge.sqs.digests import Typed, attributes_md5, body_md5
@@ -27,8 +27,7 @@ from goqueue.edge.sqs.names import Arns
 BROKERS_OWN: Final = "goqueue-"  # headers that begin so are shown only if they were sent as attributes
 ENCODING: Final = "goqueue-encoding"
 SENDER: Final = "anonymous"
-TRACESTATE: Final = "tracestate"
-_ODD_BYTES_MAX: Final = 16 * 1024
+_REPLACED_BYTES_MAX: Final = 8 * 1024
 _ENVELOPE_BYTES_MAX: Final = 64 * 1024
 _NUMBER_END: Final = 1 << 63
 
@@ -43,7 +42,7 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
     trace: str = ""
     deduplication_id: str = ""
     sequence: int = 0
-    traceparent: bytes = b""  # as it was sent, where tracing may put another in its place
+    replaced: dict[str, bytes] = {}  # attributes as they were sent, where tracing may put others in their place
 
 
 _encode = msgspec.json.Encoder().encode
@@ -76,7 +75,7 @@ def headers_of(checked: Checked, envelope: Envelope) -> Headers:
     """All headers of a message to send."""
     types = {name: kind for name, kind, _ in checked.attributes if kind != "String" or _may_be_ours(name)}
     if types:
-        envelope = msgspec.structs.replace(envelope, types=types, traceparent=_odd_traceparent(checked))
+        envelope = msgspec.structs.replace(envelope, types=types, replaced=_replaceable(checked))
     headers = (*((name, value) for name, _, value in checked.attributes), (ENVELOPE, _encode(envelope)))
     return within(headers, parse_xray(envelope.trace)) if envelope.trace else headers
 
@@ -86,11 +85,12 @@ def _may_be_ours(name: str) -> bool:
     return name.startswith(BROKERS_OWN) or name in (TRACEPARENT, TRACESTATE)
 
 
-def _odd_traceparent(checked: Checked) -> bytes:
-    """The sender's own, if it is none that tracing would keep."""
-    given = (value for name, _, value in checked.attributes if name == TRACEPARENT)
-    odd = (value for value in given if parse_traceparent(value) is None and len(value) <= _ODD_BYTES_MAX)
-    return next(odd, b"")
+def _replaceable(checked: Checked) -> dict[str, bytes]:
+    """The sender's own, if they say nothing that tracing would keep."""
+    found = {name: value for name, _, value in checked.attributes if name in (TRACEPARENT, TRACESTATE)}
+    if parse_traceparent(found.get(TRACEPARENT)) is not None:
+        return {}
+    return {name: value for name, value in found.items() if len(value) <= _REPLACED_BYTES_MAX}
 
 
 def envelope_in(headers: Headers) -> Envelope | None:
@@ -157,12 +157,13 @@ def _attributes(headers: Headers, envelope: Envelope | None, is_encoded: bool) -
     """Exactly the sender's, if it sent them here; else the headers but the broker's own."""
     found: dict[str, Typed] = {}
     types = envelope.types if envelope is not None else {}
+    if envelope is not None and envelope.replaced:
+        was = {name: value for name, value in envelope.replaced.items() if name in (TRACEPARENT, TRACESTATE)}
+        headers = (*(pair for pair in headers if pair[0] not in was), *was.items())
     for name, value in headers:
         is_ours = _may_be_ours(name) if envelope is not None else name.startswith(BROKERS_OWN)
         if value is None or (is_ours and name not in types):
             continue
-        if envelope is not None and envelope.traceparent and name == TRACEPARENT:
-            value = envelope.traceparent
         found[name] = (name, _type_of(types.get(name, ""), value), value)
     if is_encoded:
         found[ENCODING] = (ENCODING, "String", b"base64")
