@@ -6,16 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from goqueue import __version__
-from goqueue.base.clock import Clock
+from goqueue.base.clock import Clock, SteadyClock
 from goqueue.base.descriptors import DescriptorPlan
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.base.ids import Offset
+from goqueue.base.ids import Millis, Offset
+from goqueue.base.limits import CLOCK_LATE_MS
 from goqueue.base.settings import Settings
 from goqueue.base.topic_config import TopicConfig
 from goqueue.core.groups.records import Record as GroupRecord
 from goqueue.core.groups.settings import GroupSettings
 from goqueue.core.txn.machine import Transactions
 from goqueue.drive.cleaner import Cleaner
+from goqueue.drive.clock_watch import ClockWatch, Timekeeper
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
 from goqueue.drive.flusher import Flusher
@@ -87,14 +89,14 @@ class Broker:
         settings: Settings,
         disk: Disk,
         offload: Offload,
-        clock: Clock,
+        wall: Clock,
         entropy: Entropy,
         schedule_index: str = IN_MEMORY,
         trace_dir: str = "",
         descriptors: DescriptorPlan | None = None,
     ) -> None:
         self.offload = offload
-        self.clock = clock
+        self.clock = clock = SteadyClock(wall)
         self.entropy = entropy
         self.storage_stats = StorageStats()
         self.metrics = BrokerMetrics()
@@ -113,7 +115,7 @@ class Broker:
         self.validation = Validation(self.schemas, self.metrics)
         self.schema_runner.on_change = self._schemas_changed
         hooks = Hooks(schema=self.validation, trace=self._trace_parts.begin(self.table))
-        self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log.cleanup_interval_ms)
+        self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)
         self._space_watch = SpaceWatch(self.space, offload)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
         decoding = Decoding(offload)
@@ -165,6 +167,15 @@ class Broker:
             self.txn_runner.force = self.flusher.force
         self.publish.check_transaction = self.transactions.check_write
         self.txn_publish = TransactionalPublish(self.transactions, self.publish, self.topics, clock)
+        keepers: list[Timekeeper] = [
+            self.runner,
+            self.deliveries,
+            self.schedule,
+            self.txn_runner,
+            self._trace_parts,
+            self,
+        ]
+        self._clock_watch = ClockWatch(clock, keepers, self.metrics.clock_stepped)
         self._trace_parts.is_full = lambda: self.space.is_full
         self._trace_parts.attach(
             self.topics, self.deliveries, taking, self.transfer, self.schedule.entries, self.txn_runner
@@ -185,6 +196,7 @@ class Broker:
         self.flusher.start()
         await self.node_config.load()
         found = await self.table.load()
+        self._doubt_a_late_clock()
         await self._trace_parts.start()
         self.identity = await self.offload(lambda: load_identity(self._disk, self._entropy))
         await self._load_schemas()
@@ -197,7 +209,15 @@ class Broker:
         await self.redrives.recover()
         self.cleaner.start()
         self._space_watch.start()
+        self._clock_watch.start()
         return found
+
+    def _doubt_a_late_clock(self) -> None:
+        """Nothing was published for long, if the clock is right: the node was down, or the clock was set meanwhile."""
+        logs = [partition.log for topic in self.topics.all() for partition in topic.partitions]
+        newest_ms = max((log.newest_ms for log in logs), default=-1)
+        if 0 <= newest_ms < self.clock.now_ms() - CLOCK_LATE_MS:
+            self.clock.stepped()
 
     async def _load_schemas(self) -> None:
         partition = await self._own_books(SCHEMAS_TOPIC)
@@ -261,6 +281,14 @@ class Broker:
         counts = self._partition_counts()
         self.runner.tell(lambda now: self.runner.coordinator.topics_changed(counts, now))
 
+    def look_again(self) -> None:
+        """A partition has no deadlines."""
+
+    def clock_moved(self, by_ms: Millis) -> None:
+        """Producers are remembered for as long as they would have been."""
+        for partition, _ in self._logs():
+            partition.dedupe.shift(by_ms)
+
     def stop_waiting(self) -> None:
         """Long polls, tails and rebalances end, so that a stop need not wait for them."""
         self.health.stopping = True
@@ -272,6 +300,7 @@ class Broker:
     async def stop(self) -> None:
         """Everything that was accepted is safe when this returns."""
         self.stop_waiting()
+        await self._clock_watch.stop()
         await self.redrives.stop()
         await self.transfer.stop()
         await self.txn_runner.stop()

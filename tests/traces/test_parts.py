@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from opentelemetry.propagate import extract
 from opentelemetry.trace import get_current_span
 
-from goqueue.base.clock import SystemClock
+from goqueue.base.clock import SteadyClock, SystemClock
 from goqueue.base.settings import TraceSettings
 from goqueue.base.trace_context import TraceContext, context_of, join_tracestate, parse_traceparent, with_context
 from goqueue.core.traces.sampling import Identities, chosen, is_chosen, phase_of, share_of
@@ -156,7 +156,7 @@ def test_one_endless_trace_does_not_take_the_ring() -> None:
 
 
 def test_files_are_read_around_what_is_torn_or_damaged(tmp_path: Path) -> None:
-    files = TraceFiles(tmp_path / "traces", TraceSettings(), SystemClock())
+    files = TraceFiles(tmp_path / "traces", TraceSettings(), SteadyClock(SystemClock()))
     files.write([span(1, key='"quoted"\n'), span(2, 1, group="g")])
     files.write([span(1, 2, "consume.acked", group="g")])
     files.close()
@@ -174,7 +174,7 @@ def test_files_are_read_around_what_is_torn_or_damaged(tmp_path: Path) -> None:
 
 
 def test_old_files_go_when_their_time_is_over(tmp_path: Path) -> None:
-    files = TraceFiles(tmp_path, TraceSettings(retention_ms=50, file_bytes=4096), SystemClock())
+    files = TraceFiles(tmp_path, TraceSettings(retention_ms=50, file_bytes=4096), SteadyClock(SystemClock()))
     files.write([span(1)] * 30)
     time.sleep(0.1)
     files.write([span(2)] * 30)

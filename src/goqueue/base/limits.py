@@ -82,6 +82,11 @@ JSON_ELEMENTS_MAX: Final = 250_000  # of one request body
 DELAY_MS_MAX: Final = 10 * 366 * 24 * 3_600_000  # ten years: how far ahead a message can be scheduled
 NEAR_ENTRIES_MAX: Final = 100_000  # scheduled messages whose timers are in memory
 
+# The wall clock: a jump of so much is a step, and is believed when it has stood for so long.
+CLOCK_STEP_MS_MIN: Final = 250
+CLOCK_BELIEVED_MS: Final = 10_000
+CLOCK_LATE_MS: Final = 3_600_000  # after the newest message a start does not trust it at once
+
 # What one open transaction may hold beside the messages in logs.
 TXN_ID_CHARS_MAX: Final = 1_000
 TXN_OFFSETS_MAX: Final = 10_000

@@ -119,6 +119,9 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cleanup_interval_ms: Annotated[int, Doc(ge=10, description="How often retention and compaction look for work.")] = (
         30_000
     )
+    clock_wait_ms: Annotated[
+        int, Doc(ge=0, description="After the machine's clock was set nothing expires by its age for so long.")
+    ] = 600_000
 
 
 class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -122,6 +122,11 @@ class Dedupe:
                 del self._producers[known.producer_id]
             known.marks = left
 
+    def shift(self, by_ms: Millis) -> None:
+        """The clock was set: who was heard a minute ago was heard a minute ago."""
+        for known in self._producers.values():
+            known.seen_ms += by_ms
+
     def expire(self, before: Millis) -> None:
         """Forgets producers not heard of since; their next batch counts as a first one."""
         for known in self.producers():

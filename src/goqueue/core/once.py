@@ -18,7 +18,7 @@ WINDOW_MS: Final = 5 * 60_000
 
 
 class Used(msgspec.Struct, frozen=True, gc=False):
-    """The message that an id was used for."""
+    """The message that an id was used for; when, by a clock that nobody sets."""
 
     sent_ms: Millis
     message_id: str

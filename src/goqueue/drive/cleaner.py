@@ -12,9 +12,12 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable
 
-from goqueue.base.clock import Clock
+import msgspec
+
+from goqueue.base.clock import SteadyClock
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Offset
+from goqueue.base.settings import LogSettings
 from goqueue.base.topic_config import TopicConfig
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.offload import Offload
@@ -34,13 +37,16 @@ Work = Callable[[], Iterable[tuple[Partition, TopicConfig]]]
 class Cleaner:
     """Retention and compaction for all partitions that `work` names."""
 
-    def __init__(self, work: Work, flusher: Flusher, offload: Offload, clock: Clock, interval_ms: int) -> None:
+    def __init__(
+        self, work: Work, flusher: Flusher, offload: Offload, clock: SteadyClock, settings: LogSettings
+    ) -> None:
         self._work = work
         self._flusher = flusher
         self._offload = offload
         self._clock = clock
+        self._settings = settings
         self._lock = asyncio.Lock()
-        rounds = Repeating(interval_ms / 1000, self.clean_all)
+        rounds = Repeating(settings.cleanup_interval_ms / 1000, self.clean_all)
         self.start = rounds.start
         self.stop = rounds.stop  # a compaction under way is given up, which costs nothing
 
@@ -59,18 +65,32 @@ class Cleaner:
         log = partition.log
         if log.failure is not None or not log.segments:
             return
+        if not self._clock.is_settled(self._settings.clock_wait_ms):
+            await self._bound_size(partition, config)
+            return
         partition.dedupe.expire(self._clock.now_ms() - _PRODUCER_MS)
         try:
             if wants_roll(log.segments[-1], config, self._clock.now_ms()):
                 log.roll()
-            await self._flusher.seal(partition)
-            start = new_start(log.segments, config, self._clock.now_ms())
-            if start is not None:
-                logger.info("retention", extra={"partition": str(partition.at), "new_start_offset": start})
-                await self._offload(log.begin_drop_head(start).run)
-            partition.state.txns.cut_head(log.start_offset)
+            await self._retain(partition, config)
             if is_due(log, config, self._clock.now_ms(), partition.state.last_stable_offset):
                 await self._compact(partition, config)
+        except (OSError, GoQueueError) as why:
+            logger.error("clean-up failed", extra={"partition": str(partition.at), "why": str(why)})
+
+    async def _retain(self, partition: Partition, config: TopicConfig) -> None:
+        log = partition.log
+        await self._flusher.seal(partition)
+        start = new_start(log.segments, config, self._clock.now_ms())
+        if start is not None:
+            logger.info("retention", extra={"partition": str(partition.at), "new_start_offset": start})
+            await self._offload(log.begin_drop_head(start).run)
+        partition.state.txns.cut_head(log.start_offset)
+
+    async def _bound_size(self, partition: Partition, config: TopicConfig) -> None:
+        """The clock was set lately and may be wrong: nothing goes because of its age."""
+        try:
+            await self._retain(partition, msgspec.structs.replace(config, retention_ms=-1))
         except (OSError, GoQueueError) as why:
             logger.error("clean-up failed", extra={"partition": str(partition.at), "why": str(why)})
 

@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.errors import GoQueueError, ShuttingDown
 from goqueue.base.ids import Millis, Offset, TopicPartition
-from goqueue.base.limits import MIB
+from goqueue.base.limits import CLOCK_STEP_MS_MIN, MIB
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import Forgotten, Opened, Record, Snapshot, View, decode_record, encode_record
+from goqueue.core.delivery.shift import shift_deadlines
 from goqueue.core.delivery.states import IllegalMove
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header
@@ -30,6 +31,7 @@ DELIVERIES_TOPIC: Final = "__goqueue_deliveries"
 DELIVERIES_CONFIG: Final = {"cleanup.policy": "", "segment.bytes": str(16 * MIB)}
 CHECKPOINT_BYTES: Final = 8 * MIB
 _SNAPSHOTS_A_BATCH: Final = 200
+_REST_MS: Final = 1_000  # before time is kept again after records could not be written: each try reads the log
 
 Retire = Callable[[Partition, Offset], Awaitable[None]]  # makes everything safe, then drops the log's head
 
@@ -37,7 +39,7 @@ Retire = Callable[[Partition, Offset], Awaitable[None]]  # makes everything safe
 class DeliveryRunner:
     """Made empty; `replay` and `begin` bring the views back."""
 
-    def __init__(self, policy_of: Callable[[View], Policy], clock: Clock, retire: Retire) -> None:
+    def __init__(self, policy_of: Callable[[View], Policy], clock: SteadyClock, retire: Retire) -> None:
         self.views: dict[View, Delivery] = {}
         self.on_ready: Callable[[View], None] = lambda view: None  # something can be handed out
         self.on_dead: Callable[[View], None] = lambda view: None  # copies have to be made
@@ -52,6 +54,8 @@ class DeliveryRunner:
         self._deadlines: list[tuple[Millis, View]] = []
         self._armed: dict[View, Millis] = {}
         self._bytes_since = 0
+        self._newest_ms: Millis = 0  # when the last record was written
+        self._rests_until_ms: Millis = 0  # of the monotonic clock: records could not be written
         self._checkpoint: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -60,9 +64,11 @@ class DeliveryRunner:
     def replay(self, partition: Partition) -> int:
         """Blocks while it reads the records; run it off the loop. Answers with how many there were."""
         count = 0
+        self._newest_ms = 0
         whole: set[View] = set()
         for batch in partition.log.batches(partition.log.start_offset):
             for stored in decode(batch):
+                self._newest_ms = max(self._newest_ms, stored.timestamp_ms)
                 record = decode_record(stored.value or b"")
                 if record is not None:
                     self._replay_one(record, whole)
@@ -82,6 +88,10 @@ class DeliveryRunner:
     def begin(self, partition: Partition) -> None:
         """From now on what is decided can be written down; leases hold until `resume`."""
         self._partition = partition
+        early_ms = self._newest_ms - self._clock.now_ms()
+        if early_ms >= CLOCK_STEP_MS_MIN:
+            logger.warning("the clock was set back while the node was down; leases follow it", extra={"ms": early_ms})
+            self._shift(-early_ms)
 
     def resume(self) -> None:
         """From now on messages are handed out and leases end."""
@@ -173,6 +183,7 @@ class DeliveryRunner:
     def _start_over(self, partition: Partition) -> None:
         """What the views believe is not on disk: back to what is."""
         logger.error("queue records could not be written; going back to what is stored")
+        self._rests_until_ms = self._clock.monotonic_ms() + _REST_MS
         self.views.clear()
         self._by_place.clear()
         self._armed.clear()
@@ -218,8 +229,28 @@ class DeliveryRunner:
             self._timer.cancel()
             self._timer = None
         if self._deadlines and not self._stopped:
-            delay_s = max(0, self._deadlines[0][0] - self._clock.now_ms()) / 1000
+            rest_ms = self._rests_until_ms - self._clock.monotonic_ms()
+            delay_s = max(0, self._deadlines[0][0] - self._clock.now_ms(), rest_ms) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def look_again(self) -> None:
+        """Ticks if anything is due."""
+        is_resting = self._clock.monotonic_ms() < self._rests_until_ms
+        if self._deadlines and not (self._stopped or is_resting) and self._deadlines[0][0] <= self._clock.now_ms():
+            self._tick()
+
+    def clock_moved(self, by_ms: Millis) -> None:
+        """The views are written whole, so that a start finds their deadlines by the new time."""
+        self._shift(by_ms)
+        if self._partition is not None and self.views and self._checkpoint is None and not self._stopped:
+            self._checkpoint = asyncio.ensure_future(self._write_whole(self._partition))
+
+    def _shift(self, by_ms: Millis) -> None:
+        for delivery in self.views.values():
+            shift_deadlines(delivery.book, by_ms)
+        self._deadlines = [(deadline + by_ms, view) for deadline, view in self._deadlines]
+        self._armed = {view: deadline + by_ms for view, deadline in self._armed.items()}
+        self._reset_timer()
 
     def _tick(self) -> None:
         self._timer = None

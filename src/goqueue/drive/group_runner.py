@@ -13,6 +13,7 @@ from typing import Final
 
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError, ShuttingDown
+from goqueue.base.ids import Millis
 from goqueue.core.groups.coordinator import Coordinator
 from goqueue.core.groups.records import decode_record, encode_record
 from goqueue.core.groups.replies import Reply, Result, Step
@@ -155,6 +156,16 @@ class GroupRunner:
         if deadline is not None:
             delay_s = max(0, deadline - self._clock.now_ms()) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def look_again(self) -> None:
+        """Ticks if anything is due."""
+        deadline = self.coordinator.next_deadline()
+        if self._partition is not None and deadline is not None and deadline <= self._clock.now_ms():
+            self._tick()
+
+    def clock_moved(self, by_ms: Millis) -> None:
+        self.coordinator.shift(by_ms, self._clock.now_ms())
+        self._reset_timer()
 
     def _tick(self) -> None:
         self._timer = None

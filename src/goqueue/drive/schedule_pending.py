@@ -114,6 +114,13 @@ class Pending:
         due.is_ahead = due.due_ms - now > LEAD_MS
         self.wheel.add(due.offset, due.due_ms - LEAD_MS if due.is_ahead else due.due_ms)
 
+    def set_timers(self) -> None:
+        """Of all that are near, by the time it is now."""
+        now = self._clock.now_ms()
+        for due in self.near.values():
+            if due.offset in self.wheel:
+                self._set_timer(due, now)
+
     def correct(self, due: Due, entry: Entry) -> None:
         """What its log says of an entry that is due; one whose time has not come gets its timer back."""
         due.topic_id, due.partition = entry.topic_id, entry.partition

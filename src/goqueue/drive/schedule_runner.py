@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.settings import Fsync
@@ -39,7 +39,7 @@ class ScheduleRunner:
         index: ScheduleIndex,
         table: TopicTable,
         deliver: Deliver,
-        clock: Clock,
+        clock: SteadyClock,
         offload: Offload,
         fsync: Fsync,
     ) -> None:
@@ -113,19 +113,19 @@ class ScheduleRunner:
     async def _run(self) -> None:
         retry_at = 0
         while True:
-            now = self._clock.now_ms()
+            now = self._clock.agreed_ms()  # while the wall clock is behind, nothing comes too early by it
             due = self._due(now)
             try:
                 await self._fire(due)
             except Exception:
                 logger.exception("firing failed; it is tried again")
                 self._firings.put_back(due, now)
-            if self._firings.has_stuck and now >= retry_at:
+            if self._firings.has_stuck and self._clock.monotonic_ms() >= retry_at:
                 self._firings.retry_stuck()
-                retry_at = now + RETRY_MS
-            if now >= self._pending.load_at() and (self._loading is None or self._loading.done()):
+                retry_at = self._clock.monotonic_ms() + RETRY_MS
+            if self._clock.now_ms() >= self._pending.load_at() and (self._loading is None or self._loading.done()):
                 self._loading = self._spawn(self._load())
-            await self._pause(retry_at if self._firings.has_stuck else None)
+            await self._pause()
 
     async def _load(self) -> None:
         try:
@@ -212,20 +212,35 @@ class ScheduleRunner:
                     if entry is not None:
                         self._pending.hold(offset, entry)
 
-    async def _pause(self, retry_at: Millis | None) -> None:
+    async def _pause(self) -> None:
         """Until the next timer, the next window, or a new entry that is due before."""
         now = self._clock.now_ms()
-        times = [now + _PAUSE_MS_MAX, retry_at, self._pending.wheel.next_deadline()]
+        is_unsure = self._firings.has_stuck or self._clock.agreed_ms() + RETRY_MS < now
+        times = [now + (RETRY_MS if is_unsure else _PAUSE_MS_MAX), self._pending.wheel.next_deadline()]
         if self._loading is None or self._loading.done():  # one that is under way wakes the loop itself
             times.append(self._pending.load_at())
         self._planned = min(one for one in times if one is not None)
-        pause_s = max(0.0, (self._planned - now) / 1000)
+        pause_s = max(self._least_pause_s(now), (self._planned - now) / 1000)
         timer = asyncio.get_running_loop().call_later(pause_s, self._wake.set)
         try:
             await self._wake.wait()
         finally:
             timer.cancel()
         self._wake.clear()
+
+    def _least_pause_s(self, now: Millis) -> float:
+        """What is due by one clock only is due when the other agrees."""
+        return min(RETRY_MS, max(0, now - self._clock.agreed_ms())) / 1000
+
+    def look_again(self) -> None:
+        """Wakes the loop if its time has come."""
+        if self._tasks and self._planned <= self._clock.now_ms():
+            self._wake.set()
+
+    def clock_moved(self, by_ms: Millis) -> None:
+        """Messages come when the clock says so; only what is tried again in a second moves with it."""
+        self._pending.set_timers()
+        self._wake.set()
 
     def _earlier(self, due_ms: Millis) -> None:
         if due_ms < self._planned:

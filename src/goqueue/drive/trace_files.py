@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.ids import Millis
 from goqueue.base.settings import TraceSettings
 from goqueue.core.traces.span import Filter, Found, Span
@@ -22,13 +22,14 @@ from goqueue.log.private import create_private, make_private_dirs
 
 _ID_AT: Final = slice(len('{"trace_id":"'), len('{"trace_id":"') + 32)
 _EXPIRE_MS: Final = 60_000
+CLOCK_WAIT_MS: Final = 600_000
 _decode: Final = msgspec.json.Decoder(Span).decode
 
 
 class TraceFiles:
     """`write` belongs to one thread; reading is for any. All of it blocks."""
 
-    def __init__(self, directory: Path, settings: TraceSettings, clock: Clock) -> None:
+    def __init__(self, directory: Path, settings: TraceSettings, clock: SteadyClock) -> None:
         self._directory = directory
         self._settings = settings
         self._clock = clock
@@ -44,7 +45,7 @@ class TraceFiles:
         data = lines_of(entries)
         if self._file is None or (self._size and self._size + len(data) > self._settings.file_bytes):
             self._roll()
-        elif self._clock.now_ms() - self._expired_ms >= _EXPIRE_MS:
+        elif self._clock.monotonic_ms() - self._expired_ms >= _EXPIRE_MS:
             self.expire()
         self._file.write(data)
         self._size += len(data)
@@ -61,10 +62,12 @@ class TraceFiles:
 
     def expire(self) -> None:
         """The oldest go: those beyond the count, and those whose last line is too old."""
-        self._expired_ms = self._clock.now_ms()
+        self._expired_ms = self._clock.monotonic_ms()
         files = self.files()
         surplus = max(0, len(files) - self._settings.files_max)
-        horizon_s = (self._expired_ms - self._settings.retention_ms) / 1000
+        horizon_s = (self._clock.now_ms() - self._settings.retention_ms) / 1000
+        if not self._clock.is_settled(CLOCK_WAIT_MS):
+            horizon_s = 0.0  # the clock was set lately and may be wrong
         for number, path in enumerate(files[:-1]):
             if number < surplus or _modified_s(path) < horizon_s:
                 path.unlink(missing_ok=True)

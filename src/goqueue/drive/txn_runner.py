@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError, ShuttingDown
 from goqueue.base.ids import Millis
+from goqueue.base.limits import CLOCK_STEP_MS_MIN
 from goqueue.core.txn.epochs import NEW, is_worn
 from goqueue.core.txn.errors import ConcurrentTransactions
 from goqueue.core.txn.machine import Transactions
@@ -56,6 +57,7 @@ class TxnRunner:
         self._timer: asyncio.TimerHandle | None = None
         self._planned: Millis | None = None
         self._forget_at: Millis = 0
+        self._newest_ms: Millis = 0  # when the last record was written
         self._stopped = False
 
     # --- start and stop --------------------------------------------------------------------------------------
@@ -63,8 +65,10 @@ class TxnRunner:
     def replay(self, partition: Partition) -> int:
         """Blocks while it reads the records; run it off the loop. Answers with how many there were."""
         count = 0
+        self._newest_ms = 0
         for batch in partition.log.batches(partition.log.start_offset):
             for stored in decode(batch):
+                self._newest_ms = max(self._newest_ms, stored.timestamp_ms)
                 record = decode_record(stored.key or b"", stored.value)
                 if record is not None:
                     self.transactions.apply(record)
@@ -75,6 +79,9 @@ class TxnRunner:
         """Finishes what is in doubt, then serves. What cannot be finished now is tried again behind the scenes."""
         self._partition = partition
         now = self._clock.now_ms()
+        if self._newest_ms - now >= CLOCK_STEP_MS_MIN:
+            logger.warning("the clock was set back while the node was down", extra={"ms": self._newest_ms - now})
+            self.transactions.shift(now - self._newest_ms)
         self.transactions.hear_all(now)
         self._forget_at = now + _FORGET_EVERY_MS
         for some in _by_some(self.transactions.in_doubt()):
@@ -233,6 +240,24 @@ class TxnRunner:
         self._planned = planned
         wait_s = max(0.0, (planned - self._clock.now_ms()) / 1000)
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._tick)
+
+    def look_again(self) -> None:
+        """Ticks if anything is due."""
+        if self._timer is not None and self._planned is not None and self._planned <= self._clock.now_ms():
+            self._timer.cancel()
+            self._tick()
+
+    def clock_moved(self, by_ms: Millis) -> None:
+        """What is open is noted again, so that a start counts by the new time."""
+        self._forget_at += by_ms
+        left = self.transactions.shift(by_ms)
+        try:
+            if left and self._partition is not None:
+                self.append(*left)
+        except GoQueueError as why:
+            logger.error("transactions could not be noted by the new time", extra={"why": why.message})
+        self._planned = None
+        self._reset_timer()
 
     def _tick(self) -> None:
         """Open transactions whose time is up are aborted, and their producers shut out."""

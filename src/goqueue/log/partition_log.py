@@ -79,6 +79,11 @@ class PartitionLog:
         return max(first, self.meta.start_offset)
 
     @property
+    def newest_ms(self) -> Millis:
+        """The largest timestamp; -1 if the log is empty."""
+        return max((segment.max_timestamp for segment in self.segments), default=-1)
+
+    @property
     def size_bytes(self) -> int:
         return sum(segment.length for segment in self.segments)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import DiskFull, GoQueueError, InvalidField, RedriveRunning, UnknownRedrive
 from goqueue.base.ids import Millis, Offset
@@ -79,7 +79,7 @@ class Redrives:
         copies: Redriven,
         topics: Topics,
         notes: RedriveNotes,
-        clock: Clock,
+        clock: SteadyClock,
         entropy: Entropy,
         offload: Offload,
     ) -> None:
@@ -210,7 +210,7 @@ class Redrives:
     # --- how it goes -----------------------------------------------------------------------------------------
 
     def _launch(self, task: RedriveTask) -> None:
-        run = self._runs[task.id] = _Run(task, self._clock.now_ms())
+        run = self._runs[task.id] = _Run(task, self._clock.monotonic_ms())
         if task.state == "cancelling":
             run.cancelled.set()
         run.loop = asyncio.ensure_future(self._run(run))
@@ -279,7 +279,7 @@ class Redrives:
             if waiting:
                 _look_to(run, partition, waiting[0].offset)
         _look_to(run, partition, cursor)
-        if self._clock.now_ms() - run.noted_ms >= _NOTE_MS:
+        if self._clock.monotonic_ms() - run.noted_ms >= _NOTE_MS:
             await self._save(run)
         return not run.cancelled.is_set() and self._room(run.task) > 0
 
@@ -287,8 +287,8 @@ class Redrives:
         """How many may go now; waits for the first. None once the redrive is cancelled or has moved enough."""
         wanted = min(wanted, self._room(run.task))
         while wanted and not run.cancelled.is_set() and not self._lost(run.task):
-            wait_ms = run.pace.wait_ms(wanted, self._clock.now_ms())
-            if not wait_ms and (allowed := run.pace.take(wanted, self._clock.now_ms())):
+            wait_ms = run.pace.wait_ms(wanted, self._clock.monotonic_ms())
+            if not wait_ms and (allowed := run.pace.take(wanted, self._clock.monotonic_ms())):
                 return allowed
             await _wait(run.cancelled, wait_ms / 1000)
         return 0
@@ -363,7 +363,7 @@ class Redrives:
 
     def _progress(self, run: _Run) -> RedriveTask:
         moved = self._moved(run.task)
-        elapsed_ms = self._clock.now_ms() - run.began_ms
+        elapsed_ms = self._clock.monotonic_ms() - run.began_ms
         task = msgspec.structs.replace(
             run.task,
             moved=moved,
@@ -373,7 +373,7 @@ class Redrives:
         return msgspec.structs.replace(task, eta_ms=eta_ms(task, task.looked_at - run.looked_at, elapsed_ms))
 
     async def _save(self, run: _Run) -> None:
-        run.noted_ms = self._clock.now_ms()
+        run.noted_ms = self._clock.monotonic_ms()
         task = run.task if not run.task.is_live else self._progress(run)
         try:
             await self._offload(lambda: self._notes.save(task))

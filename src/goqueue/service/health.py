@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.ids import Millis
 from goqueue.base.limits import GIB
 from goqueue.drive.topic_table import TopicTable
@@ -37,13 +37,15 @@ class Stats(msgspec.Struct, frozen=True):
 class Health:
     """Looks, never changes; `stopping` is set by the node."""
 
-    def __init__(self, table: TopicTable, space: SpaceGuard, stats: StorageStats, clock: Clock, version: str) -> None:
+    def __init__(
+        self, table: TopicTable, space: SpaceGuard, stats: StorageStats, clock: SteadyClock, version: str
+    ) -> None:
         self._table = table
         self._space = space
         self._stats = stats
         self._clock = clock
         self._version = version
-        self._started_ms = clock.now_ms()
+        self._started_ms = clock.monotonic_ms()
         self.stopping = False
 
     def checks(self) -> list[Check]:
@@ -69,7 +71,7 @@ class Health:
         partitions = [partition for topic in topics for partition in topic.partitions]
         return Stats(
             version=self._version,
-            uptime_ms=self._clock.now_ms() - self._started_ms,
+            uptime_ms=self._clock.monotonic_ms() - self._started_ms,
             topics=len(topics),
             partitions=len(partitions),
             messages=sum(one.state.high_watermark - one.log.start_offset for one in partitions),

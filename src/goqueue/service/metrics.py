@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 
 from goqueue import __version__
+from goqueue.base.ids import Millis
 from goqueue.core.groups.errors import UnknownGroup
 from goqueue.drive.topic_table import TopicTable
 from goqueue.log.space import SpaceGuard
@@ -75,6 +76,9 @@ class BrokerMetrics:
             "Rounds of the group commit.",
             buckets=_LATENCY_S,
             registry=registry,
+        )
+        self.clock_steps = Counter(
+            "goqueue_broker_clock_steps", "Times that the machine's clock was set.", ("direction",), registry=registry
         )
         self.requests = Counter(
             "goqueue_rest_requests", "REST requests answered.", ("method", "route", "status"), registry=registry
@@ -191,6 +195,9 @@ class BrokerMetrics:
         build.labels(__version__).set(1)
         ProcessCollector(registry=registry)
         self._topics: dict[str, TopicCounters] = {}
+
+    def clock_stepped(self, by_ms: Millis) -> None:
+        self.clock_steps.labels("forward" if by_ms > 0 else "back").inc()
 
     def topic(self, name: str) -> TopicCounters:
         counters = self._topics.get(name)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy
 from goqueue.base.errors import GoQueueError, InvalidGroup
 from goqueue.base.ids import TopicPartition
@@ -44,7 +44,7 @@ class Taking:
         rules: QueueRules,
         feeds: Feeds,
         positions: Positions,
-        clock: Clock,
+        clock: SteadyClock,
         entropy: Entropy,
         metrics: BrokerMetrics,
     ) -> None:
@@ -194,7 +194,7 @@ class Taking:
         turn = self._turn(take)
         room = min(take.limit, self._room(take, sources))
         size = 0
-        now = self._clock.now_ms()
+        now = self._clock.monotonic_ms()
         at = turn.visits % max(1, len(sources))  # another partition first each time, so that none starves
         turn.visits += 1
         sources = [*sources[at:], *sources[:at]]

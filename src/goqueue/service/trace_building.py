@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy
+from goqueue.base.ids import Millis
 from goqueue.base.settings import TraceSettings
 from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.drive.offload import Offload
@@ -33,7 +34,7 @@ class TraceParts:
     """Made before the verbs, which are handed `tracing`; `attach` listens to the rest of them."""
 
     def __init__(
-        self, settings: TraceSettings, directory: str, clock: Clock, entropy: Entropy, offload: Offload
+        self, settings: TraceSettings, directory: str, clock: SteadyClock, entropy: Entropy, offload: Offload
     ) -> None:
         self.is_full: Callable[[], bool] = lambda: False  # the disk has no room for traces
         enabled = settings.record == "on"
@@ -85,6 +86,14 @@ class TraceParts:
         entries.on_taken = self.tracing.scheduled
         entries.firings.on_sent, entries.firings.on_expired = self.tracing.ready, self.tracing.expired
         transactions.on_traced = self.tracing.transaction_changed
+
+    def look_again(self) -> None:
+        """Traces have no deadlines."""
+
+    def clock_moved(self, by_ms: Millis) -> None:
+        """What lasts since before began as long ago as it did."""
+        if self._leases is not None:
+            self._leases.shift(by_ms)
 
     async def start(self) -> None:
         """Before anything is handed out or ended."""

@@ -97,6 +97,12 @@ class TracedLeases:
         self._tracer.emit(FETCHED, *at, group=view.group, key=key, more={**more, "lease_ms": lease_ms})
         self._keep(view, record.offset, _Lease(context, self._tracer.now_ns(), key))
 
+    def shift(self, by_ms: Millis) -> None:
+        """The clock was set: how long a lease lasts must not change with it."""
+        for known in self._held.values():
+            for offset, lease in known.items():
+                known[offset] = replace(lease, since_ns=lease.since_ns + by_ms * 1_000_000)
+
     def _keep(self, view: View, offset: Offset, lease: _Lease) -> None:
         if self._count >= HELD_MAX:
             self._sweep()

@@ -45,8 +45,15 @@ class VirtualClock:
         self._loop = loop
         self._start_ms = start_ms
 
+    def step(self, by_ms: Millis) -> None:
+        """Somebody sets the clock."""
+        self._start_ms += by_ms
+
     def now_ms(self) -> Millis:
         return self._start_ms + round(self._loop.time() * 1000)
+
+    def monotonic_ns(self) -> int:
+        return round(self._loop.time() * 1000) * 1_000_000
 
     def now_ns(self) -> int:
         return self.now_ms() * 1_000_000

@@ -82,6 +82,10 @@ class Coordinator:
         """When to tick next. It may be early, never late."""
         return self._table.next_deadline()
 
+    def shift(self, by_ms: Millis, now: Millis) -> None:
+        """The clock was set, and `now` is by the new time: sessions and rebalances last as long as they would have."""
+        self._table.shift(by_ms, now)
+
     def topics_changed(self, topics: Mapping[str, int], now: Millis) -> Step:
         """Topics came, went or grew; `topics` has all there are now."""
         out = Step()

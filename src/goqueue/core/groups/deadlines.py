@@ -41,6 +41,10 @@ class Deadlines:
         del self._at[key]
         return True
 
+    def shift(self, by_ms: Millis) -> None:
+        self._at = {key: at + by_ms for key, at in self._at.items()}
+        self.refresh()
+
     def refresh(self) -> None:
         """Makes `earliest` exact."""
         self.earliest = min(self._at.values(), default=None)

@@ -154,6 +154,15 @@ class GroupTable:
             self.watch(name, now)
         self.watch(_CLEANING, now)
 
+    def shift(self, by_ms: Millis, now: Millis) -> None:
+        """Offsets are looked at only after a while: until then the clock may be right again."""
+        self._watched, self._wakes = {}, []
+        for name, group in sorted(self.groups.items()):
+            group.deadlines.shift(by_ms)
+            group.timing.shift(by_ms)
+            self.watch(name, now)
+        self.watch(_CLEANING, now)
+
     def watch(self, name: str, now: Millis) -> None:
         """Sees to it that the group is woken in time, and the offsets cleaned."""
         group = self.groups.get(name)

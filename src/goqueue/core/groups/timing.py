@@ -28,5 +28,9 @@ class RebalanceTiming:
             self._finished_ms = now
             self._since = None
 
+    def shift(self, by_ms: Millis) -> None:
+        if self._since is not None:
+            self._since += by_ms
+
     def stats(self, group: str) -> RebalanceStats:
         return RebalanceStats(group, self._count, self._last_ms, self._finished_ms, self._since)

@@ -31,5 +31,9 @@ class Deadlines:
                 found.append(name)
         return found
 
+    def shift(self, by_ms: Millis) -> None:
+        self._heap = [(due + by_ms, name) for due, name in self._heap]
+        self._armed = {name: due + by_ms for name, due in self._armed.items()}
+
     def next(self) -> Millis | None:
         return self._heap[0][0] if self._heap else None

@@ -372,6 +372,16 @@ class Transactions:
                     found.append(name)
         return found
 
+    def shift(self, by_ms: Millis) -> list[TxnState]:
+        """The clock was set: nobody has more or less time for it. Returns the open ones as they have to be noted."""
+        self._deadlines.shift(by_ms)
+        self._heard = {name: heard + by_ms for name, heard in self._heard.items()}
+        self.staged.shift(by_ms)
+        for name, state in self._states.items():
+            started_ms = state.started_ms + by_ms if state.started_ms else 0
+            self._states[name] = replace(state, started_ms=started_ms, updated_ms=state.updated_ms + by_ms)
+        return [state for state in self.open() if state.stage is Stage.ONGOING]
+
     def next_deadline(self) -> Millis | None:
         return self._deadlines.next()
 

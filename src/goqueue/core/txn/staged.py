@@ -151,6 +151,11 @@ class StagedSets:
         if len(idle) + self.open_count(owner) >= STAGED_WRITERS_MAX:
             yield from idle
 
+    def shift(self, by_ms: Millis) -> None:
+        """The clock was set."""
+        for owner, known in self._owners.items():
+            self._owners[owner] = msgspec.structs.replace(known, updated_ms=known.updated_ms + by_ms)
+
     def forgotten(self, now: Millis) -> Iterator[TxnOwnerGone]:
         """Owners that committed nothing for too long, and have nothing staged."""
         for owner in sorted(self._owners):

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.ids import Millis
 from goqueue.base.leases import Delivered
 from goqueue.service.leasing import Leasing
@@ -31,7 +31,7 @@ class _Attempt(msgspec.Struct, frozen=True):
 class Attempts:
     """The latest ones, oldest first, within limits."""
 
-    def __init__(self, leasing: Leasing, clock: Clock) -> None:
+    def __init__(self, leasing: Leasing, clock: SteadyClock) -> None:
         self._leasing = leasing
         self._clock = clock
         self._kept: dict[Key, _Attempt] = {}
@@ -40,7 +40,7 @@ class Attempts:
     async def again(self, key: Key, lease_ms: Millis) -> list[Delivered]:
         """The messages of the attempt, leased anew; nothing if there is none or something happened to one of them."""
         attempt = self._kept.get(key)
-        if attempt is None or lease_ms <= 0 or self._clock.now_ms() - attempt.kept_ms > WINDOW_MS:
+        if attempt is None or lease_ms <= 0 or self._clock.monotonic_ms() - attempt.kept_ms > WINDOW_MS:
             return []
         outcomes = await self._leasing.extend([one.receipt for one in attempt.messages], lease_ms)
         if all(outcome is None for outcome in outcomes):
@@ -52,7 +52,7 @@ class Attempts:
         self._forget(key)
         size = sum(len(one.stored.value or b"") for one in messages)
         if messages and size <= BYTES_MAX:
-            self._kept[key] = _Attempt(messages, size, self._clock.now_ms())
+            self._kept[key] = _Attempt(messages, size, self._clock.monotonic_ms())
             self._bytes += size
         while self._bytes > BYTES_MAX or len(self._kept) > ATTEMPTS_MAX:
             self._forget(next(iter(self._kept)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy
 from goqueue.base.settings import SqsSettings
 from goqueue.edge.http.connections import Connections
@@ -30,7 +30,7 @@ from goqueue.service.topics import Topics
 class Verbs(Protocol):
     """What the door needs of a broker."""
 
-    clock: Clock
+    clock: SteadyClock
     entropy: Entropy
     topics: Topics
     publish: Publish

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.commands import Stored
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis
@@ -41,7 +41,7 @@ Store = Callable[[Sequence[tuple[int, int]]], Awaitable[Sequence[GoQueueError | 
 
 
 class FifoSends:
-    def __init__(self, browsing: Browsing, scheduling: Scheduling, clock: Clock, ids_max: int) -> None:
+    def __init__(self, browsing: Browsing, scheduling: Scheduling, clock: SteadyClock, ids_max: int) -> None:
         self._browsing = browsing
         self._scheduling = scheduling
         self._clock = clock
@@ -56,7 +56,7 @@ class FifoSends:
         keys = [_key(topic, one.group, one.deduplication_id) for one in drafts]
         while waiting := {self._under_way[key] for key in keys if key in self._under_way}:
             await asyncio.wait(waiting)
-        now = self._clock.now_ms()
+        now = self._clock.monotonic_ms()
         self._once.make_room(len(keys), now)
         outcomes: dict[bytes, Used | GoQueueError] = {}
         fresh: dict[bytes, int] = {}  # the first place of each id that is new
@@ -75,7 +75,7 @@ class FifoSends:
         """An id counts as used only when its message is stored; until then a second send of it waits."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._under_way |= dict.fromkeys(fresh, done)
-        numbered = [(place, self._next(now)) for place in fresh.values()]
+        numbered = [(place, self._next(self._clock.now_ms())) for place in fresh.values()]
         try:
             errors = await store(numbered)
             outcomes: dict[bytes, Used | GoQueueError] = {}
@@ -118,9 +118,11 @@ class FifoSends:
         now = self._clock.now_ms()
         recent = self._recent(topic, now)
         found = [one async for stored in recent if (one := _used(topic, stored, now)) is not None]
-        self._once.make_room(len(found), now)
+        monotonic_ms = self._clock.monotonic_ms()
+        self._once.make_room(len(found), monotonic_ms)
         for key, used in sorted(found, key=lambda one: one[1].sent_ms):
-            self._once.add(key, used)
+            age_ms = max(0, now - used.sent_ms)  # what seems to come from the future came just now
+            self._once.add(key, msgspec.structs.replace(used, sent_ms=monotonic_ms - age_ms))
             self._last = max(self._last, used.sequence)
 
     async def _recent(self, topic: Topic, now: Millis) -> AsyncIterator[Stored]:

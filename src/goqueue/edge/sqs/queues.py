@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.errors import TopicExists
 from goqueue.base.ids import Millis
 from goqueue.drive.topic_table import Topic
@@ -56,7 +56,7 @@ class Queues:
         scheduling: Scheduling,
         fifo: FifoSends,
         arns: Arns,
-        clock: Clock,
+        clock: SteadyClock,
         group: str,
     ) -> None:
         self._topics = topics
@@ -264,8 +264,8 @@ class Queues:
         return None
 
     async def purge(self, asked: schema.PurgeQueue, call: Call) -> Reply:
-        topic, now = self.find(asked.queue_url), self._clock.now_ms()
-        if now - self._purged.get(topic.record.id, 0) < PURGE_EVERY_MS:
+        topic, now = self.find(asked.queue_url), self._clock.monotonic_ms()
+        if now - self._purged.get(topic.record.id, -PURGE_EVERY_MS) < PURGE_EVERY_MS:
             told = f"Only one PurgeQueue operation on {topic.name} is allowed every 60 seconds."
             raise SqsError("PurgeQueueInProgress", told)
         self._purged = {key: when for key, when in self._purged.items() if now - when < PURGE_EVERY_MS}

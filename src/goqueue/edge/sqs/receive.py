@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.errors import GoQueueError, InvalidField, StaleReceipt
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.leases import Delivered, Outcome, Take, parse_receipt
@@ -47,7 +47,7 @@ _SYSTEM: Final = frozenset(
 
 
 class Receiving:
-    def __init__(self, queues: Queues, leasing: Leasing, arns: Arns, clock: Clock, group: str) -> None:
+    def __init__(self, queues: Queues, leasing: Leasing, arns: Arns, clock: SteadyClock, group: str) -> None:
         self._queues = queues
         self._leasing = leasing
         self._arns = arns
