@@ -71,7 +71,7 @@ class SteadyClock:
         return min(self.now_ms(), self._wall.now_ms())
 
     def _measure_ns(self) -> int:
-        """How far the wall clock is ahead; the look that took the shortest counts, as a process can be put off in it."""
+        """How far the wall clock is ahead. The shortest of some looks counts: a process can be held up in one."""
         found: list[tuple[int, int]] = []
         for _ in range(_MEASURES):
             before = self._monotonic_ns()
