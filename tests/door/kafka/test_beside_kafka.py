@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bench.node_process import NodeProcess
+from goqueue.core.groups.consumer_protocol import encode_assignment
 from goqueue.wire import (
     alter_configs,
     consumer_group_describe,
@@ -35,6 +36,7 @@ from goqueue.wire import incremental_alter_configs as incremental
 from goqueue.wire import list_config_resources as listing
 from goqueue.wire.api_versions import ApiVersionsRequest
 from goqueue.wire.find_coordinator import FindCoordinatorRequest
+from tests.core.groups.test_migration import subscription
 from tests.door.kafka import raw
 from tests.door.kafka.apache import ApacheKafka, find_jars
 from tests.door.kafka.raw import Line, new_topic
@@ -333,6 +335,42 @@ def test_errors_in_a_group_of_the_server_side_protocol(kafka_beside: ApacheKafka
         ]
         told["heartbeat"] = line.ask(heartbeat.HeartbeatRequest(name, 1, "m")).error_code
         told["left"] = line.ask(raw.beat(name, "m", -1)).error_code
+        return told
+
+    theirs, mine = both(kafka_beside, ours, case)
+    assert differences(theirs, mine) == {}
+
+
+def test_a_classic_group_that_moves_to_the_server_side_protocol_and_back(
+    kafka_beside: ApacheKafka, ours: NodeProcess
+) -> None:
+    def case(line: Line, name: str) -> dict[str, Any]:
+        make(line, name)
+        spoken = {"cooperative-sticky": subscription([name])}
+        asked = line.ask(raw.join(name, protocols=spoken), 9)
+        told: dict[str, Any] = {"first join": asked.error_code}
+        joined = line.ask(raw.join(name, asked.member_id, protocols=spoken), 9)
+        me, generation = joined.member_id, joined.generation_id
+        given = {me: encode_assignment({name: (0,)}, 1)}
+        told["sync"] = line.ask(raw.sync(name, generation, me, given, "cooperative-sticky")).error_code
+        new = line.ask(raw.beat(name, "n", 0, [name], {}))
+        told["a consumer joins"] = (new.error_code, new.assignment is None or list(new.assignment.topic_partitions))
+        told["heartbeat"] = line.ask(heartbeat.HeartbeatRequest(name, generation, me)).error_code
+        told["wrong generation"] = line.ask(heartbeat.HeartbeatRequest(name, generation + 7, me)).error_code
+        request, version = commit(name, me, generation, name)
+        told["commit"] = line.ask(request, version).topics[0].partitions[0].error_code
+        (found,) = line.ask(consumer_group_describe.ConsumerGroupDescribeRequest([name])).groups
+        told["types"] = sorted(one.member_type for one in found.members)
+        again = line.ask(raw.join(name, me, protocols=spoken), 9)
+        told["join again"] = (again.error_code, again.leader, list(again.members), again.protocol_name)
+        synced = line.ask(raw.sync(name, again.generation_id, me, protocol="cooperative-sticky"))
+        told["sync again"] = synced.error_code
+        told["left"] = line.ask(raw.beat(name, "n", -1)).error_code
+        (listed,) = [one for one in line.ask(list_groups.ListGroupsRequest()).groups if one.group_id == name]
+        told["back"] = listed.group_type.lower()
+        told["heartbeat in the classic group"] = line.ask(
+            heartbeat.HeartbeatRequest(name, again.generation_id, me)
+        ).error_code
         return told
 
     theirs, mine = both(kafka_beside, ours, case)

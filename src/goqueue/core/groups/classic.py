@@ -230,6 +230,10 @@ class ClassicGroup:
             member_id = self.roster.statics.get(instance_id, "")
         self._remove(self.roster.check(member_id, instance_id), out)
 
+    def rebalance(self, now: Millis, out: Step) -> None:
+        """Everybody has to join again."""
+        self._rebalance(now, out)
+
     # --- the rebalance ---------------------------------------------------------------------------------
 
     def _rebalance(self, now: Millis, out: Step) -> None:

@@ -51,7 +51,7 @@ def check_epoch(group: ConsumerGroup, member_id: str, epoch: int) -> None:
     """A member speaks in its current epoch only."""
     member = group.member(member_id)
     if epoch != member.epoch:
-        wrong = IllegalGeneration if member.door == "rest" else StaleMemberEpoch
+        wrong = IllegalGeneration if member.door == "rest" or member.is_classic else StaleMemberEpoch
         raise wrong(f"{epoch} is not the member's generation ({member.epoch}); use the one of the last heartbeat.")
 
 

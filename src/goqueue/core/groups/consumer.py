@@ -213,6 +213,19 @@ class ConsumerGroup:
         elif _revoke(member.member_id) not in self.deadlines:
             self.deadlines.set(_revoke(member.member_id), now + member.rebalance_ms)
 
+    def expect_rejoin(self, member: ConsumerMember, now: Millis) -> None:
+        """A classic member was told to join again; one that does not is removed, for others wait for its partitions."""
+        if _revoke(member.member_id) not in self.deadlines:
+            self.deadlines.set(_revoke(member.member_id), now + member.rebalance_ms)
+
+    def keep_alive(self, member: ConsumerMember, now: Millis) -> None:
+        self.deadlines.set(_session(member.member_id), now + member.session_ms)
+
+    def can_gain(self, member: ConsumerMember) -> bool:
+        """Whether something of its target that it does not have is free."""
+        missing = minus(member.target, member.assigned)
+        return bool(minus(missing, held_by_others(self.members, member.member_id)))
+
     def _forget(self, member_id: str) -> None:
         self.deadlines.drop(_session(member_id))
         self.deadlines.drop(_revoke(member_id))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import struct
+from typing import Final
+
+import msgspec
 
 from goqueue.core.groups.parts import Parts, make
+
+_NEWEST: Final = 3  # version of subscriptions and assignments
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
@@ -25,6 +30,36 @@ def assigned_partitions(assignment: bytes) -> Parts:
         return {}
 
 
+class Subscription(msgspec.Struct, frozen=True):
+    """What a classic consumer says when it joins. `owned` is what it has not given back."""
+
+    version: int
+    topics: tuple[str, ...]
+    owned: Parts
+
+
+def parse_subscription(metadata: bytes) -> Subscription | None:
+    """None if the bytes are something else."""
+    try:
+        (version,) = struct.unpack_from(">h", metadata)
+        reader = _Reader(metadata)
+        topics = tuple(sorted({reader.text() for _ in range(reader.length())}))
+        reader.skip_bytes()
+        owned = make([(reader.text(), reader.numbers()) for _ in range(reader.length())]) if version >= 1 else {}
+    except (struct.error, ValueError):
+        return None
+    return Subscription(min(version, _NEWEST), topics, owned) if version >= 0 else None
+
+
+def encode_assignment(parts: Parts, version: int) -> bytes:
+    """As a classic consumer reads it, without user data."""
+    data = struct.pack(">hi", version, len(parts))
+    for topic, numbers in parts.items():
+        name = topic.encode()
+        data += struct.pack(f">h{len(name)}si{len(numbers)}i", len(name), name, len(numbers), *numbers)
+    return data + struct.pack(">i", -1)
+
+
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -43,6 +78,12 @@ class _Reader:
         if size < 0 or self._at > len(self._data):
             raise ValueError("a text that cannot be")
         return self._data[start : self._at].decode()
+
+    def skip_bytes(self) -> None:
+        size = self._number(">i", 4)
+        self._at += max(0, size)
+        if self._at > len(self._data):
+            raise ValueError("bytes that cannot be")
 
     def numbers(self) -> list[int]:
         return [self._number(">i", 4) for _ in range(self.length())]

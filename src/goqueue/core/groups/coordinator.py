@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.core.groups import heartbeat as kafka
+from goqueue.core.groups import mixed as members
 from goqueue.core.groups import rest
 from goqueue.core.groups.commits import check_commit, check_delete, check_empty, check_epoch
 from goqueue.core.groups.config import changed_config, check_room
@@ -104,6 +105,9 @@ class Coordinator:
         """Answered when the rebalance has everybody or its time is up."""
         with self._deciding(ticket, request.group, now) as out:
             rest.check_session(request.session_ms, self._settings)
+            if (mixed := self._table.mixed(request.group)) is not None:
+                members.join(mixed, ticket, request, now, out)
+                return self._moved(request.group, now, out)
             if request.member_id:
                 group = self._table.classic(request.group)
             else:
@@ -114,12 +118,18 @@ class Coordinator:
     def sync(self, ticket: int, request: SyncRequest, now: Millis) -> Step:
         """Answered when the leader has synced."""
         with self._deciding(ticket, request.group, now) as out:
-            self._table.classic(request.group).sync(ticket, request, now, out)
+            if (mixed := self._table.mixed(request.group)) is not None:
+                members.sync(mixed, ticket, request, now, out)
+            else:
+                self._table.classic(request.group).sync(ticket, request, now, out)
         return out
 
     def heartbeat(self, ticket: int, request: HeartbeatRequest, now: Millis) -> Step:
         with self._deciding(ticket, request.group, now) as out:
-            self._table.classic(request.group).heartbeat(ticket, request, now, out)
+            if (mixed := self._table.mixed(request.group)) is not None:
+                members.heartbeat(mixed, ticket, request, now, out)
+            else:
+                self._table.classic(request.group).heartbeat(ticket, request, now, out)
         return out
 
     def leave(self, ticket: int, request: LeaveRequest, now: Millis) -> Step:
@@ -129,28 +139,28 @@ class Coordinator:
                 error = UnknownMember(f"There is no group {request.group!r}.")
                 out.answer(ticket, LeaveReply([(member_id, place, error) for member_id, place in request.members]))
             elif isinstance(group, ConsumerGroup):
-                kafka.leave(group, ticket, request, now, out)  # an administrator removes members
+                kafka.leave(group, ticket, request, now, out)  # an administrator, or a classic member itself
             else:
                 self._table.classic(request.group).leave(ticket, request, now, out)
-        return out
+        return self._moved(request.group, now, out)
 
     # --- the server-side protocol and REST -------------------------------------------------------------
 
     def consumer_heartbeat(self, ticket: int, request: ConsumerHeartbeat, now: Millis) -> Step:
         with self._deciding(ticket, request.group, now) as out:
             if request.member_epoch == JOIN:
-                group = self._table.consumer_to_join(request.group, now)
+                group = self._table.consumer_to_join(request.group, now, is_kafka=True)
             else:
                 group = self._table.consumer(request.group)
             kafka.beat(group, ticket, request, now, out)
-            self._table.install(group)
-        return out
+            self._table.install(group, now, out)
+        return self._moved(request.group, now, out)
 
     def rest_join(self, ticket: int, request: RestJoin, now: Millis) -> Step:
         with self._deciding(ticket, request.group, now) as out:
             group = self._table.consumer_to_join(request.group, now)
             rest.join(group, ticket, request, now, out)
-            self._table.install(group)
+            self._table.install(group, now, out)
         return out
 
     def rest_heartbeat(self, ticket: int, group: str, member_id: str, generation: int, now: Millis) -> Step:
@@ -175,7 +185,7 @@ class Coordinator:
     def rest_leave(self, ticket: int, group: str, member_id: str, now: Millis) -> Step:
         with self._deciding(ticket, group, now) as out:
             rest.leave(self._table.consumer(group), ticket, member_id, now, out)
-        return out
+        return self._moved(group, now, out)
 
     def rest_readable(self, group: str, member_id: str, generation: int) -> PartList:
         """What a REST member may read in this generation; raises if the generation is not its current one."""
@@ -290,6 +300,12 @@ class Coordinator:
         except GoQueueError as error:
             out.answer(ticket, error)
         self._table.watch(group, now)
+
+    def _moved(self, group: str, now: Millis, out: Step) -> Step:
+        """A group of classic members only goes on in the classic protocol."""
+        self._table.downgrade(group, now, out)
+        self._table.watch(group, now)
+        return out
 
     def _committed(self, group: str, offsets: Sequence[OffsetCommit], now: Millis, out: Step) -> OffsetsReply:
         check_group_name(group)

@@ -90,4 +90,5 @@ def _consumer_member(member: ConsumerMember) -> MemberDescription:
         regex=member.regex,
         target=listed(member.target),
         revoking=listed(member.pending),
+        is_classic=member.is_classic,
     )

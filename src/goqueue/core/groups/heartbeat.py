@@ -46,7 +46,7 @@ def _join(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: St
     _check_words(group, request)
     place = None if request.instance_id is None else group.static_member(request.instance_id)
     if place is not None and place.member_id != request.member_id:
-        if place.epoch != LEFT_STATIC:
+        if place.epoch != LEFT_STATIC and not place.is_classic:
             raise UnreleasedInstance(f"A live member runs as {request.instance_id!r}; stop it or choose another name.")
         fresh = replace(place, member_id=request.member_id, epoch=0, previous_epoch=0)
         member = group.put(_updated(group, fresh, request), now, out, owned={}, replaces=place.member_id)
@@ -104,6 +104,8 @@ def _known(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember:
     member = group.member(request.member_id)
     if member.door != "kafka":
         raise UnknownMember(f"{request.member_id!r} joined over REST; join with a member id of your own.")
+    if member.is_classic:
+        raise UnknownMember(f"{request.member_id!r} speaks the classic protocol; join with epoch 0.")
     return member
 
 
@@ -138,6 +140,7 @@ def _updated(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHear
         session_ms=group.settings.session_ms,
         client_id=request.client_id or member.client_id,
         client_host=request.client_host or member.client_host,
+        protocols=(),
     )
 
 

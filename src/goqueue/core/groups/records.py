@@ -59,6 +59,11 @@ class ConsumerMember(msgspec.Struct, frozen=True):
     assigned: Parts = {}
     pending: Parts = {}
     target: Parts = {}
+    protocols: tuple[tuple[str, bytes], ...] = ()  # of a member that speaks the classic protocol; none otherwise
+
+    @property
+    def is_classic(self) -> bool:
+        return bool(self.protocols)
 
 
 class GroupState(msgspec.Struct, frozen=True):

@@ -152,6 +152,7 @@ class MemberDescription(msgspec.Struct, frozen=True):
     revoking: PartList = []
     metadata: bytes = b""
     assignment_bytes: bytes = b""
+    is_classic: bool = False  # in a group of the server-side protocol
 
 
 class GroupDescription(msgspec.Struct, frozen=True):

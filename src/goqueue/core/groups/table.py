@@ -13,7 +13,8 @@ from goqueue.core.groups.commits import Group, is_empty
 from goqueue.core.groups.config import with_config
 from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.describe import live_topics
-from goqueue.core.groups.errors import InconsistentProtocol, UnknownGroup, UnknownMember
+from goqueue.core.groups.errors import InconsistentProtocol, RebalanceInProgress, UnknownGroup, UnknownMember
+from goqueue.core.groups.migration import downgraded, upgraded, wants_downgrade
 from goqueue.core.groups.offsets import Offsets
 from goqueue.core.groups.records import GroupConfig, GroupGone, GroupState, Record
 from goqueue.core.groups.replies import Step
@@ -111,20 +112,45 @@ class GroupTable:
         made.write(now, out)
         return made
 
-    def consumer_to_join(self, name: str, now: Millis) -> ConsumerGroup:
-        """The group, or one for `install`, which goes on from a classic one without members."""
+    def mixed(self, name: str) -> ConsumerGroup | None:
+        """The group, if it is assigned by the server and has members: classic ones may be among them."""
+        group = self.groups.get(name)
+        return group if isinstance(group, ConsumerGroup) and group.members else None
+
+    def consumer_to_join(self, name: str, now: Millis, is_kafka: bool = False) -> ConsumerGroup:
+        """The group, or one for `install`, which goes on from a classic one: with its members, if a consumer joins."""
         check_group_name(name)
         group = self.groups.get(name)
         if isinstance(group, ConsumerGroup):
             return group
+        if isinstance(group, ClassicGroup) and group.roster.members and is_kafka:
+            return ConsumerGroup(upgraded(group, now), self.settings_of(name), self.topics or {})
         if not is_empty(group):
             raise InconsistentProtocol(f"Group {name!r} has members of Kafka's classic protocol; use another group.")
         generation = 0 if group is None else group.generation
         return ConsumerGroup(GroupState(name, "consumer", generation, now), self.settings_of(name), self.topics or {})
 
-    def install(self, group: ConsumerGroup) -> None:
-        """A group that took its first member is a group."""
+    def install(self, group: ConsumerGroup, now: Millis, out: Step) -> None:
+        """A group that took its first member is a group. Who waits in the classic one before it joins again."""
+        before = self.groups.get(group.name)
+        if isinstance(before, ClassicGroup):
+            for member in before.roster.members.values():
+                member.refuse(RebalanceInProgress("The group moved to the server-side protocol; join again."), out)
+            for joined in group.members.values():
+                group.keep_alive(joined, now)
         self.groups[group.name] = group
+
+    def downgrade(self, name: str, now: Millis, out: Step) -> None:
+        """Back to the classic protocol, if only its members are left; they join again."""
+        group = self.groups.get(name)
+        if isinstance(group, ConsumerGroup) and wants_downgrade(group):
+            record = downgraded(group, now)
+            made = ClassicGroup(name, self._settings, record.generation)
+            out.records.append(record)
+            made.apply(record)
+            made.recovered(now)
+            self.groups[name] = made
+            made.rebalance(now, out)
 
     def delete(self, name: str, out: Step) -> None:
         """Forgets the group and its offsets."""
@@ -189,6 +215,7 @@ class GroupTable:
                 self._clean(now, out)
             elif group is not None:
                 group.tick(now, out)
+                self.downgrade(name, now, out)
             self.watch(name, now)
 
     def _due(self, now: Millis) -> list[str]:

@@ -224,7 +224,7 @@ class GroupHandler:
             subscribed_topic_regex=member.regex,
             assignment=self._parts(member.assignment),
             target_assignment=self._parts(member.target),
-            member_type=1,
+            member_type=0 if member.is_classic else 1,
         )
 
     def _parts(self, parts: PartList) -> described.Assignment:
