@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 
 class NodeProcess:
@@ -46,7 +47,7 @@ class NodeProcess:
         self.sqs = ""
         self.block = ""
 
-    def start(self) -> NodeProcess:
+    def start(self) -> Self:
         """Returns when the node is ready; raises with its output if it does not start."""
         log = (self.data_dir.parent / f"{self.data_dir.name}.stderr").open("a")
         self._process = subprocess.Popen(
@@ -104,7 +105,7 @@ class NodeProcess:
             process.stdout.close()
         return code
 
-    def __enter__(self) -> NodeProcess:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(

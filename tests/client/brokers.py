@@ -10,9 +10,15 @@ from typing import Any
 import httpx
 import msgspec
 
-from goqueue.client import Client, GoQueueClientError, Message
+from goqueue.client import Client, GoQueueClientError, Message, Placed, Scheduled
 
 Answer = httpx.Response | Exception
+
+
+def offset_of(answer: Placed | Scheduled) -> int:
+    """Of a message that was stored at once."""
+    assert isinstance(answer, Placed)
+    return answer.offset
 
 
 class Broker:

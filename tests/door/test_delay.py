@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from bench.node_process import NodeProcess
 
@@ -134,7 +134,7 @@ def test_the_index_is_made_anew_if_it_cannot_be_trusted(tmp_path: Path, damage: 
 def test_a_kafka_producer_delays_by_headers(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data") as node, httpx.Client(base_url=node.url) as client:
         client.post("/topics", json={"name": "t", "num_partitions": 1})
-        told: list[tuple[Any, int]] = []
+        told: list[tuple[KafkaError | None, int | None]] = []
         for compression in ("none", "lz4", "zstd"):
             producer = Producer(
                 {
@@ -145,7 +145,7 @@ def test_a_kafka_producer_delays_by_headers(tmp_path: Path) -> None:
                 }
             )
             for n in range(30):
-                headers = [("n", b"1")]
+                headers: list[tuple[str, str | bytes | None]] = [("n", b"1")]
                 if n % 3 == 1:
                     headers.append(("goqueue-delay", b"500ms"))
                 if n % 3 == 2:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -36,7 +37,7 @@ def small(tmp_path: Path) -> Iterator[SmallNode]:
         yield running
 
 
-def wait_until(is_so, what: str) -> None:  # type: ignore[no-untyped-def]
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_S
     while not is_so():
         assert time.monotonic() < deadline, what
@@ -47,6 +48,10 @@ def produced(line: Line, topic: str, partition: int) -> int:
     answer = line.ask(produce_to(topic, partition, batch(b"v")), 9)
     code: int = answer.responses[0].partition_responses[0].error_code
     return code
+
+
+def accepts(line: Line, topic: str, partition: int) -> bool:
+    return produced(line, topic, partition) == 0
 
 
 def test_connections_are_refused_before_the_logs_run_out_and_all_recovers(small: SmallNode) -> None:
@@ -82,7 +87,7 @@ def test_more_partitions_than_files_are_written_to_and_read(tmp_path: Path) -> N
             stored = [0] * count
             for _ in range(3):
                 for number in range(count):
-                    wait_until(lambda number=number: produced(line, "wide", number) == 0, f"partition {number}")  # type: ignore[misc]
+                    wait_until(partial(accepts, line, "wide", number), f"partition {number}")
                     stored[number] += 1
             assert node.open_files() < ALLOWED
             ends = _ends(line, count)

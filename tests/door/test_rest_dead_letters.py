@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,12 @@ class Queue:
         assert answer.status_code == status if status else answer.is_success, answer.text
         return answer.json()
 
-    def get(self, path: str, status: int = 200, **query: object) -> Any:
+    def get(self, path: str, status: int = 200, /, **query: object) -> Any:
         answer = self.http.get(path, params=query)
         assert answer.status_code == status, answer.text
         return answer.json()
 
-    def publish(self, *messages: dict[str, object]) -> None:
+    def publish(self, *messages: Mapping[str, object]) -> None:
         self.post(f"/topics/{self.topic}/messages", {"messages": messages})
 
     def reject(self, reason: str = "no good", limit: int = 10_000) -> int:

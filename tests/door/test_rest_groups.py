@@ -193,8 +193,8 @@ def test_a_reset_moves_a_group_that_nobody_is_in(http: httpx.Client, topic: str,
     http.post(path, json={"topic": topic, "to": "timestamp", "timestamp": "1970-01-01T00:00:03Z"}).raise_for_status()
     http.post(path, json={"topic": topic, "to": "latest", "partition": 0}).raise_for_status()
     assert offsets(http, topic) == {0: (4, 0), 1: (3, 1), 2: (3, 1)}
-    body = {"topic": topic, "to": "offset", "offset": 5}
-    beyond = problem(http.post(path, json=body), 416, "offset-out-of-range", "offset")
+    too_far = {"topic": topic, "to": "offset", "offset": 5}
+    beyond = problem(http.post(path, json=too_far), 416, "offset-out-of-range", "offset")
     assert beyond["end_offset"] == 4
 
 

@@ -193,7 +193,7 @@ def test_bombs_neither_swell_the_node_nor_stop_it(node: NodeProcess) -> None:
                 line.ask(produce_to(topic, 0, bad), version=9)
             put(line, topic, batch(b"good"))
             line.ask(offsets_of(topic, 0, 900), version=6)
-            params = {"limit": 1, "isolation": "read_uncommitted"}
+            params: dict[str, int | str] = {"limit": 1, "isolation": "read_uncommitted"}
             for offset in (0, 999_999, 1_200_000):
                 url = f"{node.url}/topics/{topic}/partitions/0/messages"
                 assert httpx.get(url, params={**params, "offset": offset}, timeout=120).status_code in (200, 416)

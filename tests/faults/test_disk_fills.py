@@ -98,8 +98,10 @@ async def live(broker: Broker, ledger: Ledger) -> None:
     await ledger.take(broker)
     await ledger.commit(broker, 1)
     await asyncio.sleep(1.5)
-    if "t" in ledger.topics and await ledger.attempt(broker.topics.alter("t", {"retention.ms": 1_000_000_000}, 2)):
-        ledger.overrides = "1000000000"
+    if "t" in ledger.topics:
+        altered = await ledger.attempt(broker.topics.alter("t", {"retention.ms": 1_000_000_000}, 2))
+        if altered is not None:
+            ledger.overrides = "1000000000"
     if "gone" in ledger.topics:
         await broker.topics.delete("gone")  # frees space, so it needs none
         ledger.deleted.add("gone")

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.node_process import NodeProcess
 from goqueue.client import Client
+from tests.kafka_messages import error_of, place_of
 
 _SECONDS = 30.0
 
@@ -95,8 +96,8 @@ def _drained(consumer: Consumer, topic: str, partitions: list[int]) -> Iterable[
         assert message is not None, f"no end of {topic} within {_SECONDS} s"
         if message.error() is None:
             yield _stored(message)
-        elif message.error().code() == -191:  # the end of a partition
-            waiting.discard(message.partition())
+        elif error_of(message).code() == -191:  # the end of a partition
+            waiting.discard(place_of(message)[0])
         else:
             raise AssertionError(message.error())
 

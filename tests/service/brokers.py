@@ -43,8 +43,9 @@ async def publish(broker: Broker, topic: str, *values: str, key: str | None = No
     results = await broker.publish.messages(PublishMessages(topic, messages))
     offsets: list[int] = []
     for result in results:
-        if not isinstance(result, Placed):
+        if isinstance(result, Exception):
             raise result
+        assert isinstance(result, Placed)
         offsets.append(result.offset)
     return offsets
 

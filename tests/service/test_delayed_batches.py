@@ -137,7 +137,8 @@ def test_a_cut_at_every_write_and_a_producer_that_retries(fsync: str, mode: Cras
             def on_power_cut() -> None:
                 nonlocal cut
                 cut = True
-                gone.done() or gone.set_result(None)
+                if not gone.done():
+                    gone.set_result(None)
 
             disk.on_power_cut = on_power_cut
 

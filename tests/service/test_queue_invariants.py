@@ -22,6 +22,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Delivered, Outcome, Take
 from goqueue.broker import Broker
 from goqueue.core.groups.errors import IllegalGeneration, UnknownGroup, UnknownMember
+from goqueue.core.groups.records import Mode
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit, RestJoin
 from goqueue.format.records import Record
 from goqueue.service.consume import Poll
@@ -72,7 +73,7 @@ class Ledger:
 class Member:
     """A REST member that does as it is told."""
 
-    def __init__(self, group: str, name: str, mode: str) -> None:
+    def __init__(self, group: str, name: str, mode: Mode) -> None:
         self.group, self.name, self.mode = group, name, mode
         self.generation = -1
         self.heard_ms = 0
@@ -81,7 +82,7 @@ class Member:
     async def join(self, broker: Broker) -> None:
         request = RestJoin(
             self.group, self.name, "unused", "client", ("t",), "cooperative", session_ms=SESSION_MS, mode=self.mode
-        )  # type: ignore[arg-type]
+        )
         joined = await broker.consuming.join(request, Reading(auto_commit=False))
         self.generation = joined.generation
 
@@ -385,7 +386,8 @@ class World:
 
     async def drain(self, broker: Broker) -> None:
         """Everybody polls on and acks everything; in the end nothing is left."""
-        for group, mode in (("shared", "shared"), ("parted", "partition")):
+        modes: tuple[tuple[str, Mode], ...] = (("shared", "shared"), ("parted", "partition"))
+        for group, mode in modes:
             if not self.members[group]:
                 self.members[group] = [Member(group, f"{group}-last", mode)]
                 await self.enter(broker, self.members[group][0])

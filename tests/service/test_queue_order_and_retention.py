@@ -182,12 +182,12 @@ def test_no_lease_lasts_longer_than_is_allowed_in_all() -> None:
         await put(broker, "a")
         (found,) = await take(broker, lease_ms=10_000)
         await asyncio.sleep(6)
-        allowed = {"total_ms_max": 15_000}
-        assert await broker.leasing.extend([found.receipt], 9_000, **allowed) == [None]
+        allowed_ms = 15_000
+        assert await broker.leasing.extend([found.receipt], 9_000, total_ms_max=allowed_ms) == [None]
         await asyncio.sleep(6)
-        (refused,) = await broker.leasing.extend([found.receipt], 9_000, **allowed)
+        (refused,) = await broker.leasing.extend([found.receipt], 9_000, total_ms_max=allowed_ms)
         assert isinstance(refused, InvalidField), "it began 12 s ago, however often it was kept longer"
-        assert await broker.leasing.extend([found.receipt], 3_000, **allowed) == [None]
+        assert await broker.leasing.extend([found.receipt], 3_000, total_ms_max=allowed_ms) == [None]
 
     lives(scenario)
 

@@ -14,7 +14,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.core.schemas.errors import IncompatibleSchema, InvalidSchema, SchemaMismatch, SchemaNotReady
 from goqueue.core.schemas.model import Schema, Settings
-from goqueue.core.schemas.records import IdMark, SchemaSet, SubjectMark, VersionSet
+from goqueue.core.schemas.records import IdMark, Record, SchemaSet, SubjectMark, VersionSet
 from goqueue.core.schemas.registry import Decision
 from goqueue.format.records import NewRecord, build
 from goqueue.service import paced as pacing
@@ -40,8 +40,13 @@ def test_a_bomb_that_is_in_the_log_already_neither_stops_the_start_nor_the_broke
             await broker.topics.create("t", 1, {"schema.validation": "latest"})
             with pytest.raises(InvalidSchema, match="too much work"):
                 await broker.schemas.register("t-value", bomb)
-            records = [SchemaSet(1, "f" * 64, bomb), IdMark(1), VersionSet("t-value", 1, 1), SubjectMark("t-value", 1)]
-            await broker.schema_runner.perform(Decision([*records], None))
+            records: list[Record] = [
+                SchemaSet(1, "f" * 64, bomb),
+                IdMark(1),
+                VersionSet("t-value", 1, 1),
+                SubjectMark("t-value", 1),
+            ]
+            await broker.schema_runner.perform(Decision(records, None))
         began = time.process_time()
         async with broker_on(disk, loop) as broker:
             results = await publish(broker, b"1", b"2")

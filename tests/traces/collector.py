@@ -80,7 +80,9 @@ def decoded(body: bytes) -> ExportTraceServiceRequest:
                 for name in _IDS:
                     if name in span:
                         span[name] = b64encode(bytes.fromhex(span[name])).decode()
-    return ParseDict(told, ExportTraceServiceRequest())
+    request = ExportTraceServiceRequest()
+    ParseDict(told, request)
+    return request
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from bench.node_process import NodeProcess
 from goqueue.format.batch import read_header
 from tests.door.members import members
 from tests.door.sqs.clients import client as sqs_client
+from tests.kafka_messages import headers_of
 from tests.traces.lives import (
     SAMPLED,
     SPAN_ID,
@@ -47,12 +48,12 @@ def produce(node: NodeProcess, topic: str, *headers: dict[str, Any], **options: 
     assert producer.flush(20) == 0
 
 
-def read(node: NodeProcess, topic: str, count: int) -> list[dict[str, bytes]]:
+def read(node: NodeProcess, topic: str, count: int) -> list[dict[str, str | bytes | None]]:
     consumer = Consumer({"bootstrap.servers": node.kafka, "group.id": "reader", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     found = [consumer.consume(1, 20)[0] for _ in range(count)]
     consumer.close()
-    return [dict(one.headers() or []) for one in found]
+    return [dict(headers_of(one)) for one in found]
 
 
 def context_in(carrier: dict[str, str]) -> SpanContext:

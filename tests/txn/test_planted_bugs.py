@@ -53,7 +53,7 @@ def in_one_life(story: Story) -> Lives:
     def lives(disk: SimDisk, history: History) -> None:
         assert not live(disk, whole, history)
 
-    lives.__name__ = story.__name__  # type: ignore[attr-defined]
+    lives.__name__ = story.__name__
     return lives
 
 

@@ -129,7 +129,7 @@ class ConfluentWorker:
         try:
             for partition, value in self._journal.write(txn, [int(one.value() or b"") for one in messages]):
                 self._producer.produce(self._job.target, value.encode(), partition=partition)
-            places = {one.partition(): (one.offset() or 0) + 1 for one in messages}
+            places = {one.partition() or 0: (one.offset() or 0) + 1 for one in messages}
             offsets = [TopicPartition(self._job.source, number, offset) for number, offset in places.items()]
             self._patiently(
                 lambda: self._producer.send_offsets_to_transaction(

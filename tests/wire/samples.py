@@ -48,7 +48,7 @@ def sample(api: Api, kind: str, version: int, seed: int, tame: bool = False) -> 
 
 
 def _struct(struct: Struct, definition: Message, version: int, random: Random, module: Any, tame: bool) -> Any:
-    values = {}
+    values: dict[str, Any] = {}
     for field in struct.fields:
         absent = version not in field.versions
         if absent or (version in field.tagged and random.random() < 0.4):

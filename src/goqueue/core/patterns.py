@@ -5,7 +5,7 @@ A pattern's program and memory are bounded, so one match takes at most a few mil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -38,7 +38,7 @@ class Pattern:
             pass
         return self._found
 
-    def look(self, topics: Mapping[str, int]) -> Iterator[None]:
+    def look(self, topics: Mapping[str, int]) -> Generator[None, None, None]:
         """The work of `among`, name by name, for a caller that pauses in between. `topics` must not change."""
         if topics is self._topics:
             return

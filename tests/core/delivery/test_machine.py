@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from goqueue.base.errors import StaleReceipt
-from goqueue.core.delivery.machine import EXPIRED, FAILED, REJECTED, TOO_OLD
+from goqueue.core.delivery.machine import TOO_OLD
 from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import Condemned, Done, Dropped, decode_record, pack_cells, unpack_cells
 from goqueue.core.delivery.states import IllegalMove, State
+from goqueue.core.delivery.tally import EXPIRED, FAILED, REJECTED
 from goqueue.core.retry import JITTER, backoff_ms
 from tests.core.delivery.views import GRAVE, NORMAL, POLICY, Queue, look
 

@@ -32,33 +32,33 @@ def stayed(before: dict[str, Parts], after: dict[str, Parts]) -> int:
     )
 
 
-def test_range_deals_blocks_of_each_topic():
+def test_range_deals_blocks_of_each_topic() -> None:
     assert assign_range(subscribers(2, "a", "b"), {"a": 3, "b": 4}) == {
         "m000": {"a": (0, 1), "b": (0, 1)},
         "m001": {"a": (2,), "b": (2, 3)},
     }
 
 
-def test_roundrobin_deals_over_all_topics_in_turn():
+def test_roundrobin_deals_over_all_topics_in_turn() -> None:
     assert assign_roundrobin(subscribers(2, "a", "b"), {"a": 3, "b": 3}) == {
         "m000": {"a": (0, 2), "b": (1,)},
         "m001": {"a": (1,), "b": (0, 2)},
     }
 
 
-def test_roundrobin_passes_over_members_that_do_not_read_the_topic():
+def test_roundrobin_passes_over_members_that_do_not_read_the_topic() -> None:
     members = {"m1": Subscriber(frozenset("a")), "m2": Subscriber(frozenset("ab"))}
     assert assign_roundrobin(members, {"a": 1, "b": 2}) == {"m1": {"a": (0,)}, "m2": {"b": (0, 1)}}
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
-def test_topics_that_do_not_exist_have_no_partitions(name):
+def test_topics_that_do_not_exist_have_no_partitions(name: str) -> None:
     assert ASSIGNORS[name](subscribers(2, "ghost"), {"a": 3}) == {"m000": {}, "m001": {}}
     assert ASSIGNORS[name]({}, {"a": 3}) == {}
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
-def test_a_hundred_members_over_a_thousand_partitions_take_no_time(name):
+def test_a_hundred_members_over_a_thousand_partitions_take_no_time(name: str) -> None:
     topics = {f"t{number}": 100 for number in range(10)}
     first = ASSIGNORS[name](subscribers(99, *topics), topics)
     members = {who: Subscriber(frozenset(topics), first.get(who, {})) for who in subscribers(100, *topics)}
@@ -73,7 +73,7 @@ TOPICS = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 12), max_size=4
 
 
 @st.composite
-def histories(draw, same_topics: bool):
+def histories(draw: st.DrawFn, same_topics: bool) -> dict[str, Subscriber]:
     """Members that owned anything, even what others say they own or what is no more."""
     everything = frozenset(draw(st.sets(st.sampled_from("abcd"), min_size=1)))
     members = {}
@@ -87,7 +87,7 @@ def histories(draw, same_topics: bool):
 
 
 @given(st.sampled_from(sorted(ASSIGNORS)), histories(same_topics=False), TOPICS)
-def test_every_partition_goes_to_one_reader(name, members, topics):
+def test_every_partition_goes_to_one_reader(name: str, members: dict[str, Subscriber], topics: dict[str, int]) -> None:
     assigned = ASSIGNORS[name](members, topics)
     wanted = {topic for member in members.values() for topic in member.topics}
     assert flat(assigned) == sorted((topic, n) for topic in wanted for n in range(topics.get(topic, 0)))
@@ -95,13 +95,13 @@ def test_every_partition_goes_to_one_reader(name, members, topics):
 
 
 @given(histories(same_topics=True), TOPICS)
-def test_sticky_is_balanced_within_one(members, topics):
+def test_sticky_is_balanced_within_one(members: dict[str, Subscriber], topics: dict[str, int]) -> None:
     share = sizes(assign_sticky(members, topics))
     assert max(share) - min(share) <= 1
 
 
 @given(histories(same_topics=False), TOPICS)
-def test_sticky_leaves_no_move_that_would_help(members, topics):
+def test_sticky_leaves_no_move_that_would_help(members: dict[str, Subscriber], topics: dict[str, int]) -> None:
     assigned = assign_sticky(members, topics)
     size = dict(zip(assigned, sizes(assigned), strict=True))
     for giver, parts in assigned.items():
@@ -110,7 +110,7 @@ def test_sticky_leaves_no_move_that_would_help(members, topics):
 
 
 @given(st.integers(1, 8), st.integers(1, 8), TOPICS)
-def test_sticky_moves_no_more_than_balance_needs(before, after, topics):
+def test_sticky_moves_no_more_than_balance_needs(before: int, after: int, topics: dict[str, int]) -> None:
     first = assign_sticky(subscribers(before, *topics), topics)
     members = {who: Subscriber(frozenset(topics), first.get(who, {})) for who in subscribers(after, *topics)}
     second = assign_sticky(members, topics)
@@ -121,6 +121,6 @@ def test_sticky_moves_no_more_than_balance_needs(before, after, topics):
     assert stayed(first, second) == most
 
 
-def test_the_second_member_of_a_sticky_group_gets_its_half():
+def test_the_second_member_of_a_sticky_group_gets_its_half() -> None:
     members = {"m1": Subscriber(frozenset("a"), {"a": (0, 1, 2, 3)}), "m2": Subscriber(frozenset("a"))}
     assert sorted(sizes(assign_sticky(members, {"a": 4}))) == [2, 2]

@@ -32,7 +32,7 @@ class Client:
 
 class ClassicGroups(RuleBasedStateMachine):
     @initialize(delay=st.sampled_from([0, 3_000]))
-    def begin(self, delay):
+    def begin(self, delay: int) -> None:
         self.world = World(initial_rebalance_delay_ms=delay, group_members_max=4)
         self.clients = [Client(f"i{slot}" if slot < 2 else None) for slot in range(5)]
         self.generation = 0
@@ -62,7 +62,7 @@ class ClassicGroups(RuleBasedStateMachine):
             client.forget()
 
     @rule(slot=SLOTS, needs_id=st.booleans(), metadata=st.sampled_from([b"x", b"y"]))
-    def join(self, slot, needs_id, metadata):
+    def join(self, slot: int, needs_id: bool, metadata: bytes) -> None:
         client = self.clients[slot]
         client.syncing, client.reads = None, b""
         client.joining = self.world.join(
@@ -75,7 +75,7 @@ class ClassicGroups(RuleBasedStateMachine):
         self.hear_answers()
 
     @rule(slot=SLOTS)
-    def sync(self, slot):
+    def sync(self, slot: int) -> None:
         client = self.clients[slot]
         if client.generation < 0 or client.joining is not None:
             return
@@ -84,7 +84,7 @@ class ClassicGroups(RuleBasedStateMachine):
         self.hear_answers()
 
     @rule(slot=SLOTS)
-    def beat(self, slot):
+    def beat(self, slot: int) -> None:
         client = self.clients[slot]
         if client.generation >= 0 and client.joining is None:
             try:
@@ -94,12 +94,12 @@ class ClassicGroups(RuleBasedStateMachine):
                     client.forget()
 
     @rule(slot=SLOTS)
-    def restart(self, slot):
+    def restart(self, slot: int) -> None:
         """The process dies and comes back without its id."""
         self.clients[slot].forget()
 
     @rule(slot=SLOTS)
-    def leave(self, slot):
+    def leave(self, slot: int) -> None:
         client = self.clients[slot]
         if client.member_id:
             self.world.ask(self.world.coordinator.leave, _leave(client))
@@ -107,13 +107,13 @@ class ClassicGroups(RuleBasedStateMachine):
             client.forget()
 
     @rule(ms=st.sampled_from([1, 2_000, 9_000, 21_000]))
-    def wait(self, ms):
+    def wait(self, ms: int) -> None:
         self.world.run(ms)
         self.hear_answers()
 
     @precondition(lambda self: self.world.stored)
     @rule(share=st.floats(0, 1))
-    def crash(self, share):
+    def crash(self, share: float) -> None:
         """The node loses what was not stored; a stored prefix is always a group that works."""
         whole = len(self.world.stored)
         for upto in {int(whole * share), whole}:
@@ -126,7 +126,7 @@ class ClassicGroups(RuleBasedStateMachine):
             client.joining = client.syncing = None
 
     @invariant()
-    def generations_do_not_go_back_and_nobody_reads_anothers_part(self):
+    def generations_do_not_go_back_and_nobody_reads_anothers_part(self) -> None:
         for listed in self.world.coordinator.list_groups():
             described = self.world.coordinator.describe(listed.group)
             assert described.generation >= self.generation
@@ -137,14 +137,14 @@ class ClassicGroups(RuleBasedStateMachine):
                 assert described.leader in {member.member_id for member in described.members}
 
     @invariant()
-    def the_log_says_what_memory_says(self):
+    def the_log_says_what_memory_says(self) -> None:
         fresh = self.world.replayed()
         for listed in self.world.coordinator.list_groups():
             described = self.world.coordinator.describe(listed.group)
             if described.state in ("Empty", "Stable"):
                 assert fresh.describe(listed.group) == described
 
-    def teardown(self):
+    def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
         self.world.run(400_000)
@@ -154,7 +154,7 @@ class ClassicGroups(RuleBasedStateMachine):
         assert all(each.state == "Empty" for each in self.world.coordinator.list_groups())
 
 
-def _leave(client: Client):
+def _leave(client: Client) -> LeaveRequest:
     return LeaveRequest("g", [(client.member_id, client.instance)])
 
 

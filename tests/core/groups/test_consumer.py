@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from goqueue.base.errors import InvalidField
@@ -22,11 +24,11 @@ from goqueue.core.patterns import InvalidPattern
 from tests.core.groups.world import World
 
 
-def join(world: World, member_id: str, *topics: str, **changes):
+def join(world: World, member_id: str, *topics: str, **changes: Any) -> Any:
     return world.hear(member_id, 0, subscribed_topics=list(topics) or ["a"], rebalance_ms=20_000, owned=[], **changes)
 
 
-def test_a_lone_member_gets_everything_at_once():
+def test_a_lone_member_gets_everything_at_once() -> None:
     world = World()
     reply = join(world, "m1", "a", "b")
     assert (reply.member_id, reply.member_epoch, reply.heartbeat_ms) == ("m1", 1, 3_000)
@@ -34,7 +36,7 @@ def test_a_lone_member_gets_everything_at_once():
     assert world.state() == "Stable"
 
 
-def test_an_assignment_is_sent_when_it_changed_or_when_asked_for():
+def test_an_assignment_is_sent_when_it_changed_or_when_asked_for() -> None:
     world = World()
     join(world, "m1")
     assert world.hear("m1", 1).assignment is None
@@ -42,7 +44,7 @@ def test_an_assignment_is_sent_when_it_changed_or_when_asked_for():
     assert world.hear("m1", 1).assignment is None
 
 
-def test_a_partition_goes_to_a_new_owner_only_after_the_old_one_let_go():
+def test_a_partition_goes_to_a_new_owner_only_after_the_old_one_let_go() -> None:
     world = World()
     join(world, "m1")
     second = join(world, "m2")
@@ -57,7 +59,7 @@ def test_a_partition_goes_to_a_new_owner_only_after_the_old_one_let_go():
     assert world.state() == "Stable"
 
 
-def test_a_third_member_leaves_one_each():
+def test_a_third_member_leaves_one_each() -> None:
     world = World()
     owned = {}
     for member in ("m1", "m2", "m3"):
@@ -71,7 +73,7 @@ def test_a_third_member_leaves_one_each():
     assert world.state() == "Stable"
 
 
-def test_what_a_leaving_member_had_goes_to_the_others():
+def test_what_a_leaving_member_had_goes_to_the_others() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")
@@ -82,7 +84,7 @@ def test_what_a_leaving_member_had_goes_to_the_others():
         world.hear("m1", 1)
 
 
-def test_a_silent_member_is_removed_after_its_session():
+def test_a_silent_member_is_removed_after_its_session() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")
@@ -94,7 +96,7 @@ def test_a_silent_member_is_removed_after_its_session():
         world.hear("m1", 1)
 
 
-def test_a_member_that_does_not_let_go_in_time_is_fenced():
+def test_a_member_that_does_not_let_go_in_time_is_fenced() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")
@@ -108,7 +110,7 @@ def test_a_member_that_does_not_let_go_in_time_is_fenced():
     assert world.hear("m2", 2).assignment == everything
 
 
-def test_a_member_that_missed_an_answer_may_use_its_former_epoch():
+def test_a_member_that_missed_an_answer_may_use_its_former_epoch() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")
@@ -124,7 +126,7 @@ def test_a_member_that_missed_an_answer_may_use_its_former_epoch():
         world.hear("m1", 9)
 
 
-def test_a_fenced_member_starts_over_with_the_same_id():
+def test_a_fenced_member_starts_over_with_the_same_id() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")
@@ -133,7 +135,7 @@ def test_a_fenced_member_starts_over_with_the_same_id():
     assert world.hear("m2", 2).assignment == [("a", [2])]
 
 
-def test_a_changed_subscription_makes_a_new_target():
+def test_a_changed_subscription_makes_a_new_target() -> None:
     world = World()
     join(world, "m1")
     reply = world.hear("m1", 1, subscribed_topics=["b"], owned=[("a", [0, 1, 2])])
@@ -142,7 +144,7 @@ def test_a_changed_subscription_makes_a_new_target():
     assert (reply.member_epoch, reply.assignment) == (2, [("b", [0, 1, 2, 3])])
 
 
-def test_topics_that_come_grow_and_go_change_the_assignment():
+def test_topics_that_come_grow_and_go_change_the_assignment() -> None:
     world = World({"a": 1})
     join(world, "m1", "a", "later")
     world.take(world.coordinator.topics_changed({"a": 2, "later": 1, "other": 5}, world.now))
@@ -154,7 +156,7 @@ def test_topics_that_come_grow_and_go_change_the_assignment():
     assert world.hear("m1", 2).assignment == [("a", [0, 1])]
 
 
-def test_a_pattern_follows_the_topics():
+def test_a_pattern_follows_the_topics() -> None:
     world = World({"orders.eu": 1, "clicks": 1})
     reply = world.hear("m1", 0, subscribed_regex="orders\\..*")
     assert reply.assignment == [("orders.eu", [0])]
@@ -165,18 +167,18 @@ def test_a_pattern_follows_the_topics():
 @pytest.mark.parametrize(
     "pattern", ["(", r"(.)\1", "(?=a)", "x" * 2_000, "(.{0,30}a){30}x", "((a{1,100}){1,100}){1,100}"]
 )
-def test_a_bad_or_too_large_pattern_is_refused(pattern):
+def test_a_bad_or_too_large_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidPattern):
         World().hear("m1", 0, subscribed_regex=pattern)
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*", "a*a*a*a*a*b"])
-def test_a_pattern_that_is_slow_elsewhere_is_taken(pattern):
+def test_a_pattern_that_is_slow_elsewhere_is_taken(pattern: str) -> None:
     world = World({"a" * 249: 1, "aab": 1})
     assert world.hear("m1", 0, subscribed_regex=pattern).assignment
 
 
-def test_members_of_a_group_have_a_bounded_number_of_different_patterns():
+def test_members_of_a_group_have_a_bounded_number_of_different_patterns() -> None:
     world = World()
     for number in range(GROUP_PATTERNS_MAX):
         world.hear(f"m{number}", 0, subscribed_regex=f"a{number}")
@@ -185,7 +187,7 @@ def test_members_of_a_group_have_a_bounded_number_of_different_patterns():
     assert world.hear("late", 0, subscribed_regex="a7").member_epoch > 0
 
 
-def test_a_stored_pattern_that_is_none_any_more_stops_no_start():
+def test_a_stored_pattern_that_is_none_any_more_stops_no_start() -> None:
     world = World()
     world.hear("m1", 0, subscribed_regex="a", subscribed_topics=["b"])
     before = GroupState("g", "consumer", 1, consumer={"m1": ConsumerMember("m1", topics=("b",), regex="(?=a)a")})
@@ -195,7 +197,7 @@ def test_a_stored_pattern_that_is_none_any_more_stops_no_start():
     assert world.hear("m1", 0, subscribed_regex="a").assignment == [("a", [0, 1, 2]), ("b", [0, 1, 2, 3])]
 
 
-def test_wrong_joins_are_refused_and_leave_no_group():
+def test_wrong_joins_are_refused_and_leave_no_group() -> None:
     world = World()
     with pytest.raises(UnsupportedAssignor):
         join(world, "m1", server_assignor="best")
@@ -212,7 +214,7 @@ def test_wrong_joins_are_refused_and_leave_no_group():
         world.hear("m1", -3)
 
 
-def test_a_full_group_takes_nobody_new():
+def test_a_full_group_takes_nobody_new() -> None:
     world = World(group_members_max=1)
     join(world, "m1")
     with pytest.raises(GroupFull):
@@ -220,7 +222,7 @@ def test_a_full_group_takes_nobody_new():
     world.hear("m1", 1)
 
 
-def test_the_range_assignor_can_be_asked_for():
+def test_the_range_assignor_can_be_asked_for() -> None:
     world = World()
     join(world, "m1", "a", "b", server_assignor="range")
     join(world, "m2", "a", "b", server_assignor="range")
@@ -232,7 +234,7 @@ def test_the_range_assignor_can_be_asked_for():
 # --- static members
 
 
-def test_a_static_member_finds_its_partitions_when_it_is_back():
+def test_a_static_member_finds_its_partitions_when_it_is_back() -> None:
     world = World()
     join(world, "s1", instance_id="i1")
     join(world, "m2")
@@ -246,7 +248,7 @@ def test_a_static_member_finds_its_partitions_when_it_is_back():
         world.hear("s1", 2, instance_id="i1")
 
 
-def test_a_static_member_that_is_back_holds_nothing_it_would_have_to_give_back():
+def test_a_static_member_that_is_back_holds_nothing_it_would_have_to_give_back() -> None:
     world = World()
     join(world, "s1", instance_id="i1")
     world.hear("s1", -2, instance_id="i1")
@@ -256,7 +258,7 @@ def test_a_static_member_that_is_back_holds_nothing_it_would_have_to_give_back()
     assert world.hear("m2", 2).assignment == [("a", [2])]
 
 
-def test_a_static_place_is_lost_with_the_session():
+def test_a_static_place_is_lost_with_the_session() -> None:
     world = World()
     join(world, "s1", instance_id="i1")
     world.hear("s1", -2, instance_id="i1")
@@ -264,7 +266,7 @@ def test_a_static_place_is_lost_with_the_session():
     assert world.state() == "Empty"
 
 
-def test_a_static_place_that_is_held_is_not_given_away():
+def test_a_static_place_that_is_held_is_not_given_away() -> None:
     world = World()
     join(world, "s1", instance_id="i1")
     with pytest.raises(UnreleasedInstance):
@@ -279,7 +281,7 @@ def test_a_static_place_that_is_held_is_not_given_away():
 # --- offsets, kinds and restart
 
 
-def test_commits_need_the_current_epoch():
+def test_commits_need_the_current_epoch() -> None:
     world = World()
     join(world, "m1")
     world.commit(5, "m1", 1)
@@ -295,7 +297,7 @@ def test_commits_need_the_current_epoch():
         world.coordinator.offsets("g", member_id="m1", epoch=2)
 
 
-def test_kinds_do_not_mix_and_an_empty_group_changes_kind_with_its_offsets():
+def test_kinds_do_not_mix_and_an_empty_group_changes_kind_with_its_offsets() -> None:
     world = World()
     join(world, "m1")
     world.commit(5, "m1", 1)
@@ -312,7 +314,7 @@ def test_kinds_do_not_mix_and_an_empty_group_changes_kind_with_its_offsets():
     assert world.replayed().describe("g").kind == "consumer"
 
 
-def test_everything_survives_a_restart():
+def test_everything_survives_a_restart() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")
@@ -325,7 +327,7 @@ def test_everything_survives_a_restart():
     assert world.hear("m2", 2).assignment == [("a", [2])]
 
 
-def test_topics_that_changed_while_the_node_was_down_are_seen():
+def test_topics_that_changed_while_the_node_was_down_are_seen() -> None:
     world = World({"a": 1})
     join(world, "m1")
     world.topics = {"a": 2}
@@ -333,7 +335,7 @@ def test_topics_that_changed_while_the_node_was_down_are_seen():
     assert world.hear("m1", 1).assignment == [("a", [0, 1])]
 
 
-def test_rebalances_are_counted_and_timed():
+def test_rebalances_are_counted_and_timed() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from goqueue.base.errors import GoQueueError
-from goqueue.core.groups import ConsumerHeartbeat, RestJoin
+from goqueue.core.groups import ConsumerHeartbeat, RestJoin, Step
 from goqueue.core.groups.errors import UnreleasedInstance
 from goqueue.core.groups.parts import listed, make, minus
+from goqueue.core.groups.records import Style
 from tests.core.groups.world import World
 
 SLOTS = st.integers(0, 5)
@@ -35,14 +39,14 @@ class Client:
 
 class ConsumerGroups(RuleBasedStateMachine):
     @initialize(style=st.sampled_from(["cooperative", "cooperative", "eager"]))
-    def begin(self, style):
+    def begin(self, style: Style) -> None:
         self.style = style
         self.world = World({"a": 5, "b": 3})
         self.clients = [Client(slot) for slot in range(6)]
         self.epochs: dict[str, int] = {}
         self.group_epoch = 0
 
-    def ask(self, client: Client, call, *arguments, lost: bool = False):
+    def ask(self, client: Client, call: Callable[..., Step], *arguments: Any, lost: bool = False) -> Any:
         """The answer, or None if it was lost on the way or was an error, after which the client starts over."""
         ticket = self.world.ask(call, *arguments)
         answer = self.world.answers[ticket]
@@ -54,7 +58,7 @@ class ConsumerGroups(RuleBasedStateMachine):
         return answer
 
     @rule(slot=SLOTS, topics=st.sampled_from(TOPICS), lost=st.booleans())
-    def join(self, slot, topics, lost):
+    def join(self, slot: int, topics: tuple[str, ...], lost: bool) -> None:
         client, coordinator = self.clients[slot], self.world.coordinator
         if client.epoch:
             return
@@ -74,7 +78,7 @@ class ConsumerGroups(RuleBasedStateMachine):
             client.epoch, client.reads = answer.member_epoch, make(answer.assignment)
 
     @rule(slot=SLOTS, lost=st.booleans(), lets_go=st.booleans())
-    def beat(self, slot, lost, lets_go):
+    def beat(self, slot: int, lost: bool, lets_go: bool) -> None:
         self.one_beat(self.clients[slot], lost, lets_go)
 
     def one_beat(self, client: Client, lost: bool, lets_go: bool) -> None:
@@ -108,7 +112,7 @@ class ConsumerGroups(RuleBasedStateMachine):
             client.gives = make(answer.revoke)
 
     @rule(slot=SLOTS)
-    def leave(self, slot):
+    def leave(self, slot: int) -> None:
         client, coordinator = self.clients[slot], self.world.coordinator
         if not client.epoch:
             return
@@ -120,7 +124,7 @@ class ConsumerGroups(RuleBasedStateMachine):
             self.world.ask(coordinator.consumer_heartbeat, beat)
 
     @rule(slot=st.integers(0, 1))
-    def static_restart(self, slot):
+    def static_restart(self, slot: int) -> None:
         client = self.clients[slot]
         if client.epoch:
             client.drop()
@@ -130,7 +134,7 @@ class ConsumerGroups(RuleBasedStateMachine):
             client.member_id = f"c{slot}-{client.lives}"
 
     @rule(ms=st.sampled_from([1, 5_000, 15_000]))
-    def wait(self, ms):
+    def wait(self, ms: int) -> None:
         """Time passes, and clients that were thrown out notice before they read on."""
         self.world.run(ms)
         self.notice()
@@ -144,13 +148,13 @@ class ConsumerGroups(RuleBasedStateMachine):
                 client.drop()
 
     @rule(a=st.integers(1, 6), b=st.integers(0, 4))
-    def topics(self, a, b):
+    def topics(self, a: int, b: int) -> None:
         self.world.topics = {"a": a, "b": b}
         self.world.take(self.world.coordinator.topics_changed(self.world.topics, self.world.now))
 
     @precondition(lambda self: self.world.stored)
     @rule(share=st.floats(0, 1))
-    def crash(self, share):
+    def crash(self, share: float) -> None:
         """Whatever part of the log is there, no partition is promised twice in it."""
         early = self.world.replayed(int(len(self.world.stored) * share))
         early.recovered(self.world.now, self.world.topics)
@@ -163,7 +167,7 @@ class ConsumerGroups(RuleBasedStateMachine):
         self.world.crash()
 
     @invariant()
-    def no_partition_is_read_by_two(self):
+    def no_partition_is_read_by_two(self) -> None:
         seen: set[tuple[str, int]] = set()
         for client in self.clients:
             mine = {(topic, n) for parts in (client.reads, client.gives) for topic, ns in parts.items() for n in ns}
@@ -171,14 +175,14 @@ class ConsumerGroups(RuleBasedStateMachine):
             seen |= mine
 
     @invariant()
-    def epochs_do_not_go_back(self):
+    def epochs_do_not_go_back(self) -> None:
         for each in self.world.coordinator.list_groups():
             described = self.world.coordinator.describe(each.group)
             assert described.generation >= self.group_epoch or not described.members
             self.group_epoch = described.generation
 
     @invariant()
-    def the_log_says_what_memory_says(self):
+    def the_log_says_what_memory_says(self) -> None:
         fresh = self.world.replayed()
         fresh.recovered(self.world.now, self.world.topics)
         assert fresh.list_groups() == self.world.coordinator.list_groups()
@@ -186,10 +190,10 @@ class ConsumerGroups(RuleBasedStateMachine):
             assert fresh.describe(each.group) == self.world.coordinator.describe(each.group)
 
     @invariant()
-    def every_question_is_answered_at_once(self):
+    def every_question_is_answered_at_once(self) -> None:
         assert len(self.world.answers) == self.world.asked
 
-    def teardown(self):
+    def teardown(self) -> None:
         """Everybody who is left settles: all partitions read once, and evenly where all read the same."""
         if not hasattr(self, "world"):
             return

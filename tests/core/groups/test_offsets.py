@@ -22,7 +22,7 @@ WEEK = 7 * 86_400_000
 SUBSCRIPTION = b"\x00\x01\x00\x00\x00\x01\x00\x01a\xff\xff\xff\xff"
 
 
-def test_anybody_may_commit_for_a_group_without_members():
+def test_anybody_may_commit_for_a_group_without_members() -> None:
     world = World()
     world.commit(5)
     world.commit(9)
@@ -40,7 +40,7 @@ def test_anybody_may_commit_for_a_group_without_members():
     assert world.replayed().offsets("g") == world.coordinator.offsets("g")
 
 
-def test_a_classic_commit_needs_member_and_generation():
+def test_a_classic_commit_needs_member_and_generation() -> None:
     world = World()
     with pytest.raises(UnknownGroup):
         world.commit(1, "m1", 3)
@@ -58,7 +58,7 @@ def test_a_classic_commit_needs_member_and_generation():
     assert world.committed() == {"a/0": 5}
 
 
-def test_each_partition_has_its_own_result():
+def test_each_partition_has_its_own_result() -> None:
     world = World(offset_metadata_bytes_max=10)
     offsets = [
         OffsetCommit("a", 0, 1, 4, "fine"),
@@ -75,7 +75,7 @@ def test_each_partition_has_its_own_result():
         world.now_or_never(world.coordinator.commit, CommitRequest("", "", -1, None, offsets))
 
 
-def test_offsets_can_be_asked_for_by_partition():
+def test_offsets_can_be_asked_for_by_partition() -> None:
     world = World()
     world.commit(5)
     world.commit(6, partition=1)
@@ -84,7 +84,7 @@ def test_offsets_can_be_asked_for_by_partition():
     assert world.coordinator.offsets("nobody") == {}
 
 
-def test_offsets_are_reset_only_while_the_group_has_no_members():
+def test_offsets_are_reset_only_while_the_group_has_no_members() -> None:
     world = World()
     world.settled(world.join(new_member_id="m1"))
     to = [OffsetCommit("a", 0, 3)]
@@ -95,7 +95,7 @@ def test_offsets_are_reset_only_while_the_group_has_no_members():
     assert world.committed() == {"a/0": 3}
 
 
-def test_offsets_of_topics_that_are_read_cannot_be_deleted():
+def test_offsets_of_topics_that_are_read_cannot_be_deleted() -> None:
     world = World()
     world.commit(1)
     world.commit(2, topic="b")
@@ -110,7 +110,7 @@ def test_offsets_of_topics_that_are_read_cannot_be_deleted():
     assert world.committed() == {}
 
 
-def test_offsets_of_a_group_whose_members_are_no_consumers_cannot_be_deleted():
+def test_offsets_of_a_group_whose_members_are_no_consumers_cannot_be_deleted() -> None:
     world = World()
     world.settled(world.join(new_member_id="m1", protocol_type="connect"))
     with pytest.raises(GroupNotEmpty):
@@ -119,7 +119,7 @@ def test_offsets_of_a_group_whose_members_are_no_consumers_cannot_be_deleted():
         world.now_or_never(world.coordinator.delete_offsets, "nobody", [])
 
 
-def test_a_group_is_deleted_with_its_offsets_once_it_is_empty():
+def test_a_group_is_deleted_with_its_offsets_once_it_is_empty() -> None:
     world = World()
     world.settled(world.join(new_member_id="m1"))
     world.commit(5, "m1", 1)
@@ -134,7 +134,7 @@ def test_a_group_is_deleted_with_its_offsets_once_it_is_empty():
     assert world.coordinator.list_groups() == world.replayed().list_groups() == []
 
 
-def test_a_deleted_topic_takes_its_offsets_along():
+def test_a_deleted_topic_takes_its_offsets_along() -> None:
     world = World()
     world.commit(5)
     world.commit(6, topic="b")
@@ -142,7 +142,7 @@ def test_a_deleted_topic_takes_its_offsets_along():
     assert world.committed() == {"b/0": 6}
 
 
-def test_offsets_expire_after_the_retention_and_the_group_with_them():
+def test_offsets_expire_after_the_retention_and_the_group_with_them() -> None:
     world = World()
     world.commit(5)
     world.run(WEEK - 1)
@@ -151,7 +151,7 @@ def test_offsets_expire_after_the_retention_and_the_group_with_them():
     assert world.coordinator.list_groups() == []
 
 
-def test_offsets_of_a_group_expire_from_when_its_last_member_left():
+def test_offsets_of_a_group_expire_from_when_its_last_member_left() -> None:
     world = World()
     world.rest_join("m1", session_ms=1_800_000)
     world.commit(5, "m1", 1)
@@ -167,7 +167,7 @@ def test_offsets_of_a_group_expire_from_when_its_last_member_left():
     assert world.replayed().list_groups() == []
 
 
-def test_offsets_of_topics_that_members_no_longer_read_expire():
+def test_offsets_of_topics_that_members_no_longer_read_expire() -> None:
     world = World()
     world.commit(1)
     world.commit(2, topic="b")
@@ -178,7 +178,7 @@ def test_offsets_of_topics_that_members_no_longer_read_expire():
     assert world.committed() == {"a/0": 1}
 
 
-def test_a_group_without_members_and_offsets_is_cleaned_up():
+def test_a_group_without_members_and_offsets_is_cleaned_up() -> None:
     world = World()
     world.settled(world.join(new_member_id="m1"))
     world.leave("m1")
@@ -186,7 +186,7 @@ def test_a_group_without_members_and_offsets_is_cleaned_up():
     assert world.coordinator.list_groups() == []
 
 
-def test_nothing_to_wait_for_means_no_deadline():
+def test_nothing_to_wait_for_means_no_deadline() -> None:
     world = World()
     world.run(600_000)
     assert world.coordinator.next_deadline() is None

@@ -13,6 +13,7 @@ from goqueue.core.groups import (
     decode_record,
     encode_record,
 )
+from goqueue.core.groups.records import Record
 
 CLASSIC = ClassicMember("m1", "i1", "c", "h", 10_000, 20_000, (("range", b"\x00r"),), b"\xff")
 CONSUMER = ConsumerMember("m2", "rest", topics=("a",), epoch=3, assigned={"a": (0, 2)}, pending={"b": (1,)})
@@ -28,11 +29,11 @@ CONSUMER = ConsumerMember("m2", "rest", topics=("a",), epoch=3, assigned={"a": (
         OffsetGone("g", "a", 0),
     ],
 )
-def test_records_come_back_as_they_were(record):
+def test_records_come_back_as_they_were(record: Record) -> None:
     assert decode_record(*encode_record(record)) == record
 
 
-def test_a_group_and_its_tombstone_share_a_key_and_partitions_have_their_own():
+def test_a_group_and_its_tombstone_share_a_key_and_partitions_have_their_own() -> None:
     keys = [
         encode_record(GroupState("g", "classic"))[0],
         encode_record(GroupGone("g"))[0],
@@ -58,5 +59,5 @@ def test_a_group_and_its_tombstone_share_a_key_and_partitions_have_their_own():
         (msgspec.msgpack.encode((1, "offset", "g", "a", 0)), msgspec.msgpack.encode((2, 0, 0, "", 0, 0))),
     ],
 )
-def test_what_is_not_known_is_none(key, value):
+def test_what_is_not_known_is_none(key: bytes, value: bytes) -> None:
     assert decode_record(key, value) is None

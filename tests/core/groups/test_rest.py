@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,12 @@ from tests.core.groups.world import World
 class Reader:
     """A REST client that does as it is told."""
 
-    def __init__(self, world: World, name: str, *topics: str, **changes) -> None:
+    def __init__(self, world: World, name: str, *topics: str, **changes: Any) -> None:
         self.world, self.name = world, name
         joined = world.rest_join(name, *topics, **changes)
         self.generation, self.assignment = joined.generation, joined.assignment
 
-    def beat(self):
+    def beat(self) -> Any:
         beat = self.world.rest_beat(self.name, self.generation)
         self.generation, self.assignment = beat.generation, beat.assignment
         if beat.revoke:
@@ -46,7 +47,7 @@ def settle(*readers: Reader) -> None:
     assert readers[0].world.state() == "Stable"
 
 
-def test_two_members_over_three_partitions_get_two_and_one_and_a_third_leaves_one_each():
+def test_two_members_over_three_partitions_get_two_and_one_and_a_third_leaves_one_each() -> None:
     world = World()
     first = Reader(world, "m1")
     assert first.size == 3
@@ -58,7 +59,7 @@ def test_two_members_over_three_partitions_get_two_and_one_and_a_third_leaves_on
     assert (first.size, second.size, third.size) == (1, 1, 1)
 
 
-def test_a_heartbeat_says_what_to_give_back_and_what_was_gained():
+def test_a_heartbeat_says_what_to_give_back_and_what_was_gained() -> None:
     world = World()
     world.rest_join("m1")
     joined = world.rest_join("m2")
@@ -74,7 +75,7 @@ def test_a_heartbeat_says_what_to_give_back_and_what_was_gained():
     assert world.rest_beat("m2", 2).gained == []
 
 
-def test_partitions_can_be_given_back_one_by_one():
+def test_partitions_can_be_given_back_one_by_one() -> None:
     world = World({"a": 4})
     world.rest_join("m1")
     world.rest_join("m2")
@@ -85,7 +86,7 @@ def test_partitions_can_be_given_back_one_by_one():
     assert world.rest_beat("m2", 2).assignment == [("a", [2, 3])]
 
 
-def test_a_heartbeat_with_the_generation_before_is_answered_and_an_older_one_is_not():
+def test_a_heartbeat_with_the_generation_before_is_answered_and_an_older_one_is_not() -> None:
     world = World()
     world.rest_join("m1")
     world.rest_join("m2")
@@ -99,12 +100,12 @@ def test_a_heartbeat_with_the_generation_before_is_answered_and_an_older_one_is_
     world.rest_beat("m1", 2)
     world.rest_revoke("m1", 2, [("a", [1])])
     assert world.rest_beat("m1", 3).generation == 3
-    for call in (world.rest_beat, lambda *who: world.rest_revoke(*who, []), lambda *who: world.commit(1, *who)):
+    for call in (world.rest_beat, lambda who, at: world.rest_revoke(who, at, []), lambda *who: world.commit(1, *who)):
         with pytest.raises(IllegalGeneration):
             call("m1", 1)
 
 
-def test_giving_back_in_the_generation_before_gives_nothing_back():
+def test_giving_back_in_the_generation_before_gives_nothing_back() -> None:
     world = World()
     world.rest_join("m1")
     world.rest_join("m2")
@@ -116,7 +117,7 @@ def test_giving_back_in_the_generation_before_gives_nothing_back():
     assert (beat.generation, beat.revoke) == (2, [("a", [1])])
 
 
-def test_a_lost_answer_does_not_hide_what_was_gained():
+def test_a_lost_answer_does_not_hide_what_was_gained() -> None:
     world = World()
     world.rest_join("m1")
     world.rest_join("m2")
@@ -125,7 +126,7 @@ def test_a_lost_answer_does_not_hide_what_was_gained():
     assert first.gained == again.gained == [("a", [0, 1, 2])]
 
 
-def test_polls_and_commits_need_the_current_generation():
+def test_polls_and_commits_need_the_current_generation() -> None:
     world = World()
     world.rest_join("m1")
     world.rest_join("m2")
@@ -142,7 +143,7 @@ def test_polls_and_commits_need_the_current_generation():
         world.coordinator.rest_readable("g", "m9", 1)
 
 
-def test_a_member_keeps_its_id_even_after_its_session_ended():
+def test_a_member_keeps_its_id_even_after_its_session_ended() -> None:
     world = World()
     world.rest_join("m1")
     world.run(30_000)
@@ -151,7 +152,7 @@ def test_a_member_keeps_its_id_even_after_its_session_ended():
     assert world.rest_join("unused", known_as="m1").member_id == "m1"
 
 
-def test_a_member_that_joins_again_keeps_what_it_reads():
+def test_a_member_that_joins_again_keeps_what_it_reads() -> None:
     world = World()
     reader = Reader(world, "m1")
     joined = world.rest_join("unused", known_as="m1")
@@ -160,7 +161,7 @@ def test_a_member_that_joins_again_keeps_what_it_reads():
     assert (joined.generation, len(joined.assignment)) == (2, 2)
 
 
-def test_a_session_can_be_chosen_within_limits():
+def test_a_session_can_be_chosen_within_limits() -> None:
     world = World()
     assert world.rest_join("m1", session_ms=6_000).session_ms == 6_000
     world.run(6_000)
@@ -169,7 +170,7 @@ def test_a_session_can_be_chosen_within_limits():
         world.rest_join("m1", session_ms=1)
 
 
-def test_a_member_that_keeps_what_it_should_give_back_is_removed():
+def test_a_member_that_keeps_what_it_should_give_back_is_removed() -> None:
     world = World(rebalance_ms=10_000)
     world.rest_join("m1")
     world.rest_join("m2")
@@ -180,7 +181,7 @@ def test_a_member_that_keeps_what_it_should_give_back_is_removed():
     assert world.rest_beat("m2", 2).assignment == [("a", [0, 1, 2])]
 
 
-def test_with_eager_everybody_gives_everything_back_first():
+def test_with_eager_everybody_gives_everything_back_first() -> None:
     world = World({"a": 4})
     one, two = (Reader(world, name, protocol="eager") for name in ("m1", "m2"))
     settle(one, two)
@@ -200,14 +201,14 @@ def test_with_eager_everybody_gives_everything_back_first():
     ("assignor", "expected"),
     [("range", [("a", [0, 1]), ("b", [0, 1])]), ("roundrobin", [("a", [0, 2]), ("b", [1, 3])])],
 )
-def test_assignors_run_on_the_server(assignor, expected):
+def test_assignors_run_on_the_server(assignor: str, expected: list[tuple[str, list[int]]]) -> None:
     world = World()
     readers = [Reader(world, name, "a", "b", assignor=assignor) for name in ("m1", "m2")]
     settle(*readers)
     assert readers[0].assignment == expected
 
 
-def test_wrong_joins_are_refused():
+def test_wrong_joins_are_refused() -> None:
     world = World()
     with pytest.raises(UnsupportedAssignor):
         world.rest_join("m1", assignor="best")
@@ -225,7 +226,7 @@ def test_wrong_joins_are_refused():
         world.now_or_never(world.coordinator.rest_join, RestJoin("g", "", "m5", "c", []))
 
 
-def test_kafka_and_rest_members_share_a_group():
+def test_kafka_and_rest_members_share_a_group() -> None:
     world = World()
     world.hear("k1", 0, subscribed_topics=["a"])
     joined = world.rest_join("m1")
@@ -235,7 +236,7 @@ def test_kafka_and_rest_members_share_a_group():
     assert world.rest_beat("m1", joined.generation).assignment == [("a", [2])]
 
 
-def test_in_a_shared_group_everybody_reads_everything_and_the_first_chooses():
+def test_in_a_shared_group_everybody_reads_everything_and_the_first_chooses() -> None:
     world = World()
     for name in ("m1", "m2", "m3", "m4"):
         joined = world.rest_join(name, mode="shared" if name == "m1" else "partition")
@@ -248,7 +249,7 @@ def test_in_a_shared_group_everybody_reads_everything_and_the_first_chooses():
     assert world.rest_join("m1").mode == "partition"
 
 
-def test_a_hundred_members_over_a_thousand_partitions_settle_in_time():
+def test_a_hundred_members_over_a_thousand_partitions_settle_in_time() -> None:
     world = World({f"t{number}": 100 for number in range(10)})
     start = time.perf_counter()
     readers = [Reader(world, f"m{number}", *world.topics) for number in range(100)]
@@ -261,7 +262,7 @@ def test_a_hundred_members_over_a_thousand_partitions_settle_in_time():
     assert took < 5  # about one; the bound is for slow machines
 
 
-def test_members_go_on_after_a_restart():
+def test_members_go_on_after_a_restart() -> None:
     world = World()
     first, second = Reader(world, "m1"), Reader(world, "m2")
     first.beat()

@@ -126,7 +126,7 @@ class World:
     def settled(self, *tickets: int) -> int:
         """Finishes a rebalance: the members of these joins sync, the leader gives each its own name."""
         joins = [self.result(ticket) for ticket in tickets]
-        generation = joins[0].generation
+        generation: int = joins[0].generation
         given = [(member.member_id, member.member_id.encode()) for join in joins for member in join.members]
         for joined in joins:
             mine = given if joined.leader == joined.member_id else []

@@ -290,4 +290,4 @@ def test_a_description_of_a_file_is_still_told_from_text() -> None:
     file = FileDescriptorProto(name="a.proto", syntax="proto3")
     file.message_type.add(name="A")
     text = base64.b64encode(file.SerializeToString()).decode()
-    assert "message A" in parse(Schema("PROTOBUF", f"  {text}\n "), {}).text  # type: ignore[union-attr]
+    assert "message A" in parse(Schema("PROTOBUF", f"  {text}\n "), {}).text

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from goqueue.format.batch import assemble, read_header
 from goqueue.wire import alter_configs as altering
 from goqueue.wire import consumer_group_describe as consumer_describing
 from goqueue.wire import create_partitions as widening
@@ -219,8 +220,8 @@ def produce_two_batches_at_once(line: Line) -> int:
 @kafka_says(INVALID_RECORD)
 def produce_a_batch_that_lies_about_its_count(line: Line) -> int:
     honest = raw.batch(b"a", b"b")
-    header = msgspec.structs.replace(raw.read_header(honest), record_count=3)
-    return int(produced(line, made_topic(line), raw.assemble(header, memoryview(honest)[61:])).error_code)
+    header = msgspec.structs.replace(read_header(honest), record_count=3)
+    return int(produced(line, made_topic(line), assemble(header, memoryview(honest)[61:])).error_code)
 
 
 @kafka_says(NONE, NONE, OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -787,7 +788,7 @@ def alter_configs(line: Line) -> list[int]:
 @kafka_says(UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_CONFIG, INVALID_CONFIG, NONE, NONE)
 def alter_configs_incrementally(line: Line) -> list[int]:
     topic = made_topic(line)
-    asked = [
+    asked: list[tuple[str, str, int, str | None]] = [
         (unique("no"), "retention.ms", 0, "1000"),
         (topic, "no.such", 0, "1"),
         (topic, "retention.ms", 0, "x"),
@@ -795,5 +796,8 @@ def alter_configs_incrementally(line: Line) -> list[int]:
         (topic, "cleanup.policy", 2, "compact"),
         (topic, "cleanup.policy", 1, None),
     ]
-    resources = [changing.AlterConfigsResource(2, name, [changing.AlterableConfig(*rest)]) for name, *rest in asked]
+    resources = [
+        changing.AlterConfigsResource(2, name, [changing.AlterableConfig(key, kind, value)])
+        for name, key, kind, value in asked
+    ]
     return [int(line.ask(changing.IncrementalAlterConfigsRequest([one])).responses[0].error_code) for one in resources]

@@ -15,6 +15,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from tests.kafka_messages import key_of, place_of, value_of
+
 WAIT_S = 60
 COMMIT_EVERY_S = 0.2
 
@@ -116,7 +118,7 @@ class Writer(Worker):
         if error is not None:
             self.errors.append(str(error))
         else:
-            self._ledger.store((message.partition(), message.offset()), message.key(), int(message.value()))
+            self._ledger.store(place_of(message), key_of(message), int(value_of(message)))
 
 
 class Reader(Worker):
@@ -173,8 +175,8 @@ class Reader(Worker):
         self._consumer.close()
 
     def _note(self, message: Message) -> None:
-        partition, offset = message.partition(), message.offset()
-        self._ledger.read(self.name, partition, offset, message.key(), int(message.value()))
+        partition, offset = place_of(message)
+        self._ledger.read(self.name, partition, offset, key_of(message), int(value_of(message)))
         self._read[partition] = offset + 1
 
     def _gained(self, _: Consumer, parts: list[TopicPartition]) -> None:
@@ -262,7 +264,7 @@ def read_log(kafka: str, topic: str, partitions: int) -> dict[bytes, list[int]]:
     while left and time.monotonic() < deadline:
         for message in consumer.consume(min(left, 5000), 1):
             assert message.error() is None, message.error()
-            found.setdefault(message.key(), []).append(int(message.value()))
+            found.setdefault(key_of(message), []).append(int(value_of(message)))
             left -= 1
     consumer.close()
     assert left == 0

@@ -283,10 +283,10 @@ def test_errors_of_members_and_groups_that_are_not_there(kafka_beside: ApacheKaf
         told["leave v2"] = line.ask(leave_group.LeaveGroupRequest(name, "nobody"), 2).error_code
         for epoch in (1, -1, -2):
             told[f"beat {epoch}"] = line.ask(raw.beat(name, "nobody", epoch)).error_code
-        for member, generation in (("nobody", 1), ("", 1), ("nobody", -1), ("", -1)):
-            request, version = commit(f"{name}-c", member, generation, name)
+        for who, generation in (("nobody", 1), ("", 1), ("nobody", -1), ("", -1)):
+            request, version = commit(f"{name}-c", who, generation, name)
             (topic,) = line.ask(request, version).topics
-            told[f"commit {member} {generation}"] = topic.partitions[0].error_code
+            told[f"commit {who} {generation}"] = topic.partitions[0].error_code
         deleted = line.ask(offset_delete.OffsetDeleteRequest(name, []))
         told["offset delete"] = deleted.error_code
         asked = offset_fetch.OffsetFetchRequestGroup(name, topics=None)

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from tests.door.kafka.closing import close
 from tests.door.kafka.raw import unique
+from tests.kafka_messages import error_of, place_of
 
 WAIT_S = 30
 MEGABYTE = 1_000_000
@@ -30,7 +31,7 @@ def deliver(sending: Producer, topic: str, messages: list[dict[str, Any]]) -> li
 
     def told(error: KafkaError | None, message: Message) -> None:
         assert error is None, error
-        places.append((message.partition(), message.offset()))
+        places.append(place_of(message))
 
     for message in messages:
         sending.produce(topic, on_delivery=told, **message)
@@ -70,7 +71,7 @@ def take(reading: Consumer, count: int) -> list[Message]:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_goes_in_comes_out_in_every_codec(kafka: str, topic: str, group: str, consumer: Make, codec: str) -> None:
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"key": b"a", "value": b"text " * 100, "headers": [("h", b"1"), ("h", b"2"), ("empty", b""), ("none", None)]},
         {"key": None, "value": b"no key"},
         {"key": b"no value", "value": None},
@@ -153,8 +154,8 @@ def test_an_unknown_topic_is_created_by_a_producer_and_reported_to_a_consumer(
     name = unique("auto")
     reading.subscribe([name])
     told = reading.poll(WAIT_S)
-    assert told is not None and told.error() is not None
-    assert told.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert told is not None
+    assert error_of(told).code() == KafkaError.UNKNOWN_TOPIC_OR_PART
     assert len(deliver(producer(kafka), name, [{"value": b"v"}])) == 1
 
 
@@ -208,8 +209,9 @@ def test_a_pattern_finds_topics_made_later(kafka: str, group: str, consumer: Mak
     seen: set[str] = set()
     while len(seen) < 2 and time.monotonic() < deadline:
         message = reading.poll(1)
-        if message is not None and message.error() is None and message.topic() not in seen:
-            seen.add(message.topic())
+        if message is not None and message.error() is None and (name := message.topic()) not in seen:
+            assert name is not None
+            seen.add(name)
             deliver(producer(kafka), f"{stem}-2", [{"value": b"2"}])
     assert seen == {f"{stem}-1", f"{stem}-2"}
 
@@ -260,7 +262,7 @@ def test_a_second_process_under_one_instance_id_is_fenced(topic: str, group: str
             errors.append(failed.args[0])
         else:
             if told is not None and told.error() is not None:
-                errors.append(told.error())
+                errors.append(error_of(told))
     assert errors[0].code() in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID)
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_kafkajs_finds_everything_where_it_expects_it(kafka: str, modules: Path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["created"], found["again"], found["partitions"]) == (True, False, 3)
-    once = [
+    once: list[dict[str, Any]] = [
         {"key": "a", "size": 4, "headers": {"h": "1"}},
         {"key": None, "size": 6, "headers": {}},
         {"key": "no value", "size": None, "headers": {}},

@@ -19,6 +19,7 @@ from goqueue.wire.heartbeat import HeartbeatRequest
 from tests.door.kafka import raw
 from tests.door.kafka.closing import close
 from tests.door.kafka.raw import AsyncLine, Line, unique
+from tests.kafka_messages import place_of
 
 WAIT_S = 30
 MEMBERS = 100
@@ -212,7 +213,7 @@ class Reader:
         while not self._stopped.is_set():
             for message in self._consumer.consume(100, 0.05):
                 if message.error() is None:
-                    self.seen.append((time.monotonic(), message.partition()))
+                    self.seen.append((time.monotonic(), place_of(message)[0]))
         close(self._consumer)
 
     def partitions(self, since: float) -> set[int]:

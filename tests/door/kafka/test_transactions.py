@@ -27,6 +27,7 @@ from goqueue.wire.init_producer_id import InitProducerIdRequest
 from goqueue.wire.list_transactions import ListTransactionsRequest
 from goqueue.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.door.kafka.raw import Line, unique
+from tests.kafka_messages import place_of, value_of
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -301,6 +302,6 @@ def test_a_decided_transaction_survives_kill_9(node: NodeProcess) -> None:
     found: list[tuple[int, str]] = []
     deadline = time.monotonic() + WAIT_S
     while len(found) < 9 and time.monotonic() < deadline:
-        found += [(message.partition(), message.value().decode()) for message in consumer.consume(9, 0.5)]
+        found += [(place_of(message)[0], value_of(message).decode()) for message in consumer.consume(9, 0.5)]
     consumer.close()
     assert sorted(found) == [(partition, value) for partition in range(3) for value in ("0", "1", "heir")]

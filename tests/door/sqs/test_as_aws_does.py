@@ -109,7 +109,7 @@ def test_high_throughput_needs_ids_within_groups(sqs: Any, fifo: str) -> None:
 
 def test_an_attempt_that_hides_nothing_is_taken_anew(sqs: Any, fifo: str) -> None:
     send(sqs, fifo, "b")
-    asked = {"ReceiveRequestAttemptId": "once", "AttributeNames": ["ApproximateReceiveCount"]}
+    asked: dict[str, Any] = {"ReceiveRequestAttemptId": "once", "AttributeNames": ["ApproximateReceiveCount"]}
     for count in ("1", "2"):
         (got,) = receive(sqs, fifo, VisibilityTimeout=0, **asked)["Messages"]
         assert got["Attributes"]["ApproximateReceiveCount"] == count

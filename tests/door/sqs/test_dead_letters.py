@@ -99,6 +99,7 @@ def test_a_dead_letter_queue_may_choose_its_sources(sqs: Any, queue: str) -> Non
 
 
 def test_kinds_must_agree_and_counts_have_limits(sqs: Any, queue: str, fifo: str) -> None:
+    receives: int | str
     for source, target, receives, told in (
         (queue, fifo, 3, "same type of queue"),
         (fifo, queue, 3, "same type of queue"),

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer
 
 from bench.node_process import NodeProcess
 from tests.door.sqs.clients import bodies, client, drain, handles, unique
+from tests.kafka_messages import headers_of
 
 
 def flushed(producer: Producer) -> None:
@@ -21,7 +22,13 @@ def flushed(producer: Producer) -> None:
 def test_a_topic_of_kafka_is_a_queue(sqs: Any, sqs_node: NodeProcess) -> None:
     topic = unique("kafka")
     producer = Producer({"bootstrap.servers": sqs_node.kafka})
-    headers = [("text", b"plain"), ("bytes", b"\xff\x00"), ("twice", b"1"), ("twice", b"2"), ("none", None)]
+    headers: list[tuple[str, str | bytes | None]] = [
+        ("text", b"plain"),
+        ("bytes", b"\xff\x00"),
+        ("twice", b"1"),
+        ("twice", b"2"),
+        ("none", None),
+    ]
     producer.produce(topic, b"hello", key=b"user-1", headers=headers)
     flushed(producer)
     url = sqs.get_queue_url(QueueName=topic)["QueueUrl"]
@@ -72,7 +79,7 @@ def test_kafka_reads_what_sqs_sent(sqs: Any, sqs_node: NodeProcess) -> None:
         assert message is not None
         assert message.error() is None
         assert (message.value(), message.key()) == (b"hello", b"user-1")
-        headers = dict(message.headers())
+        headers = dict(headers_of(message))
         assert (headers["text"], headers["count"], headers["bytes"]) == (b"plain", b"5", b"\xff\x00")
     finally:
         consumer.close()

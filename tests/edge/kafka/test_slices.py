@@ -91,7 +91,7 @@ def test_an_answer_that_outgrows_every_bound_ends_the_connection() -> None:
 def test_the_fields_named_in_the_table_exist(key: int) -> None:
     import importlib
 
-    module = importlib.import_module(APIS[key].decode_request.__module__)  # type: ignore[attr-defined]
+    module = importlib.import_module(APIS[key].decode_request.__module__)
     for shape in SLICED[key]:
         for path, kind in ((shape.asked, "Request"), (shape.answered, "Response")):
             struct = getattr(module, APIS[key].name + kind)

@@ -14,7 +14,7 @@ class Cursor:
         self.data = data
         self.at = 0
 
-    def bytes(self, size: int) -> bytes:
+    def take(self, size: int) -> bytes:
         if size < 0 or self.at + size > len(self.data):
             raise Unreadable
         self.at += size
@@ -23,7 +23,7 @@ class Cursor:
     def number(self) -> int:
         bits = 0
         for place in range(10):
-            (byte,) = self.bytes(1)
+            (byte,) = self.take(1)
             bits |= (byte & 0x7F) << 7 * place
             if byte < 0x80:
                 bits &= 2**64 - 1
@@ -32,7 +32,7 @@ class Cursor:
 
     def field(self) -> bytes | None:
         size = self.number()
-        return None if size == -1 else self.bytes(size)
+        return None if size == -1 else self.take(size)
 
     def name(self) -> str:
         found = self.field()
@@ -52,14 +52,14 @@ class Cursor:
 def read_records(data: bytes, count: int, last_delta: int) -> list[Read]:
     """Exactly `count` records, and nothing behind them; `Unreadable` otherwise."""
     cursor = Cursor(data)
-    found = [_record(Cursor(cursor.bytes(cursor.number())), last_delta) for _ in range(count)]
+    found = [_record(Cursor(cursor.take(cursor.number())), last_delta) for _ in range(count)]
     if not cursor.is_done:
         raise Unreadable
     return found
 
 
 def _record(cursor: Cursor, last_delta: int) -> Read:
-    cursor.bytes(1)
+    cursor.take(1)
     cursor.number()
     delta = cursor.number()
     key, value = cursor.field(), cursor.field()

@@ -87,7 +87,7 @@ def _visits(node: NodeProcess) -> None:
     producer = Producer({"bootstrap.servers": node.kafka})
     for number in range(300):
         moment = NOON_MS + number * (3 * HOUR_MS // 300) - (number % 3) * 1000
-        headers = [("page", b"%d" % (number % 9))]
+        headers: list[tuple[str, str | bytes | None]] = [("page", b"%d" % (number % 9))]
         producer.produce("visits", b"\xff%d" % number, b"v%d" % (number % 11), timestamp=moment, headers=headers)
     assert not producer.flush(30)
 

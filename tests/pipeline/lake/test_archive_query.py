@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from goqueue.pipeline.lake import archive_query as module
 from goqueue.pipeline.lake.archive_query import ArchiveQuery
+from goqueue.pipeline.lake.commits import commit
 from goqueue.pipeline.lake.errors import LakeBusy, LakeError
 from goqueue.pipeline.lake.tables import ensure_table
 from goqueue.pipeline.lake.typed import PARTITION_BY, TypedPlan
@@ -107,7 +108,7 @@ def test_a_driver_that_dies_between_commits_loses_and_doubles_nothing(
 ) -> None:
     """After no commit, after the typed table's, and after both but before Spark's own log."""
     give(query(tmp_path), 0, [orders(0, 3), clicks(0, 1)])
-    real, done = module.commit, 0
+    real, done = commit, 0
 
     def dying(*given: Any, **named: Any) -> bool:
         nonlocal done
@@ -140,7 +141,7 @@ def test_a_lost_checkpoint_doubles_nothing(tmp_path: Path) -> None:
 def test_a_typed_table_that_died_before_the_archive_is_made_up_for_by_another_query(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = module.commit
+    real = commit
 
     def dying(table: DeltaTable, *given: Any, **named: Any) -> bool:
         if table.table_uri.rstrip("/").endswith("messages"):

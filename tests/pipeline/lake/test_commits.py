@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from goqueue.pipeline.lake import commits
 from goqueue.pipeline.lake.commits import Batch, commit, has_batch
@@ -79,7 +80,7 @@ def test_one_that_read_before_the_other_committed_is_refused_by_the_table_itself
     assert not has_batch(slow, Batch("q", 0))
     files = small_files(tmp_path, [1])
     add(tmp_path, [1], Batch("q", 0))
-    with pytest.raises(commits.CommitFailedError):
+    with pytest.raises(CommitFailedError):
         commits._transact(slow, files, commits._transactions(Batch("q", 0), {}), None)
     assert numbers_in(tmp_path) == [1]
 

@@ -15,6 +15,8 @@ from goqueue.pipeline.lake import replaying
 from goqueue.pipeline.lake.errors import LakeError, NoTable
 from goqueue.pipeline.link.errors import UnknownTopic
 from goqueue.pipeline.running import Run, Silent, Summary
+from goqueue.pipeline.sink.writing import commit_parts
+from tests.kafka_messages import place_of
 from tests.pipeline.lake.shop import HOUR_MS, NOON_MS, Shop, run_of
 from tests.pipeline.topics import Stored, contents, make_topic
 
@@ -65,7 +67,7 @@ def _times(consumer: Consumer, topic: str) -> Iterator[tuple[tuple[int, int], in
         message = consumer.poll(30)
         assert message is not None
         if message.error() is None:
-            yield (message.partition(), message.offset()), message.timestamp()[1]
+            yield place_of(message), message.timestamp()[1]
         else:
             waiting -= 1
 
@@ -106,7 +108,7 @@ def test_a_replay_that_was_cut_off_goes_on(spark: SparkSession, shop: Shop, monk
     """Killed between chunks, and once in a chunk that was written and not committed."""
     make_topic(shop.node, "cut", 2)
     options = {"into": "cut", "chunk_rows": "60"}
-    real = replaying.commit_parts
+    real = commit_parts
     for fails_at in (2, 1):
         calls = iter(range(10))
 

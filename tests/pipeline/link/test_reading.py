@@ -38,7 +38,8 @@ def test_every_column_is_what_a_stock_consumer_says(shared: NodeProcess) -> None
     topic = new_topic(shared)
     producer = stock_producer(shared)
     for at in range(500):
-        headers = [("n", b"%d" % at), ("none", None)] if at % 3 == 0 else None
+        some: list[tuple[str, str | bytes | None]] = [("n", b"%d" % at), ("none", None)]
+        headers = some if at % 3 == 0 else None
         value = None if at % 7 == 0 else b"v" * at
         producer.produce(topic, value, b"k%d" % at if at % 2 else None, 0, headers=headers, timestamp=1_000 + at)
     assert producer.flush(WAIT_S) == 0
@@ -188,7 +189,13 @@ def test_reading_beside_writers_gives_every_message_once(shared: NodeProcess) ->
             txn.end("abort" if number % 3 == 0 else "commit")
 
     writers = [threading.Thread(target=one) for one in (write_plain, write_transactions)]
-    watching = threading.Thread(target=lambda: ([one.join() for one in writers], done.set()))
+
+    def watch() -> None:
+        for one in writers:
+            one.join()
+        done.set()
+
+    watching = threading.Thread(target=watch)
     for one in (*writers, watching):
         one.start()
     found: list[bytes | None] = []
@@ -245,7 +252,7 @@ def test_a_compacted_log_is_read_with_its_gaps(tmp_path: Path) -> None:
     settings = {"GOQUEUE_LOG_CLEANUP_INTERVAL_MS": "50"}
     with NodeProcess(tmp_path / "data", settings=settings) as node:
         config = {"cleanup_policy": "compact", "segment_bytes": "2000", "min_cleanable_dirty_ratio": "0"}
-        topic = new_topic(node, **config)
+        topic = new_topic(node, 1, **config)
         for turn in range(30):
             messages = [{"key": f"k{at}", "value": f"{turn}-{at}"} for at in range(20)]
             httpx.post(f"{node.url}/topics/{topic}/messages", json={"messages": messages}).raise_for_status()

@@ -44,12 +44,12 @@ class Story:
             else:
                 self._open.setdefault(producer, []).extend(offsets)
         elif producer in self._open:
-            offsets = self._open.pop(producer)
+            written = self._open.pop(producer)
             (end,) = self._append(marker(producer, 0, what == "commit", 1), 1)
             if what == "commit":
-                self.committed.update(offsets)
+                self.committed.update(written)
             else:
-                self.aborted.append((producer, offsets[0], end))
+                self.aborted.append((producer, written[0], end))
 
     def _append(self, batch: bytes, count: int) -> range:
         self.batches.append(b"".join(map(bytes, stamp(batch, self.end, 0))))

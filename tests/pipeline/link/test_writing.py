@@ -185,9 +185,12 @@ def test_many_partitions_share_requests_and_memory_is_bounded(
     monkeypatch.setattr(writing, "_PILED_BYTES_MAX", 100_000)
     requests: list[int] = []
     send = producing.Producing.send
-    monkeypatch.setattr(
-        producing.Producing, "send", lambda self, parcels: (requests.append(len(parcels)), send(self, parcels))[1]
-    )
+
+    def counted(self: producing.Producing, parcels: Any) -> Any:
+        requests.append(len(parcels))
+        return send(self, parcels)
+
+    monkeypatch.setattr(producing.Producing, "send", counted)
     topic = new_topic(shared, 50)
     txn = Txn(shared)
     one = writer(shared, txn, topic)

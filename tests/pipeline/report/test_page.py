@@ -13,7 +13,7 @@ from goqueue.pipeline import human
 from goqueue.pipeline.report.page import page
 from goqueue.pipeline.report.rows import Facts, Traffic
 from tests.pipeline.report.made_up import LANES, MINUTE_MS, START_MS, facts, traffic
-from tests.pipeline.report.reading import Page, path_points
+from tests.pipeline.report.reading import Page, number_of, path_points, said
 
 FACTS = facts()
 PAGE = page(FACTS)
@@ -68,9 +68,9 @@ def test_lanes_stand_one_on_another_and_add_up() -> None:
     below = base
     for place, lane in enumerate(LANES):
         bar = card.marks("rect", f"bar l{place}")[0]
-        assert float(bar.get("height")) == pytest.approx(first[lane] / high * (base - top), abs=0.15)
-        assert float(bar.get("y")) + float(bar.get("height")) == pytest.approx(below, abs=0.2)
-        below = float(bar.get("y"))
+        assert number_of(bar, "height") == pytest.approx(first[lane] / high * (base - top), abs=0.15)
+        assert number_of(bar, "y") + number_of(bar, "height") == pytest.approx(below, abs=0.2)
+        below = number_of(bar, "y")
 
 
 def test_bytes_and_keys_have_their_own_units() -> None:
@@ -129,8 +129,8 @@ def test_ranges_lie_on_one_axis_of_powers() -> None:
     card = SEEN.card("Time in each stage")
     places = {}
     for one, bar in zip(FACTS.stages or [], card.marks("rect", "bar c0"), strict=True):
-        places[one.p50_us] = float(bar.get("x"))
-        assert float(bar.get("width")) > 0
+        places[one.p50_us] = number_of(bar, "x")
+        assert number_of(bar, "width") > 0
     ordered = [place for _, place in sorted(places.items())]
     assert ordered == sorted(ordered)
     # Ten times as long is always the same distance further: from 100 us to 10 s are five decades on 284 pixels.
@@ -144,7 +144,7 @@ def test_the_slowest_traces_are_six_with_their_events() -> None:
     for one in by_time[:6]:
         assert human.span(one.took_us) in card.text and f"{one.topic}/{one.partition}/{one.offset}" in card.text
     first = by_time[0]
-    told = [one.text for one in card.element.iter("title")][: len(first.events)]
+    told = [said(one) for one in card.element.iter("title")][: len(first.events)]
     assert told[-1] == f"dlq.routed: over after {human.span(first.took_us)}, took 9 ms"
     assert [line.partition(":")[0] for line in told] == [event.name for event in first.events]
 
@@ -238,8 +238,8 @@ def test_every_plot_has_a_name_for_those_who_cannot_see_it() -> None:
 
 def test_a_lake_of_nothing_says_what_to_run() -> None:
     seen = Page(page(Facts(lake="/my lake", made_ms=START_MS)))
-    commands = [one.text for one in seen.root.iter("code") if (one.text or "").startswith("goqueue pipeline")]
-    named = [re.search(r"run (\w+)", one)[1] for one in commands]
+    commands = [text for one in seen.root.iter("code") if (text := one.text or "").startswith("goqueue pipeline")]
+    named = [re.findall(r"run (\w+)", one)[0] for one in commands]
     assert named == ["rates", "latency", "dlq", "quality", "rates", "archive", "compact"]
     assert all(one.endswith("--lake '/my lake'") for one in commands)
     assert {number for number, _ in seen.tiles().values()} == {"-"}

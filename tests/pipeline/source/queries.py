@@ -34,7 +34,7 @@ class Collected:
         return sorted(row for rows in self.batches.values() for row in rows)
 
     @property
-    def values(self) -> list[bytes | None]:
+    def values(self) -> list[bytes]:
         return sorted(row.value or b"" for row in self.rows)
 
 

@@ -25,7 +25,7 @@ from goqueue.pipeline.source.narrowing import Narrow
 from tests.pipeline.source.fakes import FakeCluster
 
 
-def _ranges(cluster: Any, narrow: Narrow | None = None, **more: str) -> list[Range]:
+def _ranges(cluster: Any, narrow: Narrow | None = None, /, **more: str) -> list[Range]:
     options = read_options({"kafka.bootstrap.servers": "n:1", "subscribe": "a", **more}, "batch")
     return batch_ranges(cluster, options, narrow)
 

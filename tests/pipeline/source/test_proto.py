@@ -63,7 +63,8 @@ def _message(file: Any, name: str, **members: Any) -> bytes:
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))(**members).SerializeToString()
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName(name))(**members)
+    return bytes(made.SerializeToString())
 
 
 def _column(file: Any, values: list[bytes]) -> tuple[list[Any], list[int]]:

@@ -49,7 +49,9 @@ def test_retention_that_overtakes_a_slow_query(spark: SparkSession, module_node:
     lenient = stream(spark, module_node, failOnDataLoss=False, **options).writeStream.foreachBatch(found)
     query = run_once(lenient, tmp_path)
     assert [row.offset for row in found.rows] == [*range(100), *range(150, 200)]
-    assert '"lost": {"overtaken": {"0": 50}}' in query.lastProgress["sources"][0]["endOffset"]
+    progress = query.lastProgress
+    assert progress is not None
+    assert '"lost": {"overtaken": {"0": 50}}' in progress["sources"][0]["endOffset"]
 
 
 def test_a_topic_that_is_deleted_in_mid_stream(spark: SparkSession, module_node: NodeProcess, tmp_path: Path) -> None:

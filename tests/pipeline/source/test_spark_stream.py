@@ -110,7 +110,9 @@ def test_trap_2_a_query_that_runs_on_makes_a_batch_for_new_data_only_and_sees_ne
         fill(module_node, make_topic(module_node, "live-2", 1), [b"c"])
         until(lambda: found.values == [b"a", b"b", b"c"], query)
         until(lambda: "Waiting" in query.status["message"], query)
-        behind = query.lastProgress["sources"][0]
+        progress = query.lastProgress
+        assert progress is not None
+        behind = progress["sources"][0]
         assert behind["latestOffset"] is not None
     finally:
         query.stop()

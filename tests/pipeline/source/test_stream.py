@@ -16,7 +16,7 @@ from tests.pipeline.source.fakes import Clock, FakeCluster
 _A0, _A1, _B0 = Place("a", 0), Place("a", 1), Place("b", 0)
 
 
-def _stream(cluster: Any, clock: Clock | None = None, **more: str) -> Stream:
+def _stream(cluster: Any, clock: Clock | None = None, /, **more: str) -> Stream:
     what = {"subscribe": "a"} if not more.keys() & {"subscribe", "subscribePattern", "assign"} else {}
     options = {"kafka.bootstrap.servers": "n:1", "startingOffsets": "earliest", **what, **more}
     return Stream(cluster, read_options(options, "stream"), clock or Clock())
@@ -36,7 +36,8 @@ def cluster() -> Any:
 def test_batches_follow_each_other_without_gap_or_overlap(cluster: Any) -> None:
     stream = _stream(cluster, maxOffsetsPerTrigger="150")
     stream.until_now()
-    mark, before = _first(stream), None
+    mark: Mark | None = _first(stream)
+    before: Mark | None = None
     read: list[Range] = []
     while mark is not None:
         read += stream.ranges(before, mark)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -45,7 +46,9 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> _Registry:
     return fake
 
 
-def _column(schema: Registered, framing: str, values: list[bytes | None], ids: list[int | None] | None = None) -> Any:
+def _column(
+    schema: Registered, framing: str, values: Sequence[bytes | None], ids: Sequence[int | None] | None = None
+) -> Any:
     decoder = Decoder(Typed("http://n", schema, {"t": framing}))
     column, misfits = decoder.column(pa.array(values, pa.binary()), None if ids is None else pa.array(ids, pa.int32()))
     return column.to_pylist(), sorted(misfits)

@@ -35,7 +35,7 @@ class Shop:
         self._client = Client(node.url)
         self._published = 0
         self.deaths = 0
-        config = {"trace": "on", "queue.max.failures": 2, "queue.retry.ms": 10}
+        config: dict[str, str | int | float | None] = {"trace": "on", "queue.max.failures": 2, "queue.retry.ms": 10}
         self._client.create_topic(topic, 2, config)
         registered = self._client.perform(register_schema(f"{topic}-value", NewSchema(SCHEMA, "JSON")))
         self.schema_id = registered.id

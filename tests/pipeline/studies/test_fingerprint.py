@@ -12,7 +12,7 @@ import pytest
 from goqueue.pipeline.studies.fingerprint import fingerprint, template
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -55,7 +55,7 @@ def test_errors_that_differ_in_ids_alone_have_one_fingerprint(spark: SparkSessio
     assert len({row.fingerprint for row in rows}) == len(kinds)
 
 
-def fingerprint_of(column: str) -> object:
+def fingerprint_of(column: str) -> Column:
     from pyspark.sql import functions as f
 
     return fingerprint(f.col(column)).alias("fingerprint")

@@ -35,7 +35,7 @@ JUNK = (b"\xff\x00", b"hello", b"", None, b'{"price": "dear"}', b"\0\0\0\0\x01" 
 
 def made(seed: int, count: int) -> list[dict[str, Any]]:
     chance = random.Random(seed)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "topic": chance.choice(("orders", "mails")),
             "offset": number,

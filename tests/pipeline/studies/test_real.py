@@ -40,7 +40,8 @@ def run_of(shop: Shop, tmp_path: Path, **options: str) -> Run:
 
 
 def table(run: Run, name: str) -> list[dict[str, Any]]:
-    return DeltaTable(place(run.lake, name)).to_pyarrow_table().to_pylist()
+    rows: list[dict[str, Any]] = DeltaTable(place(run.lake, name)).to_pyarrow_table().to_pylist()
+    return rows
 
 
 def cut_off(study: Any, spark: SparkSession, run: Run, patch: pytest.MonkeyPatch, name: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +42,9 @@ class Toured(NamedTuple):
     behind: dict[str, int]  # as the node itself says at the end
 
     def rows(self, name: str, *columns: str) -> list[dict[str, Any]]:
-        return DeltaTable(f"{self.asked.lake}/{name}").to_pyarrow_table(columns=list(columns) or None).to_pylist()
+        table = DeltaTable(f"{self.asked.lake}/{name}").to_pyarrow_table(columns=list(columns) or None)
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
 
     def placed(self) -> dict[tuple[str, int, int], Entry]:
         return {(one.topic, one.partition, one.offset): one for one in self.entries if one.offset is not None}
@@ -60,7 +63,7 @@ def toured(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     yield Toured(asked, done, list(entries(asked.folder / LEDGER)), [json.loads(line) for line in lines], said, behind)
 
 
-def moment_ms(moment: Any) -> int:
+def moment_ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
