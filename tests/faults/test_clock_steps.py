@@ -284,7 +284,7 @@ def test_a_deduplication_id_counts_for_five_minutes(step_ms: int, is_lasting: bo
             return [None]
 
         async def send() -> None:
-            await sends.send(topic, [Draft("m", "g", "same")], store)  # type: ignore[arg-type]
+            await sends.send(topic, [Draft("m", "g", "same")], store)
 
         await send()
         set_clock(clock, loop, step_ms, is_lasting)

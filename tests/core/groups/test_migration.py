@@ -178,7 +178,8 @@ def test_when_the_last_consumer_of_the_new_protocol_leaves_the_group_is_classic_
     world = World()
     one, two = classic_group(world, "c1", "c2")
     join(world, "n")
-    one.follow(), two.follow()
+    one.follow()
+    two.follow()
     world.hear("n", -1)
     assert kind(world) == "classic"
     assert one.beat() and two.beat(), "everybody joins again"
@@ -273,9 +274,11 @@ def test_a_crash_in_the_middle_changes_nothing() -> None:
     before = assigned(world)
     world.crash()
     assert kind(world) == "consumer" and assigned(world) == before
-    one.follow(), two.follow()
+    one.follow()
+    two.follow()
     world.hear("n", new.member_epoch, owned=[])
-    one.follow(), two.follow()
+    one.follow()
+    two.follow()
     assert world.state() == "Stable"
 
 

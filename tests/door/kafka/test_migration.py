@@ -64,7 +64,7 @@ class Reader:
 
 def kind(line: Line, group: str) -> str:
     (found,) = [one for one in line.ask(ListGroupsRequest()).groups if one.group_id == group]
-    return found.group_type
+    return str(found.group_type)
 
 
 def shared_out(*readers: Reader) -> bool:
