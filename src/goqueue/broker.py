@@ -323,5 +323,7 @@ def _group_settings(settings: Settings) -> GroupSettings:
         heartbeat_ms=chosen.heartbeat_ms,
         initial_rebalance_delay_ms=chosen.initial_rebalance_delay_ms,
         group_members_max=chosen.members_max,
+        group_bytes_max=chosen.group_bytes_max,
+        groups_max=chosen.groups_max,
         offsets_retention_ms=chosen.offsets_retention_ms,
     )

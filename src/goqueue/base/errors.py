@@ -80,7 +80,7 @@ class InvalidField(Invalid):
 
 
 class InvalidGroup(Invalid):
-    """A group without a name."""
+    """A group without a name, or with one that is too long."""
 
 
 class InvalidPartitions(Invalid):

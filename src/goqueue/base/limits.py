@@ -71,6 +71,7 @@ PATTERN_SECONDS_MAX: Final = 2.0  # of work for one request, in slices
 GROUP_PATTERNS_MAX: Final = 100  # different ones that the members of a group have
 
 GROUP_CONFIGS_MAX: Final = 10_000  # groups with settings of their own
+GROUP_NAME_CHARS_MAX: Final = 1_000  # of a new group
 GROUP_CONFIG_NAME_CHARS_MAX: Final = 1_000
 
 TAILS_MAX: Final = 1_000  # server-sent-event streams at once

@@ -159,6 +159,16 @@ class GroupSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int, Doc(ge=0, description="How long the first rebalance of an empty classic group waits for more members.")
     ] = 0
     members_max: Annotated[int, Doc(ge=1, description="Members of one group.")] = 10_000
+    group_bytes_max: Annotated[
+        int,
+        Doc(
+            ge=1,
+            description="Memory of one group's members: what they say about themselves and what they are assigned.",
+        ),
+    ] = 16 * 1024 * 1024
+    groups_max: Annotated[int, Doc(ge=1, description="Groups of the node, with members or with offsets alone.")] = (
+        50_000
+    )
     offsets_retention_ms: Annotated[
         int, Doc(ge=1, description="How long the offsets of a group without members are kept.")
     ] = 7 * 24 * 3_600_000

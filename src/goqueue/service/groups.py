@@ -268,6 +268,9 @@ class Groups:
 
     # --- groups ----------------------------------------------------------------------------------------------
 
+    def count(self) -> int:
+        return self._runner.coordinator.count()
+
     def list(self) -> list[GroupListing]:
         return self._runner.coordinator.list_groups()
 

@@ -285,6 +285,7 @@ class GroupCollector:
                 if at.committed >= 0:
                     place.add_metric(names, at.committed)
         yield from (lag, place, members, rebalances)
+        yield _gauge("goqueue_groups", "Groups of the node, with members or with offsets alone.", self._groups.count())
 
 
 def _counter(name: str, text: str, value: float) -> Metric:

@@ -7,6 +7,7 @@ past it are told to join again. A join waits until all have come or time is up, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ from goqueue.core.groups.records import GroupState, Kind
 from goqueue.core.groups.replies import Done, JoinReply, LeaveReply, Step, SyncReply
 from goqueue.core.groups.requests import HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest
 from goqueue.core.groups.settings import GroupSettings
+from goqueue.core.groups.sizes import classic_bytes
 from goqueue.core.groups.timing import RebalanceTiming
 
 
@@ -90,6 +92,7 @@ class ClassicGroup:
         if not self._has_room(request.member_id):
             self._drop(request.member_id, now, out)
             raise GroupFull(f"The group has {self._settings.group_members_max} members; use another group.")
+        self._check_bytes(request)
         if not self.roster.supports(request.protocol_type, (name for name, _ in request.protocols)):
             raise InconsistentProtocol("The group's members have no protocol in common with this one; align assignors.")
         if not request.member_id:
@@ -180,9 +183,12 @@ class ClassicGroup:
             self._keep_alive(member, now)
             out.answer(ticket, self._synced(member))
             return
+        leads = member.member_id == self.roster.leader
+        if leads:
+            self._check_assigned_bytes(dict(request.assignments))
         member.park_sync(ticket, out)
         self.deadlines.drop(session(member.member_id))
-        if member.member_id == self.roster.leader:
+        if leads:
             self._settle(request, now, out)
 
     def _settle(self, request: SyncRequest, now: Millis, out: Step) -> None:
@@ -340,8 +346,23 @@ class ClassicGroup:
         most = self._settings.group_members_max
         known = self.roster.members.get(member_id)
         if self.state is State.PREPARING:
-            return (known is not None and known.join_ticket is not None) or self.roster.waiting < most
+            waiting = self.roster.waiting + (0 if member_id else len(self.roster.pending))
+            return (known is not None and known.join_ticket is not None) or waiting < most
+        if known is None and member_id not in self.roster.pending:
+            return len(self.roster.members) + len(self.roster.pending) < most
         return known is not None or len(self.roster.members) < most
+
+    def _check_bytes(self, request: JoinRequest) -> None:
+        holder = self.roster.statics.get(request.group_instance_id or "", "")
+        joined = classic_bytes(member_info(request, request.member_id or request.new_member_id))
+        if joined + self.roster.bytes_besides(request.member_id, holder) > self._settings.group_bytes_max:
+            raise GroupFull(f"Members would take more than {self._settings.group_bytes_max} bytes; use another group.")
+
+    def _check_assigned_bytes(self, assigned: Mapping[str, bytes]) -> None:
+        given = sum(len(data) for name, data in assigned.items() if name in self.roster.members)
+        if given + self.roster.bytes_besides() > self._settings.group_bytes_max:
+            most = self._settings.group_bytes_max
+            raise GroupFull(f"The members and what they are assigned would take more than {most} bytes.")
 
     def _drop(self, member_id: str, now: Millis, out: Step) -> None:
         """Removes a member and rebalances, or an id that was given out, so that a rebalance stops waiting for it."""

@@ -11,6 +11,7 @@ from goqueue.core.groups.errors import FencedInstance, RebalanceInProgress, Unkn
 from goqueue.core.groups.records import ClassicMember
 from goqueue.core.groups.replies import JoinedMember, JoinReply, Step, SyncReply
 from goqueue.core.groups.requests import JoinRequest
+from goqueue.core.groups.sizes import classic_bytes
 
 
 class Member:
@@ -158,6 +159,13 @@ class Roster:
             JoinedMember(member.member_id, member.info.instance_id, member.metadata(protocol))
             for member in self.members.values()
         ]
+
+    def bytes_besides(self, *member_ids: str) -> int:
+        """What members take, but for these, without assignments."""
+        given_out = sum(map(len, self.pending))
+        return given_out + sum(
+            classic_bytes(member.info) for name, member in self.members.items() if name not in member_ids
+        )
 
     @property
     def all_joined(self) -> bool:

@@ -21,6 +21,7 @@ from goqueue.core.groups.reconcile import Surroundings, advance, held_by_others,
 from goqueue.core.groups.records import LEFT_STATIC, ConsumerMember, GroupState, Kind, Mode
 from goqueue.core.groups.replies import Step
 from goqueue.core.groups.settings import GroupSettings
+from goqueue.core.groups.sizes import consumer_bytes
 from goqueue.core.groups.subscription import topics_of
 from goqueue.core.groups.timing import RebalanceTiming
 
@@ -87,6 +88,11 @@ class ConsumerGroup:
         if member_id not in self.members and len(self.members) >= self.settings.group_members_max:
             raise GroupFull(f"The group has {self.settings.group_members_max} members; use another group.")
 
+    def _check_bytes(self, record: GroupState) -> None:
+        most = self.settings.group_bytes_max
+        if sum(map(consumer_bytes, record.consumer.values())) > most:
+            raise GroupFull(f"Members would take more than {most} bytes; use another group or fewer topics.")
+
     # --- durable state ---------------------------------------------------------------------------------
 
     def apply(self, record: GroupState) -> None:
@@ -124,6 +130,7 @@ class ConsumerGroup:
         record = replace(self.record, consumer=members, mode=self.record.mode if self.members else mode)
         if before is None or _changes_targets(before, member):
             record = self._retargeted(record)
+            self._check_bytes(record)
         member = self._stepped(record, member.member_id, owned)
         if before is None or member.epoch != before.epoch:
             member = replace(member, previous_epoch=shown)

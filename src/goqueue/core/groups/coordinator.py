@@ -195,7 +195,7 @@ class Coordinator:
 
     def commit(self, ticket: int, request: CommitRequest, now: Millis) -> Step:
         with self._deciding(ticket, request.group, now) as out:
-            check_commit(self._table.groups.get(request.group), request)
+            self.check_commit(request)
             out.answer(ticket, self._committed(request.group, request.offsets, now, out))
         return out
 
@@ -203,12 +203,14 @@ class Coordinator:
         """An administrator moves a group without members."""
         with self._deciding(ticket, group, now) as out:
             check_empty(self._table.groups.get(group))
+            self._table.check_room(group)
             out.answer(ticket, self._committed(group, offsets, now, out))
         return out
 
     def check_commit(self, request: CommitRequest) -> None:
-        """Complains as a commit of the request would."""
+        """Raises as a commit of the request would."""
         check_commit(self._table.groups.get(request.group), request)
+        self._table.check_room(request.group)
 
     def commit_settled(self, ticket: int, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> Step:
         """A transaction that committed moves the group, whoever its members are by now."""
@@ -277,6 +279,10 @@ class Coordinator:
     def configured(self) -> list[str]:
         """The groups that something is set for, by name."""
         return sorted(self._table.configs)
+
+    def count(self) -> int:
+        """Groups, with members or with offsets alone."""
+        return self._table.count()
 
     def list_groups(self) -> list[GroupListing]:
         return [listing(name, self._table.groups.get(name)) for name in self._table.names()]

@@ -70,4 +70,8 @@ class OffsetMetadataTooLarge(TooLarge):
 
 
 class GroupFull(Unavailable):
-    """The group has as many members as it may."""
+    """The group has as many members as it may, or they take as much memory."""
+
+
+class TooManyGroups(GroupFull):
+    """The node has as many groups as it may."""

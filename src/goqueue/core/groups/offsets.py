@@ -35,6 +35,10 @@ class Offsets:
     def groups(self) -> Iterable[str]:
         return self._groups
 
+    def count(self) -> int:
+        """Groups that have offsets."""
+        return len(self._groups)
+
     def of(self, group: str) -> Mapping[TopicPartition, OffsetCommitted]:
         return self._groups.get(group, {})
 

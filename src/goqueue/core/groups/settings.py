@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from goqueue.base.ids import Millis
+from goqueue.base.limits import MIB
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
@@ -23,6 +24,8 @@ class GroupSettings(msgspec.Struct, frozen=True):
     initial_rebalance_delay_ms: Millis = 0
     new_member_join_ms: Millis = 300_000
     group_members_max: int = 10_000
+    group_bytes_max: int = 16 * MIB
+    groups_max: int = 50_000
     offsets_retention_ms: Millis = 7 * 86_400_000
     offsets_check_ms: Millis = 600_000
     offset_metadata_bytes_max: int = 4_096

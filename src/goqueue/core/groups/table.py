@@ -6,14 +6,21 @@ import heapq
 from collections.abc import Mapping
 from typing import Final
 
-from goqueue.base.errors import InvalidName
+from goqueue.base.errors import InvalidGroup, InvalidName
 from goqueue.base.ids import Millis
+from goqueue.base.limits import GROUP_NAME_CHARS_MAX
 from goqueue.core.groups.classic import ClassicGroup
 from goqueue.core.groups.commits import Group, is_empty
 from goqueue.core.groups.config import with_config
 from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.describe import live_topics
-from goqueue.core.groups.errors import InconsistentProtocol, RebalanceInProgress, UnknownGroup, UnknownMember
+from goqueue.core.groups.errors import (
+    InconsistentProtocol,
+    RebalanceInProgress,
+    TooManyGroups,
+    UnknownGroup,
+    UnknownMember,
+)
 from goqueue.core.groups.migration import downgraded, upgraded, wants_downgrade
 from goqueue.core.groups.offsets import Offsets
 from goqueue.core.groups.records import GroupConfig, GroupGone, GroupState, Record
@@ -98,9 +105,23 @@ class GroupTable:
             raise UnknownGroup(f"There is no group {name!r}; join it.")
         raise UnknownMember(f"No such member in group {name!r}; join again.")
 
+    def count(self) -> int:
+        return len(self.groups) + sum(name not in self.groups for name in self.offsets.groups())
+
+    def check_room(self, name: str) -> None:
+        """Raises if the group is new and may not be made."""
+        check_group_name(name)
+        if name in self.groups or self.offsets.of(name):
+            return
+        if len(name) > GROUP_NAME_CHARS_MAX:
+            raise InvalidGroup(f"A group's name has at most {GROUP_NAME_CHARS_MAX} characters.", field="group")
+        most = self._settings.groups_max
+        if len(self.groups) + self.offsets.count() >= most and self.count() >= most:
+            raise TooManyGroups(f"The node has {most} groups; delete some, or raise groups.groups_max.", field="group")
+
     def classic_to_join(self, name: str, now: Millis, out: Step) -> ClassicGroup:
         """The group, made if need be, or turned into a classic one if it has no members."""
-        check_group_name(name)
+        self.check_room(name)
         group = self.groups.get(name)
         if isinstance(group, ClassicGroup):
             return group
@@ -119,7 +140,7 @@ class GroupTable:
 
     def consumer_to_join(self, name: str, now: Millis, is_kafka: bool = False) -> ConsumerGroup:
         """The group, or one for `install`, which goes on from a classic one: with its members, if a consumer joins."""
-        check_group_name(name)
+        self.check_room(name)
         group = self.groups.get(name)
         if isinstance(group, ConsumerGroup):
             return group
