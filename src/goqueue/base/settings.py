@@ -158,7 +158,7 @@ class GroupSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     initial_rebalance_delay_ms: Annotated[
         int, Doc(ge=0, description="How long the first rebalance of an empty classic group waits for more members.")
     ] = 0
-    members_max: Annotated[int, Doc(ge=1, description="Members of one group.")] = 10_000
+    members_max: Annotated[int, Doc(ge=1, description="Members of one group.")] = 2_000
     group_bytes_max: Annotated[
         int,
         Doc(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
@@ -18,7 +19,7 @@ _SLICE_SECONDS: Final = 0.005
 class Pace:
     """Pauses for others after each slice of work, and knows when the request had its time."""
 
-    def __init__(self, seconds_max: float) -> None:
+    def __init__(self, seconds_max: float = math.inf) -> None:
         self._seconds_max = seconds_max
         self._spent = 0.0
         self._began = time.perf_counter()

@@ -23,6 +23,7 @@ from tests.door.kafka.raw import Line, unique
 
 UNKNOWN_TOPIC = 3
 INVALID_REQUEST = 42
+UNKNOWN_MEMBER = 25
 INVALID_PATTERN = 128
 MANY = REQUEST_ELEMENTS_MAX - 1_000
 
@@ -119,7 +120,7 @@ def fetches(other: Bystander, line: Line, topic: str) -> None:
 
 
 def offsets(other: Bystander, line: Line, topic: str) -> None:
-    parts = [list_offsets.ListOffsetsPartition(number % 4, -1, -1) for number in range(MANY)]
+    parts = [list_offsets.ListOffsetsPartition(number, -1, -1) for number in range(MANY)]
     request = list_offsets.ListOffsetsRequest(-1, 0, [list_offsets.ListOffsetsTopic(topic, parts)])
     (answer,) = other.ask(line, request, 7).topics
     assert [one.error_code for one in answer.partitions[:4]] == [0, 0, 0, UNKNOWN_TOPIC]
@@ -183,6 +184,34 @@ def test_what_is_no_pattern_or_too_large_a_one_is_refused(kafka: str, group: str
         answer = line.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
         assert answer.error_code == INVALID_PATTERN
         assert line.ask(raw.beat(group, "m", 0, subscribed_topic_regex=pattern), 1).error_code == INVALID_PATTERN
+
+
+def listed(*numbers: int) -> list_offsets.ListOffsetsRequest:
+    parts = [list_offsets.ListOffsetsPartition(number, -1, -1) for number in numbers]
+    return list_offsets.ListOffsetsRequest(-1, 0, [list_offsets.ListOffsetsTopic("doubled", parts)])
+
+
+def test_a_partition_whose_offset_is_asked_for_twice_is_refused_as_often_as_it_is_named(kafka: str) -> None:
+    with Line(kafka) as line:
+        line.ask(raw.new_topic("doubled", 3))
+        (topic,) = line.ask(listed(0, 1, 2, 1)).topics
+        assert [one.error_code for one in topic.partitions] == [0, INVALID_REQUEST, 0, INVALID_REQUEST]
+        assert [one.partition_index for one in topic.partitions] == [0, 1, 2, 1]
+        many = [*range(10_000), 0, 2]  # so many that they are worked on in parts
+        (topic,) = line.ask(listed(*many)).topics
+        codes = [one.error_code for one in topic.partitions]
+        assert [codes[0], codes[1], codes[2], *codes[-2:]] == [INVALID_REQUEST, 0, *[INVALID_REQUEST] * 3]
+        assert set(codes[3:-2]) == {UNKNOWN_TOPIC}
+
+
+def test_very_many_members_leave_in_parts(kafka: str, group: str) -> None:
+    with Line(kafka) as line:
+        joined = line.ask(raw.join(group), 3)
+        names = [f"nobody-{number}" for number in range(30_000)]
+        answer = line.ask(raw.leave(group, *names, joined.member_id), 4)
+        assert [one.member_id for one in answer.members] == [*names, joined.member_id]
+        assert {one.error_code for one in answer.members[:-1]} == {UNKNOWN_MEMBER}
+        assert answer.members[-1].error_code == 0
 
 
 EVIL = ["(a+)+b", ".*.*.*.*.*.*.*.*x", "(a|aa)*b", "(a?){100}a{100}b"]

@@ -17,17 +17,26 @@ from goqueue.core.groups.sizes import classic_bytes
 class Member:
     """A classic member at work. A ticket is a parked request: at most one join and one sync."""
 
-    __slots__ = ("assignment", "info", "join_ticket", "sync_ticket")
+    __slots__ = ("_counted", "_size", "assignment", "info", "join_ticket", "sync_ticket")
 
     def __init__(self, info: ClassicMember) -> None:
         self.info = info
         self.assignment = info.assignment
         self.join_ticket: int | None = None
         self.sync_ticket: int | None = None
+        self._size = 0
+        self._counted: object = None
 
     @property
     def member_id(self) -> str:
         return self.info.member_id
+
+    @property
+    def size(self) -> int:
+        """What the member takes, without its assignment; counted once for each join."""
+        if self._counted is not self.info.protocols:
+            self._counted, self._size = self.info.protocols, classic_bytes(self.info)
+        return self._size
 
     def names(self) -> list[str]:
         return [name for name, _ in self.info.protocols]
@@ -162,9 +171,11 @@ class Roster:
 
     def bytes_besides(self, *member_ids: str) -> int:
         """What members take, but for these, without assignments."""
-        given_out = sum(map(len, self.pending))
-        return given_out + sum(
-            classic_bytes(member.info) for name, member in self.members.items() if name not in member_ids
+        counted = [self.members[name] for name in sorted(set(member_ids)) if name in self.members]
+        return (
+            sum(map(len, self.pending))
+            + sum([member.size for member in self.members.values()])
+            - sum([member.size for member in counted])
         )
 
     @property

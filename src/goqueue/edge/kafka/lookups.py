@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from goqueue.base.commands import Isolation
 from goqueue.base.errors import GoQueueError
 from goqueue.drive.partition import Partition
 from goqueue.edge.kafka.calls import Call
-from goqueue.edge.kafka.errors import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH, UNSUPPORTED_VERSION, code_of
+from goqueue.edge.kafka.errors import (
+    FENCED_LEADER_EPOCH,
+    INVALID_REQUEST,
+    NONE,
+    UNKNOWN_LEADER_EPOCH,
+    UNSUPPORTED_VERSION,
+    code_of,
+)
+from goqueue.service.paced import Pace
 from goqueue.service.topics import Topics
 from goqueue.wire.list_offsets import (
     ListOffsetsPartition,
@@ -54,14 +63,20 @@ class LookupHandler:
         self._topics = topics
 
     async def list_offsets(self, call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        """With pauses for others. A partition that is named twice is refused, as often as it is named."""
         isolation = ISOLATION.get(request.isolation_level, Isolation.READ_UNCOMMITTED)
-        topics = [
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[await self._list_offset(call, topic.name, one, isolation) for one in topic.partitions],
-            )
-            for topic in request.topics
-        ]
+        pause = Pace().pause
+        doubled = await _doubled(request, pause)
+        topics: list[ListOffsetsTopicResponse] = []
+        for topic in request.topics:
+            found: list[ListOffsetsPartitionResponse] = []
+            for one in topic.partitions:
+                if (topic.name, one.partition_index) in doubled:
+                    found.append(_refused(one.partition_index, INVALID_REQUEST))
+                else:
+                    found.append(await self._list_offset(call, topic.name, one, isolation))
+                await pause()
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=found))
         return ListOffsetsResponse(topics=topics)
 
     async def _list_offset(
@@ -69,14 +84,14 @@ class LookupHandler:
     ) -> ListOffsetsPartitionResponse:
         index = asked.partition_index
         if asked.timestamp < 0 and call.version < _SPECIAL_FROM.get(asked.timestamp, call.version + 1):
-            return ListOffsetsPartitionResponse(partition_index=index, error_code=UNSUPPORTED_VERSION)
+            return _refused(index, UNSUPPORTED_VERSION)
         try:
             partition = self._topics.require(topic).partition(index)
             if error := epoch_error(partition, asked.current_leader_epoch):
-                return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
+                return _refused(index, error)
             timestamp, offset = await _look_up(partition, asked.timestamp, isolation)
         except GoQueueError as error:
-            return ListOffsetsPartitionResponse(partition_index=index, error_code=code_of(error))
+            return _refused(index, code_of(error))
         return ListOffsetsPartitionResponse(
             partition_index=index,
             timestamp=timestamp,
@@ -109,6 +124,22 @@ class LookupHandler:
         return EpochEndOffset(
             partition=index, leader_epoch=partition.state.leader_epoch, end_offset=partition.state.high_watermark
         )
+
+
+def _refused(index: int, code: int) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
+
+
+async def _doubled(request: ListOffsetsRequest, pause: Callable[[], Awaitable[None]]) -> set[tuple[str, int]]:
+    """Partitions that are named more than once."""
+    seen: set[tuple[str, int]] = set()
+    doubled: set[tuple[str, int]] = set()
+    for topic in request.topics:
+        for one in topic.partitions:
+            at = (topic.name, one.partition_index)
+            (doubled if at in seen else seen).add(at)
+            await pause()
+    return doubled
 
 
 async def _look_up(partition: Partition, timestamp: int, isolation: Isolation) -> tuple[int, int]:

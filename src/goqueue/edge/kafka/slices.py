@@ -42,13 +42,13 @@ _PARTITIONS: Final = (Sliced(0, ("topics", "partitions"), ("topics", "partitions
 
 SLICED: Final[dict[int, Sequence[Sliced]]] = {
     0: (Sliced(0, ("topic_data", "partition_data"), ("responses", "partition_responses")),),
-    2: _PARTITIONS,
     3: _FLAT_TOPICS,
     8: _PARTITIONS,
     9: (
         Sliced(0, ("topics", "partition_indexes"), ("topics", "partitions")),
         Sliced(8, ("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
     ),
+    13: (Sliced(3, ("members",), ("members",)),),
     10: (Sliced(4, ("coordinator_keys",), ("coordinators",)),),
     15: (Sliced(0, ("groups",), ("groups",)),),
     20: (Sliced(0, ("topic_names",), ("responses",)), Sliced(6, ("topics",), ("responses",))),
@@ -64,7 +64,7 @@ SLICED: Final[dict[int, Sequence[Sliced]]] = {
     65: (Sliced(0, ("transactional_ids",), ("transaction_states",)),),
     69: (Sliced(0, ("group_ids",), ("groups",)),),
 }
-PACED: Final = frozenset({1, 19})  # Fetch and CreateTopics need the whole request; they pause by themselves
+PACED: Final = frozenset({1, 2, 19})  # Fetch, ListOffsets and CreateTopics need the whole; they pause by themselves
 
 
 def elements_max(api: Api) -> int:

@@ -70,8 +70,15 @@ class TransactionHandler:
         self, call: Call, asked: adding.AddPartitionsToTxnTransaction
     ) -> list[adding.AddPartitionsToTxnTopicResult]:
         """All or none: where one partition is missing the others are not attempted."""
-        wanted = [TopicPartition(topic.name, number) for topic in asked.topics for number in topic.partitions]
-        missing = {at for at in wanted if not self._exists(at)}
+        wanted: list[TopicPartition] = []
+        missing: set[TopicPartition] = set()
+        pace = Pace()
+        for topic in asked.topics:
+            for number in topic.partitions:
+                wanted.append(TopicPartition(topic.name, number))
+                if not self._exists(wanted[-1]):
+                    missing.add(wanted[-1])
+                await pace.pause()
         codes = {at: UNKNOWN_TOPIC_OR_PARTITION if at in missing else OPERATION_NOT_ATTEMPTED for at in wanted}
         if not missing:
             code = NONE
