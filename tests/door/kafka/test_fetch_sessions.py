@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from goqueue.base.limits import SLICE_ELEMENTS
 from goqueue.format.batch import split
 from goqueue.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from tests.door.kafka import raw
@@ -53,6 +54,21 @@ def test_a_session_is_told_only_what_changed(kafka: str, topic: str) -> None:
         line.ask(raw.produce_to(topic, 0, raw.batch(b"c")), 9)
         assert given(line.ask(asking(topic, {2: 1}, session, 3, gone=(0,)), 12)) == {}
         assert given(line.ask(asking(topic, {0: 0}, session, 4), 12)) == {0: 1}
+
+
+def test_a_session_of_very_many_partitions_is_told_only_what_changed(kafka: str, topic: str) -> None:
+    unknown = range(100, 100 + 2 * SLICE_ELEMENTS)
+    with Line(kafka) as line:
+        full = line.ask(asking(topic, dict.fromkeys([0, 1, *unknown, 2], 0)), 12)
+        (whole,) = full.responses
+        assert [one.partition_index for one in whole.partitions] == [0, 1, *unknown, 2]
+        assert full.session_id > 0
+        (errors,) = line.ask(asking(topic, {}, full.session_id, 1), 12).responses
+        assert [one.partition_index for one in errors.partitions] == list(unknown)
+        gone = line.ask(asking(topic, {}, full.session_id, 2, gone=tuple(unknown)), 12)
+        assert (gone.error_code, given(gone)) == (0, {})
+        line.ask(raw.produce_to(topic, 1, raw.batch(b"v")), 9)
+        assert given(line.ask(asking(topic, {}, full.session_id, 3), 12)) == {1: 1}
 
 
 def test_a_session_waits_for_messages_of_all_its_partitions(kafka: str, topic: str) -> None:

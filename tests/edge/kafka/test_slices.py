@@ -10,7 +10,8 @@ import pytest
 from goqueue.base.limits import REQUEST_ELEMENTS_MAX, WHOLE_REQUEST_ELEMENTS_MAX
 from goqueue.edge.kafka.calls import Call
 from goqueue.edge.kafka.slices import PACED, SLICED, answer_in_slices, elements_max, join, split
-from goqueue.wire import describe_groups, list_offsets, offset_fetch
+from goqueue.wire import describe_groups, offset_fetch
+from goqueue.wire import offset_for_leader_epoch as epochs
 from goqueue.wire.api import APIS
 from goqueue.wire.errors import TooManyElements, WireError
 
@@ -39,20 +40,19 @@ def test_what_is_cut_and_joined_is_what_it_was(sizes: tuple[int, ...]) -> None:
 
 
 def test_the_answers_of_all_parts_are_one_and_others_run_between_them() -> None:
-    asked = [list_offsets.ListOffsetsPartition(number) for number in range(2_500)]
-    request = list_offsets.ListOffsetsRequest(-1, 0, [list_offsets.ListOffsetsTopic("t", asked)])
+    asked = [epochs.OffsetForLeaderPartition(number) for number in range(2_500)]
+    request = epochs.OffsetForLeaderEpochRequest(topics=[epochs.OffsetForLeaderTopic("t", asked)])
     turns: list[int] = []
 
-    def handler(call: Call, part: list_offsets.ListOffsetsRequest) -> list_offsets.ListOffsetsResponse:
+    def handler(call: Call, part: epochs.OffsetForLeaderEpochRequest) -> epochs.OffsetForLeaderEpochResponse:
         turns.append(sum(len(topic.partitions) for topic in part.topics))
         topics = [
-            list_offsets.ListOffsetsTopicResponse(
-                topic.name,
-                [list_offsets.ListOffsetsPartitionResponse(one.partition_index) for one in topic.partitions],
+            epochs.OffsetForLeaderTopicResult(
+                topic.topic, [epochs.EpochEndOffset(partition=one.partition) for one in topic.partitions]
             )
             for topic in part.topics
         ]
-        return list_offsets.ListOffsetsResponse(topics=topics)
+        return epochs.OffsetForLeaderEpochResponse(topics=topics)
 
     async def run() -> tuple[Any, int]:
         others = 0
@@ -64,13 +64,13 @@ def test_the_answers_of_all_parts_are_one_and_others_run_between_them() -> None:
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(other())
-        answer = await answer_in_slices(APIS[2], Call(7, "", "", ("", 0)), handler, request)
+        answer = await answer_in_slices(APIS[23], Call(4, "", "", ("", 0)), handler, request)
         task.cancel()
         return answer, others
 
     answer, others = asyncio.run(run())
     (topic,) = answer.topics
-    assert [one.partition_index for one in topic.partitions] == list(range(2_500))
+    assert [one.partition for one in topic.partitions] == list(range(2_500))
     assert turns == [1000, 1000, 500] and others >= 3
 
 

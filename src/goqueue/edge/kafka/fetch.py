@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, cast
 
 from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation
 from goqueue.base.errors import GoQueueError
@@ -12,10 +12,11 @@ from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SLICE_ELEMENTS
 from goqueue.edge.kafka.calls import CALLER, Call
 from goqueue.edge.kafka.errors import INVALID_FETCH_SESSION_EPOCH, NONE, UNKNOWN_TOPIC_ID, code_of
-from goqueue.edge.kafka.fetch_sessions import FetchSession, FetchSessions, Refused, Wanted, wanted_of
+from goqueue.edge.kafka.fetch_sessions import FetchSession, FetchSessions, Refused, Wanted, each_wanted, wanted_of
 from goqueue.edge.kafka.lookups import ISOLATION, epoch_error
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.fetch import Fetching, Room
+from goqueue.service.paced import Pace
 from goqueue.service.topics import Topics
 from goqueue.wire.fetch import (
     AbortedTransaction,
@@ -48,6 +49,8 @@ class FetchHandler:
 
     def fetch(self, call: Call, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
         by_id = call.version >= _NAMED_BY_ID
+        if request.session_epoch <= 0 and sum([len(topic.partitions) for topic in request.topics]) > SLICE_ELEMENTS:
+            return self._fetch_whole(request, by_id)
         session: FetchSession | None = None
         if request.session_epoch > 0:
             found = self._sessions.resume(request, by_id, self._clock())
@@ -74,6 +77,18 @@ class FetchHandler:
         asked.answer(await self._fetching.fetch(command, self._room), 0, len(asked.wanted))
         return self._respond(asked, request, session)
 
+    async def _fetch_whole(self, request: FetchRequest, by_id: bool) -> FetchResponse:
+        """A request that names very many partitions and goes on with no session."""
+        self._sessions.remove(request.session_id)
+        wanted: list[Wanted] = []
+        pace = Pace()
+        for one in each_wanted(request, by_id):
+            wanted.append(one)
+            await pace.pause()
+        return await self._fetch_many(
+            _Asked(self._topics, self._names, wanted, by_id, request.isolation_level), request, None
+        )
+
     async def _fetch_many(self, asked: _Asked, request: FetchRequest, session: FetchSession | None) -> FetchResponse:
         """The same, with pauses for others."""
         count = len(asked.wanted)
@@ -84,7 +99,32 @@ class FetchHandler:
         for begin in range(0, count, SLICE_ELEMENTS):
             asked.answer(answers, begin, min(begin + SLICE_ELEMENTS, count))
             await asyncio.sleep(0)
-        return self._respond(asked, request, session)
+        return await self._respond_many(asked, request, session)
+
+    async def _respond_many(self, asked: _Asked, request: FetchRequest, session: FetchSession | None) -> FetchResponse:
+        """As `_respond`, with pauses for others."""
+        if session is not None and session.epoch != session.after(request.session_epoch):
+            return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+        now, count = self._clock(), len(asked.wanted)
+        created: FetchSession | None = None
+        if session is None and request.session_epoch != FINAL_EPOCH and self._sessions.has_place(count, now):
+            created = self._sessions.prepare(asked.by_id, now)
+        topics: list[FetchableTopicResponse] = []
+        for begin in range(0, count, SLICE_ELEMENTS):
+            wanted, answers = (
+                asked.wanted[begin : begin + SLICE_ELEMENTS],
+                asked.answers[begin : begin + SLICE_ELEMENTS],
+            )
+            pairs = list(zip(wanted, answers, strict=True))
+            if created is not None:
+                created.note(wanted, answers)
+            if session is not None:
+                pairs = [pair for pair in pairs if session.is_news(*pair)]
+            _append_by_topic(topics, pairs)
+            await asyncio.sleep(0)
+        if created is not None:
+            return FetchResponse(session_id=self._sessions.admit(created, now), responses=topics)
+        return FetchResponse(session_id=0 if session is None else session.id, responses=topics)
 
     def _respond(self, asked: _Asked, request: FetchRequest, session: FetchSession | None) -> FetchResponse:
         if session is not None:
@@ -165,15 +205,20 @@ class _Asked:
 def _by_topic(pairs: list[tuple[Wanted, PartitionData]]) -> list[FetchableTopicResponse]:
     """Neighbours of one topic together."""
     topics: list[FetchableTopicResponse] = []
-    last: Wanted | None = None
-    parts: list[PartitionData] = []
+    _append_by_topic(topics, pairs)
+    return topics
+
+
+def _append_by_topic(topics: list[FetchableTopicResponse], pairs: list[tuple[Wanted, PartitionData]]) -> None:
+    """The next pairs; the first of them may belong to the last topic there is."""
+    last = topics[-1] if topics else None
+    parts = cast(list[PartitionData], last.partitions) if last is not None else []
     for one, data in pairs:
         if last is None or one.topic != last.topic or one.topic_id != last.topic_id:
             parts = []
-            topics.append(FetchableTopicResponse(topic=one.topic, topic_id=one.topic_id, partitions=parts))
-            last = one
+            last = FetchableTopicResponse(topic=one.topic, topic_id=one.topic_id, partitions=parts)
+            topics.append(last)
         parts.append(data)
-    return topics
 
 
 def _partition_data(answer: Fetched, isolation: Isolation) -> PartitionData:

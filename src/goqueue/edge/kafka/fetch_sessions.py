@@ -6,7 +6,7 @@ no news. Sessions are few and bounded: who gets none names all its partitions ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -48,18 +48,15 @@ class Refused(msgspec.Struct, frozen=True):
 
 def wanted_of(request: FetchRequest, by_id: bool) -> list[Wanted]:
     """What a request names, in its order."""
-    return [
-        Wanted(
-            "" if by_id else topic.topic,
-            topic.topic_id,
-            one.partition,
-            one.fetch_offset,
-            max(one.partition_max_bytes, 0),
-            one.current_leader_epoch,
-        )
-        for topic in request.topics
-        for one in topic.partitions
-    ]
+    return list(each_wanted(request, by_id))
+
+
+def each_wanted(request: FetchRequest, by_id: bool) -> Iterator[Wanted]:
+    for topic in request.topics:
+        name, topic_id = "" if by_id else topic.topic, topic.topic_id
+        for one in topic.partitions:
+            most = max(one.partition_max_bytes, 0)
+            yield Wanted(name, topic_id, one.partition, one.fetch_offset, most, one.current_leader_epoch)
 
 
 def _key(one: Wanted) -> Key:
@@ -86,11 +83,17 @@ class FetchSession:
         for gone in request.forgotten_topics_data:
             for number in gone.partitions:
                 self.partitions.pop(("" if self.by_id else gone.topic, gone.topic_id, number), None)
-        for one in wanted_of(request, self.by_id):
+        for one in each_wanted(request, self.by_id):
             known = self.partitions.get(_key(one))
             if known is not None:
                 one.high_watermark, one.start_offset = known.high_watermark, known.start_offset
             self.partitions[_key(one)] = one
+
+    def note(self, wanted: Sequence[Wanted], answers: Sequence[PartitionData]) -> None:
+        """Partitions of a new session, and what the client is told about them."""
+        for one, data in zip(wanted, answers, strict=True):
+            self.partitions[_key(one)] = one
+            self.is_news(one, data)
 
     def is_news(self, one: Wanted, data: PartitionData) -> bool:
         """Whether the client has to be told; what it is told is remembered."""
@@ -118,11 +121,24 @@ class FetchSessions:
 
     def create(self, wanted: Sequence[Wanted], answers: Sequence[PartitionData], by_id: bool, now: float) -> int:
         """The id of a new session; 0 if there is no place for one."""
-        if not wanted or not self._has_place(len(wanted), now):
+        if not wanted or not self.has_place(len(wanted), now):
             return 0
         session = FetchSession(self._new_id(), by_id, {_key(one): one for one in wanted}, now)
         for one, data in zip(wanted, answers, strict=True):
             session.is_news(one, data)
+        return self._add(session)
+
+    def prepare(self, by_id: bool, now: float) -> FetchSession:
+        """A session that is yet to be filled, for `admit`."""
+        return FetchSession(self._new_id(), by_id, {}, now)
+
+    def admit(self, session: FetchSession, now: float) -> int:
+        """As `create`."""
+        if session.id in self._sessions or not self.has_place(len(session.partitions), now):
+            return 0
+        return self._add(session)
+
+    def _add(self, session: FetchSession) -> int:
         self._sessions[session.id] = session
         self._partitions += len(session.partitions)
         return session.id
@@ -163,7 +179,7 @@ class FetchSessions:
 
     # --- room ------------------------------------------------------------------------------------------------
 
-    def _has_place(self, size: int, now: float) -> bool:
+    def has_place(self, size: int, now: float) -> bool:
         """As Kafka decides: what is long unused goes, then what is old and smaller than the new one."""
         while len(self._sessions) >= self._slots or self._partitions + size > FETCH_SESSION_PARTITIONS_MAX:
             victim = self._victim(size, now)
