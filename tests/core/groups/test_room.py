@@ -8,6 +8,7 @@ from goqueue.base.errors import InvalidGroup
 from goqueue.base.limits import GROUP_NAME_CHARS_MAX
 from goqueue.core.groups import CommitRequest, OffsetCommit
 from goqueue.core.groups.errors import GroupFull, MemberIdRequired, TooManyGroups
+from tests.core.groups.test_migration import subscription
 from tests.core.groups.world import World
 
 BIG = [("range", bytes(5_000))]
@@ -113,3 +114,15 @@ def test_a_new_group_has_a_name_of_bounded_length() -> None:
     commit(world, "g" * GROUP_NAME_CHARS_MAX)
     with pytest.raises(InvalidGroup):
         commit(world, "g" * (GROUP_NAME_CHARS_MAX + 1))
+
+
+def test_a_classic_member_among_those_of_the_server_says_no_more_than_fits() -> None:
+    world = World(group_bytes_max=10_000)
+    world.hear("m1", 0, subscribed_topics=["a"])
+    small = subscription(["a"])
+    with pytest.raises(GroupFull):
+        world.result(world.join(new_member_id="m2", protocols=[("range", small), ("other", bytes(20_000))]))
+    world.join(new_member_id="m3", protocols=[("range", small)])
+    assert {member.member_id for member in world.coordinator.describe("g").members} == {"m1", "m3"}
+    with pytest.raises(GroupFull):
+        world.result(world.join("m3", protocols=[("range", small), ("other", bytes(20_000))]))

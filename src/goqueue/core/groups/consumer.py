@@ -130,6 +130,7 @@ class ConsumerGroup:
         record = replace(self.record, consumer=members, mode=self.record.mode if self.members else mode)
         if before is None or _changes_targets(before, member):
             record = self._retargeted(record)
+        if before is None or _changes_targets(before, member) or before.protocols != member.protocols:
             self._check_bytes(record)
         member = self._stepped(record, member.member_id, owned)
         if before is None or member.epoch != before.epoch:

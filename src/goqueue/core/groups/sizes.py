@@ -27,6 +27,7 @@ def consumer_bytes(member: ConsumerMember) -> int:
     names = _names(
         member.member_id, member.instance_id, member.client_id, member.client_host, member.rack, member.regex
     )
+    names += protocols_bytes(member.protocols)
     topics = sum(_ENTRY_BYTES + len(topic) for topic in member.topics)
     return names + topics + sum(_ENTRY_BYTES + _PARTITION_BYTES * len(found) for found in member.target.values())
 
