@@ -1,7 +1,7 @@
 """Apache Kafka itself, one node in KRaft mode on loopback, to hold answers against.
 
-Its jars are looked for in the directory that `GOQUEUE_KAFKA_JARS` names, then in Maven's local repository, offline. To
-have them there: `GOQUEUE_KAFKA_FETCH=1` lets Maven download them. Where there is no Java or no jars, there is no Kafka.
+Its jars are looked for in the directory that `KAFKA_JARS` names, then in Maven's local repository, offline. To
+have them there: `KAFKA_FETCH=1` lets Maven download them. Where there is no Java or no jars, there is no Kafka.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ group.consumer.heartbeat.interval.ms=300
 
 def find_jars(scratch: Path) -> Path | None:
     """A directory with Kafka's jars; None if they cannot be had."""
-    named = os.environ.get("GOQUEUE_KAFKA_JARS")
+    named = os.environ.get("KAFKA_JARS")
     if shutil.which("java") is None:
         return None
     if named is not None:
@@ -55,7 +55,7 @@ def find_jars(scratch: Path) -> Path | None:
         return None
     dependencies = "".join(_DEPENDENCY.format(one, VERSION) for one in _ARTIFACTS)
     (scratch / "pom.xml").write_text(_POM.format(dependencies))
-    online = [] if os.environ.get("GOQUEUE_KAFKA_FETCH") == "1" else ["-o"]
+    online = [] if os.environ.get("KAFKA_FETCH") == "1" else ["-o"]
     command = ["mvn", "-q", "-B", *online, "dependency:copy-dependencies", f"-DoutputDirectory={scratch / 'jars'}"]
     done = subprocess.run(command, cwd=scratch, capture_output=True, timeout=600, check=False)
     return scratch / "jars" if done.returncode == 0 else None
