@@ -8,7 +8,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup java run test check bench pipeline-demo lock clean
+.PHONY: setup java run test check codec bench pipeline-demo lock clean
 
 # What a node needs. Everything comes from lock files, hashes checked; the project itself is linked in place.
 setup: $(VENV)/.node
@@ -51,6 +51,10 @@ check: $(VENV)/.test java
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -m "not slow" -n 3 --dist loadgroup
+
+# Kafka's messages, from the definitions in tools/kafka_codec.
+codec: $(VENV)/.test
+	$(BIN)/python -m tools.kafka_codec
 
 # The other brokers come from Debian; what is missing is left out.
 bench: $(VENV)/.bench java

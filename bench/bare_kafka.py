@@ -15,15 +15,20 @@ import uvloop
 
 from goqueue.format.batch import Buffer
 from goqueue.wire.api import APIS, decode_header, encode_response_frame
-from goqueue.wire.api_versions import ApiVersion, ApiVersionsResponse
 from goqueue.wire.framer import Framer
-from goqueue.wire.metadata import (
+from goqueue.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from goqueue.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from goqueue.wire.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from goqueue.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 
 PARTITIONS = 3
 

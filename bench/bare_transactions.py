@@ -14,17 +14,17 @@ import uvloop
 
 from bench.bare_kafka import Bare
 from goqueue.format.batch import Buffer
-from goqueue.wire.add_partitions_to_txn import (
+from goqueue.wire.api import APIS, decode_header, encode_response_frame
+from goqueue.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from goqueue.wire.api import APIS, decode_header, encode_response_frame
-from goqueue.wire.api_versions import ApiVersion, ApiVersionsResponse
-from goqueue.wire.end_txn import EndTxnResponse
-from goqueue.wire.find_coordinator import FindCoordinatorResponse
-from goqueue.wire.init_producer_id import InitProducerIdResponse
+from goqueue.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from goqueue.wire.messages.end_txn import EndTxnResponse
+from goqueue.wire.messages.find_coordinator import FindCoordinatorResponse
+from goqueue.wire.messages.init_producer_id import InitProducerIdResponse
 
 # Produce, metadata, find coordinator, versions, init producer id, add partitions, end; with the newest version of each.
 _VERSIONS = {0: 9, 3: 9, 10: 2, 18: 3, 22: 4, 24: 3, 26: 3}

@@ -18,8 +18,9 @@ from bench.node_process import NodeProcess
 from goqueue.base.errors import leaves
 from goqueue.base.settings import load_settings, setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig, as_text
-from goqueue.wire.api import APIS, RequestHeader, encode_request_frame
-from goqueue.wire.api_versions import ApiVersionsRequest
+from goqueue.wire.api import RequestHeader
+from goqueue.wire.messages.api_versions import ApiVersionsRequest
+from tests.wire.client import APIS, encode_request_frame
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -8,7 +8,7 @@ import httpx
 
 from bench.node_process import NodeProcess
 from goqueue.client import Client, Doors
-from goqueue.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from goqueue.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.door.kafka.raw import Line
 
 BROKER = 4

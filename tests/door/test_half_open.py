@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.node_process import NodeProcess
-from goqueue.wire.api_versions import ApiVersionsRequest
+from goqueue.wire.messages.api_versions import ApiVersionsRequest
 from tests.door.kafka.raw import host_and_port, request_bytes
 
 TABLE = Path("/proc/net/tcp")

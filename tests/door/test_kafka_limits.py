@@ -11,8 +11,9 @@ from pathlib import Path
 import httpx
 
 from bench.node_process import NodeProcess
-from goqueue.wire.api import APIS, RequestHeader, encode_request_frame
-from goqueue.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from goqueue.wire.api import RequestHeader
+from goqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.wire.client import APIS, encode_request_frame
 
 FETCH = APIS[1]
 

@@ -12,10 +12,12 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.format.records import NewRecord, build, decode
-from goqueue.wire.api import APIS, Api, RequestHeader, encode_request_frame
-from goqueue.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from goqueue.wire.metadata import MetadataRequest
-from goqueue.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from goqueue.wire.api import RequestHeader
+from goqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from goqueue.wire.messages.metadata import MetadataRequest
+from goqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from goqueue.wire.shape import ClientApi
+from tests.wire.client import APIS, encode_request_frame
 from tools.kafka_codec.model import snake
 
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
@@ -36,7 +38,7 @@ class Line:
         self._socket = socket.create_connection((host, int(port)), timeout=10)
         self._answers = self._socket.makefile("rb")
 
-    def ask(self, api: Api, version: int, request: Any) -> Any:
+    def ask(self, api: ClientApi, version: int, request: Any) -> Any:
         self._socket.sendall(b"".join(encode_request_frame(api, RequestHeader(api.key, version, 7, "old"), request)))
         size = self._answers.read(4)
         assert len(size) == 4, f"{api.name} version {version}: the connection was closed"
@@ -65,8 +67,8 @@ def advertised(line: Line) -> dict[int, range]:
     }
 
 
-def _empty(api: Api) -> Any:
-    module = import_module(f"goqueue.wire.{snake(api.name)}")
+def _empty(api: ClientApi) -> Any:
+    module = import_module(f"goqueue.wire.messages.{snake(api.name)}")
     return getattr(module, f"{api.name}Request")()
 
 

@@ -22,7 +22,7 @@ from goqueue.drive.topic_table import INTERNAL
 from goqueue.edge.sqs import schema as sqs_schema
 from goqueue.format.batch import read_header, split
 from goqueue.wire.api import Api
-from goqueue.wire.init_producer_id import InitProducerIdRequest
+from goqueue.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.door.kafka.raw import APIS_BY_NAME, Line, batch, fetch_from
 from tests.wire.samples import DEFINITIONS
 from tools.kafka_codec.model import Field, Message, Struct, snake
@@ -256,7 +256,7 @@ class KafkaWalk:
 
     def request(self, api: Api, version: int) -> Any:
         definition = DEFINITIONS[api.key, "Request"]
-        module = import_module(f"goqueue.wire.{snake(api.name)}")
+        module = import_module(f"goqueue.wire.messages.{snake(api.name)}")
         return self._struct(definition.root, definition, version, module)
 
     def _struct(self, struct: Struct, definition: Message, version: int, module: Any) -> Any:
@@ -322,7 +322,8 @@ def test_no_api_of_kafka_changes_one_of_the_brokers_own_topics(stage: Stage, own
     tried = set()
     with Line(stage.node.kafka) as line:
         served = {
-            one.api_key for one in line.ask(import_module("goqueue.wire.api_versions").ApiVersionsRequest()).api_keys
+            one.api_key
+            for one in line.ask(import_module("goqueue.wire.messages.api_versions").ApiVersionsRequest()).api_keys
         }
         own_id = bytes.fromhex(stage.http.get(f"/topics/{own}").json()["id"].replace("-", ""))
         for api in APIS_BY_NAME.values():

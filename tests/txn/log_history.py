@@ -12,7 +12,7 @@ from goqueue.format.records import decode
 from goqueue.pipeline.link.cluster import Cluster, Place, cluster
 from goqueue.pipeline.link.doors import doors
 from goqueue.pipeline.link.reading import Range, read_arrow
-from goqueue.wire import fetch
+from goqueue.wire.messages import fetch
 from tests.txn.history import FINAL, History, Outcome
 
 _BYTES = 8 << 20

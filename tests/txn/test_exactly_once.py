@@ -17,10 +17,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from bench.node_process import NodeProcess
-from goqueue.wire.describe_groups import DescribeGroupsRequest
-from goqueue.wire.describe_transactions import DescribeTransactionsRequest
-from goqueue.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from goqueue.wire.list_transactions import ListTransactionsRequest
+from goqueue.wire.messages.describe_groups import DescribeGroupsRequest
+from goqueue.wire.messages.describe_transactions import DescribeTransactionsRequest
+from goqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from goqueue.wire.messages.list_transactions import ListTransactionsRequest
 from tests.door.kafka.ledger import wait_until
 from tests.door.kafka.raw import Line, free_port, new_topic, unique
 from tests.txn.checker import check

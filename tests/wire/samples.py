@@ -6,7 +6,8 @@ from importlib import import_module
 from random import Random
 from typing import Any
 
-from goqueue.wire.api import APIS, Api
+from goqueue.wire.shape import ClientApi
+from tests.wire.client import APIS
 from tools.kafka_codec.model import FIXED, Field, Message, Struct, load, snake
 
 KINDS = ("Request", "Response")
@@ -25,25 +26,25 @@ RANGES = {
 WORDS = ("", "a", "orders", "grüße", "注文", "x" * 126, "y" * 127, "z" * 300)
 
 
-def versions(api: Api) -> range:
+def versions(api: ClientApi) -> range:
     return range(api.min_version, api.max_version + 1)
 
 
-def functions(api: Api, kind: str) -> tuple[Any, Any]:
+def functions(api: ClientApi, kind: str) -> tuple[Any, Any]:
     """The encoder and the decoder of a request or a response."""
     if kind == "Request":
         return api.encode_request, api.decode_request
     return api.encode_response, api.decode_response
 
 
-def encoded(api: Api, kind: str, version: int, message: object) -> bytes:
+def encoded(api: ClientApi, kind: str, version: int, message: object) -> bytes:
     return b"".join(functions(api, kind)[0](version, message))
 
 
-def sample(api: Api, kind: str, version: int, seed: int, tame: bool = False) -> Any:
+def sample(api: ClientApi, kind: str, version: int, seed: int, tame: bool = False) -> Any:
     """A message in which fields that the version lacks keep their defaults. Tame: numbers every reader accepts."""
     definition = DEFINITIONS[api.key, kind]
-    module = import_module(f"goqueue.wire.{snake(api.name)}")
+    module = import_module(f"goqueue.wire.messages.{snake(api.name)}")
     return _struct(definition.root, definition, version, Random(seed), module, tame)
 
 

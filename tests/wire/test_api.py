@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from goqueue.wire.api import APIS, RequestHeader, decode_header, encode_request_frame, encode_response_frame
-from goqueue.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from goqueue.wire.api import RequestHeader, decode_header, encode_response_frame
 from goqueue.wire.errors import WireError
-from goqueue.wire.metadata import MetadataRequest, MetadataResponse
+from goqueue.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from goqueue.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.wire.client import APIS, encode_request_frame
 from tests.wire.kafka_python import MESSAGES as KAFKA_PYTHON
 from tests.wire.samples import sample, versions
 

@@ -8,9 +8,10 @@ from random import Random
 
 import pytest
 
-from goqueue.wire.api import APIS, RequestHeader, decode_header, encode_request_frame
+from goqueue.wire.api import RequestHeader, decode_header
 from goqueue.wire.errors import WireError
 from goqueue.wire.framer import Framer
+from tests.wire.client import APIS, encode_request_frame
 from tests.wire.samples import sample, versions
 from tests.wire.test_hostile import _damage
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from goqueue.wire.api import APIS, RequestHeader, decode_header, encode_request_frame
+from goqueue.wire.api import RequestHeader, decode_header
 from goqueue.wire.errors import WireError
+from tests.wire.client import APIS, encode_request_frame
 from tests.wire.samples import CASES, encoded, functions, sample, versions
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.wire.api import APIS
 from goqueue.wire.errors import WireError
+from tests.wire.client import APIS
 from tests.wire.samples import CASES, DEFINITIONS, encoded, functions, sample, versions
 from tools.kafka_codec.model import snake
 
@@ -32,7 +32,7 @@ def test_a_message_comes_back_as_it_was(key: int, kind: str, seed: int) -> None:
 @pytest.mark.parametrize(("key", "kind"), CASES)
 def test_a_message_of_defaults_can_be_built_and_sent_in_every_version(key: int, kind: str) -> None:
     api = APIS[key]
-    empty = getattr(import_module(f"goqueue.wire.{snake(api.name)}"), api.name + kind)()
+    empty = getattr(import_module(f"goqueue.wire.messages.{snake(api.name)}"), api.name + kind)()
     for version in versions(api):
         assert functions(api, kind)[1](version, memoryview(encoded(api, kind, version, empty)), 0) is not None
 
@@ -55,7 +55,7 @@ def test_every_shorter_message_is_refused_and_every_longer_response(key: int, ki
 def test_versions_outside_the_range_are_refused(key: int, kind: str) -> None:
     api = APIS[key]
     encode, decode = functions(api, kind)
-    empty = getattr(import_module(f"goqueue.wire.{snake(api.name)}"), api.name + kind)()
+    empty = getattr(import_module(f"goqueue.wire.messages.{snake(api.name)}"), api.name + kind)()
     for version in (-1, api.min_version - 1, api.max_version + 1):
         with pytest.raises(WireError, match="has no version"):
             decode(version, memoryview(b""), 0)
@@ -64,7 +64,7 @@ def test_versions_outside_the_range_are_refused(key: int, kind: str) -> None:
 
 
 def test_records_are_neither_copied_in_nor_out() -> None:
-    from goqueue.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+    from goqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
     records = b"r" * 1000
     request = ProduceRequest(topic_data=(TopicProduceData("t", partition_data=(PartitionProduceData(0, records),)),))
@@ -79,7 +79,7 @@ def test_records_are_neither_copied_in_nor_out() -> None:
 
 
 def test_null_where_a_version_has_none_is_refused_on_both_sides() -> None:
-    from goqueue.wire.metadata import MetadataResponse, MetadataResponseTopic
+    from goqueue.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
     nameless = MetadataResponse(topics=[MetadataResponseTopic(name=None)])
     assert APIS[3].encode_response(12, nameless)
@@ -103,7 +103,7 @@ def test_unknown_tags_are_skipped_and_known_ones_must_have_their_size() -> None:
 
 
 def _api_versions(**fields: Any) -> msgspec.Struct:
-    from goqueue.wire.api_versions import ApiVersionsResponse
+    from goqueue.wire.messages.api_versions import ApiVersionsResponse
 
     return ApiVersionsResponse(**fields)
 

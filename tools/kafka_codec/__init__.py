@@ -1,1 +1,1 @@
-"""Writes `src/goqueue/wire/` from Kafka's message definitions: `python -m tools.kafka_codec`."""
+"""Writes `src/goqueue/wire/messages/` from the definitions of Kafka's messages: `make codec`."""

@@ -25,4 +25,4 @@ def generate(target: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    generate(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "src/goqueue/wire")
+    generate(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "src/goqueue/wire/messages")

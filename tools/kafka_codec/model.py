@@ -1,4 +1,4 @@
-"""Kafka's JSON message definitions as plain values."""
+"""The message definitions as plain values, read from `definitions/`: one file an API."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import keyword
 import re
 from dataclasses import dataclass
-from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +52,19 @@ APIS = [
     "ListConfigResources",
     "DescribeTopicPartitions",
 ]
+# Those `goqueue.pipeline` asks of a node: the client's side of their messages is generated too.
+CLIENT_APIS = [
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "OffsetCommit",
+    "ApiVersions",
+    "AddPartitionsToTxn",
+    "DescribeConfigs",
+]
 NEVER = 32767
-RESOURCES = "kafka/protocol/schemas/resources/"
+DEFINITIONS = Path(__file__).parent / "definitions"
 
 # Each fixed type: its letter in `struct` and its bytes.
 FIXED = {
@@ -128,72 +138,44 @@ def snake(name: str) -> str:
 
 
 def load(name: str) -> Message:
-    source = json.loads(re.sub(r"^\s*//.*$", "", _text(name + ".json"), flags=re.MULTILINE))
-    flexible = _versions(source["flexibleVersions"])
-    structs: dict[str, Struct] = {}
-    common = {each["name"]: each["fields"] for each in source.get("commonStructs", ())}
-    _add(name, source["fields"], common, structs)
-    return Message(source["apiKey"], name, _versions(source["validVersions"]), flexible, structs)
-
-
-def _text(file: str) -> str:
-    own = Path(__file__).parent / "definitions" / file
-    if own.exists():
-        return own.read_text()
-    # Through the distribution, not the package: importing kafka-python loads its whole client.
-    return Path(str(distribution("kafka-python").locate_file(RESOURCES + file))).read_text()
-
-
-def _add(name: str, fields: list[dict[str, Any]], common: dict[str, Any], structs: dict[str, Struct]) -> None:
-    made = []
-    for each in fields:
-        field = _field(each)
-        made.append(field)
-        if field.is_struct and field.type not in structs:
-            _add(field.type, each.get("fields") or common[field.type], common, structs)
-    struct = Struct(name, tuple(made))
-    if structs.setdefault(name, struct) != struct:
-        raise ValueError(f"two structs are named {name}")
+    """A request or a response, such as `ProduceRequest`."""
+    api, kind = name.removesuffix("Request").removesuffix("Response"), name.endswith("Request")
+    source = json.loads((DEFINITIONS / f"{snake(api)}.json").read_text())
+    structs = source["request" if kind else "response"]
+    return Message(
+        source["key"],
+        name,
+        versions(source["versions"]),
+        versions(source.get("flexible")),
+        {each: Struct(each, tuple(map(_field, fields))) for each, fields in structs.items()},
+    )
 
 
 def _field(source: dict[str, Any]) -> Field:
-    array = source["type"].startswith("[]")
-    if (array and source["type"][2:] == "uuid") or "flexibleVersions" in source:
-        raise ValueError(f"{source['name']} needs something the generator does not know")
-    field = Field(
-        name=snake(source["name"]),
-        type=source["type"].removeprefix("[]"),
+    array, kind = source["type"].startswith("[]"), source["type"].removeprefix("[]")
+    return Field(
+        name=source["name"],
+        type=kind,
         array=array,
-        versions=_versions(source["versions"]),
-        nullable=_versions(source.get("nullableVersions", "none")),
+        versions=versions(source["versions"]),
+        nullable=versions(source.get("nullable")),
         tag=source.get("tag"),
-        tagged=_versions(source.get("taggedVersions", "none")),
-        default=None,
+        tagged=versions(source.get("tagged")),
+        default=source["default"] if "default" in source else usual_default(kind, array),
     )
-    return Field(**{**field.__dict__, "default": _default(field, source.get("default"))})
 
 
-def _default(field: Field, given: Any) -> Any:
-    """The Python value; a struct that is not nullable has none, its class is called instead."""
-    if given == "null":
-        return None
-    if field.array:
+def usual_default(kind: str, array: bool) -> Any:
+    """Of a field whose definition names none; a struct that is not nullable has none, its class is called instead."""
+    if array:
         return ()
-    if field.type in ("bytes", "records"):
-        return b""
-    if field.type == "uuid":
-        return bytes(16)
-    if field.type == "string":
-        return given or ""
-    if field.type == "bool":
-        return given in (True, "true")
-    if field.type == "float64":
-        return float(given or 0)
-    return None if field.is_struct else int(str(given or 0), 0)
+    usual = {"bytes": b"", "records": b"", "uuid": bytes(16), "string": "", "bool": False, "float64": 0.0}
+    return None if kind[0].isupper() else usual.get(kind, 0)
 
 
-def _versions(text: str) -> Versions:
-    if text == "none":
+def versions(text: str | None) -> Versions:
+    """Of `3`, `3-5`, `3+`, or of no version."""
+    if text is None:
         return Versions(1, 0)
     first, _, last = text.removesuffix("+").partition("-")
     return Versions(int(first), NEVER if text.endswith("+") else int(last or first))

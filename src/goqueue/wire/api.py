@@ -11,11 +11,11 @@ import msgspec
 
 from goqueue.format.batch import Buffer
 from goqueue.wire.errors import WireError
+from goqueue.wire.messages.table import MESSAGES
 from goqueue.wire.primitives import BAD_BYTES, skip_tags, wrong_bytes, wrong_end, wrong_length
 from goqueue.wire.shape import Api
-from goqueue.wire.table import MESSAGES
 
-__all__ = ["APIS", "Api", "RequestHeader", "decode_header", "encode_request_frame", "encode_response_frame"]
+__all__ = ["APIS", "Api", "RequestHeader", "decode_header", "encode_response_frame"]
 
 APIS: Mapping[int, Api] = MappingProxyType({api.key: api for api in MESSAGES})
 
@@ -69,14 +69,3 @@ def encode_response_frame(api: Api, version: int, correlation_id: int, response:
     if version >= api.flexible_from and api.key != _API_VERSIONS:
         return [_FLEXIBLE_RESPONSE.pack(size + 5, correlation_id), *body]
     return [_RESPONSE.pack(size + 4, correlation_id), *body]
-
-
-def encode_request_frame(api: Api, header: RequestHeader, request: Any) -> list[Buffer]:
-    """Size, header and body, as a client sends them."""
-    client_id = b"" if header.client_id is None else header.client_id.encode()
-    size = -1 if header.client_id is None else len(client_id)
-    head = _REQUEST.pack(header.api_key, header.api_version, header.correlation_id, size) + client_id
-    if header.api_version >= api.flexible_from:
-        head += b"\0"
-    body = api.encode_request(header.api_version, request)
-    return [(len(head) + sum(map(len, body))).to_bytes(4, "big") + head, *body]

@@ -30,5 +30,10 @@ class Api(msgspec.Struct, frozen=True):
     flexible_from: int
     decode_request: DecodeRequest
     encode_response: Callable[[int, Any], list[Buffer]]
+
+
+class ClientApi(Api, frozen=True):
+    """One that our own client asks too: it encodes requests and decodes responses."""
+
     encode_request: Callable[[int, Any], list[Buffer]]
     decode_response: Callable[[int, memoryview, int], Any]

@@ -12,28 +12,28 @@ from typing import Any
 import msgspec
 
 from goqueue.format.batch import assemble, read_header
-from goqueue.wire import alter_configs as altering
-from goqueue.wire import consumer_group_describe as consumer_describing
-from goqueue.wire import create_partitions as widening
-from goqueue.wire import create_topics as creating
-from goqueue.wire import delete_groups as group_deleting
-from goqueue.wire import delete_records as shortening
-from goqueue.wire import delete_topics as deleting
-from goqueue.wire import describe_configs as config_describing
-from goqueue.wire import describe_groups as group_describing
-from goqueue.wire import describe_producers as producer_describing
-from goqueue.wire import fetch as fetching
-from goqueue.wire import find_coordinator as finding
-from goqueue.wire import heartbeat as hearts
-from goqueue.wire import incremental_alter_configs as changing
-from goqueue.wire import init_producer_id as identifying
-from goqueue.wire import leave_group as leaving
-from goqueue.wire import metadata, sasl_authenticate, sasl_handshake
-from goqueue.wire import offset_commit as committing
-from goqueue.wire import offset_delete as offset_deleting
-from goqueue.wire import offset_fetch as offset_fetching
-from goqueue.wire import offset_for_leader_epoch as epochs
-from goqueue.wire import produce as producing
+from goqueue.wire.messages import alter_configs as altering
+from goqueue.wire.messages import consumer_group_describe as consumer_describing
+from goqueue.wire.messages import create_partitions as widening
+from goqueue.wire.messages import create_topics as creating
+from goqueue.wire.messages import delete_groups as group_deleting
+from goqueue.wire.messages import delete_records as shortening
+from goqueue.wire.messages import delete_topics as deleting
+from goqueue.wire.messages import describe_configs as config_describing
+from goqueue.wire.messages import describe_groups as group_describing
+from goqueue.wire.messages import describe_producers as producer_describing
+from goqueue.wire.messages import fetch as fetching
+from goqueue.wire.messages import find_coordinator as finding
+from goqueue.wire.messages import heartbeat as hearts
+from goqueue.wire.messages import incremental_alter_configs as changing
+from goqueue.wire.messages import init_producer_id as identifying
+from goqueue.wire.messages import leave_group as leaving
+from goqueue.wire.messages import metadata, sasl_authenticate, sasl_handshake
+from goqueue.wire.messages import offset_commit as committing
+from goqueue.wire.messages import offset_delete as offset_deleting
+from goqueue.wire.messages import offset_fetch as offset_fetching
+from goqueue.wire.messages import offset_for_leader_epoch as epochs
+from goqueue.wire.messages import produce as producing
 from tests.door.kafka import raw
 from tests.door.kafka.raw import Line, unique
 

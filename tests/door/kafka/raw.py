@@ -17,10 +17,11 @@ import msgspec
 
 from goqueue.format.batch import HEADER_BYTES, assemble, read_header
 from goqueue.format.records import NewRecord, build
-from goqueue.wire import (
+from goqueue.wire.api import RequestHeader
+from goqueue.wire.messages import (
     consumer_group_heartbeat as beats,
 )
-from goqueue.wire import (
+from goqueue.wire.messages import (
     create_topics,
     fetch,
     join_group,
@@ -32,14 +33,15 @@ from goqueue.wire import (
     produce,
     sync_group,
 )
-from goqueue.wire.api import APIS, Api, RequestHeader, encode_request_frame
+from goqueue.wire.shape import ClientApi
+from tests.wire.client import APIS, encode_request_frame
 
 API_VERSIONS = 18
-APIS_BY_NAME: Mapping[str, Api] = {api.name: api for api in APIS.values()}
+APIS_BY_NAME: Mapping[str, ClientApi] = {api.name: api for api in APIS.values()}
 WAIT_S = 20
 
 
-def api_of(request: object) -> Api:
+def api_of(request: object) -> ClientApi:
     return APIS_BY_NAME[type(request).__name__.removesuffix("Request")]
 
 
@@ -65,7 +67,7 @@ def request_bytes(request: object, version: int, correlation_id: int, client_id:
     return b"".join(encode_request_frame(api, header, request))
 
 
-def response_of(api: Api, version: int, frame: bytes) -> tuple[int, Any]:
+def response_of(api: ClientApi, version: int, frame: bytes) -> tuple[int, Any]:
     """The correlation id and the body."""
     (correlation_id,) = struct.unpack_from(">i", frame)
     at = 5 if version >= api.flexible_from and api.key != API_VERSIONS else 4
@@ -79,7 +81,7 @@ class Line:
         self.socket = socket.create_connection(host_and_port(address), timeout=WAIT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._numbers = itertools.count(1)
-        self._sent: dict[int, tuple[Api, int]] = {}
+        self._sent: dict[int, tuple[ClientApi, int]] = {}
 
     def ask(self, request: object, version: int | None = None) -> Any:
         """Sends and waits for the answer."""

@@ -9,12 +9,12 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.format.records import decode
-from goqueue.wire import create_topics, list_groups, produce
 from goqueue.wire.api import APIS
-from goqueue.wire.api_versions import ApiVersionsRequest
-from goqueue.wire.describe_cluster import DescribeClusterRequest
-from goqueue.wire.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from goqueue.wire.heartbeat import HeartbeatRequest
+from goqueue.wire.messages import create_topics, list_groups, produce
+from goqueue.wire.messages.api_versions import ApiVersionsRequest
+from goqueue.wire.messages.describe_cluster import DescribeClusterRequest
+from goqueue.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from goqueue.wire.messages.heartbeat import HeartbeatRequest
 from tests.door.kafka import answers, raw
 from tests.door.kafka.answers import KAFKA, NONE, Question
 from tests.door.kafka.raw import Line, unique

@@ -14,7 +14,7 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.core.groups.consumer_protocol import encode_assignment
-from goqueue.wire import (
+from goqueue.wire.messages import (
     alter_configs,
     consumer_group_describe,
     delete_groups,
@@ -32,10 +32,10 @@ from goqueue.wire import (
     sync_group,
     write_txn_markers,
 )
-from goqueue.wire import incremental_alter_configs as incremental
-from goqueue.wire import list_config_resources as listing
-from goqueue.wire.api_versions import ApiVersionsRequest
-from goqueue.wire.find_coordinator import FindCoordinatorRequest
+from goqueue.wire.messages import incremental_alter_configs as incremental
+from goqueue.wire.messages import list_config_resources as listing
+from goqueue.wire.messages.api_versions import ApiVersionsRequest
+from goqueue.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.core.groups.test_migration import subscription
 from tests.door.kafka import raw
 from tests.door.kafka.apache import ApacheKafka, find_jars

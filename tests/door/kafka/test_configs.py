@@ -7,9 +7,9 @@ from typing import Any
 
 from bench.node_process import NodeProcess
 from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY
-from goqueue.wire import describe_configs as describing
-from goqueue.wire import incremental_alter_configs as altering
-from goqueue.wire.list_config_resources import ListConfigResourcesRequest
+from goqueue.wire.messages import describe_configs as describing
+from goqueue.wire.messages import incremental_alter_configs as altering
+from goqueue.wire.messages.list_config_resources import ListConfigResourcesRequest
 from tests.door.kafka import raw
 from tests.door.kafka.ledger import wait_until
 from tests.door.kafka.raw import Line, new_topic, unique

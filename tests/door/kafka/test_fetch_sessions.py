@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goqueue.base.limits import SLICE_ELEMENTS
 from goqueue.format.batch import split
-from goqueue.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from goqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from tests.door.kafka import raw
 from tests.door.kafka.raw import Line
 

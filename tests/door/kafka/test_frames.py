@@ -8,11 +8,11 @@ import struct
 import pytest
 
 from bench.node_process import NodeProcess
-from goqueue.wire.api import APIS
-from goqueue.wire.api_versions import ApiVersionsRequest
-from goqueue.wire.metadata import MetadataRequest
+from goqueue.wire.messages.api_versions import ApiVersionsRequest
+from goqueue.wire.messages.metadata import MetadataRequest
 from tests.door.kafka import raw
 from tests.door.kafka.raw import Line
+from tests.wire.client import APIS
 
 UNSUPPORTED_VERSION = 35
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from goqueue.wire import consumer_group_describe as described
-from goqueue.wire import create_partitions as widening
-from goqueue.wire import list_offsets
-from goqueue.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from goqueue.wire.describe_cluster import DescribeClusterRequest
-from goqueue.wire.describe_groups import DescribeGroupsRequest
-from goqueue.wire.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-from goqueue.wire.leave_group import LeaveGroupRequest, MemberIdentity
-from goqueue.wire.metadata import MetadataRequest, MetadataRequestTopic
+from goqueue.wire.messages import consumer_group_describe as described
+from goqueue.wire.messages import create_partitions as widening
+from goqueue.wire.messages import list_offsets
+from goqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from goqueue.wire.messages.describe_cluster import DescribeClusterRequest
+from goqueue.wire.messages.describe_groups import DescribeGroupsRequest
+from goqueue.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from goqueue.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from goqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.door.kafka import raw
 from tests.door.kafka.raw import Line, unique
 

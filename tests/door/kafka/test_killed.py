@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bench.node_process import NodeProcess
-from goqueue.wire.describe_groups import DescribeGroupsRequest
-from goqueue.wire.list_groups import ListGroupsRequest
+from goqueue.wire.messages.describe_groups import DescribeGroupsRequest
+from goqueue.wire.messages.list_groups import ListGroupsRequest
 from tests.door.kafka import raw
 from tests.door.kafka.ledger import Ledger, Reader, Writer, read_log, wait_until, wrong_keys
 from tests.door.kafka.raw import Line, free_port, unique

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
-from goqueue.wire.api_versions import ApiVersionsRequest
+from goqueue.wire.messages.api_versions import ApiVersionsRequest
 from tests.door.kafka import raw
 from tests.door.kafka.raw import AsyncLine, Line, unique
 

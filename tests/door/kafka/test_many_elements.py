@@ -13,11 +13,11 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.base.limits import MEMBER_BYTES_MAX, REQUEST_ELEMENTS_MAX
-from goqueue.wire import fetch, list_offsets, metadata, offset_commit, produce
-from goqueue.wire.api_versions import ApiVersionsRequest
-from goqueue.wire.describe_groups import DescribeGroupsRequest
-from goqueue.wire.init_producer_id import InitProducerIdRequest
-from goqueue.wire.list_transactions import ListTransactionsRequest
+from goqueue.wire.messages import fetch, list_offsets, metadata, offset_commit, produce
+from goqueue.wire.messages.api_versions import ApiVersionsRequest
+from goqueue.wire.messages.describe_groups import DescribeGroupsRequest
+from goqueue.wire.messages.init_producer_id import InitProducerIdRequest
+from goqueue.wire.messages.list_transactions import ListTransactionsRequest
 from tests.door.kafka import raw
 from tests.door.kafka.raw import Line, unique
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from goqueue.wire.consumer_group_describe import ConsumerGroupDescribeRequest
-from goqueue.wire.list_groups import ListGroupsRequest
+from goqueue.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from goqueue.wire.messages.list_groups import ListGroupsRequest
 from tests.door.kafka.ledger import wait_until
 from tests.door.kafka.raw import Line, new_topic, unique
 

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.node_process import NodeProcess
-from goqueue.wire.describe_groups import DescribeGroupsRequest
-from goqueue.wire.heartbeat import HeartbeatRequest
+from goqueue.wire.messages.describe_groups import DescribeGroupsRequest
+from goqueue.wire.messages.heartbeat import HeartbeatRequest
 from tests.door.kafka import raw
 from tests.door.kafka.closing import close
 from tests.door.kafka.raw import AsyncLine, Line, unique

@@ -9,8 +9,8 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.format.records import NewRecord, build
-from goqueue.wire.create_topics import CreatableTopic, CreateTopicsRequest
-from goqueue.wire.produce import PartitionProduceResponse
+from goqueue.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from goqueue.wire.messages.produce import PartitionProduceResponse
 from tests.door.kafka import raw
 from tests.door.kafka.raw import Line, unique
 

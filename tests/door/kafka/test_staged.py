@@ -15,14 +15,14 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.client import Client, ConnectionFailed, GoQueueClientError, StagedEnd, StagedWriterId
-from goqueue.wire.add_partitions_to_txn import (
+from goqueue.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from goqueue.wire.end_txn import EndTxnRequest
-from goqueue.wire.init_producer_id import InitProducerIdRequest
-from goqueue.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from goqueue.wire.messages.end_txn import EndTxnRequest
+from goqueue.wire.messages.init_producer_id import InitProducerIdRequest
+from goqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.door.kafka.raw import Line, free_port, produce_to, unique
 from tests.txn.watching import assert_sound
 from tests.txn.world import transactional_batch

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from goqueue.format.records import InTransaction, NewRecord, build
-from goqueue.wire import produce
-from goqueue.wire import txn_offset_commit as committing
-from goqueue.wire.api_versions import ApiVersionsRequest
-from goqueue.wire.describe_transactions import DescribeTransactionsRequest
-from goqueue.wire.end_txn import EndTxnRequest
-from goqueue.wire.init_producer_id import InitProducerIdRequest
-from goqueue.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from goqueue.wire.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from goqueue.wire.messages import produce
+from goqueue.wire.messages import txn_offset_commit as committing
+from goqueue.wire.messages.api_versions import ApiVersionsRequest
+from goqueue.wire.messages.describe_transactions import DescribeTransactionsRequest
+from goqueue.wire.messages.end_txn import EndTxnRequest
+from goqueue.wire.messages.init_producer_id import InitProducerIdRequest
+from goqueue.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from goqueue.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tests.door.kafka.raw import Line, offsets_of, unique
 
 pytestmark = pytest.mark.usefixtures("watched")

@@ -16,16 +16,16 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, 
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from bench.node_process import NodeProcess
-from goqueue.wire.add_partitions_to_txn import (
+from goqueue.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
-from goqueue.wire.describe_producers import DescribeProducersRequest, TopicRequest
-from goqueue.wire.describe_transactions import DescribeTransactionsRequest
-from goqueue.wire.end_txn import EndTxnRequest
-from goqueue.wire.init_producer_id import InitProducerIdRequest
-from goqueue.wire.list_transactions import ListTransactionsRequest
-from goqueue.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from goqueue.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from goqueue.wire.messages.describe_transactions import DescribeTransactionsRequest
+from goqueue.wire.messages.end_txn import EndTxnRequest
+from goqueue.wire.messages.init_producer_id import InitProducerIdRequest
+from goqueue.wire.messages.list_transactions import ListTransactionsRequest
+from goqueue.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.door.kafka.raw import Line, unique
 from tests.kafka_messages import place_of, value_of
 

@@ -14,7 +14,7 @@ import pytest
 from bench.node_process import NodeProcess
 from goqueue.edge.rest.schema_errors import MEDIA_TYPES
 from goqueue.format.records import NewRecord, build
-from goqueue.wire import produce
+from goqueue.wire.messages import produce
 from tests.core.schemas.test_bombs import doubled
 from tests.door.kafka.raw import Line, unique
 from tests.door.sqs.clients import client as sqs_client

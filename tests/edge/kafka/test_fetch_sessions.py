@@ -13,7 +13,7 @@ from goqueue.edge.kafka.errors import (
     INVALID_FETCH_SESSION_EPOCH,
 )
 from goqueue.edge.kafka.fetch_sessions import EVICT_AFTER_S, FetchSession, FetchSessions, Refused, wanted_of
-from goqueue.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
+from goqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 
 
 class Numbers:

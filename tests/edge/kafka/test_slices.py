@@ -10,10 +10,10 @@ import pytest
 from goqueue.base.limits import REQUEST_ELEMENTS_MAX, WHOLE_REQUEST_ELEMENTS_MAX
 from goqueue.edge.kafka.calls import Call
 from goqueue.edge.kafka.slices import PACED, SLICED, answer_in_slices, elements_max, join, split
-from goqueue.wire import describe_groups, offset_fetch
-from goqueue.wire import offset_for_leader_epoch as epochs
-from goqueue.wire.api import APIS
 from goqueue.wire.errors import TooManyElements, WireError
+from goqueue.wire.messages import describe_groups, offset_fetch
+from goqueue.wire.messages import offset_for_leader_epoch as epochs
+from tests.wire.client import APIS
 
 PATH = ("groups", "topics", "partition_indexes")
 

@@ -11,9 +11,9 @@ import pytest
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("goqueue.pipeline.link.cluster", ("numpy", "pyarrow", "aiokafka", "httpx", "goqueue.wire.table")),
-        ("goqueue.pipeline.link.reading", ("aiokafka", "httpx", "pandas", "pyspark", "goqueue.wire.table")),
-        ("goqueue.pipeline.link.writing", ("aiokafka", "httpx", "pandas", "pyspark", "goqueue.wire.table")),
+        ("goqueue.pipeline.link.cluster", ("numpy", "pyarrow", "aiokafka", "httpx", "goqueue.wire.messages.table")),
+        ("goqueue.pipeline.link.reading", ("aiokafka", "httpx", "pandas", "pyspark", "goqueue.wire.messages.table")),
+        ("goqueue.pipeline.link.writing", ("aiokafka", "httpx", "pandas", "pyspark", "goqueue.wire.messages.table")),
         ("goqueue.pipeline.link.doors", ("numpy", "pyarrow", "httpx")),
         ("goqueue.cli", ("numpy", "pyarrow", "pandas", "pyspark")),
     ],

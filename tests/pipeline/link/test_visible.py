@@ -14,7 +14,7 @@ from goqueue.format.control import marker
 from goqueue.format.records import InTransaction, NewRecord, build
 from goqueue.pipeline.arrow.spots import Spot
 from goqueue.pipeline.link.visible import sound_batches, visible
-from goqueue.wire.fetch import AbortedTransaction
+from goqueue.wire.messages.fetch import AbortedTransaction
 
 # What happens in a log: a producer writes so many messages in its transaction, or ends it; -1 writes without one.
 steps = st.tuples(st.integers(-1, 3), st.sampled_from(["write", "write", "commit", "abort"]), st.integers(1, 3))

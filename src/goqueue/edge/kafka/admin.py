@@ -23,27 +23,27 @@ from goqueue.edge.kafka.errors import (
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.storage import Storage
 from goqueue.service.topics import NODE_ID, Topics
-from goqueue.wire.create_partitions import (
+from goqueue.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from goqueue.wire.create_topics import (
+from goqueue.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from goqueue.wire.delete_records import (
+from goqueue.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from goqueue.wire.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from goqueue.wire.describe_log_dirs import (
+from goqueue.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from goqueue.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

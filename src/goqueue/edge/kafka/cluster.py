@@ -26,18 +26,22 @@ from goqueue.edge.kafka.errors import (
 )
 from goqueue.edge.kafka.names import NO_ID, TopicNames
 from goqueue.service.topics import NODE_ID, Topics
-from goqueue.wire import describe_topic_partitions as paging
 from goqueue.wire.api import APIS
-from goqueue.wire.api_versions import (
+from goqueue.wire.messages import describe_topic_partitions as paging
+from goqueue.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from goqueue.wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
-from goqueue.wire.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from goqueue.wire.metadata import (
+from goqueue.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from goqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from goqueue.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -45,8 +49,8 @@ from goqueue.wire.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from goqueue.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from goqueue.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from goqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from goqueue.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 PRODUCE: Final = 0
 _STABLE: Final = {22: 5}  # the newest version of InitProducerId is not settled yet

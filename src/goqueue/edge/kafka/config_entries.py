@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from goqueue.edge.kafka.calls import Call
-from goqueue.wire.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
+from goqueue.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 BOOLEAN, STRING, INT, _SHORT, LONG, DOUBLE, LIST, _CLASS, PASSWORD = range(1, 10)
 TOPIC_SOURCE: Final = 1  # a setting that the topic's owner made

@@ -14,20 +14,20 @@ from goqueue.edge.kafka.config_groups import GroupConfigs
 from goqueue.edge.kafka.config_loggers import LoggerConfigs
 from goqueue.edge.kafka.config_topics import TopicConfigs
 from goqueue.edge.kafka.errors import UNSUPPORTED_VERSION, code_of
-from goqueue.wire import list_config_resources as listing
-from goqueue.wire.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
-from goqueue.wire.describe_configs import (
+from goqueue.wire.messages import list_config_resources as listing
+from goqueue.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
+from goqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from goqueue.wire.incremental_alter_configs import (
+from goqueue.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from goqueue.wire.incremental_alter_configs import AlterConfigsResourceResponse as IncrementalResourceResponse
+from goqueue.wire.messages.incremental_alter_configs import AlterConfigsResourceResponse as IncrementalResourceResponse
 
 TOPIC: Final = 2
 BROKER: Final = 4

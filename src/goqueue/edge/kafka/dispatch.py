@@ -17,7 +17,7 @@ from goqueue.edge.kafka.slices import PRODUCE, answer_in_slices, at_once, elemen
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.wire.api import APIS, Api, RequestHeader, decode_header, encode_response_frame
 from goqueue.wire.errors import TooManyElements, WireError
-from goqueue.wire.produce import ProduceRequest
+from goqueue.wire.messages.produce import ProduceRequest
 
 API_VERSIONS: Final = 18
 # Small structs unfold to many times their size; only a produce has reason to be large.

@@ -18,7 +18,7 @@ from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.fetch import Fetching, Room
 from goqueue.service.paced import Pace
 from goqueue.service.topics import Topics
-from goqueue.wire.fetch import (
+from goqueue.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,

@@ -19,7 +19,7 @@ from goqueue.edge.kafka.errors import (
     INVALID_FETCH_SESSION_EPOCH,
     NONE,
 )
-from goqueue.wire.fetch import FetchRequest, PartitionData
+from goqueue.wire.messages.fetch import FetchRequest, PartitionData
 
 EVICT_AFTER_S: Final = 120.0
 _FIRST_EPOCH: Final = 1

@@ -32,15 +32,15 @@ from goqueue.edge.kafka.calls import Call
 from goqueue.edge.kafka.errors import INVALID_REQUEST, NONE, code_of
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.groups import Groups
-from goqueue.wire import consumer_group_describe as described
-from goqueue.wire import consumer_group_heartbeat as beats
-from goqueue.wire import delete_groups as deleting
-from goqueue.wire import describe_groups as describing
-from goqueue.wire import heartbeat as hearts
-from goqueue.wire import join_group as joining
-from goqueue.wire import leave_group as leaving
-from goqueue.wire import list_groups as listing
-from goqueue.wire import sync_group as syncing
+from goqueue.wire.messages import consumer_group_describe as described
+from goqueue.wire.messages import consumer_group_heartbeat as beats
+from goqueue.wire.messages import delete_groups as deleting
+from goqueue.wire.messages import describe_groups as describing
+from goqueue.wire.messages import heartbeat as hearts
+from goqueue.wire.messages import join_group as joining
+from goqueue.wire.messages import leave_group as leaving
+from goqueue.wire.messages import list_groups as listing
+from goqueue.wire.messages import sync_group as syncing
 
 T = TypeVar("T")
 _DEAD = "Dead"

@@ -19,14 +19,14 @@ from goqueue.edge.kafka.errors import (
 )
 from goqueue.service.paced import Pace
 from goqueue.service.topics import Topics
-from goqueue.wire.list_offsets import (
+from goqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from goqueue.wire.offset_for_leader_epoch import (
+from goqueue.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

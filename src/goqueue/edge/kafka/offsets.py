@@ -22,9 +22,9 @@ from goqueue.edge.kafka.groups import when_known
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.groups import Groups
 from goqueue.service.topics import Topics
-from goqueue.wire import offset_commit as committing
-from goqueue.wire import offset_delete as deleting
-from goqueue.wire import offset_fetch as fetching
+from goqueue.wire.messages import offset_commit as committing
+from goqueue.wire.messages import offset_delete as deleting
+from goqueue.wire.messages import offset_fetch as fetching
 
 Codes = dict[TopicPartition, int]
 Unstable = Callable[[str], set[TopicPartition]]  # where open transactions are about to move a group

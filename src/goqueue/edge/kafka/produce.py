@@ -14,7 +14,7 @@ from goqueue.edge.kafka.errors import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_A
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.looking import TooMuchHere
 from goqueue.service.publish import Publish
-from goqueue.wire.produce import (
+from goqueue.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,

@@ -10,14 +10,14 @@ from goqueue.edge.kafka.transactions import producer_code
 from goqueue.service.producers import ProducerIds
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
-from goqueue.wire.describe_producers import (
+from goqueue.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from goqueue.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from goqueue.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _FENCED_FROM = 4  # the version from which clients know PRODUCER_FENCED
 _KNOWS_ITSELF_FROM = 3  # the version from which a producer that begins again says who it was

@@ -25,13 +25,13 @@ from goqueue.edge.kafka.errors import (
 from goqueue.service.paced import Pace
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
-from goqueue.wire import add_partitions_to_txn as adding
-from goqueue.wire import describe_transactions as describing
-from goqueue.wire import list_transactions as listing
-from goqueue.wire import txn_offset_commit as committing
-from goqueue.wire import write_txn_markers as marking
-from goqueue.wire.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from goqueue.wire.end_txn import EndTxnRequest, EndTxnResponse
+from goqueue.wire.messages import add_partitions_to_txn as adding
+from goqueue.wire.messages import describe_transactions as describing
+from goqueue.wire.messages import list_transactions as listing
+from goqueue.wire.messages import txn_offset_commit as committing
+from goqueue.wire.messages import write_txn_markers as marking
+from goqueue.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from goqueue.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 _FENCED_FROM = 2  # the version of these APIs from which clients know PRODUCER_FENCED
 _BUMPS_FROM = 5  # the version of EndTxn from which a client takes a new epoch for each transaction

@@ -16,7 +16,12 @@ from goqueue.edge.kafka.transactions import producer_code
 from goqueue.format.batch import read_header
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
-from goqueue.wire.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from goqueue.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 
 ADDS_FROM: Final = 12  # the version of Produce that says so
 Producer = tuple[int, int]  # id and epoch

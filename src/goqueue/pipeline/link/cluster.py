@@ -17,8 +17,8 @@ from goqueue.pipeline.link.errors import PipelineError, Refused
 from goqueue.pipeline.link.patience import Patience
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.refusals import PASSING, refusal
-from goqueue.wire import describe_configs, list_offsets, metadata
-from goqueue.wire.shape import Api
+from goqueue.wire.messages import describe_configs, list_offsets, metadata
+from goqueue.wire.shape import ClientApi
 
 __all__ = ["Cluster", "Place", "TopicFacts", "cluster"]
 
@@ -128,7 +128,7 @@ class Cluster:
 
     # --- asking ----------------------------------------------------------------------------------------------
 
-    def ask(self, api: Api, request: Any, check: Check | None = None) -> Any:
+    def ask(self, api: ClientApi, request: Any, check: Check | None = None) -> Any:
         """The answer that `check` does not object to. What may be asked twice only: it is, after a break."""
         patience = self.patience()
         while True:
@@ -145,7 +145,7 @@ class Cluster:
                     raise
                 patience.pause(why)
 
-    def _ask(self, api: Api, request: Any) -> Any:
+    def _ask(self, api: ClientApi, request: Any) -> Any:
         connection = self.connect()
         try:
             answer = connection.ask(api, request)

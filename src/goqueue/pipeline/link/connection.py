@@ -10,10 +10,10 @@ from typing import Any, Final
 from goqueue.base.limits import MIB
 from goqueue.format.batch import Buffer
 from goqueue.pipeline.link.errors import PipelineError, Refused
-from goqueue.wire.api_versions import API as API_VERSIONS
-from goqueue.wire.api_versions import ApiVersionsRequest
 from goqueue.wire.errors import WireError
-from goqueue.wire.shape import Api
+from goqueue.wire.messages.api_versions import API as API_VERSIONS
+from goqueue.wire.messages.api_versions import ApiVersionsRequest
+from goqueue.wire.shape import ClientApi
 
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 30.0  # a node that is silent for longer counts as gone
@@ -51,7 +51,7 @@ class Connection:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.settimeout(ANSWER_S)
             self._sent = 0
-            self._awaited: deque[tuple[Api, int, int]] = deque()  # with version and correlation id
+            self._awaited: deque[tuple[ClientApi, int, int]] = deque()  # with version and correlation id
             self._versions: dict[int, tuple[int, int]] = {}
             self._versions = self._ask_versions()
         except BaseException:
@@ -72,12 +72,12 @@ class Connection:
 
     # --- requests and answers --------------------------------------------------------------------------------
 
-    def ask(self, api: Api, request: Any) -> Any:
+    def ask(self, api: ClientApi, request: Any) -> Any:
         """Sends and waits; nothing else may be under way."""
         self.send(api, request)
         return self.receive(Room())
 
-    def send(self, api: Api, request: Any) -> None:
+    def send(self, api: ClientApi, request: Any) -> None:
         """Returns when the system took it; the answer is collected by `receive`."""
         version = self.version_of(api)
         self._sent += 1
@@ -101,7 +101,7 @@ class Connection:
         self._awaited.popleft()
         return answer
 
-    def version_of(self, api: Api) -> int:
+    def version_of(self, api: ClientApi) -> int:
         """The newest version that both sides speak."""
         if api is API_VERSIONS:
             return 0
@@ -145,8 +145,8 @@ class Connection:
         return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
 
 
-def _request(api: Api, version: int, number: int, request: Any) -> list[Buffer]:
-    """`goqueue.wire.api` has the same, but loads every API there is: too much for an executor that starts."""
+def _request(api: ClientApi, version: int, number: int, request: Any) -> list[Buffer]:
+    """Size, header and body. Not in `goqueue.wire.api`: that loads every API, too much for an executor that starts."""
     tags = b"\0" if version >= api.flexible_from else b""
     body = api.encode_request(version, request)
     size = _HEADER.size - _SIZE.size + len(_CLIENT_ID) + len(tags) + sum(map(len, body))

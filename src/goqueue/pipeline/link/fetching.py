@@ -17,7 +17,7 @@ from goqueue.pipeline.link.errors import CorruptData, OffsetGone, Refused
 from goqueue.pipeline.link.place import Range
 from goqueue.pipeline.link.refusals import CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE, PASSING, refusal
 from goqueue.pipeline.link.visible import sound_batches, visible
-from goqueue.wire import fetch
+from goqueue.wire.messages import fetch
 
 OnLoss = Callable[[Range, int], None]
 

@@ -18,7 +18,7 @@ from goqueue.pipeline.link.connection import ANSWER_S, Connection, Room
 from goqueue.pipeline.link.errors import Refused
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.refusals import PASSING, refusal
-from goqueue.wire import produce
+from goqueue.wire.messages import produce
 
 IN_FLIGHT_MAX: Final = 5
 _ALL: Final = -1

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from goqueue.base.errors import CorruptBatch
 from goqueue.format.batch import BatchHeader, Buffer, read_header, strides, verify
 from goqueue.pipeline.arrow.spots import Spot
-from goqueue.wire.fetch import AbortedTransaction
+from goqueue.wire.messages.fetch import AbortedTransaction
 
 
 def sound_batches(buffer: Buffer, offset: int, end: int) -> tuple[list[Spot], int]:

@@ -25,7 +25,7 @@ from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.producing import Parcel, Producing
 from goqueue.pipeline.link.refusals import refusal
-from goqueue.wire import add_partitions_to_txn as adding
+from goqueue.wire.messages import add_partitions_to_txn as adding
 
 _PILED_BYTES_MAX: Final = 16 * MIB  # rows held back to make larger batches, of all partitions
 _SIZE_MAX: Final = "max.message.bytes"

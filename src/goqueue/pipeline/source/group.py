@@ -9,8 +9,12 @@ from goqueue.pipeline.link.cluster import Cluster
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.link.refusals import refusal
 from goqueue.pipeline.source.offsets import Mark, Positions
-from goqueue.wire import offset_commit
-from goqueue.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from goqueue.wire.messages import offset_commit
+from goqueue.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 log = logging.getLogger("goqueue.pipeline")
 
