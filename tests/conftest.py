@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+import gc
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.unraisableexception import collect_unraisable
+from hypothesis import HealthCheck, settings
 
 from bench.node_process import NodeProcess
 from tests.txn.watching import watched
 
 __all__ = ["watched"]  # a fixture
+
+
+# An example may take as long as a busy machine makes it take.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A shell starts `make test &` with SIGINT ignored, and so would be every process that a test interrupts."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a test left open warns when it is collected: in this test, and not in an innocent later one."""
+    gc.collect()
+    collect_unraisable(item.config)  # pytest looked before us
+    if nextitem is None or nextitem.path != item.path:
+        gc.freeze()  # what modules hold is not looked through again after every test
 
 
 @pytest.fixture
