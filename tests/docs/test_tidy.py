@@ -49,3 +49,9 @@ def test_errors_give_no_advice_in_the_words_of_one_door() -> None:
     for layer in ("service", "drive", "core", "log", "base"):
         for path in (ROOT / "src/goqueue" / layer).rglob("*.py"):
             assert not route.search(path.read_text()), path
+
+
+def test_only_one_file_of_the_tests_sleeps() -> None:
+    for path in (ROOT / "tests").rglob("*.py"):
+        sleeps = re.search(r"^(?!.*lambda row).*\btime\.sleep\(", path.read_text(), re.MULTILINE)
+        assert sleeps is None or path == ROOT / "tests/waiting.py", f"{path}: use wait_until or let_pass"

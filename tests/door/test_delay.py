@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from bench.node_process import NodeProcess
+from tests.waiting import let_pass, wait_until
 
 
 def now_ms() -> int:
@@ -32,10 +33,14 @@ def read(client: httpx.Client, topic: str = "t") -> list[dict[str, Any]]:
     return found
 
 
-def wait_for(client: httpx.Client, count: int, topic: str = "t", seconds: float = 20) -> list[dict[str, Any]]:
-    until = time.monotonic() + seconds
-    while len(found := read(client, topic)) < count and time.monotonic() < until:
-        time.sleep(0.05)
+def wait_for(client: httpx.Client, count: int, topic: str = "t") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    def are_there() -> bool:
+        found[:] = read(client, topic)
+        return len(found) >= count
+
+    wait_until(are_there, lambda: f"{len(found)} of {count} messages")
     return found
 
 
@@ -221,17 +226,15 @@ def test_nothing_is_lost_or_doubled_or_early_in_many_kills(tmp_path: Path, fsync
         writers = [threading.Thread(target=write, args=(n,)) for n in range(3)]
         for writer in writers:
             writer.start()
-        time.sleep(chance.uniform(0.1, 0.8))
+        let_pass(chance.uniform(0.1, 0.8))
         node.kill()
         stop.set()
         for writer in writers:
             writer.join()
         node.start()
     with httpx.Client(base_url=node.url) as client:
-        until = time.monotonic() + 20
-        while client.get("/delay/stats").json()["pending"] and time.monotonic() < until:
-            time.sleep(0.1)
-        time.sleep(0.2)
+        wait_until(lambda: not client.get("/delay/stats").json()["pending"])
+        let_pass(0.2)  # nothing comes twice
         found = read(client)
     node.stop()
     seen = Counter(one["value"] for one in found)

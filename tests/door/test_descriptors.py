@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 
 from bench.node_process import NodeProcess
 from tests.door.kafka.raw import Line, batch, fetch_from, host_and_port, new_topic, produce_to
+from tests.waiting import wait_until
 
 ALLOWED = 160
 WAIT_S = 60
@@ -35,13 +36,6 @@ class SmallNode(NodeProcess):
 def small(tmp_path: Path) -> Iterator[SmallNode]:
     with SmallNode(tmp_path / "data", ALLOWED) as running:
         yield running
-
-
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def produced(line: Line, topic: str, partition: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from bench.node_process import NodeProcess
-from tests.door.http.raw import eventually
+from tests.waiting import wait_until
 
 SETTINGS = {"GOQUEUE_TRACES_SAMPLE_RATE": "1"}
 
@@ -37,7 +37,7 @@ def use(node: NodeProcess) -> None:
         (one,) = client.get("/groups/g/poll", params=poll).json()["messages"]
         client.post("/messages/reject", json={"receipt": one["receipt"]}).raise_for_status()
         client.post("/topics/t/dlq/redrive", json={})
-    eventually(lambda: any((node.data_dir / "traces").glob("*")))
+    wait_until(lambda: any((node.data_dir / "traces").glob("*")))
 
 
 def test_what_a_node_creates_is_its_users_alone(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -13,6 +12,7 @@ import httpx
 from bench.node_process import NodeProcess
 from goqueue.wire.api import RequestHeader
 from goqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.waiting import let_pass, wait_until
 from tests.wire.client import APIS, encode_request_frame
 
 FETCH = APIS[1]
@@ -37,13 +37,6 @@ def metric(node: NodeProcess, name: str) -> float:
 
 def refused(node: NodeProcess, why: str) -> float:
     return metric(node, f'goqueue_kafka_connections_refused_total{{why="{why}"}}')
-
-
-def until(holds: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def fetch_request(bytes_max: int, correlation_id: int, offset: int = 0, wait_ms: int = 0) -> bytes:
@@ -107,7 +100,7 @@ def test_who_does_not_read_goes_when_others_need_the_room(tmp_path: Path) -> Non
         for line in lines:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             line.sendall(b"".join(fetch_request(15_000_000, number) for number in range(4)))
-        until(lambda: metric(node, "goqueue_kafka_buffered_bytes") > 12 * 1024 * 1024)
+        wait_until(lambda: metric(node, "goqueue_kafka_buffered_bytes") > 12 * 1024 * 1024)
         # They hold what may be held; a client that reads is served all the same, and soon.
         with connect(node) as reader:
             reader.sendall(fetch_request(3_000_000, 2))
@@ -149,7 +142,7 @@ def test_connections_of_one_address_have_a_limit(tmp_path: Path) -> None:
             assert is_closed(fourth)
         assert refused(node, "address") == 1
         lines.pop().close()
-        until(lambda: metric(node, "goqueue_kafka_connections") == 2)
+        wait_until(lambda: metric(node, "goqueue_kafka_connections") == 2)
         with connect(node) as again:
             again.sendall(fetch_request(1_000, 1))
             assert len(again.recv(4, socket.MSG_WAITALL)) == 4
@@ -167,7 +160,7 @@ def test_a_frame_that_does_not_come_and_an_idle_connection_are_closed(tmp_path: 
             with contextlib.suppress(ConnectionError):
                 while refused(node, "frame") == 0:
                     slow.sendall(b"x")  # a byte now and then does not help
-                    time.sleep(0.05)
+                    let_pass(0.05)
             assert is_closed(slow)
             assert is_closed(idle)
             assert len(polling.recv(4, socket.MSG_WAITALL)) == 4, "who waits for an answer is not idle"

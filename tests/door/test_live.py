@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
+from tests.waiting import WAIT_S, stretched, wait_until
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_long_poll_is_woken_by_a_publish(server_url: str, topic: str) -> None:
     threading.Timer(0.3, publish, (server_url, topic, "hello")).start()
     page = httpx.get(f"{server_url}/topics/{topic}/messages", params={"timeout": "20s"}, timeout=30).json()
     assert [one["value"] for one in page["messages"]] == ["hello"]
-    assert 0.25 < time.monotonic() - began < 5
+    assert 0.25 < time.monotonic() - began < 15
 
 
 def test_a_tail_begins_now_and_can_be_taken_up_again(server_url: str, topic: str) -> None:
@@ -91,7 +92,7 @@ def test_a_tail_that_is_far_behind_leaves_the_node_responsive(server_url: str, t
                 next(chunks)
                 began = time.monotonic()
                 assert httpx.get(f"{server_url}/healthz").status_code == 200
-                assert time.monotonic() - began < 1
+                assert time.monotonic() - began < stretched(1)
 
 
 def test_a_page_is_bounded_in_bytes(server_url: str, topic: str) -> None:
@@ -129,12 +130,11 @@ def test_a_stopping_node_lets_its_readers_go(node: NodeProcess) -> None:
     threads = [threading.Thread(target=work) for work in (poll, tail)]
     for thread in threads:
         thread.start()
-    assert started.wait(10)
-    while "goqueue_broker_long_polls 2.0" not in httpx.get(f"{node.url}/metrics").text:
-        pass
+    assert started.wait(WAIT_S)
+    wait_until(lambda: "goqueue_broker_long_polls 2.0" in httpx.get(f"{node.url}/metrics").text)
     began = time.monotonic()
     assert node.stop() == 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < stretched(5)
     for thread in threads:
-        thread.join(5)
+        thread.join(WAIT_S)
     assert sorted(ended) == ["poll 200", "tail"]

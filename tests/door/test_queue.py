@@ -18,6 +18,7 @@ import pytest
 from bench.node_process import NodeProcess
 from tests.door.members import Join, members, settle
 from tests.door.test_rest import problem
+from tests.waiting import let_pass, wait_until
 
 LONG = bool(os.environ.get("GOQUEUE_LONG_TESTS"))
 
@@ -68,14 +69,12 @@ def polled(member: Any, timeout: str = "0", **query: Any) -> list[dict[str, Any]
 
 def dead(http: httpx.Client, topic: str) -> list[str]:
     """Values of the dead letters, once they are there."""
-    for _ in range(100):
-        if http.get(f"/topics/{topic}.dlq").status_code == 200:
-            found = http.get(f"/topics/{topic}.dlq/messages", params={"from": "earliest", "limit": 1_000})
-            values = [one["value"] for one in found.json().get("messages", [])]
-            if values:
-                return values
-        time.sleep(0.05)
-    return []
+
+    def values() -> list[str]:
+        found = http.get(f"/topics/{topic}.dlq/messages", params={"from": "earliest", "limit": 1_000})
+        return [one["value"] for one in found.json().get("messages", [])] if found.status_code == 200 else []
+
+    return wait_until(values)
 
 
 # --- answers -----------------------------------------------------------------------------------------------
@@ -270,7 +269,7 @@ def test_one_that_crashes_loses_what_it_held_to_others(http: httpx.Client, topic
     assert len(polled(crashed, "5s", limit=2)) == 2
     (mine,) = polled(slow, "5s")
     for _ in range(3):  # slow, and says so
-        time.sleep(1)
+        let_pass(1)
         assert say(http, "visibility", receipt=mine["receipt"], timeout="2s").status_code == 200
     assert say(http, "ack", receipt=mine["receipt"]).status_code == 200
     got, deadline = list[str](), time.monotonic() + 30
@@ -283,7 +282,7 @@ def test_a_poll_whose_caller_went_away_keeps_nothing(http: httpx.Client, topic: 
     gone = join(topic, topic, mode="shared")
     with pytest.raises(httpx.ReadTimeout), httpx.Client(base_url=str(http.base_url), timeout=0.5) as hasty:
         hasty.get(f"/groups/{topic}/poll", params={**gone.who, "timeout": "20s"})
-    time.sleep(0.2)
+    let_pass(0.2)  # the node notices at its own pace, and must not lose the message if it has not yet
     put(http, topic, "a", partition=0)
     other = join(topic, topic, mode="shared")
     assert [one["value"] for one in polled(other, "5s")] == ["a"]

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
+from tests.waiting import let_pass, wait_until
 
 MANY = 100_000
 
@@ -73,22 +74,24 @@ class Queue:
 
     def letters(self, count: int, **query: object) -> list[dict[str, Any]]:
         """Waits until so many are there."""
-        for _ in range(200):
-            found: list[dict[str, Any]] = self.get(self.dlq, **query)["messages"]
-            if len(found) >= count:
-                return found
-            time.sleep(0.02)
-        raise AssertionError(f"{len(found)} of {count} dead letters")
+        found: list[dict[str, Any]] = []
+
+        def are_there() -> bool:
+            found[:] = self.get(self.dlq, **query)["messages"]
+            return len(found) >= count
+
+        wait_until(are_there, lambda: f"{len(found)} of {count} dead letters")
+        return found
 
     def redrive(self, status: int = 202, **asked: object) -> Any:
         return self.post(f"{self.dlq}/redrive", asked, status)
 
     def over(self, task: dict[str, Any]) -> dict[str, Any]:
-        while True:
+        def ended() -> dict[str, Any]:
             now: dict[str, Any] = self.get(f"{self.dlq}/redrive/{task['id']}")
-            if now["state"] not in ("running", "cancelling"):
-                return now
-            time.sleep(0.02)
+            return {} if now["state"] in ("running", "cancelling") else now
+
+        return wait_until(ended)
 
 
 def test_a_dead_letter_is_shown_whole(server_url: str) -> None:
@@ -233,7 +236,7 @@ def test_a_redrive_of_100_000_is_killed_in_the_middle(tmp_path: Path) -> None:
             node.start()
             queue = Queue(node.url, queue.topic)
             kills += 1
-        time.sleep(0.05)
+        let_pass(0.05)
     seconds = time.monotonic() - began
     print(f"\n{now['moved']:,} redriven in {seconds:.1f} s (bound {rate:,}/s), killed at {moved}")
     assert kills == 3

@@ -14,6 +14,7 @@ import pytest
 from bench.node_process import NodeProcess
 from tests.door.members import Join, members, settle
 from tests.door.test_rest import problem
+from tests.waiting import stretched, wait_until
 
 
 @pytest.fixture
@@ -111,11 +112,10 @@ def test_data_wakes_a_long_poll(http: httpx.Client, topic: str, join: Join) -> N
     polling = threading.Thread(target=lambda: got.append(member.poll("30s")))
     began = time.perf_counter()
     polling.start()
-    while "goqueue_broker_long_polls 0.0" in http.get("/metrics").text:
-        pass
+    wait_until(lambda: "goqueue_broker_long_polls 0.0" not in http.get("/metrics").text)
     put(http, topic, 1, "awake")
-    polling.join(30)
-    assert got == [["awake"]] and time.perf_counter() - began < 10
+    polling.join(60)
+    assert got == [["awake"]] and time.perf_counter() - began < 25
     member.leave()
 
 
@@ -231,7 +231,7 @@ def test_a_silent_member_is_replaced_when_its_session_ends(tmp_path: Path, join:
         while second.partitions != [0]:
             second.poll("10s")
         assert second.poll("10s") == ["a"], "it was never committed"
-        assert time.perf_counter() - began < 20
+        assert time.perf_counter() - began < stretched(20)
         problem(silent.ask_poll(), 404, "unknown-member")
         problem(http.post("/groups/g/leave", json={"member_id": "silent"}), 404, "unknown-member")
         silent.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from bench.node_process import NodeProcess
 from tests.door.test_rest import problem
+from tests.waiting import let_pass, wait_until
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -115,13 +115,10 @@ def test_a_consumer_acks_its_input_and_publishes_its_output_in_one(http: httpx.C
     )
     shop.does("commit")
     problem(http.post("/messages/ack", json={"receipt": good["receipt"]}), 409, "stale-receipt")
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and len(read(http, target)) < 2:
-        time.sleep(0.05)
+    wait_until(lambda: len(read(http, target)) >= 2)
     assert read(http, target) == ["GOOD", "!"]
     assert [one["committed"] for one in http.get("/groups/other/offsets").json()["offsets"]] == [1]
-    while time.monotonic() < deadline and http.get(f"/topics/{source}.dlq").status_code != 200:
-        time.sleep(0.05)
+    wait_until(lambda: http.get(f"/topics/{source}.dlq").status_code == 200 and read(http, f"{source}.dlq"))
     assert read(http, f"{source}.dlq") == ["bad"]
 
 
@@ -131,7 +128,7 @@ def test_a_silent_producer_loses_its_transaction(http: httpx.Client) -> None:
     shop.does("begin")
     shop.does("publish", topic=topic, messages=[{"value": "x"}])
     for _ in range(4):
-        time.sleep(0.3)
+        let_pass(0.3)
         beat = http.post(f"/producers/{shop.who['producer_id']}/heartbeat", json={"epoch": shop.who["epoch"]})
         assert beat.json()["state"] == "ongoing"
     http.post(f"/topics/{topic}/messages", json={"messages": [{"value": "plain"}]})
@@ -224,8 +221,6 @@ def test_an_open_transaction_goes_on_after_kill_9(node: NodeProcess) -> None:
     node.kill()
     node.start()
     with httpx.Client(base_url=node.url, timeout=40) as http:
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and len(read(http, topic)) < 21:
-            time.sleep(0.05)
-        time.sleep(0.3)
+        wait_until(lambda: len(read(http, topic)) >= 21)
+        let_pass(0.3)  # and no more
         assert sorted(read(http, topic)) == sorted([*(one["value"] for one in messages), "later"])

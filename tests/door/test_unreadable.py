@@ -22,6 +22,7 @@ from tests.door.members import Member
 from tests.door.sqs.clients import client
 from tests.format.bombs import bomb, header_bomb, malformed, sealed, tiny
 from tests.format.by_hand import record
+from tests.waiting import let_pass, stretched
 
 INVALID_RECORD = 87
 BAD = list(malformed())
@@ -208,11 +209,11 @@ def test_bombs_neither_swell_the_node_nor_stop_it(node: NodeProcess) -> None:
             httpx.get(f"{node.url}/healthz", timeout=60).raise_for_status()
             slowest = max(slowest, time.monotonic() - began)
             worst[0] = max(worst[0], node.rss_bytes())
-            time.sleep(0.02)
+            let_pass(0.02)
         for one in attacks:
             one.result()
     assert worst[0] - before < 1_000 * MIB
-    assert slowest < 5  # on a busy machine; half a minute and more without the bounds
+    assert slowest < stretched(5)  # half a minute and more without the bounds
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd", "gzip"])

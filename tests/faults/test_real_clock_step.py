@@ -9,6 +9,7 @@ import httpx
 
 from bench.node_process import NodeProcess
 from tests.door.members import Member
+from tests.waiting import wait_until
 
 HOUR_MS = 3_600_000
 LEASE_S = 6
@@ -47,10 +48,7 @@ def steps(client: httpx.Client) -> int:
 
 
 def wait_for_steps(client: httpx.Client, count: int) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while steps(client) < count:
-        assert time.monotonic() < deadline, "nobody noticed"
-        time.sleep(0.1)
+    wait_until(lambda: steps(client) >= count, "nobody noticed")
 
 
 def wait_for(member: Member, value: str, began: float) -> float:

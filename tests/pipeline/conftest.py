@@ -80,7 +80,8 @@ def _kill(gateway: Any) -> None:
 def _unheard() -> Iterator[None]:
     """What breaks because a JVM was killed under it was told by the test that failed, and is no other's failure."""
     hooks = sys.unraisablehook, threading.excepthook
-    sys.unraisablehook = threading.excepthook = lambda told: None
+    sys.unraisablehook = lambda told: None
+    threading.excepthook = lambda told: None
     try:
         yield
         gc.collect()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.waiting import wait_until
 
 _IDS = ("traceId", "spanId", "parentSpanId")
 
@@ -63,12 +64,9 @@ class Collector:
             for span in scope.spans
         ]
 
-    def wait_for(self, count: int, seconds: float = 15) -> list[Any]:
-        deadline = time.monotonic() + seconds
-        while len(found := self.spans()) < count:
-            assert time.monotonic() < deadline, f"{len(found)} of {count} events came"
-            time.sleep(0.05)
-        return found
+    def wait_for(self, count: int) -> list[Any]:
+        wait_until(lambda: len(self.spans()) >= count, lambda: f"{len(self.spans())} of {count} events came")
+        return self.spans()
 
 
 def decoded(body: bytes) -> ExportTraceServiceRequest:

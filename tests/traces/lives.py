@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +36,6 @@ def take(member: Member, timeout: str = "10s") -> dict[str, Any]:
 def answer(http: httpx.Client, verb: str, message: dict[str, Any], **more: Any) -> None:
     told = http.post(f"/messages/{verb}", json={"receipt": message["receipt"], **more})
     assert told.status_code == 200, told.text
-
-
-def until(found: Callable[[], Any], seconds: float = 15) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (value := found()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-    return value
 
 
 def traces(http: httpx.Client, **query: Any) -> list[dict[str, Any]]:

@@ -12,7 +12,8 @@ from confluent_kafka import Producer
 from bench.node_process import NodeProcess
 from tests.door.members import members
 from tests.door.sqs.clients import client as sqs_client
-from tests.traces.lives import SAMPLED, TRACE_ID, answer, make_topic, publish, take, traces, until
+from tests.traces.lives import SAMPLED, TRACE_ID, answer, make_topic, publish, take, traces
+from tests.waiting import wait_until
 
 STATE = "vendor=opaque,other@here=1"
 BOTH = {"traceparent": SAMPLED, "tracestate": STATE}
@@ -47,7 +48,7 @@ def test_it_lives_through_redelivery_dead_letters_and_redrive(node: NodeProcess,
         again = take(member)
         assert of(again) == BOTH
         answer(http, "reject", again)
-        (letter,) = until(lambda: letters(http))
+        (letter,) = wait_until(lambda: letters(http))
         assert of(letter) == BOTH
         http.post("/topics/t/dlq/redrive", json={}).raise_for_status()
         assert of(take(member)) == BOTH

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +13,8 @@ from bench.node_process import NodeProcess
 from tests.cli.running import goqueue
 from tests.door.members import members
 from tests.traces.collector import Collector, collecting
-from tests.traces.lives import answer, lines, make_topic, publish, show, take, traces, until
+from tests.traces.lives import answer, lines, make_topic, publish, show, take, traces
+from tests.waiting import let_pass, wait_until
 
 LIFE = [
     "publish.received",
@@ -42,7 +42,7 @@ def live(http: httpx.Client, url: str) -> None:
         member = join("workers", "orders")
         for _ in range(2):
             answer(http, "nack", take(member), reason="no stock")
-        until(lambda: http.get("/topics/orders/dlq").json()["messages"])
+        wait_until(lambda: http.get("/topics/orders/dlq").json()["messages"])
         http.post("/topics/orders/dlq/redrive", json={}).raise_for_status()
         answer(http, "ack", take(member))
 
@@ -118,7 +118,7 @@ def test_a_lease_that_runs_out_and_one_that_is_extended_are_told(node: NodeProce
         assert second["attempt"] == 2
         answer(http, "visibility", second, timeout=0)
         answer(http, "reject", take(member), reason="broken")
-        (trace,) = until(lambda: traces(http, topic="t.dlq"))
+        (trace,) = wait_until(lambda: traces(http, topic="t.dlq"))
         found = [one["name"] for one in show(http, trace["trace_id"])["spans"]]
         assert found[4:] == [
             "consume.fetched",
@@ -144,7 +144,7 @@ def test_delayed_messages_that_never_come_are_told(node: NodeProcess) -> None:
         publish(http, "t", key="late", ttl="1ms")
         member = join("g", "t")
         assert member.ask_poll("300ms").json()["messages"] == []
-        (trace,) = until(lambda: traces(http, topic="t.dlq"))
+        (trace,) = wait_until(lambda: traces(http, topic="t.dlq"))
         found = [one["name"] for one in show(http, trace["trace_id"])["spans"]]
         assert found[4:] == ["consume.expired", "dlq.routed"]
 
@@ -154,9 +154,9 @@ def test_search_finds_by_everything_that_can_be_asked(node: NodeProcess) -> None
         make_topic(http, "a", partitions=2, trace="on")
         make_topic(http, "b", trace="on")
         publish(http, "a", key="k0", partition=0)
-        time.sleep(0.005)
+        let_pass(0.005)
         middle = datetime.now(UTC).isoformat(timespec="milliseconds")
-        time.sleep(0.005)
+        let_pass(0.005)
         publish(http, "a", key="k1", partition=1)
         publish(http, "b", key="k0")
         member = join("g", "b")

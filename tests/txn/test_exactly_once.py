@@ -21,11 +21,11 @@ from goqueue.wire.messages.describe_groups import DescribeGroupsRequest
 from goqueue.wire.messages.describe_transactions import DescribeTransactionsRequest
 from goqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from goqueue.wire.messages.list_transactions import ListTransactionsRequest
-from tests.door.kafka.ledger import wait_until
 from tests.door.kafka.raw import Line, free_port, new_topic, unique
 from tests.txn.checker import check
 from tests.txn.history import FINAL, History, Outcome
 from tests.txn.worker import TIMEOUT_MS, Job
+from tests.waiting import has_come, let_pass
 
 LONG = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
 KILLS = 54 if LONG else 6
@@ -159,7 +159,7 @@ class Team:
     def finish(self) -> list[int | None]:
         """How they ended after they were told to stop; whoever does not is killed."""
         Path(self._job.stop).touch()
-        wait_until(lambda: all(one.poll() is not None for one in self._running.values()), 15)
+        has_come(lambda: all(one.poll() is not None for one in self._running.values()), 60)
         codes = [one.poll() for one in self._running.values()]
         for one in (*self._running.values(), *self._paused):
             self._end(one)
@@ -194,10 +194,10 @@ def wreak_havoc(node: NodeProcess, team: Team, seed: int) -> Counter[str]:
     kinds += chance.choices(("node", "client", "pause"), (9, 9, 2), k=KILLS - len(kinds))
     chance.shuffle(kinds)
     for kind in kinds:
-        time.sleep(chance.uniform(0.3, 1.4))
+        let_pass(chance.uniform(0.3, 1.4))
         if kind == "node":
             node.kill()
-            time.sleep(chance.uniform(0, 0.3))
+            let_pass(chance.uniform(0, 0.3))
             node.start()
         elif kind == "client":
             team.kill(chance.randrange(WORKERS))
@@ -235,7 +235,7 @@ def test_each_input_is_there_exactly_once(tmp_path: Path, kind: str, fsync: str)
     for number in range(WORKERS):
         team.start(number)
     try:
-        assert wait_until(lambda: len(watch.numbers) > 100, 30), "the work is under way"
+        assert has_come(lambda: len(watch.numbers) > 100), "the work is under way"
         havoc = wreak_havoc(node, team, seed)
         feed.stopped.set()
         feed.join()
@@ -244,11 +244,11 @@ def test_each_input_is_there_exactly_once(tmp_path: Path, kind: str, fsync: str)
             team.replace_dead()
             return len(watch.numbers) >= feed.count
 
-        drained = wait_until(all_there, 60)
+        drained = has_come(all_there)
         if not drained:
             print(described(node, team.group))
         codes = team.finish()
-        stable = wait_until(lambda: ends(node.kafka, target, 1) == ends(node.kafka, target, 0), TIMEOUT_MS / 1000 + 5)
+        stable = has_come(lambda: ends(node.kafka, target, 1) == ends(node.kafka, target, 0), TIMEOUT_MS / 1000 + 60)
         read_at_last(node.kafka, target, history)
     finally:
         feed.stopped.set()

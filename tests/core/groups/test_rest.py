@@ -251,12 +251,12 @@ def test_in_a_shared_group_everybody_reads_everything_and_the_first_chooses() ->
 
 def test_a_hundred_members_over_a_thousand_partitions_settle_in_time() -> None:
     world = World({f"t{number}": 100 for number in range(10)})
-    start = time.perf_counter()
+    start = time.process_time()
     readers = [Reader(world, f"m{number}", *world.topics) for number in range(100)]
     for _ in range(3):
         for reader in readers:
             reader.beat()
-    took = time.perf_counter() - start
+    took = time.process_time() - start
     assert world.state() == "Stable"
     assert {reader.size for reader in readers} == {10}
     assert took < 5  # about one; the bound is for slow machines

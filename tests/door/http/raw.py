@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import socket
-import time
-from collections.abc import Callable
 from typing import Any
 
 import httpx
 
 from bench.node_process import NodeProcess
+from tests.waiting import wait_until
 
 DEADLINE_S = 60.0  # no test waits so long; it only ends one that would never end
 
@@ -89,12 +88,4 @@ def refused(node: NodeProcess, door: str, reason: str) -> float:
 
 def counted(node: NodeProcess, door: str, reason: str, times: float = 1.0) -> None:
     """Waits until the metric, which is at most a second old, says so."""
-    eventually(lambda: refused(node, door, reason) >= times)
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    """Waits for something that happens by itself."""
-    end = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.02)
+    wait_until(lambda: refused(node, door, reason) >= times)

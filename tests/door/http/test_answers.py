@@ -12,7 +12,8 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.base.limits import MIB
-from tests.door.http.raw import Line, counted, eventually, refused
+from tests.door.http.raw import Line, counted, refused
+from tests.waiting import wait_until
 
 READ = b"GET /topics/big/messages?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 TAIL = b"GET /topics/big/tail?from=earliest HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -40,7 +41,7 @@ def test_who_does_not_read_is_cut_off(hasty: NodeProcess, request_bytes: bytes) 
         line.send(request_bytes)
         counted(hasty, "rest", "answer-time", before + 1)
         assert len(line.read_to_end()) < 7 * MIB, "the rest was dropped"
-    eventually(lambda: "goqueue_rest_tails 0.0" in httpx.get(f"{hasty.url}/metrics").text)
+    wait_until(lambda: "goqueue_rest_tails 0.0" in httpx.get(f"{hasty.url}/metrics").text)
 
 
 def test_who_reads_slowly_but_steadily_gets_it_all(tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_unread_answers_of_all_are_bounded_and_the_slowest_make_room(tmp_path: P
             for _ in range(40):
                 stack.enter_context(Line(node.url, receive_buffer=4096)).send(READ)
             counted(node, "rest", "answer-bytes-total")
-            eventually(lambda: unread(node) <= 32 * MIB)
+            wait_until(lambda: unread(node) <= 32 * MIB)
             answer = httpx.get(f"{node.url}/topics/big/messages", params={"limit": 10_000}, timeout=60)
             assert answer.status_code == 200 and len(answer.json()["messages"]) == 80
         assert node.rss_bytes() - rss_before < 300 * MIB
@@ -81,7 +82,7 @@ def test_a_tail_with_a_request_behind_it_ends_when_its_reader_goes(node: NodePro
     with Line(node.url) as line:
         line.send(TAIL.replace(b"earliest", b"latest") + READ)
         assert b"200 OK" in line.read()
-    eventually(lambda: "goqueue_rest_tails 0.0" in httpx.get(f"{node.url}/metrics").text)
+    wait_until(lambda: "goqueue_rest_tails 0.0" in httpx.get(f"{node.url}/metrics").text)
 
 
 @pytest.mark.parametrize("path", [b"/topics/big/messages?from=latest&timeout=30s"])
@@ -89,8 +90,8 @@ def test_a_long_poll_ends_when_its_reader_goes(node: NodeProcess, path: bytes) -
     fill(node, 1)
     with Line(node.url) as line:
         line.send(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
-        eventually(lambda: "goqueue_broker_long_polls 1.0" in httpx.get(f"{node.url}/metrics").text)
-    eventually(lambda: "goqueue_broker_long_polls 0.0" in httpx.get(f"{node.url}/metrics").text)
+        wait_until(lambda: "goqueue_broker_long_polls 1.0" in httpx.get(f"{node.url}/metrics").text)
+    wait_until(lambda: "goqueue_broker_long_polls 0.0" in httpx.get(f"{node.url}/metrics").text)
     assert 'status="499"' in httpx.get(f"{node.url}/metrics").text, "it did not wait for its time to be over"
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.base.limits import MIB
-from tests.door.http.raw import Line, counted, eventually, refused
+from tests.door.http.raw import Line, counted, refused
+from tests.waiting import wait_until
 
 POST = b"POST /topics/t/messages HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -50,8 +51,8 @@ def test_bodies_that_stand_still_make_room_for_those_that_go_on(tmp_path: Path) 
     with NodeProcess(tmp_path / "data", settings=settings) as node:
         httpx.post(f"{node.url}/topics", json={"name": "t"}).raise_for_status()
         lines = [Line(node.url).send(POST + b"Content-Length: 1000000\r\n\r\n", b" " * 999_999) for _ in range(2)]
-        eventually(lambda: publish(node.url, 500_000).status_code == 200)  # after a second, not after twenty
-        eventually(lambda: publish(node.url, 900_000).status_code == 200)
+        wait_until(lambda: publish(node.url, 500_000).status_code == 200)  # after a second, not after twenty
+        wait_until(lambda: publish(node.url, 900_000).status_code == 200)
         assert [line.problem() for line in lines[:1]] == [(503, "overloaded")]
         for line in lines:
             line.close()
@@ -71,7 +72,7 @@ def test_a_body_that_trickles_is_ended(hasty: NodeProcess) -> None:
     before = refused(hasty, "rest", "body-time")
     with Line(hasty.url) as line:
         line.send(POST + b"Content-Length: 100000\r\n\r\n")
-        eventually(lambda: bool(line.send(b" ")) and refused(hasty, "rest", "body-time") > before)
+        wait_until(lambda: bool(line.send(b" ")) and refused(hasty, "rest", "body-time") > before)
         assert b" 408 " in line.read_to_end()
 
 

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
-from tests.door.http.raw import Line, counted, eventually
+from tests.door.http.raw import Line, counted
+from tests.waiting import wait_until
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POLL = b"GET /topics/t/messages?from=latest&timeout=30s HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -41,8 +42,8 @@ def test_without_an_idle_one_the_new_connection_is_told(tmp_path: Path, limit: s
                     found.append(line.problem() if b"503" in line.send(HEALTH).read() else (200, ""))
                 return found[-1] == (503, "overloaded")
 
-            eventually(is_refused)
-        eventually(lambda: httpx.get(f"{node.url}/healthz").status_code == 200)
+            wait_until(is_refused)
+        wait_until(lambda: httpx.get(f"{node.url}/healthz").status_code == 200)
         counted(node, "rest", limit)
 
 

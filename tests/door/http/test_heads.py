@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
-from tests.door.http.raw import Line, counted, eventually, refused
+from tests.door.http.raw import Line, counted, refused
+from tests.waiting import wait_until
 
 SETTINGS = {
     "REQUEST_LINE_BYTES_MAX": "8KiB",
@@ -85,7 +86,7 @@ def test_a_head_that_comes_byte_by_byte_has_no_longer(strict: NodeProcess) -> No
     with Line(strict.url) as line:
         line.send(b"GET /healthz HTTP/1.1\r\n")
         drip = cycle([b"X", b":", b"y", b"\r", b"\n"])
-        eventually(lambda: bool(line.send(next(drip))) and refused(strict, "rest", "head-time") >= 1)
+        wait_until(lambda: bool(line.send(next(drip))) and refused(strict, "rest", "head-time") >= 1)
         assert b" 408 " in line.read_to_end()
 
 

@@ -14,6 +14,7 @@ from bench.node_process import NodeProcess
 from bench.report import percentile
 from goqueue.base.limits import MIB
 from tests.door.http.raw import Line
+from tests.waiting import let_pass
 
 ATTACK_S = 5.0
 HEAD = b"POST /topics/t/messages HTTP/1.1\r\nHost: localhost\r\n"
@@ -37,7 +38,7 @@ def attack(url: str, parts: tuple[bytes, ...], end: float) -> None:
         lines = [Line(url, receive_buffer=4096) for _ in range(4)]
         for line in lines:
             line.send(*parts)
-        time.sleep(random.uniform(0.05, 0.2))  # they stay for a while: that is part of what they do
+        let_pass(random.uniform(0.05, 0.2))  # they stay for a while: that is part of what they do
         for line in lines:
             line.close()
 

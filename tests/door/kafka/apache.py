@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from types import TracebackType
 
 from tests.door.kafka.raw import Line, free_port
+from tests.waiting import wait_until
 
 VERSION = "4.1.0"
 START_S = 120
@@ -92,15 +92,15 @@ class ApacheKafka:
         return self
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline:
-            assert self._process is not None and self._process.poll() is None, "Kafka ended"
-            try:
-                Line(self.address).close()
-                return
-            except OSError:
-                time.sleep(0.2)
-        raise TimeoutError("Kafka did not start")
+        wait_until(self._answers, "Kafka did not start", START_S)
+
+    def _answers(self) -> bool:
+        assert self._process is not None and self._process.poll() is None, "Kafka ended"
+        try:
+            Line(self.address).close()
+        except OSError:
+            return False
+        return True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -16,6 +16,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.kafka_messages import key_of, place_of, value_of
+from tests.waiting import has_come
 
 WAIT_S = 60
 COMMIT_EVERY_S = 0.2
@@ -171,7 +172,7 @@ class Reader(Worker):
         thread, holding Python's lock: then the whole process stands still.
         """
         self._consumer.unsubscribe()
-        wait_until(lambda: self._consumer.poll(0.05) is None and not self._held)
+        has_come(lambda: self._consumer.poll(0.05) is None and not self._held)
         self._consumer.close()
 
     def _note(self, message: Message) -> None:
@@ -274,12 +275,3 @@ def read_log(kafka: str, topic: str, partitions: int) -> dict[bytes, list[int]]:
 def wrong_keys(log: dict[bytes, list[int]]) -> list[str]:
     """Keys whose numbers are not 0, 1, 2, ... without a gap or a double."""
     return [f"{key!r}: {numbers[:5]}..." for key, numbers in log.items() if numbers != list(range(len(numbers)))]
-
-
-def wait_until(check: Any, within_s: float = WAIT_S) -> bool:
-    deadline = time.monotonic() + within_s
-    while not check():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True

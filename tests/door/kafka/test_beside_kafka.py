@@ -6,7 +6,6 @@ Skipped where Kafka cannot be had; `apache.py` says how it is found.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,6 +39,7 @@ from tests.core.groups.test_migration import subscription
 from tests.door.kafka import raw
 from tests.door.kafka.apache import ApacheKafka, find_jars
 from tests.door.kafka.raw import Line, new_topic
+from tests.waiting import wait_until
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -58,9 +58,9 @@ def kafka_beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKaf
         with Line(running.address) as line:  # the first request of these makes Kafka's own topics
             for kind in (0, 1):
                 line.ask(FindCoordinatorRequest("warm-up", kind, ["warm-up"]))
-            wait_for(lambda: line.ask(raw.beat("warm-up", "m", 0, ["none"], {})).error_code == 0)
+            wait_until(lambda: line.ask(raw.beat("warm-up", "m", 0, ["none"], {})).error_code == 0)
             asked = init_producer_id.InitProducerIdRequest("warm-up", 60_000)
-            wait_for(lambda: line.ask(asked, 5).error_code == 0)
+            wait_until(lambda: line.ask(asked, 5).error_code == 0)
         yield running
 
 
@@ -70,19 +70,10 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
         yield running
 
 
-def wait_for(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if is_so():
-            return
-        time.sleep(0.1)
-    raise AssertionError("it did not come to be so")
-
-
 def make(line: Line, topic: str) -> None:
     """Kafka's new partitions have no leader for a moment."""
     line.ask(new_topic(topic, 1))
-    wait_for(lambda: line.ask(raw.offsets_of(topic, 0, -1), 10).topics[0].partitions[0].error_code == 0)
+    wait_until(lambda: line.ask(raw.offsets_of(topic, 0, -1), 10).topics[0].partitions[0].error_code == 0)
 
 
 def both(kafka_beside: ApacheKafka, ours: NodeProcess, case: Case) -> tuple[Any, Any]:

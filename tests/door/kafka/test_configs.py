@@ -11,8 +11,8 @@ from goqueue.wire.messages import describe_configs as describing
 from goqueue.wire.messages import incremental_alter_configs as altering
 from goqueue.wire.messages.list_config_resources import ListConfigResourcesRequest
 from tests.door.kafka import raw
-from tests.door.kafka.ledger import wait_until
 from tests.door.kafka.raw import Line, new_topic, unique
+from tests.waiting import wait_until
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE = 0, 1

@@ -275,4 +275,4 @@ def test_a_long_poll_is_woken_by_a_message(kafka: str, topic: str, group: str, c
     threading.Timer(0.3, lambda: deliver(sending, topic, [{"value": b"second", "partition": 0}])).start()
     began = time.monotonic()
     assert take(reading, 1)[0].value() == b"second"
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15  # and not after the twenty seconds that it may wait

@@ -13,8 +13,9 @@ from bench.node_process import NodeProcess
 from goqueue.wire.messages.describe_groups import DescribeGroupsRequest
 from goqueue.wire.messages.list_groups import ListGroupsRequest
 from tests.door.kafka import raw
-from tests.door.kafka.ledger import Ledger, Reader, Writer, read_log, wait_until, wrong_keys
+from tests.door.kafka.ledger import Ledger, Reader, Writer, read_log, wrong_keys
 from tests.door.kafka.raw import Line, free_port, unique
+from tests.waiting import has_come, let_pass
 
 PARTITIONS = 6
 PRODUCERS = 4
@@ -52,10 +53,10 @@ def test_everybody_goes_on_after_kills_under_load(tmp_path: Path, settings: dict
     readers = [Reader(node.kafka, topic, group, f"r{n}", ledger, settings, 600) for n in range(CONSUMERS)]
     for one in (*writers, *readers):
         one.start()
-    assert wait_until(lambda: len(ledger.committed) == PARTITIONS), "the load is under way"
+    assert has_come(lambda: len(ledger.committed) == PARTITIONS), "the load is under way"
     back_s = []
     for _ in range(ROUNDS):
-        time.sleep(ROUND_S)  # the load itself
+        let_pass(ROUND_S)  # the load itself
         node.kill()
         acked = dict(ledger.committed)
         began = time.monotonic()
@@ -66,11 +67,11 @@ def test_everybody_goes_on_after_kills_under_load(tmp_path: Path, settings: dict
             assert all(kept[number] >= offset for number, offset in acked.items()), (kept, acked)
             assert group in [one.group_id for one in line.ask(ListGroupsRequest()).groups]
     stored = len(ledger.stored)
-    assert wait_until(lambda: len(ledger.stored) > stored + 100), "producers go on after the last kill"
+    assert has_come(lambda: len(ledger.stored) > stored + 100), "producers go on after the last kill"
     stopped.set()
     for writer in writers:
         writer.join()
-    drained = wait_until(lambda: ledger.all_seen, 15)
+    drained = has_come(lambda: ledger.all_seen)
     with Line(node.kafka) as line:
         members = len(line.ask(DescribeGroupsRequest([group])).groups[0].members)
     for reader in readers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ import pytest
 
 from bench.node_process import NodeProcess
 from tests.door.kafka import raw
-from tests.door.kafka.ledger import Ledger, Slot, Writer, commit_starts, read_log, wait_until, wrong_keys
+from tests.door.kafka.ledger import Ledger, Slot, Writer, commit_starts, read_log, wrong_keys
 from tests.door.kafka.raw import Line, unique
+from tests.waiting import has_come, let_pass
 
 PARTITIONS = 24
 PRODUCERS = 8
@@ -64,11 +64,11 @@ def test_no_loss_no_needless_double_order_per_key(tmp_path: Path, settings: dict
         slots = [Slot(n, LIVES_S, LOAD_S, arguments) for n in range(CONSUMERS)]
         for one in (*writers, *slots):
             one.start()
-        time.sleep(LOAD_S)  # the load itself
+        let_pass(LOAD_S)  # the load itself
         stopped.set()
         for writer in writers:
             writer.join()
-        drained = wait_until(lambda: ledger.all_seen, DRAIN_S)
+        drained = has_come(lambda: ledger.all_seen)
         for slot in slots:
             slot.stop()
         for slot in slots:

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, Producer
 
 from goqueue.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from goqueue.wire.messages.list_groups import ListGroupsRequest
-from tests.door.kafka.ledger import wait_until
 from tests.door.kafka.raw import Line, new_topic, unique
+from tests.waiting import wait_until
 
 PARTITIONS = 6
 EACH = 200

@@ -20,6 +20,7 @@ from tests.door.kafka import raw
 from tests.door.kafka.closing import close
 from tests.door.kafka.raw import AsyncLine, Line, unique
 from tests.kafka_messages import place_of
+from tests.waiting import stretched, wait_until, wait_until_async
 
 WAIT_S = 30
 MEMBERS = 100
@@ -109,8 +110,7 @@ async def settle_classic(kafka: str, group: str) -> tuple[float, float]:
 
 async def seconds_to_settle(members: list[ClassicMember]) -> float:
     began = time.perf_counter()
-    while not are_settled(members):  # noqa: ASYNC110 - a look at all of them, not one's event
-        await asyncio.sleep(0.001)
+    await wait_until_async(lambda: are_settled(members))
     return time.perf_counter() - began
 
 
@@ -118,7 +118,7 @@ def test_a_hundred_classic_members_settle_on_a_thousand_partitions(wide: tuple[s
     group = unique("g")
     first, second = asyncio.run(settle_classic(wide[0], group))
     print(f"\nclassic, {MEMBERS} members, {PARTITIONS} partitions: new group {first:.3f} s, one more {second:.3f} s")
-    assert max(first, second) < SETTLED_S_MAX
+    assert max(first, second) < stretched(SETTLED_S_MAX)
     with Line(wide[0]) as line:
         (described,) = line.ask(DescribeGroupsRequest([group])).groups
         assert described.group_state == "Stable" and len(described.members) == MEMBERS + 1
@@ -186,7 +186,7 @@ def test_a_hundred_members_of_the_server_side_protocol_settle_on_a_thousand_part
         f"\nserver-side, {MEMBERS} members, {PARTITIONS} partitions: "
         f"new group {first:.3f} s in {rounds} rounds, one more {second:.3f} s"
     )
-    assert max(first, second) < SETTLED_S_MAX
+    assert max(first, second) < stretched(SETTLED_S_MAX)
 
 
 # --- reading on ----------------------------------------------------------------------------------------------
@@ -232,13 +232,6 @@ def write_until(kafka: str, topic: str, partitions: int, stopped: threading.Even
             producer.produce(topic, b"v", partition=number)
         producer.poll(0)
     producer.flush(WAIT_S)
-
-
-def wait_until(check: Any) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not check():
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.02)
 
 
 def largest_gap(reader: Reader, partition: int, since: float, until: float) -> float:
@@ -291,5 +284,5 @@ def test_nobody_stops_reading_what_it_keeps_while_a_third_joins(tmp_path: Path, 
             f"\n{settings}: settled in {ended - began - 0.5:.2f} s, largest gap {max(gaps) * 1000:.0f} ms "
             f"for a member, {served_gap * 1000:.0f} ms for a reader of another group"
         )
-        assert max(gaps) < CLIENT_GAP_S_MAX
-        assert served_gap < NODE_GAP_S_MAX, "the node serves every partition throughout"
+        assert max(gaps) < stretched(CLIENT_GAP_S_MAX)
+        assert served_gap < stretched(NODE_GAP_S_MAX), "the node serves every partition throughout"

@@ -26,6 +26,7 @@ from goqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsets
 from tests.door.kafka.raw import Line, free_port, produce_to, unique
 from tests.txn.watching import assert_sound
 from tests.txn.world import transactional_batch
+from tests.waiting import let_pass
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -155,7 +156,7 @@ def again(ask: Callable[[], T]) -> T:
         except (ConnectionFailed, ConnectionError, TimeoutError):
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.02)
+            let_pass(0.02)
 
 
 def ends(kafka: str, topic: str, isolation: int) -> list[int]:
@@ -196,7 +197,7 @@ class Query:
 
 def kill_after(node: NodeProcess, seconds: float) -> threading.Thread:
     def kill() -> None:
-        time.sleep(seconds)  # the moment itself is what the test is about
+        let_pass(seconds)
         node.kill()
         node.start()
 

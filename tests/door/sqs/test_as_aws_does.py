@@ -17,7 +17,7 @@ from tests.door.sqs.clients import bodies, client, drain, handles, unique
 from tests.door.sqs.test_dead_letters import arn, pair
 from tests.door.sqs.test_fifo import send
 from tests.door.sqs.test_move_tasks import bury, finished
-from tests.door.sqs.test_standard import wait_until
+from tests.waiting import wait_until
 
 XRAY = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
 

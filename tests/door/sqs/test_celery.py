@@ -14,6 +14,7 @@ import pytest
 
 from bench.node_process import NodeProcess
 from tests.door.sqs.clients import client
+from tests.waiting import let_pass, wait_until
 
 pytest.importorskip("pycurl")
 ROOT = Path(__file__).parents[3]
@@ -53,10 +54,8 @@ def test_a_hundred_jobs_with_retries_and_a_countdown(node: NodeProcess, tmp_path
     subprocess.run([sys.executable, "-c", SEND], env=environ, cwd=ROOT, check=True, timeout=60)
     sent = time.time()
     with worker(environ, tmp_path / "worker.log"):
-        deadline = time.monotonic() + 90
-        while sum(one[0] != "try" for one in words(notes)) < 126 and time.monotonic() < deadline:
-            time.sleep(0.2)
-        time.sleep(2)  # what was acked does not come again
+        wait_until(lambda: sum(one[0] != "try" for one in words(notes)) >= 126, (tmp_path / "worker.log").read_text)
+        let_pass(2)  # what was acked does not come again
     found = words(notes)
     assert sorted(int(one[1]) for one in found if one[0] == "add") == [*range(120), 1000], (
         tmp_path / "worker.log"

@@ -12,17 +12,17 @@ from botocore.exceptions import ClientError
 
 from tests.door.sqs.clients import bodies, drain, handles, unique
 from tests.door.sqs.test_dead_letters import arn, fail, pair
+from tests.waiting import wait_until
 
 
 def finished(sqs: Any, source: str) -> dict[str, Any]:
     """The last task, when it is over."""
-    deadline = time.monotonic() + 20
-    while True:
+
+    def over() -> dict[str, Any] | None:
         (task,) = sqs.list_message_move_tasks(SourceArn=source)["Results"]
-        if task["Status"] not in ("RUNNING", "CANCELLING"):
-            return dict(task)
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        return None if task["Status"] in ("RUNNING", "CANCELLING") else dict(task)
+
+    return wait_until(over) or {}
 
 
 def bury(sqs: Any, source: str, dead: str, *texts: str) -> None:
@@ -31,13 +31,12 @@ def bury(sqs: Any, source: str, dead: str, *texts: str) -> None:
         sqs.send_message(QueueUrl=source, MessageBody=text)
     fail(sqs, source, len(texts))
     names = ["ApproximateNumberOfMessages"]
-    deadline = time.monotonic() + 10
-    while True:
+
+    def are_dead() -> bool:
         shown = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=names)["Attributes"]
-        if int(shown["ApproximateNumberOfMessages"]) >= len(texts):
-            return
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        return int(shown["ApproximateNumberOfMessages"]) >= len(texts)
+
+    wait_until(are_dead)
 
 
 def refusal(call: Any, **asked: Any) -> tuple[str, str, int]:

@@ -13,6 +13,7 @@ import pytest
 
 from bench.node_process import NodeProcess
 from tests.door.sqs.clients import bodies, client, drain, handles, unique
+from tests.waiting import stretched, wait_until
 
 
 def text(value: str, kind: str = "String") -> dict[str, str]:
@@ -107,11 +108,11 @@ def test_system_attributes(sqs: Any, new_queue: Callable[..., str]) -> None:
 
 def test_a_received_message_is_hidden_until_its_time_is_over(sqs: Any, queue: str) -> None:
     sqs.send_message(QueueUrl=queue, MessageBody="b")
-    (first,) = handles(sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5, VisibilityTimeout=1))
+    (first,) = handles(sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5, VisibilityTimeout=4))
     began = time.monotonic()
     assert "Messages" not in sqs.receive_message(QueueUrl=queue)
-    (second,) = handles(sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5))
-    assert 0.5 < time.monotonic() - began < 3
+    (second,) = handles(sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=20))
+    assert 2 < time.monotonic() - began < stretched(6)
     assert first != second
 
 
@@ -168,9 +169,9 @@ def test_a_long_poll_ends_with_the_first_message(sqs: Any, queue: str, sqs_node:
         assert waiting.is_alive()
         began = time.monotonic()
         sqs.send_message(QueueUrl=queue, MessageBody="wake up")
-        waiting.join(10)
+        waiting.join(60)
     assert bodies(answers[0]) == ["wake up"]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15  # of twenty
 
 
 def test_a_poll_whose_client_is_gone_takes_nothing(sqs: Any, queue: str, sqs_node: NodeProcess) -> None:
@@ -196,26 +197,19 @@ def test_a_stopping_node_ends_the_polls(node: NodeProcess) -> None:
         wait_until(lambda: "goqueue_broker_long_polls 1.0" in httpx.get(f"{node.url}/metrics").text)
         began = time.monotonic()
         assert node.stop() == 0
-        waiting.join(10)
-    assert time.monotonic() - began < 8
+        waiting.join(60)
+    assert time.monotonic() - began < 15  # of twenty
     assert "Messages" not in answers[0]
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def test_a_queue_says_how_long_its_receives_wait(sqs: Any, new_queue: Callable[..., str]) -> None:
-    queue = new_queue(ReceiveMessageWaitTimeSeconds="1")
+    queue = new_queue(ReceiveMessageWaitTimeSeconds="4")
     began = time.monotonic()
     sqs.receive_message(QueueUrl=queue)
-    assert time.monotonic() - began >= 0.9
+    assert time.monotonic() - began >= 3.9
     began = time.monotonic()
     sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=0)
-    assert time.monotonic() - began < 0.8
+    assert time.monotonic() - began < 3.5
 
 
 def test_a_thousand_messages_among_four_consumers_come_once_each(json_sqs: Any, sqs_node: NodeProcess) -> None:

@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from bench.node_process import NodeProcess
 from tests.pipeline.topics import Row, contents, fill, make_topic
 from tests.pipeline.victims import Victim, free_address
+from tests.waiting import wait_until
 
 LONG = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
 BATCHES, KILLS, SECONDS = (160, 25, 2_400) if LONG else (14, 2, 400)
@@ -74,9 +75,8 @@ def commits(lake: Path) -> int:
 
 def wait_for_the_next_batch(archiver: Victim, lake: Path, deadline: float) -> None:
     seen = commits(lake)
-    while commits(lake) == seen and not archiver.is_over:
-        assert time.monotonic() < deadline, archiver.told
-        time.sleep(0.01)
+    left = deadline - time.monotonic()
+    wait_until(lambda: commits(lake) != seen or archiver.is_over, lambda: archiver.told, left)
 
 
 def strike(archiver: Victim, node: NodeProcess, chance: random.Random) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -121,10 +120,3 @@ def fixed_ports() -> tuple[list[str], Callable[[], None]]:
 def whole(node: NodeProcess, topic: str, partition: int = 0, isolation: str = "read_committed") -> Range:
     place = Place(topic, partition)
     return Range(topic, partition, 0, cluster(node.kafka).latest([place], isolation)[place])
-
-
-def until(is_so: Callable[[], object], seconds: float = WAIT_S) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -25,11 +25,11 @@ from tests.pipeline.link.shop import (
     publish,
     stock_producer,
     stock_read,
-    until,
     values_of,
     whole,
 )
 from tests.pipeline.link.tunnel import Tunnel
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -229,7 +229,7 @@ def test_the_next_fetch_is_under_way_while_a_piece_is_looked_at(shared: NodeProc
         reading = read_arrow(tunnel.address, [wanted], ["value"], batch_bytes=1 << 20)
         rows = next(reading).num_rows
         had = 4  # versions, metadata, and two fetches on the same line, of which one was looked at
-        until(lambda: answers >= had)
+        wait_until(lambda: answers >= had)
         rows += sum(piece.num_rows for piece in reading)
         cluster(tunnel.address).close()
     assert rows == 20_000 and answers > 8
@@ -256,7 +256,7 @@ def test_a_compacted_log_is_read_with_its_gaps(tmp_path: Path) -> None:
         for turn in range(30):
             messages = [{"key": f"k{at}", "value": f"{turn}-{at}"} for at in range(20)]
             httpx.post(f"{node.url}/topics/{topic}/messages", json={"messages": messages}).raise_for_status()
-        until(lambda: len(stock_read(node, Place(topic, 0))) < 300)
+        wait_until(lambda: len(stock_read(node, Place(topic, 0))) < 300)
         wanted = whole(node, topic)
         assert wanted.end == 600
         before: dict[int, bytes | None] = {}

@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from goqueue.client import Client
 from goqueue.pipeline.session import py_files, session
 from tests.pipeline.running import run_once
 from tests.pipeline.sink.numbers import ROWS, numbers
+from tests.waiting import wait_until
 
 PAD = 100_000
 
@@ -43,11 +43,8 @@ def killing(url: str, topic: str, mark: Path) -> Callable[[Iterator[Any]], Itera
 def _kill_executor(url: str, topic: str) -> None:
     """When some of this task's rows are in the log. A worker's parent is a daemon, whose parent is the JVM."""
     others = ROWS + 2 + ROWS // 2  # the first batch with its two markers, and the other task's half of the second
-    deadline = time.monotonic() + 60
     with Client(url) as client:
-        while client.topic(topic).partitions[0].end_offset <= others:
-            assert time.monotonic() < deadline, "nothing was written"
-            time.sleep(0.05)
+        wait_until(lambda: client.topic(topic).partitions[0].end_offset > others, "nothing was written")
     status = Path(f"/proc/{os.getppid()}/stat").read_text()
     os.kill(int(status.rpartition(")")[2].split()[1]), signal.SIGKILL)
 

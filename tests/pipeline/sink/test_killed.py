@@ -21,6 +21,7 @@ from bench.node_process import NodeProcess
 from tests.pipeline.sink.copier import BEGUN
 from tests.pipeline.topics import Row, Stored, contents, fill, make_topic
 from tests.pipeline.victims import Victim, free_address
+from tests.waiting import wait_until
 
 LONG = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
 BATCHES, KILLS, SECONDS = (120, 25, 2_400) if LONG else (12, 2, 400)
@@ -79,13 +80,10 @@ def batches_done(directory: Path) -> int:
 def wait_for_the_next_batch(copy: Victim, directory: Path, deadline: float) -> None:
     """A batch of this copy: one from the JVM of a dead driver may still come while the next copy starts, and what
     Spark asks Python before there are tasks is not tried again."""
-    while not copy.has_said(BEGUN) and not copy.is_over:
-        assert time.monotonic() < deadline, copy.told
-        time.sleep(0.05)
+    wait_until(lambda: copy.has_said(BEGUN) or copy.is_over, lambda: copy.told, deadline - time.monotonic())
     seen = batches_done(directory)
-    while batches_done(directory) == seen and not copy.is_over:
-        assert time.monotonic() < deadline, copy.told
-        time.sleep(0.01)
+    left = deadline - time.monotonic()
+    wait_until(lambda: batches_done(directory) != seen or copy.is_over, lambda: copy.told, left)
 
 
 def batch_seconds(directory: Path) -> float:

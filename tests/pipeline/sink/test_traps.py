@@ -20,7 +20,7 @@ from tests.pipeline.running import run_once
 from tests.pipeline.sink.numbers import ROWS, feed, found, into, numbers
 from tests.pipeline.sink.proxies import Answer, proxy
 from tests.pipeline.topics import contents, make_topic
-from tests.traces.lives import until
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ def test_trap_4_a_worker_keeps_one_connection_and_what_is_left_alone_expires(mod
     with Client(module_node.url) as client:
         client.stage("q-left-alone", 0, "0", timeout_s=0.5)
         assert len(client.staged("q-left-alone").open) == 1
-        until(lambda: not client.staged("q-left-alone").open, seconds=30)
+        wait_until(lambda: not client.staged("q-left-alone").open, seconds=30)
 
 
 def test_trap_8_an_abort_after_a_commit_that_raised_undoes_nothing(
@@ -97,7 +97,7 @@ def dying_first(url: str, topic: str) -> Callable[[Iterator[Any]], Iterator[Any]
         for number, batch in enumerate(batches):
             if number == 3 and context.attemptNumber() == 0:
                 with Client(url) as client:
-                    until(lambda: client.read(topic, isolation="read_uncommitted", limit=1).messages, seconds=30)
+                    wait_until(lambda: client.read(topic, isolation="read_uncommitted", limit=1).messages, seconds=30)
                 raise RuntimeError("the first attempt dies")
             yield batch
 

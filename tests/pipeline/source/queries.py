@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.node_process import NodeProcess
 from tests.pipeline.topics import Stored
+from tests.waiting import WAIT_S, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,10 +60,11 @@ def start(frame: DataFrame, into: Collected, checkpoint: Path) -> StreamingQuery
     return frame.writeStream.foreachBatch(into).option("checkpointLocation", str(checkpoint)).start()
 
 
-def until(is_true: Callable[[], bool], query: StreamingQuery, deadline_s: float = 60.0) -> None:
+def until(is_true: Callable[[], bool], query: StreamingQuery, deadline_s: float = WAIT_S) -> None:
     """Waits; raises what ended the query, if it is that."""
-    deadline = time.monotonic() + deadline_s
-    while not is_true():
-        assert query.isActive, query.exception()
-        assert time.monotonic() < deadline, f"not within {deadline_s} s: {query.status}, {query.lastProgress}"
-        time.sleep(0.05)
+
+    def holds() -> bool:
+        assert is_true() or query.isActive, query.exception()
+        return is_true()
+
+    wait_until(holds, lambda: f"{query.status}, {query.lastProgress}", deadline_s)

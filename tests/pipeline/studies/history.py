@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from bench.node_process import NodeProcess
@@ -14,16 +14,9 @@ from goqueue.client.calls import Call
 from goqueue.client.dead_letters import DeadLetter, dead_letters
 from goqueue.client.schemas import NewSchema, register_schema
 from goqueue.client.traces import Trace, search_traces, trace
+from tests.waiting import WAIT_S, wait_until
 
 SCHEMA = '{"type": "object", "properties": {"amount": {"type": "number", "minimum": 0}}, "required": ["amount"]}'
-_SECONDS = 30.0
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {_SECONDS} s: {what}"
-        time.sleep(0.02)
 
 
 class Shop:
@@ -65,7 +58,7 @@ class Shop:
     def _pack(self) -> None:
         done = self._finished()
         with self._client.consumer(self.group, [self.topic], mode="shared") as consumer:
-            deadline = time.monotonic() + _SECONDS
+            deadline = time.monotonic() + WAIT_S
             while self._lag() or done < self._published:
                 assert time.monotonic() < deadline, "the packers do not come to an end"
                 for message in consumer.poll(limit=20, timeout=0.1):
@@ -113,8 +106,8 @@ class Shop:
 
     def settle(self) -> None:
         """Every death is buried, and every event is in the files."""
-        until(lambda: len(self.letters()) == self.deaths, "all dead letters are buried")
-        until(self._is_written, "all events are written")
+        wait_until(lambda: len(self.letters()) == self.deaths, "all dead letters are buried")
+        wait_until(self._is_written, "all events are written")
 
     def _is_written(self) -> bool:
         found = self._client.perform(Call("GET", "/traces/stats", lambda status, body: json.loads(body)))
