@@ -47,6 +47,12 @@ def parse_xray(value: str) -> TraceContext | None:
     return parse_traceparent(f"00-{root[1]}{root[2]}-{parent[0]}-0{parts['Sampled']}".encode())
 
 
+def xray_text(context: TraceContext) -> str:
+    """A context in AWS's form."""
+    root = f"1-{context.trace_id[:8]}-{context.trace_id[8:]}"
+    return f"Root={root};Parent={context.span_id};Sampled={int(context.is_sampled)}"
+
+
 def join_tracestate(values: Sequence[str]) -> bytes:
     """What vendors say beside a trace, as one header; empty if it is not well-formed.
 

@@ -18,7 +18,15 @@ import msgspec
 from goqueue.base.commands import Headers, Stored
 from goqueue.base.ids import Millis
 from goqueue.base.leases import Delivered
-from goqueue.base.trace_context import TRACEPARENT, TRACESTATE, parse_traceparent, parse_xray, within
+from goqueue.base.trace_context import (
+    TRACEPARENT,
+    TRACESTATE,
+    context_of,
+    parse_traceparent,
+    parse_xray,
+    within,
+    xray_text,
+)
 from goqueue.edge.sqs.checks import ENVELOPE, ILLEGAL, TEXT_CHARS_MAX, TRACE, Checked, is_type
 from goqueue.edge.sqs.dead import Origin, origin_of
 from goqueue.edge.sqs.digests import Typed, attributes_md5, body_md5
@@ -205,11 +213,17 @@ def _system(
     if is_fifo:
         found["MessageDeduplicationId"] = envelope.deduplication_id
         found["SequenceNumber"] = sequence_text(envelope.sequence or stored.offset)
-    if envelope.trace:
-        found[TRACE] = envelope.trace
+    if trace := envelope.trace or _begun_trace(stored.headers, envelope):
+        found[TRACE] = trace
     if origin is not None and origin.topic != stored.topic:
         found["DeadLetterQueueSourceArn"] = arns.of(origin.topic)
     return found
+
+
+def _begun_trace(headers: Headers, envelope: Envelope) -> str:
+    """The trace that the broker began; the sender's own is among its attributes."""
+    context = None if TRACEPARENT in envelope.types else context_of(headers)
+    return "" if context is None else xray_text(context)
 
 
 def _chosen(found: dict[str, str], wanted: Wanted) -> dict[str, str]:

@@ -91,6 +91,11 @@ class Cluster:
         answer = self.ask(metadata.API, request, _check_topics)
         return {one.name: TopicFacts(bytes(one.topic_id), len(one.partitions)) for one in answer.topics}
 
+    def node(self) -> str:
+        """The id of a node."""
+        answer = self.ask(metadata.API, metadata.MetadataRequest([], allow_auto_topic_creation=False))
+        return str(answer.brokers[0].node_id)
+
     def config(self, kind: int, name: str, keys: Sequence[str]) -> dict[str, str]:
         """Settings of a topic or of the node; those that it does not have are left out."""
         asked = describe_configs.DescribeConfigsResource(kind, name, keys)

@@ -35,7 +35,8 @@ def doors(kafka: str | None, url: str | None, patience_s: float = FIRST_ANSWER_S
 
 @lru_cache(maxsize=64)
 def _url_behind(kafka: str, patience_s: float) -> str:
-    url = cluster(kafka, max(patience_s, PATIENCE_S), patience_s).config(BROKER, "", [_REST_ADDRESS]).get(_REST_ADDRESS)
+    known = cluster(kafka, max(patience_s, PATIENCE_S), patience_s)
+    url = known.config(BROKER, known.node(), [_REST_ADDRESS]).get(_REST_ADDRESS)
     if not url:
         raise PipelineError(f"The node at {kafka} does not tell its REST door; set the option url to http://HOST:PORT.")
     return url.rstrip("/")
