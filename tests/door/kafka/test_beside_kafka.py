@@ -132,6 +132,9 @@ def test_every_topic_setting_of_kafka_is_described_with_its_type_and_default(
         assert key in ours_to_choose or mine[key][4] == value[4], key
 
 
+GROUP_SOURCE = 8  # a setting of the group's own
+
+
 def test_sources_and_synonyms_of_a_setting(kafka_beside: ApacheKafka, ours: NodeProcess) -> None:
     def seen(line: Line, kind: int, name: str, key: str) -> list[Any]:
         (one,) = described(line, kind, name, key).configs
@@ -145,8 +148,11 @@ def test_sources_and_synonyms_of_a_setting(kafka_beside: ApacheKafka, ours: Node
         told.append(altered(line, TOPIC, name, ("cleanup.policy", SUBTRACT, "delete"), ("flush.ms", DELETE, None)))
         told += [seen(line, TOPIC, name, "cleanup.policy"), seen(line, TOPIC, name, "flush.ms")]
         told.append(altered(line, GROUP, name, ("consumer.session.timeout.ms", SET, "50000")))
+        # Kafka shows a change a moment after it answered.
+        wait_until(lambda: seen(line, GROUP, name, "consumer.session.timeout.ms")[1] == GROUP_SOURCE)
         told.append(seen(line, GROUP, name, "consumer.session.timeout.ms")[:2])
         told.append(altered(line, GROUP, name, ("consumer.session.timeout.ms", DELETE, None)))
+        wait_until(lambda: seen(line, GROUP, name, "consumer.session.timeout.ms")[1] != GROUP_SOURCE)
         told.append(seen(line, GROUP, name, "consumer.session.timeout.ms")[1])
         return told
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from bench.node_process import NodeProcess
 from goqueue.pipeline.arrow.columns import BASE, HEADERS, METADATA, arrow_schema
-from goqueue.pipeline.link.cluster import Place, cluster
+from goqueue.pipeline.link.cluster import PATIENCE_S, Place, cluster
 from goqueue.pipeline.link.errors import OffsetGone
 from goqueue.pipeline.link.reading import Range, read_arrow
 from tests.pipeline.link.shop import (
@@ -231,7 +231,7 @@ def test_the_next_fetch_is_under_way_while_a_piece_is_looked_at(shared: NodeProc
         had = 4  # versions, metadata, and two fetches on the same line, of which one was looked at
         wait_until(lambda: answers >= had)
         rows += sum(piece.num_rows for piece in reading)
-        cluster(tunnel.address).close()
+        cluster(tunnel.address, PATIENCE_S, PATIENCE_S).close()  # the one that reading uses
     assert rows == 20_000 and answers > 8
 
 

@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pyspark import cloudpickle
+
 from goqueue.client import Client
 from goqueue.pipeline.session import py_files, session
+from tests import waiting
 from tests.pipeline.running import run_once
 from tests.pipeline.sink.numbers import ROWS, numbers
 from tests.waiting import wait_until
@@ -70,6 +73,7 @@ def main(url: str, topic: str, directory: Path, executors_path: str) -> None:
         "spark.executorEnv.PYTHONPATH": pack.name,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "5",
     }
+    cloudpickle.register_pickle_by_value(waiting)  # the executors have none of our packages
     spark = session("cluster", "local-cluster[2,1,1024]", settings=settings)
     spark.sparkContext.addPyFile(str(pack))
     facts = spark.range(2, numPartitions=2).mapInArrow(loaded, "fact STRING").collect()
