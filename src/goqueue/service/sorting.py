@@ -89,17 +89,18 @@ class Sorting:
 def record_of(topic: Topic, message: Message, due: Millis | None, now: Millis, check: SchemaCheck | None) -> NewRecord:
     if check is not None and topic.config.validates:
         check.record(topic, message.key, message.value, message.headers)
-    time_ms = now if message.timestamp_ms is None else message.timestamp_ms
-    check_time(topic.config, time_ms, now)
+    time_ms = now
+    if message.timestamp_ms is not None:
+        time_ms = message.timestamp_ms
+        check_time(topic.config, time_ms, now)
     headers = message.headers
     if message.ttl_ms is not None:
         headers = with_expiry(headers, (due or now) + message.ttl_ms)
     record = NewRecord(message.key, message.value, headers, time_ms)
-    size_max = topic.config.max_message_bytes
-    if HEADER_BYTES + record.size_max > size_max:
+    size, size_max = HEADER_BYTES + record.size_max, topic.config.max_message_bytes
+    if size > size_max:
         raise MessageTooLarge(
-            f"The message takes {HEADER_BYTES + record.size_max} bytes in the log; the topic's "
-            f"max.message.bytes is {size_max}.",
+            f"The message takes {size} bytes in the log; the topic's max.message.bytes is {size_max}.",
             field="value",
         )
     return record
