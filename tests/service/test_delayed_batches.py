@@ -9,13 +9,12 @@ from collections import Counter
 import msgspec
 import pytest
 
-from goqueue.base.commands import PublishBatch
+from goqueue.base.commands import Browse, PublishBatch
 from goqueue.base.errors import InvalidBatch, OutOfOrderSequence
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.format.batch import HEADER_BYTES, assemble, read_header, split
 from goqueue.format.records import NewRecord, build, decode
-from goqueue.service.browse import Browse
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
 from tests.service.brokers import SeededEntropy, broker_on, fetch_all, settings

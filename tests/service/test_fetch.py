@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from goqueue.base.commands import Acks, Fetch, FetchFrom, Message, PublishMessages
+from goqueue.base.commands import Acks, Browse, Fetch, FetchFrom, Message, PublishMessages
 from goqueue.base.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
 from goqueue.base.ids import TopicPartition
-from goqueue.service.browse import Browse
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, fetch, publish, settings

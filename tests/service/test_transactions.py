@@ -7,7 +7,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from goqueue.base.commands import Fetch, FetchFrom, Isolation, Message, Placed, PublishBatch, PublishMessages, Scheduled
+from goqueue.base.commands import (
+    Browse,
+    Fetch,
+    FetchFrom,
+    Isolation,
+    Message,
+    Placed,
+    PublishBatch,
+    PublishMessages,
+    Scheduled,
+)
 from goqueue.base.errors import GoQueueError, InvalidField, OutOfOrderSequence, StaleReceipt, StorageFailed
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Delivered, Take
@@ -16,7 +26,6 @@ from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.errors import InvalidTxnState, ProducerFenced
 from goqueue.core.txn.records import Stage, TxnAnswer, TxnState
 from goqueue.format.records import InTransaction, NewRecord, build
-from goqueue.service.browse import Browse
 from goqueue.service.txn_publish import Part, PublishInTransaction
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from goqueue.base.commands import Isolation, Message, Placed
+from goqueue.base.commands import Browse, Isolation, Message, Placed
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
 from goqueue.base.settings import Settings, TransactionSettings
@@ -18,7 +18,6 @@ from goqueue.broker import Broker
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.records import Record, TxnAnswer, TxnState
 from goqueue.drive.txn_runner import TxnRunner
-from goqueue.service.browse import Browse
 from goqueue.service.txn_publish import Part, PublishInTransaction
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually

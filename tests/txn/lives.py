@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 import pytest
 
-from goqueue.base.commands import Appended, Fetch, FetchFrom, Isolation, Placed, PublishBatch, PublishResult
+from goqueue.base.commands import Appended, Browse, Fetch, FetchFrom, Isolation, Placed, PublishBatch, PublishResult
 from goqueue.broker import Broker
 from goqueue.core.txn.records import TxnState
 from goqueue.core.txn.staged import Named
@@ -19,7 +19,6 @@ from goqueue.format.batch import read_header
 from goqueue.format.control import is_commit
 from goqueue.format.records import decode
 from goqueue.log.recovery import Recovered
-from goqueue.service.browse import Browse
 from goqueue.service.staged import Ended
 from goqueue.service.txn_publish import PublishInTransaction
 from tests.txn.checker import Violation, check

@@ -1,21 +1,28 @@
 """The commands and replies that all doors share.
 
-A door turns bytes or JSON into one of these and a reply back; it decides nothing. `Batch` carries encoded record
-batches (Kafka, replication, Spark); `Message` carries one message in the open (REST, gRPC, SQS).
+A door turns bytes or JSON into one of these and a reply back; it decides nothing. `PublishBatch` carries encoded
+record batches (Kafka, replication, Spark); `Message` carries one message in the open (REST, gRPC, SQS). All of them
+are plain data, which `base/encoding.py` turns into bytes: an interrupt or memory to read into is passed beside them.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.limits import PAGE_BYTES_MAX
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+if TYPE_CHECKING:
+    EncodedBatch: TypeAlias = bytes | bytearray | memoryview
+else:
+    EncodedBatch = bytes  # what it is again where a command is decoded
 
 
 class Acks(enum.Enum):
@@ -50,7 +57,7 @@ class PublishBatch(msgspec.Struct, frozen=True):
     """Append one encoded record batch to one partition."""
 
     at: TopicPartition
-    batch: bytes | bytearray | memoryview
+    batch: EncodedBatch
     acks: Acks = Acks.ALL
     caller: Caller = ANYONE
     is_copy: bool = False  # the broker made it: it may be larger than what it was made of, and is never delayed
@@ -103,14 +110,14 @@ class PublishMessages(msgspec.Struct, frozen=True):
     caller: Caller = ANYONE
 
 
-class Placed(msgspec.Struct, frozen=True, gc=False):
+class Placed(msgspec.Struct, frozen=True, gc=False, tag="stored"):
     """Where one message went."""
 
     partition: int
     offset: Offset
 
 
-class Scheduled(msgspec.Struct, frozen=True, gc=False):
+class Scheduled(msgspec.Struct, frozen=True, gc=False, tag="scheduled"):
     """Where one message waits for its time: the partition that it will enter, and its offset in the schedule log."""
 
     partition: int
@@ -159,6 +166,18 @@ class Fetched(msgspec.Struct, frozen=True):
     start_offset: Offset
     error: GoQueueError | None = None
     aborted: Sequence[tuple[int, Offset]] = ()  # producer and first offset, for readers of committed data
+
+
+class Browse(msgspec.Struct, frozen=True):
+    """Read up to `limit` messages from these offsets on; wait up to `wait_ms_max` for the first."""
+
+    topic: str
+    offsets: dict[int, Offset]
+    limit: int
+    wait_ms_max: int = 0
+    isolation: Isolation = Isolation.READ_COMMITTED
+    caller: Caller = ANYONE
+    bytes_max: int = PAGE_BYTES_MAX  # a page ends with the message that passes this
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from goqueue.base.commands import Caller, Fetch, Fetched, FetchFrom, Isolation, Page, Skipped, Stored
+from goqueue.base.commands import Browse, Fetch, Fetched, FetchFrom, Isolation, Page, Skipped, Stored
 from goqueue.base.errors import CorruptBatch, InvalidField
 from goqueue.base.ids import Millis, Offset, TopicPartition
-from goqueue.base.limits import KIB, MIB, PAGE_BYTES_MAX
+from goqueue.base.limits import KIB, MIB
 from goqueue.drive.decoding import Decoding
 from goqueue.format.batch import BatchHeader, read_header, split
 from goqueue.format.slices import Slice, read
@@ -24,18 +24,6 @@ _HEADER_BYTES = 64  # what a header costs beside its name and value
 _SKIPS_MAX = 100
 _STRETCH = 500
 _WORK_S = 10.0  # a page ends after this, with whatever was found
-
-
-class Browse(msgspec.Struct, frozen=True):
-    """Read up to `limit` messages from these offsets on; wait up to `wait_ms_max` for the first."""
-
-    topic: str
-    offsets: dict[int, Offset]
-    limit: int
-    wait_ms_max: int = 0
-    isolation: Isolation = Isolation.READ_COMMITTED
-    caller: Caller = Caller()
-    bytes_max: int = PAGE_BYTES_MAX  # a page ends with the message that passes this
 
 
 class _Run(msgspec.Struct):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-from goqueue.base.commands import Isolation, Message, PublishBatch
+from goqueue.base.commands import Browse, Isolation, Message, PublishBatch
 from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.core.txn.records import TxnState
 from goqueue.core.txn.staged import Named
-from goqueue.service.browse import Browse
 from goqueue.service.staged import Ended
 from goqueue.service.txn_publish import Part, PublishInTransaction
 from goqueue.sim.disk import SimDisk

@@ -11,7 +11,17 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from goqueue.base.commands import Acks, Caller, Isolation, Page, Placed, PublishMessages, PublishResult, Scheduled
+from goqueue.base.commands import (
+    Acks,
+    Browse,
+    Caller,
+    Isolation,
+    Page,
+    Placed,
+    PublishMessages,
+    PublishResult,
+    Scheduled,
+)
 from goqueue.base.errors import GoQueueError, InvalidField, Overloaded
 from goqueue.base.ids import Offset
 from goqueue.base.limits import LARGE_PAGES_MAX, MESSAGES_PER_READ_MAX, SMALL_PAGE_BYTES_MAX, TAILS_MAX
@@ -31,7 +41,7 @@ from goqueue.edge.rest.schema import (
     TopicPageOut,
 )
 from goqueue.edge.rest.translate import cursor_in, cursor_out, messages_in, messages_out, place_in, skipped_out
-from goqueue.service.browse import Browse, Browsing
+from goqueue.service.browse import Browsing
 from goqueue.service.health import Health
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.publish import Publish, first_error

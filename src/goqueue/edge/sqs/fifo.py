@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from goqueue.base.clock import SteadyClock
-from goqueue.base.commands import Stored
+from goqueue.base.commands import Browse, Stored
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis
 from goqueue.core.once import WINDOW_MS, Once, Used, key_of
@@ -21,7 +21,7 @@ from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs.attributes import kept_of
 from goqueue.edge.sqs.dead import origin_of
 from goqueue.edge.sqs.messages import envelope_in
-from goqueue.service.browse import Browse, Browsing
+from goqueue.service.browse import Browsing
 from goqueue.service.scheduling import Scheduling
 
 _PAGE: Final = 2_000
