@@ -100,6 +100,11 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     repeat: Repeat | None = None
     delay_ms: Millis | None = None  # the same from now on
 
+    @property
+    def is_timed(self) -> bool:
+        """It says when it enters the log, or how long it lives."""
+        return self.repeat is not None or not (self.deliver_at_ms is self.ttl_ms is self.delay_ms is None)
+
 
 class PublishMessages(msgspec.Struct, frozen=True):
     """Publish messages in the open; each gets its own result, in order."""

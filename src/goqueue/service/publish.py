@@ -207,7 +207,7 @@ class Publish:
 
     def record(self, topic: Topic, message: Message) -> NewRecord:
         """How a message that does not wait looks in the log."""
-        return record_of(topic, message, None, self._clock.now_ms(), self._hooks.schema)
+        return record_of(topic, message, self._clock.now_ms(), self._hooks.schema)
 
     def store(self, topic: Topic, number: int, records: list[NewRecord], txn: InTransaction, caller: Caller) -> Offset:
         """One batch of an open transaction, at once. It is not safe before `settle`."""

@@ -9,6 +9,7 @@ from goqueue.base.delays import with_expiry
 from goqueue.base.errors import GoQueueError, KeyRequired, MessageTooLarge
 from goqueue.base.ids import Millis
 from goqueue.base.limits import BUILD_BATCH_BYTES
+from goqueue.base.topic_config import TopicConfig
 from goqueue.core.schedule.delays import due_of, entry_of
 from goqueue.core.schedule.records import Entry
 from goqueue.drive.topic_table import Topic
@@ -49,19 +50,30 @@ class Sorting:
 
     def __init__(self, topic: Topic, now: Millis, check: SchemaCheck | None) -> None:
         self._topic = topic
+        self._config = config = topic.config
         self._now = now
-        self._check = check
+        self._check = check if config.validates else None
         self._open: dict[int, Pile] = {}
-        self._size_max = topic.config.max_message_bytes
+        self._compacts = config.compacts
+        self._partitions = len(topic.partitions)
+        self._pile_max = min(BUILD_BATCH_BYTES, config.max_message_bytes)
+        self._choose = topic.partitioner.choose
         self.piles: list[Pile] = []
         self.delayed: list[Delayed] = []
         topic.partitioner.begin_publish()
 
     def take(self, place: int, message: Message) -> GoQueueError | None:
+        due = None
         try:
-            partition = self._choose(message)
-            due = due_of(message, self._topic.config, self._now)
-            record = record_of(self._topic, message, due, self._now, self._check)
+            if self._compacts and message.key is None:
+                raise KeyRequired("The topic is compacted: every message needs a key.", field="key")
+            partition = self._choose(message.key, message.partition, self._partitions)
+            if message.is_timed or self._config.queue_delay_ms:
+                due = due_of(message, self._config, self._now)
+            if self._check is not None:
+                self._check.record(self._topic, message.key, message.value, message.headers)
+            record = _record(self._config, message, due, self._now)
+            size = _checked_size(self._config, record)
         except GoQueueError as error:
             error.field = f"messages[{place}].{error.field or 'value'}"
             return error
@@ -69,9 +81,8 @@ class Sorting:
             entry = entry_of(message, self._topic.record.id, partition, due, self._now)
             self.delayed.append(Delayed(place, record, entry))
             return None
-        size = record.size_max
         pile = self._open.get(partition)
-        if pile is None or pile.size + size > min(BUILD_BATCH_BYTES, self._size_max):
+        if pile is None or pile.size + size > self._pile_max:
             pile = self._open[partition] = Pile(partition)
             self.piles.append(pile)
         pile.records.append(record)
@@ -79,28 +90,33 @@ class Sorting:
         pile.size += size
         return None
 
-    def _choose(self, message: Message) -> int:
-        if message.key is None and self._topic.config.compacts:
-            raise KeyRequired("The topic is compacted: every message needs a key.", field="key")
-        topic = self._topic
-        return topic.partitioner.choose(message.key, message.partition, len(topic.partitions))
 
-
-def record_of(topic: Topic, message: Message, due: Millis | None, now: Millis, check: SchemaCheck | None) -> NewRecord:
+def record_of(topic: Topic, message: Message, now: Millis, check: SchemaCheck | None) -> NewRecord:
+    """How a message that does not wait looks in the log."""
     if check is not None and topic.config.validates:
         check.record(topic, message.key, message.value, message.headers)
+    record = _record(topic.config, message, None, now)
+    _checked_size(topic.config, record)
+    return record
+
+
+def _record(config: TopicConfig, message: Message, due: Millis | None, now: Millis) -> NewRecord:
     time_ms = now
     if message.timestamp_ms is not None:
         time_ms = message.timestamp_ms
-        check_time(topic.config, time_ms, now)
+        check_time(config, time_ms, now)
     headers = message.headers
     if message.ttl_ms is not None:
         headers = with_expiry(headers, (due or now) + message.ttl_ms)
-    record = NewRecord(message.key, message.value, headers, time_ms)
-    size, size_max = HEADER_BYTES + record.size_max, topic.config.max_message_bytes
-    if size > size_max:
+    return NewRecord(message.key, message.value, headers, time_ms)
+
+
+def _checked_size(config: TopicConfig, record: NewRecord) -> int:
+    """Its largest size in a batch; `MessageTooLarge` if the topic takes none that large."""
+    size, size_max = record.size_max, config.max_message_bytes
+    if HEADER_BYTES + size > size_max:
         raise MessageTooLarge(
-            f"The message takes {size} bytes in the log; the topic's max.message.bytes is {size_max}.",
+            f"The message takes {HEADER_BYTES + size} bytes in the log; the topic's max.message.bytes is {size_max}.",
             field="value",
         )
-    return record
+    return size

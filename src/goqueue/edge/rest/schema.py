@@ -51,6 +51,10 @@ class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
     ttl: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | str | None = None
     repeat: RepeatIn | None = None
 
+    @property
+    def is_timed(self) -> bool:
+        return self.repeat is not None or not (self.timestamp is self.delay is self.deliver_at is self.ttl is None)
+
 
 class PublishIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     messages: Annotated[list[MessageIn], msgspec.Meta(min_length=1, max_length=MESSAGES_PER_PUBLISH_MAX)]

@@ -59,15 +59,21 @@ def message_in(place: int, given: MessageIn) -> Message:
             None if given.value is None else to_bytes(given.value, given.encoding, "value"),
             headers_in(given) if given.headers or given.priority is not None else (),
             given.partition,
-            time_in(given.timestamp, "timestamp"),
-            time_in(given.deliver_at, "deliverAt"),
-            duration_in(given.ttl, "ttl"),
-            None if given.repeat is None else repeat_in(given.repeat),
-            duration_in(given.delay, "delay"),
+            *(_times_in(given) if given.is_timed else ()),
         )
     except GoQueueError as error:
         error.field = f"messages[{place}].{error.field}"
         raise
+
+
+def _times_in(given: MessageIn) -> tuple[Millis | None, Millis | None, Millis | None, Repeat | None, Millis | None]:
+    return (
+        time_in(given.timestamp, "timestamp"),
+        time_in(given.deliver_at, "deliverAt"),
+        duration_in(given.ttl, "ttl"),
+        None if given.repeat is None else repeat_in(given.repeat),
+        duration_in(given.delay, "delay"),
+    )
 
 
 def time_in(given: int | str | None, field: str) -> Millis | None:
