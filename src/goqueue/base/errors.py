@@ -231,6 +231,18 @@ class NotEnoughReplicas(Unavailable):
     """`acks=all` asks for more in-sync replicas than there are."""
 
 
+class NotLeader(Unavailable):
+    """Another node leads the shard, or nobody does yet; ask for the leader again."""
+
+
+class FencedEpoch(Unavailable):
+    """The caller believes in a leader that was replaced; ask for the leader again."""
+
+
+class UnknownEpoch(Unavailable):
+    """The caller knows of a later leader than this node does; it will hear of it too."""
+
+
 class Overloaded(Unavailable):
     """A limit on concurrent work was reached."""
 

@@ -7,7 +7,7 @@ synced: nobody reads what a power cut could take back. The last stable offset bo
 from __future__ import annotations
 
 from goqueue.base.commands import Acks, Isolation
-from goqueue.base.errors import NotEnoughReplicas
+from goqueue.base.errors import FencedEpoch, NotEnoughReplicas, UnknownEpoch
 from goqueue.base.ids import Epoch, Offset
 from goqueue.core.partition_txns import PartitionTxns
 
@@ -29,6 +29,14 @@ class PartitionState:
     def last_stable_offset(self) -> Offset:
         """Where the first open transaction begins, or the high watermark."""
         return self.txns.stable(self.high_watermark)
+
+    def check_epoch(self, claimed: Epoch) -> None:
+        """Raises if the caller believes in another leader; -1 means that it does not say."""
+        if claimed < 0 or claimed == self.leader_epoch:
+            return
+        if claimed < self.leader_epoch:
+            raise FencedEpoch(f"The leader's epoch is {self.leader_epoch}, not {claimed}; ask for the leader again.")
+        raise UnknownEpoch(f"The leader's epoch is {self.leader_epoch} here, and not yet {claimed}; try again.")
 
     def check_acks(self, acks: Acks, min_insync_replicas: int) -> None:
         """`NotEnoughReplicas` if `acks=all` asks for more than there are."""

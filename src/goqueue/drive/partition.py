@@ -8,13 +8,14 @@ from typing import Protocol
 
 from goqueue.base.commands import Isolation
 from goqueue.base.errors import UnknownTopic
-from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
 from goqueue.base.limits import BATCH_BYTES_MAX
 from goqueue.core.dedupe import Dedupe
 from goqueue.core.partition import PartitionState
 from goqueue.drive.offload import Offload
 from goqueue.drive.producers import note_transaction, snapshot_producers, write_producers
 from goqueue.format.batch import BatchHeader, Buffer, read_header
+from goqueue.log.epoch_history import end_of_epoch, epoch_of
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reader import Suspect, WouldBlock
 
@@ -121,6 +122,20 @@ class Partition:
         if header.is_control or not header.is_transactional:
             return False
         return self.state.txns.is_aborted(header.producer_id, header.base_offset)
+
+    # --- epochs ------------------------------------------------------------------------------------------
+
+    def epoch_at(self, offset: Offset) -> Epoch:
+        """The epoch in which an offset was written; behind the end, the one it would be written in."""
+        return epoch_of(self.log.meta.epochs, offset) if offset < self.log.end_offset else self.state.leader_epoch
+
+    def epoch_end(self, epoch: Epoch) -> tuple[Epoch, Offset] | None:
+        """The largest epoch that is not larger, and where it ends for readers; None if the epoch is not known here."""
+        if not 0 <= epoch <= self.state.leader_epoch:
+            return None
+        if epoch == self.state.leader_epoch:
+            return epoch, self.state.high_watermark
+        return end_of_epoch(self.log.meta.epochs, epoch, self.state.high_watermark)
 
     # --- producers ---------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import msgspec
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.log.disk import Disk
+from goqueue.log.epoch_history import Epochs
 from goqueue.log.note import decode_note, encode_note
 
 FILE: Final = "checkpoint"
@@ -40,6 +41,8 @@ class Meta(msgspec.Struct, frozen=True):
     start_offset: Offset = 0
     compacted_to: Offset = 0  # every segment that begins below was compacted
     gaps_to: Offset = 0  # below, compaction may have left offsets without a record
+    topic_id: str = ""  # whose messages these are; empty if an earlier version wrote it
+    epochs: Epochs = ()  # none beside messages if an earlier version wrote it, which knew epoch 0 alone
 
 
 def write_checkpoint(disk: Disk, directory: str, checkpoint: Checkpoint) -> None:

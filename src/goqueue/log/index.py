@@ -81,6 +81,10 @@ class OffsetIndex:
     def last_entry(self) -> tuple[Offset, Position]:
         return (self._entries[-1] >> 32, self._entries[-1] & _LOW) if self._entries else (0, 0)
 
+    def positions(self) -> list[Position]:
+        """Of all indexed batches, ascending."""
+        return [_position_of(entry) for entry in self._entries]
+
     def floor_position(self, position: Position) -> Position:
         """The last indexed batch boundary at or before a position."""
         at = bisect_right(self._entries, position, key=_position_of)

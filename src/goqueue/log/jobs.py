@@ -9,7 +9,7 @@ import msgspec
 from goqueue.base.ids import Offset
 from goqueue.log.checkpoint import Checkpoint
 from goqueue.log.disk import Disk, File
-from goqueue.log.home import NO_SPACE
+from goqueue.log.home import NO_SPACE, unless_full
 from goqueue.log.segment import Seal, Segment
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ class SyncJob(msgspec.Struct):
         for file in opened:
             file.sync()
         self.sync_failed = False
+        with unless_full():
+            self.log.write_changed_meta()
         if self.new_names:
-            self.log.write_first_meta()
             _sync_path(self.log.home.disk, self.log.home.directory)
         self.log.note_checkpoint(self)
 
@@ -53,11 +54,13 @@ def _sync_path(disk: Disk, directory: str) -> None:
 class SealJob(msgspec.Struct):
     """Seals one rolled segment; `run` on any thread."""
 
+    log: PartitionLog
     segment: Segment
     seal: Seal | None = None
     sync_failed: bool = False  # if anything else fails it is a note
 
     def run(self) -> None:
+        self.log.write_changed_meta()
         self.segment.verify()
         file = self.segment.file()
         try:

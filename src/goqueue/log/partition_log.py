@@ -21,6 +21,7 @@ from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.base.limits import BATCH_BYTES_MAX, MIB
 from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time, strides
 from goqueue.log.checkpoint import Checkpoint, Meta, forget_checkpoint, write_checkpoint
+from goqueue.log.epoch_history import NO_EPOCH, begun, cut_head, cut_tail
 from goqueue.log.home import NO_RESOURCES, NO_SPACE, SegmentHome, out_of_resources, unless_full
 from goqueue.log.jobs import MetaJob, SealJob, SyncJob
 from goqueue.log.note import encode_note
@@ -29,8 +30,8 @@ from goqueue.log.reader import (
     Suspect,
     WouldBlock,
     boundary,
-    find_latest,
-    find_time,
+    first_at_time,
+    latest_message,
     read_batches,
     read_unverified,
 )
@@ -53,7 +54,7 @@ class PartitionLog:
     """Made by `log.recovery.open_log`."""
 
     def __init__(
-        self, home: SegmentHome, roll: RollRule, meta: Meta, segments: Sequence[Segment], first_sync: int = 0
+        self, home: SegmentHome, roll: RollRule, meta: Meta, segments: Sequence[Segment], syncs: int, meta_changed: bool
     ) -> None:
         self.home = home
         self.roll_rule = roll
@@ -65,8 +66,10 @@ class PartitionLog:
         self.wants_seal = any(segment.seal is None for segment in segments[:-1])
         self._dirty = False
         self._new_names = False  # file names not yet durable
-        self._syncs_begun = first_sync
+        self._syncs_begun = syncs
         self._meta_lock = threading.Lock()
+        self._meta_changed = meta_changed  # since it was last written
+        self._epoch: Epoch = NO_EPOCH  # that of the last append
         self._cuts = 0
         self._failure: StorageFailed | None = None
         self.sync_refusal: OutOfResources | None = None  # of the last round, if that could not sync
@@ -118,11 +121,18 @@ class PartitionLog:
             raise self._append_failed(why) from why
         self.end_offset = base_offset + header.last_offset_delta + 1
         self._dirty = True
+        if epoch != self._epoch:
+            self._note_epoch(epoch, base_offset)
         stats = self.home.stats
         stats.batches_appended += 1
         stats.records_appended += header.record_count
         stats.bytes_appended += header.size
         return base_offset
+
+    def _note_epoch(self, epoch: Epoch, base_offset: Offset) -> None:
+        self._epoch = epoch
+        if (epochs := begun(self.meta.epochs, epoch, base_offset)) != self.meta.epochs:
+            self._change_meta(epochs=epochs)
 
     def _segment_for_append(self, header: BatchHeader, now: Millis) -> Segment:
         if not self.segments:
@@ -211,14 +221,14 @@ class PartitionLog:
     def note_checkpoint(self, job: SyncJob) -> None:
         """Runs off the loop; a job that a cut overtook promises nothing."""
         with self._meta_lock, unless_full():
-            if job.cuts == self._cuts:
+            if job.cuts == self._cuts and not self._meta_changed:
                 write_checkpoint(self.home.disk, self.home.directory, job.checkpoint)
 
     def begin_seal(self) -> SealJob | None:
         """A job that seals the oldest rolled segment, or None if all are sealed."""
         for segment in self.segments[:-1]:
             if segment.seal is None:
-                return SealJob(segment)
+                return SealJob(self, segment)
         self.wants_seal = False
         return None
 
@@ -318,26 +328,11 @@ class PartitionLog:
 
     def offset_at_time(self, timestamp: Millis) -> tuple[Offset, Millis] | None:
         """The first message at or after a time, as (offset, its time); None if there is none. May wait."""
-        for segment in self.segments:
-            if segment.max_timestamp >= timestamp:
-                segment.verify() if segment is not self.segments[-1] else None
-                found = find_time(segment, timestamp, self.start_offset)
-                if found is not None:
-                    return found
-        return None
+        return first_at_time(self.segments, timestamp, self.start_offset)
 
     def latest_time(self) -> tuple[Offset, Millis] | None:
         """The message with the largest timestamp; None if the log is empty. May wait."""
-        if not self.segments:
-            return None
-        newest = max(self.segments, key=lambda segment: segment.max_timestamp)
-        best = self.offset_at_time(newest.max_timestamp) if newest.length else None
-        if best is not None or not newest.length:
-            return best
-        # The message that held it was dropped or compacted away.
-        for segment in self.segments:
-            best = find_latest(segment, self.start_offset, best[1] if best else -1) or best
-        return best
+        return latest_message(self.segments, self.start_offset)
 
     # --- shorten -----------------------------------------------------------------------------------------
 
@@ -346,31 +341,39 @@ class PartitionLog:
         start_offset = min(max(start_offset, self.start_offset), self.end_offset)
         at = bisect_right(self.segments, start_offset, key=_base_offset) - 1
         dropped, kept = self.segments[: max(0, at)], self.segments[max(0, at) :]
-        self.meta = msgspec.structs.replace(self.meta, start_offset=start_offset)
+        self._change_meta(start_offset=start_offset, epochs=cut_head(self.meta.epochs, start_offset))
         self.segments = kept
         return MetaJob(self, dropped)
 
     def begin_gaps(self) -> MetaJob:
         """Notes that offsets below the end may from now on be missing on purpose."""
-        self.meta = msgspec.structs.replace(self.meta, gaps_to=self.end_offset)
+        self._change_meta(gaps_to=self.end_offset)
         return MetaJob(self)
 
     def end_compaction(self, compacted_to: Offset) -> MetaJob:
-        self.meta = msgspec.structs.replace(self.meta, compacted_to=compacted_to)
+        self._change_meta(compacted_to=compacted_to)
         return MetaJob(self)
+
+    def _change_meta(self, **changes: object) -> None:
+        self.meta = msgspec.structs.replace(self.meta, **changes)
+        self._meta_changed = True
 
     def write_meta(self) -> None:
         """Makes the partition's own facts durable."""
         with self._meta_lock:
             if not self.segments:
                 self.home.disk.make_dirs(self.home.directory)
-            self.home.disk.write_file(f"{self.home.directory}/{META_FILE}", encode_note(self.meta))
+            self._meta_changed = False  # what changes from here on is written the next time
+            try:
+                self.home.disk.write_file(f"{self.home.directory}/{META_FILE}", encode_note(self.meta))
+            except OSError:
+                self._meta_changed = True
+                raise
 
-    def write_first_meta(self) -> None:
-        """The format version must lie beside the first segment; later changes are written as they come."""
-        if self.home.disk.read_file(f"{self.home.directory}/{META_FILE}") is None:
-            with unless_full():
-                self.write_meta()
+    def write_changed_meta(self) -> None:
+        """Runs off the loop, before a sync or a seal promises what the facts have to agree with."""
+        if self._meta_changed:
+            self.write_meta()
 
     def swap(self, old: Sequence[Segment], new: Segment) -> None:
         """Puts a rewritten segment in the place of neighbours that it holds the survivors of."""
@@ -402,12 +405,14 @@ class PartitionLog:
         self.segments = keep
         self.end_offset = self.synced_offset = active.next_offset
         self._dirty = True  # so that the next sync notes the new end
-        end = self.end_offset
-        meta = msgspec.structs.replace(
-            self.meta, compacted_to=min(self.meta.compacted_to, end), gaps_to=min(self.meta.gaps_to, end)
-        )
-        if meta != self.meta:
-            self.meta = meta
+        self._take_back_facts(self.end_offset)
+
+    def _take_back_facts(self, end: Offset) -> None:
+        """What was said of offsets that are gone."""
+        before, self._epoch = self.meta, NO_EPOCH  # the next append looks which was the last
+        marks = {"compacted_to": min(before.compacted_to, end), "gaps_to": min(before.gaps_to, end)}
+        self._change_meta(**marks, epochs=cut_tail(self.meta.epochs, end))
+        if self.meta != before:
             self.write_meta()
 
 

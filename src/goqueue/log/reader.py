@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from goqueue.base.errors import DamagedRange
@@ -90,6 +90,29 @@ def read_unverified(
                 raise BatchTooLarge
             start, end = (found.position if start < 0 else start), found.end
     return segment.file().read(start, end - start) if start >= 0 else b""
+
+
+def first_at_time(segments: Sequence[Segment], timestamp: Millis, start_offset: Offset) -> tuple[Offset, Millis] | None:
+    """The first message of a log at or after a time, as (offset, its time). May wait."""
+    for segment in segments:
+        if segment.max_timestamp >= timestamp:
+            segment.verify() if segment is not segments[-1] else None
+            found = find_time(segment, timestamp, start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def latest_message(segments: Sequence[Segment], start_offset: Offset) -> tuple[Offset, Millis] | None:
+    """The message of a log with the largest timestamp, in the same form. May wait."""
+    newest = max(segments, key=lambda segment: segment.max_timestamp, default=None)
+    if newest is None or not newest.length:
+        return None
+    best = first_at_time(segments, newest.max_timestamp, start_offset)
+    if best is None:  # the message that held it was dropped or compacted away
+        for segment in segments:
+            best = find_latest(segment, start_offset, best[1] if best else -1) or best
+    return best
 
 
 def find_time(segment: Segment, timestamp: Millis, start_offset: Offset) -> tuple[Offset, Millis] | None:

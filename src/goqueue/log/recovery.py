@@ -18,6 +18,7 @@ import msgspec
 from goqueue.base.errors import DataTooNew
 from goqueue.base.ids import Offset
 from goqueue.log.checkpoint import Checkpoint, Meta, read_checkpoint
+from goqueue.log.epoch_history import Epochs, EpochStart, cut_tail, with_batches
 from goqueue.log.home import SegmentHome, refused_when_full
 from goqueue.log.note import decode_note
 from goqueue.log.partition_log import META_FILE, PartitionLog, RollRule
@@ -45,9 +46,13 @@ class Recovered(msgspec.Struct):
         return self.bytes_checked == 0
 
 
-def open_log(home: SegmentHome, roll: RollRule) -> tuple[PartitionLog, Recovered]:
-    """The log of a directory; an empty one if the directory is not there yet."""
-    return _Recovery(home, roll).run()
+class StrayLog(Exception):
+    """The directory holds messages of another topic, which had the same name."""
+
+
+def open_log(home: SegmentHome, roll: RollRule, topic_id: str = "") -> tuple[PartitionLog, Recovered]:
+    """The log of a directory; an empty one if the directory is not there yet. `StrayLog` if another topic wrote it."""
+    return _Recovery(home, roll, topic_id).run()
 
 
 def _with_following(bases: list[Offset]) -> Iterator[tuple[Offset, Offset | None]]:
@@ -55,13 +60,19 @@ def _with_following(bases: list[Offset]) -> Iterator[tuple[Offset, Offset | None
     return zip_longest(bases, bases[1:])
 
 
+def _first_epoch(segments: list[Segment]) -> Epochs:
+    """What a log has that does not say: everything was written in epoch 0."""
+    return (EpochStart(0, segments[0].base_offset),) if segments else ()
+
+
 class _Recovery:
-    def __init__(self, home: SegmentHome, roll: RollRule) -> None:
+    def __init__(self, home: SegmentHome, roll: RollRule, topic_id: str) -> None:
         self._home = home
         self._disk = home.disk
         self._roll = roll
         self._found = Recovered()
-        self._meta = self._read_meta()
+        self._meta_lost = False
+        self._meta = self._read_meta(topic_id)
         if self._meta.version > FORMAT_VERSION:
             raise DataTooNew(
                 f"{home.directory} has format version {self._meta.version}; this version of GoQueue knows up to "
@@ -70,13 +81,17 @@ class _Recovery:
             )
         self._checkpoint = read_checkpoint(self._disk, home.directory)
 
-    def _read_meta(self) -> Meta:
+    def _read_meta(self, topic_id: str) -> Meta:
         path = f"{self._home.directory}/{META_FILE}"
         data = self._disk.read_file(path)
         meta = decode_note(data, Meta)
+        self._meta_lost = meta is None
         if data is not None and meta is None:
             logger.error("damaged note replaced by its defaults", extra={"path": path})
-        return meta or Meta(FORMAT_VERSION)
+        if meta is not None and meta.topic_id and topic_id and meta.topic_id != topic_id:
+            raise StrayLog(f"{self._home.directory} belongs to the topic with the id {meta.topic_id}")
+        meta = meta or Meta(FORMAT_VERSION)
+        return msgspec.structs.replace(meta, topic_id=topic_id or meta.topic_id)
 
     @property
     def _synced_offset(self) -> Offset:
@@ -99,10 +114,27 @@ class _Recovery:
         self._found.segments = len(segments)
         self._found.damaged_ranges = sum(len(segment.damage) for segment in segments)
         syncs = self._checkpoint.sync if self._checkpoint else 0
-        log = PartitionLog(self._home, self._roll, self._meta, segments, syncs)
+        meta = msgspec.structs.replace(self._meta, epochs=self._epochs(segments))
+        is_news = meta.epochs not in (self._meta.epochs, _first_epoch(segments))
+        meta_changed = bool(segments) and (self._meta_lost or is_news)
+        log = PartitionLog(self._home, self._roll, meta, segments, syncs, meta_changed)
         if not self._found.was_clean:
             log.needs_sync()
         return log, self._found
+
+    def _epochs(self, segments: list[Segment]) -> Epochs:
+        """As they are noted, as far as the log goes; those of batches that no sync covered are read from the log."""
+        known = self._meta.epochs
+        unsure = segments if self._meta_lost else [segment for segment in segments if self._was_checked(segment)]
+        for segment in unsure:
+            segment.verify()
+        if segments and not known and segments[0] not in unsure:
+            known = _first_epoch(segments)
+        end = segments[-1].next_offset if segments else 0
+        return cut_tail(with_batches(known, unsure), max(end, self._meta.start_offset))
+
+    def _was_checked(self, segment: Segment) -> bool:
+        return segment.seal is None and segment.verified and segment.length > 0
 
     def _tidy(self) -> list[Offset]:
         """Removes litter and dropped segments; answers with the bases that count, ascending."""

@@ -26,8 +26,6 @@ INVALID_PRODUCER_ID_MAPPING: Final = 49
 OPERATION_NOT_ATTEMPTED: Final = 55
 FETCH_SESSION_ID_NOT_FOUND: Final = 70
 INVALID_FETCH_SESSION_EPOCH: Final = 71
-FENCED_LEADER_EPOCH: Final = 74
-UNKNOWN_LEADER_EPOCH: Final = 75
 UNSTABLE_OFFSET_COMMIT: Final = 88
 PRODUCER_FENCED: Final = 90
 UNKNOWN_TOPIC_ID: Final = 100
@@ -62,6 +60,9 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.StorageFailed: 56,
     errors.OutOfResources: 56,  # KAFKA_STORAGE_ERROR, which clients try again
     errors.NotEnoughReplicas: 19,
+    errors.NotLeader: 6,  # NOT_LEADER_OR_FOLLOWER
+    errors.FencedEpoch: 74,  # FENCED_LEADER_EPOCH
+    errors.UnknownEpoch: 75,  # UNKNOWN_LEADER_EPOCH
     group_errors.UnknownMember: 25,
     group_errors.IllegalGeneration: 22,
     group_errors.FencedInstance: 82,

@@ -9,14 +9,7 @@ from goqueue.base.commands import Isolation
 from goqueue.base.errors import GoQueueError
 from goqueue.drive.partition import Partition
 from goqueue.edge.kafka.calls import Call
-from goqueue.edge.kafka.errors import (
-    FENCED_LEADER_EPOCH,
-    INVALID_REQUEST,
-    NONE,
-    UNKNOWN_LEADER_EPOCH,
-    UNSUPPORTED_VERSION,
-    code_of,
-)
+from goqueue.edge.kafka.errors import INVALID_REQUEST, NONE, UNSUPPORTED_VERSION, code_of
 from goqueue.service.paced import Pace
 from goqueue.service.topics import Topics
 from goqueue.wire.messages.list_offsets import (
@@ -53,9 +46,11 @@ ISOLATION: Final = {0: Isolation.READ_UNCOMMITTED, 1: Isolation.READ_COMMITTED}
 
 def epoch_error(partition: Partition, claimed: int) -> int:
     """What is wrong with the leader epoch that a client believes in; -1 means that it does not say."""
-    if claimed < 0 or claimed == partition.state.leader_epoch:
-        return NONE
-    return FENCED_LEADER_EPOCH if claimed < partition.state.leader_epoch else UNKNOWN_LEADER_EPOCH
+    try:
+        partition.state.check_epoch(claimed)
+    except GoQueueError as error:
+        return code_of(error)
+    return NONE
 
 
 class LookupHandler:
@@ -87,8 +82,7 @@ class LookupHandler:
             return _refused(index, UNSUPPORTED_VERSION)
         try:
             partition = self._topics.require(topic).partition(index)
-            if error := epoch_error(partition, asked.current_leader_epoch):
-                return _refused(index, error)
+            partition.state.check_epoch(asked.current_leader_epoch)
             timestamp, offset = await _look_up(partition, asked.timestamp, isolation)
         except GoQueueError as error:
             return _refused(index, code_of(error))
@@ -96,7 +90,7 @@ class LookupHandler:
             partition_index=index,
             timestamp=timestamp,
             offset=offset,
-            leader_epoch=-1 if offset < 0 else partition.state.leader_epoch,
+            leader_epoch=-1 if offset < 0 else partition.epoch_at(offset),
         )
 
     def epoch_ends(self, call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
@@ -115,15 +109,12 @@ class LookupHandler:
     def _epoch_end(self, topic: str, index: int, claimed: int, epoch: int) -> EpochEndOffset:
         try:
             partition = self._topics.require(topic).partition(index)
+            partition.state.check_epoch(claimed)
         except GoQueueError as error:
             return EpochEndOffset(partition=index, error_code=code_of(error))
-        if code := epoch_error(partition, claimed):
-            return EpochEndOffset(partition=index, error_code=code)
-        if epoch > partition.state.leader_epoch or epoch < 0:
+        if (found := partition.epoch_end(epoch)) is None:
             return EpochEndOffset(partition=index)
-        return EpochEndOffset(
-            partition=index, leader_epoch=partition.state.leader_epoch, end_offset=partition.state.high_watermark
-        )
+        return EpochEndOffset(partition=index, leader_epoch=found[0], end_offset=found[1])
 
 
 def _refused(index: int, code: int) -> ListOffsetsPartitionResponse:
