@@ -287,7 +287,7 @@ class Firings:
 
 def _firing(shot: Shot) -> Firing:
     entries = [(due.offset, due.count) for due, _ in shot.members]
-    return Firing(shot.topic.record.id, shot.partition.at.partition, shot.partition.log.end_offset, entries)
+    return Firing(shot.topic.record.id, shot.partition.at.partition, shot.partition.log.end_offset, entries, True)
 
 
 def _ended(due: Due, state: str, now: Millis) -> Ended:

@@ -13,7 +13,7 @@ from goqueue.drive.partition import Partition
 from goqueue.drive.schedule_firing import scheduled_mark
 from goqueue.drive.schedule_index import Due, ScheduleIndex
 from goqueue.drive.schedule_log import ScheduleLog
-from goqueue.format.batch import Buffer, read_header, split
+from goqueue.format.batch import SCHEDULE_PRODUCER_ID, Buffer, read_header, split
 from goqueue.format.search import has
 from goqueue.format.slices import readable, slices
 
@@ -39,7 +39,7 @@ def missing_of(firing: Firing, partition: Partition) -> list[tuple[Offset, int]]
     """The entries of a firing that are not in the target log. Blocks."""
     start = max(firing.end_offset, partition.log.start_offset)
     wanted = {scheduled_mark(offset, count): (offset, count) for offset, count in firing.entries}
-    for mark in _marks(partition, start):
+    for mark in _marks(partition, start, not firing.has_producer_id):
         wanted.pop(mark, None)
         if not wanted:
             break
@@ -55,16 +55,17 @@ def already_in(partition: Partition, dues: Iterable[Due]) -> set[Offset]:
     since: Millis = min(due.due_ms for due in wanted.values())
     place = partition.log.offset_at_time(since)
     found: set[Offset] = set()
-    for mark in _marks(partition, place[0]) if place is not None else ():
+    for mark in _marks(partition, place[0], False) if place is not None else ():
         if mark in wanted:
             found.add(wanted[mark].offset)
     return found
 
 
-def _marks(partition: Partition, start: Offset) -> Iterable[bytes]:
-    """The schedule marks of all messages from an offset on."""
+def _marks(partition: Partition, start: Offset, of_anybody: bool) -> Iterable[bytes]:
+    """The schedule marks of messages from an offset on: those that the schedule delivered, or anybody's."""
     for batch in partition.log.batches(min(start, partition.log.end_offset)):
-        yield from _marks_of(batch)
+        if of_anybody or read_header(batch).producer_id == SCHEDULE_PRODUCER_ID:
+            yield from _marks_of(batch)
 
 
 def _marks_of(batch: Buffer) -> Iterable[bytes]:

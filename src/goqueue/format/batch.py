@@ -28,6 +28,11 @@ _CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
 _MAGIC_AT: Final = 16
 
+NO_PRODUCER_ID: Final = -1
+SCHEDULE_PRODUCER_ID: Final = (
+    -2
+)  # below -1: the broker wrote it; readers take it for no producer, clients cannot use it
+
 CODEC_MASK: Final = 0x07
 CODEC_MAX: Final = 4  # zstd
 APPEND_TIME_BIT: Final = 0x08

@@ -22,6 +22,7 @@ from goqueue.base.limits import BATCH_BYTES_MAX, RECORDS_PER_BATCH_MAX
 from goqueue.format.batch import (
     CODEC_MASK,
     HEADER_BYTES,
+    NO_PRODUCER_ID,
     BatchHeader,
     Buffer,
     assemble,
@@ -69,10 +70,15 @@ class InTransaction(msgspec.Struct, frozen=True):
     sequence: int
 
 
-def build(records: Sequence[NewRecord], codec: int = 0, txn: InTransaction | None = None) -> bytes:
+def build(
+    records: Sequence[NewRecord],
+    codec: int = 0,
+    txn: InTransaction | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+) -> bytes:
     """One batch of the records, base offset 0, compressed if that helps."""
     if txn is None:
-        builder: Any = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, BATCH_BYTES_MAX)
+        builder: Any = DefaultRecordBatchBuilder(2, 0, 0, producer_id, -1, -1, BATCH_BYTES_MAX)
     else:
         producer = (txn.producer_id, txn.epoch, txn.sequence)
         builder = DefaultRecordBatchBuilder(2, 0, 1, *producer, BATCH_BYTES_MAX)

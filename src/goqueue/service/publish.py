@@ -25,6 +25,7 @@ from goqueue.base.errors import (
     CorruptBatch,
     GoQueueError,
     InternalTopic,
+    InvalidBatch,
     MessageTooLarge,
     ShuttingDown,
 )
@@ -33,7 +34,7 @@ from goqueue.drive.decoding import Decoding
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule_entries import Entries
 from goqueue.drive.topic_table import Topic
-from goqueue.format.batch import BatchHeader, Buffer, read_header, verified_header
+from goqueue.format.batch import NO_PRODUCER_ID, SCHEDULE_PRODUCER_ID, BatchHeader, Buffer, read_header, verified_header
 from goqueue.format.compression import CODECS
 from goqueue.format.records import InTransaction, NewRecord, build
 from goqueue.log.space import SpaceGuard
@@ -114,6 +115,8 @@ class Publish:
             header = verified_header(command.batch)
             if header.is_control:
                 raise CorruptBatch("Control batches are written by the broker only.")
+            if header.producer_id < NO_PRODUCER_ID:
+                raise InvalidBatch("Producer ids below -1 are the broker's own.")
             if not command.is_copy:
                 _check_size(topic, header)
                 check_times(topic.config, header, command.batch, self._clock.now_ms())
@@ -291,7 +294,7 @@ class Publish:
 
     def deliver(self, topic: Topic, partition: Partition, records: list[NewRecord]) -> None:
         """Scheduled messages enter their log, in one batch. What a publish checks was checked when they were taken."""
-        batch = build(records, CODECS.get(topic.config.compression_type, 0))
+        batch = build(records, CODECS.get(topic.config.compression_type, 0), producer_id=SCHEDULE_PRODUCER_ID)
         self._write(topic, partition, batch, read_header(batch))
 
     def _append_parted(

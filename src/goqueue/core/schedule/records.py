@@ -54,12 +54,16 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Firing(msgspec.Struct, frozen=True, array_like=True):
-    """These entries (offset, count) are about to enter a log that ends here."""
+    """These entries (offset, count) are about to enter a log that ends here.
+
+    Older versions delivered without the broker's producer id: then the header alone says that a message is there.
+    """
 
     topic_id: str
     partition: int
     end_offset: Offset
     entries: list[tuple[Offset, int]]
+    has_producer_id: bool = False
 
 
 class Next(msgspec.Struct, frozen=True, array_like=True):
