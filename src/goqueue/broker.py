@@ -54,6 +54,7 @@ from goqueue.service.node_config import NodeConfig
 from goqueue.service.positions import Positions
 from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
+from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.queue_rules import QueueRules
 from goqueue.service.queue_stats import QueueStats
 from goqueue.service.redriven import AllCopies
@@ -129,6 +130,9 @@ class Broker:
         self.fetching = Fetching(self.topics, self.metrics, hooks)
         unreadable = Unreadable(self.metrics)
         self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
+        self.publish_once = DeduplicatedPublish(
+            self.topics, self.publish, self.browsing, self.scheduling, clock, settings.sqs.deduplication_ids_max
+        )
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
         self.producer_ids = ProducerIds(disk, offload)
         self.runner = GroupRunner(_group_settings(settings), self._partition_counts, clock)

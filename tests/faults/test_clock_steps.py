@@ -13,13 +13,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from goqueue.base.commands import Message, PublishMessages, Scheduled
+from goqueue.base.commands import DeduplicationScope, Message, OnceMessage, PublishMessages, PublishOnce, Scheduled
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
+from goqueue.base.sqs_envelope import Envelope
 from goqueue.broker import Broker
 from goqueue.core.delivery.records import View
 from goqueue.core.traces.span import ACKED
-from goqueue.edge.sqs.fifo import Draft, FifoSends
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
 from tests.service.brokers import SeededEntropy, fetch_all, publish, settings
@@ -275,25 +275,20 @@ def test_a_redrive_keeps_its_rate(step_ms: int, is_lasting: bool) -> None:
 @for_moments_or_good
 def test_a_deduplication_id_counts_for_five_minutes(step_ms: int, is_lasting: bool) -> None:
     async def story(broker: Broker, clock: VirtualClock, loop: VirtualLoop) -> None:
-        sends = FifoSends(broker.browsing, broker.scheduling, broker.clock, 1_000)
-        topic = broker.topics.require("t")
-        stored: list[int] = []
-
-        async def store(numbered: object) -> list[None]:
-            stored.append(1)
-            return [None]
+        partition = broker.topics.require("t").partitions[0]
+        one = OnceMessage(Message(b"g", b"v"), Envelope(id="m", deduplication_id="same"))
 
         async def send() -> None:
-            await sends.send(topic, [Draft("m", "g", "same")], store)
+            await broker.publish_once.messages(PublishOnce(DeduplicationScope("t"), [one]))
 
         await send()
         set_clock(clock, loop, step_ms, is_lasting)
         await asyncio.sleep(295)
         await send()
-        assert len(stored) == 1
+        assert partition.log.end_offset == 1
         await asyncio.sleep(6)
         await send()
-        assert len(stored) == 2
+        assert partition.log.end_offset == 2
 
     tell(story)
 

@@ -16,6 +16,7 @@ import msgspec
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import PAGE_BYTES_MAX
+from goqueue.base.sqs_envelope import Envelope
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -131,6 +132,45 @@ class Scheduled(msgspec.Struct, frozen=True, gc=False, tag="scheduled"):
 
 
 PublishResult: TypeAlias = Placed | Scheduled | GoQueueError
+
+
+class OnceMessage(msgspec.Struct, frozen=True):
+    """One message of a `PublishOnce`, whose key is its message group. The envelope becomes its last header."""
+
+    message: Message
+    envelope: Envelope
+
+
+class DeduplicationScope(msgspec.Struct, frozen=True):
+    """Ids count within the whole topic, or with `by_group` within their message group.
+
+    Those of messages up to the sequence number `forgotten` do not count.
+    """
+
+    topic: str
+    by_group: bool = False
+    forgotten: int = 0
+
+
+class PublishOnce(msgspec.Struct, frozen=True):
+    """Publish messages in the open, unless their deduplication ids were used in the last five minutes.
+
+    Each message gets a sequence number.
+    """
+
+    scope: DeduplicationScope
+    messages: Sequence[OnceMessage]
+    caller: Caller = ANYONE
+
+
+class PublishedOnce(msgspec.Struct, frozen=True, gc=False, tag="once"):
+    """The message that an id stands for: this one, or an earlier one."""
+
+    message_id: str
+    sequence: int
+
+
+OnceResult: TypeAlias = PublishedOnce | GoQueueError
 
 
 # --- fetch --------------------------------------------------------------------------------------------

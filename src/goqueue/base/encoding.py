@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from goqueue.base.commands import Placed, PublishResult, Scheduled
+from goqueue.base.commands import OnceResult, Placed, PublishedOnce, PublishResult, Scheduled
 from goqueue.base.errors import GoQueueError
 
 T = TypeVar("T")
@@ -54,6 +54,7 @@ def _word(code: str) -> type[GoQueueError]:
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_error)
 _results = msgspec.msgpack.Decoder(list[Placed | Scheduled | EncodedError])
+_once_results = msgspec.msgpack.Decoder(list[PublishedOnce | EncodedError])
 
 
 @cache
@@ -76,4 +77,10 @@ def decode(data: bytes, kind: type[T]) -> T:
 def decode_results(data: bytes) -> list[PublishResult]:
     """The results of a publish."""
     found = _results.decode(data)
+    return [_error_of(one) if isinstance(one, EncodedError) else one for one in found]
+
+
+def decode_once_results(data: bytes) -> list[OnceResult]:
+    """The results of a `PublishOnce`."""
+    found = _once_results.decode(data)
     return [_error_of(one) if isinstance(one, EncodedError) else one for one in found]

@@ -55,7 +55,8 @@ class Take(msgspec.Struct, frozen=True):
     """Hand out up to `limit` messages of these partitions to `owner`; wait up to `wait_ms_max` for the first.
 
     `lease_ms` None means the group's or the topic's. `in_flight_max` bounds what the owner holds at once.
-    `begin` is for a group without a position; `strict` always serves the higher priority first.
+    `begin` is for a group without a position; `strict` always serves the higher priority first. The same `attempt_id`
+    gets the same messages again, as long as nothing happened to them.
     """
 
     group: str
@@ -68,6 +69,7 @@ class Take(msgspec.Struct, frozen=True):
     begin: Begin = "earliest"
     strict: bool = False
     caller: Caller = ANYONE
+    attempt_id: str | None = None
 
 
 Outcome = GoQueueError | None  # of one receipt; None is success

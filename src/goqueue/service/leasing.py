@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from goqueue.base.clock import Clock
+from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy
 from goqueue.base.errors import GoQueueError, InvalidField, InvalidReceipt
 from goqueue.base.ids import Millis, Offset, TopicPartition
@@ -27,6 +27,7 @@ from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.positions import Positions
 from goqueue.service.queue_rules import QueueRules
 from goqueue.service.receipts import sort_receipts
+from goqueue.service.receive_attempts import ReceiveAttempts
 from goqueue.service.taking import Taking
 from goqueue.service.topics import Topics
 
@@ -57,7 +58,7 @@ class Leasing:
         topics: Topics,
         rules: QueueRules,
         positions: Positions,
-        clock: Clock,
+        clock: SteadyClock,
         entropy: Entropy,
         metrics: BrokerMetrics,
     ) -> None:
@@ -69,6 +70,7 @@ class Leasing:
         self._clock = clock
         self._entropy = entropy
         self._metrics = metrics
+        self._attempts = ReceiveAttempts(self.extend, clock)
         self.until_moved: Callable[[View], Awaitable[None]] = _at_once  # returns when nothing of the view is dying
         self.on_answer: Callable[[str, str], None] = lambda group, owner: None  # a consumer answers by receipt
 
@@ -78,7 +80,16 @@ class Leasing:
 
     async def take(self, take: Take, interrupt: asyncio.Future[None] | None = None) -> list[Delivered]:
         """Messages under a lease; durable when it returns. Once `interrupt` is done it waits no longer."""
-        return await self._taking.take(take, interrupt)
+        if take.attempt_id is None or not take.partitions:
+            return await self._taking.take(take, interrupt)
+        lease_ms = take.lease_ms
+        if lease_ms is None:
+            lease_ms = self._topics.require(take.partitions[0].topic).config.queue_lease_ms
+        found = await self._attempts.repeat(take, lease_ms)
+        if not found:
+            found = await self._taking.take(take, interrupt)
+            self._attempts.keep(take, found)
+        return found
 
     def give_back(self, group: str, found: Iterable[Delivered]) -> None:
         """Nobody got these after all."""

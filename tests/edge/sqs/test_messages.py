@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from goqueue.base.commands import Headers, Stored
 from goqueue.base.leases import Delivered
+from goqueue.base.sqs_envelope import Envelope, envelope_in
 from goqueue.edge.sqs.checks import check_message
 from goqueue.edge.sqs.digests import attributes_md5
 from goqueue.edge.sqs.errors import SqsError
-from goqueue.edge.sqs.messages import Envelope, Wanted, envelope_in, headers_of, message_out
+from goqueue.edge.sqs.messages import Wanted, headers_of, message_out
 from goqueue.edge.sqs.names import Arns, check_queue_name, is_queue_name, name_of_url
 from goqueue.edge.sqs.schema import AttributeValue, Sent
 

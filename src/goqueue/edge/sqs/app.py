@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import ForeignOrigin, GoQueueError, UnknownHost
+from goqueue.base.sqs_envelope import SENDER
 from goqueue.edge.http.connections import Connections
 from goqueue.edge.http.gate import Gate, refuse_other_sites
 from goqueue.edge.rest.requests import Bodies
@@ -27,7 +28,6 @@ from goqueue.edge.sqs.calls import Call, Reply
 from goqueue.edge.sqs.checks import trace_of_request
 from goqueue.edge.sqs.errors import SqsError, missing, translate
 from goqueue.edge.sqs.forms import parse_form
-from goqueue.edge.sqs.messages import SENDER
 from goqueue.edge.sqs.operations import Operation
 from goqueue.service.metrics import BrokerMetrics
 

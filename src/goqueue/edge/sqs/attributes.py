@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.base.commands import DeduplicationScope
 from goqueue.base.ids import Millis
 from goqueue.base.limits import KIB, MIB
 from goqueue.drive.topic_table import Topic
@@ -95,6 +96,13 @@ def kept_text(kept: Kept) -> str:
 
 def is_fifo(topic: Topic) -> bool:
     return topic.config.queue_order == "key" and topic.name.endswith(FIFO)
+
+
+def deduplication_scope(topic: Topic) -> DeduplicationScope:
+    """Which messages of a FIFO queue share their deduplication ids. A purge makes every id new."""
+    kept = kept_of(topic)
+    by_group = kept.attributes.get("DeduplicationScope") == "messageGroup"
+    return DeduplicationScope(topic.name, by_group, kept.purged)
 
 
 # --- in -------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from goqueue.base.sqs_envelope import ENVELOPE, ILLEGAL, is_type
 from goqueue.edge.sqs.digests import Typed
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value, missing
 from goqueue.edge.sqs.schema import Attributes, AttributeValue, Sent
@@ -15,14 +16,10 @@ from goqueue.edge.sqs.schema import Attributes, AttributeValue, Sent
 DELAY_S_MAX: Final = 900
 ATTRIBUTES_MAX: Final = 10
 TRACE_CHARS_MAX: Final = 1_024
-TEXT_CHARS_MAX: Final = 1_024  # no id, type or trace header is longer
-ENVELOPE: Final = "goqueue-sqs"  # the header that carries what has no place elsewhere
 TRACE: Final = "AWSTraceHeader"
 
-ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME: Final = re.compile(r"[\w.-]+")  # letters of any script, as AWS does
 _RESERVED: Final = re.compile(r"(?i)aws\.|amazon\.|\.")
-_TYPE: Final = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _ID: Final = re.compile(r"[!-~]{1,128}")
 
@@ -96,11 +93,6 @@ def _check_name(name: str) -> None:
         )
     if name == ENVELOPE:
         raise invalid(f"The message attribute name {ENVELOPE} is the broker's own.")
-
-
-def is_type(kind: str) -> bool:
-    """Whether a message attribute can be of this type."""
-    return _TYPE.fullmatch(kind) is not None and ILLEGAL.search(kind) is None
 
 
 def _value(name: str, given: AttributeValue, of: str = "(user)") -> bytes:

@@ -11,18 +11,17 @@ from goqueue.edge.http.connections import Connections
 from goqueue.edge.http.gate import Gate
 from goqueue.edge.rest.requests import Bodies
 from goqueue.edge.sqs.app import SqsDoor
-from goqueue.edge.sqs.fifo import FifoSends
 from goqueue.edge.sqs.moves import Moves
 from goqueue.edge.sqs.names import Arns
 from goqueue.edge.sqs.operations import operations
 from goqueue.edge.sqs.queues import Queues
 from goqueue.edge.sqs.receive import Receiving
 from goqueue.edge.sqs.send import Sending
-from goqueue.service.browse import Browsing
 from goqueue.service.dead_letters import Redrives
 from goqueue.service.leasing import Leasing
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.publish import Publish
+from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.scheduling import Scheduling
 from goqueue.service.topics import Topics
 
@@ -34,7 +33,7 @@ class Verbs(Protocol):
     entropy: Entropy
     topics: Topics
     publish: Publish
-    browsing: Browsing
+    publish_once: DeduplicatedPublish
     leasing: Leasing
     scheduling: Scheduling
     redrives: Redrives
@@ -43,10 +42,9 @@ class Verbs(Protocol):
 
 def sqs_door(settings: SqsSettings, verbs: Verbs, gate: Gate, connections: Connections) -> SqsDoor:
     arns, clock = Arns(settings.region), verbs.clock
-    fifo = FifoSends(verbs.browsing, verbs.scheduling, clock, settings.deduplication_ids_max)
-    queues = Queues(verbs.topics, verbs.leasing, verbs.scheduling, fifo, arns, clock, settings.group)
-    sending = Sending(queues, verbs.publish, fifo, clock, verbs.entropy)
-    receiving = Receiving(queues, verbs.leasing, arns, clock, settings.group)
+    queues = Queues(verbs.topics, verbs.leasing, verbs.scheduling, verbs.publish_once, arns, clock, settings.group)
+    sending = Sending(queues, verbs.publish, verbs.publish_once, clock, verbs.entropy)
+    receiving = Receiving(queues, verbs.leasing, arns, settings.group)
     moves = Moves(verbs.redrives, verbs.topics, arns)
     table = operations(queues.handlers(), sending.handlers(), receiving.handlers(), moves.handlers())
     return SqsDoor(

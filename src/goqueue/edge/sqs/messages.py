@@ -16,8 +16,8 @@ from uuid import UUID
 import msgspec
 
 from goqueue.base.commands import Headers, Stored
-from goqueue.base.ids import Millis
 from goqueue.base.leases import Delivered
+from goqueue.base.sqs_envelope import ILLEGAL, Envelope, envelope_in, with_envelope
 from goqueue.base.trace_context import (
     TRACEPARENT,
     TRACESTATE,
@@ -27,34 +27,14 @@ from goqueue.base.trace_context import (
     within,
     xray_text,
 )
-from goqueue.edge.sqs.checks import ENVELOPE, ILLEGAL, TEXT_CHARS_MAX, TRACE, Checked, is_type
+from goqueue.edge.sqs.checks import TRACE, Checked
 from goqueue.edge.sqs.dead import Origin, origin_of
 from goqueue.edge.sqs.digests import Typed, attributes_md5, body_md5
 from goqueue.edge.sqs.names import Arns
 
 BROKERS_OWN: Final = "goqueue-"  # headers that begin so are shown only if they were sent as attributes
 ENCODING: Final = "goqueue-encoding"
-SENDER: Final = "anonymous"
 _REPLACED_BYTES_MAX: Final = 8 * 1024
-_ENVELOPE_BYTES_MAX: Final = 64 * 1024
-_NUMBER_END: Final = 1 << 63
-
-
-class Envelope(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The header `goqueue-sqs`."""
-
-    id: str = ""
-    sent_ms: Millis = 0
-    sender: str = SENDER
-    types: dict[str, str] = {}
-    trace: str = ""
-    deduplication_id: str = ""
-    sequence: int = 0
-    replaced: dict[str, bytes] = {}  # attributes as they were sent, where tracing may put others in their place
-
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Envelope).decode
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -81,11 +61,19 @@ def wanted_names(asked: list[str]) -> tuple[bool, frozenset[str], tuple[str, ...
 
 def headers_of(checked: Checked, envelope: Envelope) -> Headers:
     """All headers of a message to send."""
-    types = {name: kind for name, kind, _ in checked.attributes if kind != "String" or _may_be_ours(name)}
-    if types:
-        envelope = msgspec.structs.replace(envelope, types=types, replaced=_replaceable(checked))
-    headers = (*((name, value) for name, _, value in checked.attributes), (ENVELOPE, _encode(envelope)))
+    return with_envelope(own_headers(checked, envelope), envelope_of(checked, envelope))
+
+
+def own_headers(checked: Checked, envelope: Envelope) -> Headers:
+    """The headers without the envelope."""
+    headers = tuple((name, value) for name, _, value in checked.attributes)
     return within(headers, parse_xray(envelope.trace)) if envelope.trace else headers
+
+
+def envelope_of(checked: Checked, envelope: Envelope) -> Envelope:
+    """The envelope with what it says about the attributes."""
+    types = {name: kind for name, kind, _ in checked.attributes if kind != "String" or _may_be_ours(name)}
+    return msgspec.structs.replace(envelope, types=types, replaced=_replaceable(checked)) if types else envelope
 
 
 def _may_be_ours(name: str) -> bool:
@@ -99,26 +87,6 @@ def _replaceable(checked: Checked) -> dict[str, bytes]:
     if parse_traceparent(found.get(TRACEPARENT)) is not None:
         return {}
     return {name: value for name, value in found.items() if len(value) <= _REPLACED_BYTES_MAX}
-
-
-def envelope_in(headers: Headers) -> Envelope | None:
-    """The last one wins; one that cannot be read is none."""
-    for name, value in reversed(headers):
-        if name == ENVELOPE and value is not None:
-            try:
-                return _sound(_decode(value)) if len(value) <= _ENVELOPE_BYTES_MAX else None
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                return None
-    return None
-
-
-def _sound(envelope: Envelope) -> Envelope | None:
-    """None if this door did not write it: Kafka's producers can send a header of any name."""
-    texts = (envelope.id, envelope.sender, envelope.trace, envelope.deduplication_id, *envelope.types.values())
-    if any(len(text) > TEXT_CHARS_MAX or ILLEGAL.search(text) for text in texts):
-        return None
-    numbers_fit = 0 <= envelope.sent_ms < _NUMBER_END and 0 <= envelope.sequence < _NUMBER_END
-    return envelope if numbers_fit and all(map(is_type, envelope.types.values())) else None
 
 
 # --- out ------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from goqueue.edge.sqs.attributes import (
     check_attributes,
     check_throughput,
     config_of,
+    deduplication_scope,
     invalid_attribute,
     is_fifo,
     kept_of,
@@ -33,10 +34,10 @@ from goqueue.edge.sqs.attributes import (
 )
 from goqueue.edge.sqs.calls import Call, Handler, Reply
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value, missing, no_queue
-from goqueue.edge.sqs.fifo import FifoSends
 from goqueue.edge.sqs.names import Arns, check_queue_name, is_queue_name, name_of_url, queue_url
 from goqueue.edge.sqs.policies import NO_REDRIVE, Policies
 from goqueue.service.leasing import Leasing
+from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.scheduling import Scheduling
 from goqueue.service.topics import Topics
 
@@ -54,7 +55,7 @@ class Queues:
         topics: Topics,
         leasing: Leasing,
         scheduling: Scheduling,
-        fifo: FifoSends,
+        publish_once: DeduplicatedPublish,
         arns: Arns,
         clock: SteadyClock,
         group: str,
@@ -62,7 +63,7 @@ class Queues:
         self._topics = topics
         self._leasing = leasing
         self._scheduling = scheduling
-        self._fifo = fifo
+        self._publish_once = publish_once
         self._arns = arns
         self._clock = clock
         self._group = group
@@ -275,7 +276,8 @@ class Queues:
         if is_fifo(topic):
             async with self._changing:
                 topic = self.find(asked.queue_url)
-                await self._keep(topic, call, purged=await self._fifo.mark(topic))
+                last = await self._publish_once.last_sequence(deduplication_scope(topic))
+                await self._keep(topic, call, purged=last)
         return None
 
 

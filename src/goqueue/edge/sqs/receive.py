@@ -8,13 +8,11 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.clock import SteadyClock
 from goqueue.base.errors import GoQueueError, InvalidField, StaleReceipt
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.leases import Delivered, Outcome, Take, parse_receipt
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs import schema
-from goqueue.edge.sqs.attempts import Attempts
 from goqueue.edge.sqs.attributes import KNOWN, is_fifo
 from goqueue.edge.sqs.batches import check_entries, summed
 from goqueue.edge.sqs.calls import Call, Handler, Reply
@@ -47,12 +45,11 @@ _SYSTEM: Final = frozenset(
 
 
 class Receiving:
-    def __init__(self, queues: Queues, leasing: Leasing, arns: Arns, clock: SteadyClock, group: str) -> None:
+    def __init__(self, queues: Queues, leasing: Leasing, arns: Arns, group: str) -> None:
         self._queues = queues
         self._leasing = leasing
         self._arns = arns
         self._group = group
-        self._attempts = Attempts(leasing, clock)
 
     def handlers(self) -> dict[type[schema.Asked], Handler]:
         return {
@@ -69,16 +66,9 @@ class Receiving:
         topic = self._queues.find(asked.queue_url)
         fifo, wanted = is_fifo(topic), _wanted(asked)
         take, wait_ms = self._take(topic, asked, call), _wait_ms(topic, asked)
-        if asked.receive_request_attempt_id is None:
-            found = await self._poll(take, wait_ms, call)
-        else:
+        if asked.receive_request_attempt_id is not None:
             _check_attempt(asked.receive_request_attempt_id, fifo)
-            key = (topic.record.id, asked.receive_request_attempt_id)
-            lease_ms = topic.config.queue_lease_ms if take.lease_ms is None else take.lease_ms
-            found = await self._attempts.again(key, lease_ms)
-            if not found:
-                found = await self._poll(take, wait_ms, call)
-                self._attempts.keep(key, found)
+        found = await self._poll(take, wait_ms, call)
         if not found:
             self._check_in_flight(topic, fifo)
             return {}
@@ -91,7 +81,16 @@ class Receiving:
             raise invalid_value(limit, "MaxNumberOfMessages", reason)
         lease_ms = None if asked.visibility_timeout is None else _visibility_ms(asked.visibility_timeout)
         partitions = [TopicPartition(topic.name, number) for number in range(len(topic.partitions))]
-        return Take(self._group, partitions, OWNER, limit, lease_ms, in_flight_max=IN_FLIGHT_MAX, caller=call.caller)
+        return Take(
+            self._group,
+            partitions,
+            OWNER,
+            limit,
+            lease_ms,
+            in_flight_max=IN_FLIGHT_MAX,
+            caller=call.caller,
+            attempt_id=asked.receive_request_attempt_id,
+        )
 
     async def _poll(self, take: Take, wait_ms: Millis, call: Call) -> list[Delivered]:
         """At once if there is something; else until there is, the wait is over, or the client has hung up."""

@@ -9,23 +9,29 @@ from typing import Any
 import msgspec
 
 from goqueue.base.clock import Clock
-from goqueue.base.commands import Message, PublishMessages, PublishResult
+from goqueue.base.commands import Headers, Message, OnceMessage, OnceResult, PublishMessages, PublishOnce
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis
-from goqueue.core.once import Used
+from goqueue.base.sqs_envelope import Envelope
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs import schema
-from goqueue.edge.sqs.attributes import MESSAGE_BYTES_MAX, is_fifo, kept_of, message_bytes_max
+from goqueue.edge.sqs.attributes import (
+    MESSAGE_BYTES_MAX,
+    deduplication_scope,
+    is_fifo,
+    kept_of,
+    message_bytes_max,
+)
 from goqueue.edge.sqs.batches import check_entries, summed
 from goqueue.edge.sqs.calls import Call, Handler, Reply
 from goqueue.edge.sqs.checks import TRACE, Checked, check_delay_s, check_id, check_message
 from goqueue.edge.sqs.digests import attributes_md5, body_md5
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value, missing, translate
-from goqueue.edge.sqs.fifo import Draft, FifoSends
-from goqueue.edge.sqs.messages import Envelope, headers_of, sequence_text
+from goqueue.edge.sqs.messages import envelope_of, headers_of, own_headers, sequence_text
 from goqueue.edge.sqs.queues import Queues
 from goqueue.service.publish import Publish
+from goqueue.service.publish_once import DeduplicatedPublish
 
 _WRONG_KIND = "The request include parameter that is not valid for this queue type."
 
@@ -38,21 +44,25 @@ class Ready(msgspec.Struct, frozen=True):
     group: str | None
     deliver_at_ms: Millis | None
 
-    def message(self, sequence: int = 0) -> Message:
-        envelope = msgspec.structs.replace(self.envelope, sequence=sequence) if sequence else self.envelope
-        key = None if self.group is None else self.group.encode()
-        headers = headers_of(self.checked, envelope)
-        return Message(key, self.checked.body, headers, deliver_at_ms=self.deliver_at_ms)
+    def message(self) -> Message:
+        return self._message(headers_of(self.checked, self.envelope))
 
-    def draft(self) -> Draft:
-        return Draft(self.envelope.id, self.group or "", self.envelope.deduplication_id)
+    def once(self) -> OnceMessage:
+        headers = own_headers(self.checked, self.envelope)
+        return OnceMessage(self._message(headers), envelope_of(self.checked, self.envelope))
+
+    def _message(self, headers: Headers) -> Message:
+        key = None if self.group is None else self.group.encode()
+        return Message(key, self.checked.body, headers, deliver_at_ms=self.deliver_at_ms)
 
 
 class Sending:
-    def __init__(self, queues: Queues, publish: Publish, fifo: FifoSends, clock: Clock, entropy: Entropy) -> None:
+    def __init__(
+        self, queues: Queues, publish: Publish, publish_once: DeduplicatedPublish, clock: Clock, entropy: Entropy
+    ) -> None:
         self._queues = queues
         self._publish = publish
-        self._fifo = fifo
+        self._publish_once = publish_once
         self._clock = clock
         self._entropy = entropy
 
@@ -120,26 +130,20 @@ class Sending:
             return []
         if is_fifo(topic):
             return await self._send_once(topic, ready, call)
-        results = await self._store(topic, [one.message() for one in ready], call)
+        messages = [one.message() for one in ready]
+        results = await self._publish.messages(PublishMessages(topic.name, messages, caller=call.caller))
         return [
             translate(result) if isinstance(result, GoQueueError) else _reply(one, one.envelope.id)
             for one, result in zip(ready, results, strict=True)
         ]
 
     async def _send_once(self, topic: Topic, ready: Sequence[Ready], call: Call) -> list[dict[str, Any] | SqsError]:
-        async def store(numbered: Sequence[tuple[int, int]]) -> list[GoQueueError | None]:
-            messages = [ready[place].message(sequence) for place, sequence in numbered]
-            results = await self._store(topic, messages, call)
-            return [result if isinstance(result, GoQueueError) else None for result in results]
-
-        outcomes = await self._fifo.send(topic, [one.draft() for one in ready], store)
-        return [_outcome(one, outcome) for one, outcome in zip(ready, outcomes, strict=True)]
-
-    async def _store(self, topic: Topic, messages: Sequence[Message], call: Call) -> list[PublishResult]:
-        return await self._publish.messages(PublishMessages(topic.name, messages, caller=call.caller))
+        command = PublishOnce(deduplication_scope(topic), [one.once() for one in ready], call.caller)
+        results = await self._publish_once.messages(command)
+        return [_outcome(one, result) for one, result in zip(ready, results, strict=True)]
 
 
-def _outcome(ready: Ready, outcome: Used | GoQueueError) -> dict[str, Any] | SqsError:
+def _outcome(ready: Ready, outcome: OnceResult) -> dict[str, Any] | SqsError:
     if isinstance(outcome, GoQueueError):
         return translate(outcome)
     return {**_reply(ready, outcome.message_id), "SequenceNumber": sequence_text(outcome.sequence)}

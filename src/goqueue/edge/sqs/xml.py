@@ -6,7 +6,7 @@ from base64 import b64encode
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from goqueue.edge.sqs.checks import ILLEGAL
+from goqueue.base.sqs_envelope import ILLEGAL
 
 NAMESPACE: Final = "http://queue.amazonaws.com/doc/2012-11-05/"
 _ENTITIES: Final = {"\r": "&#xD;", '"': "&quot;"}

@@ -30,7 +30,7 @@ def key_of(topic_id: str, group: str | None, deduplication_id: str) -> bytes:
     return blake2b(f"{topic_id}\0{group or ''}\0{deduplication_id}".encode(), digest_size=16).digest()
 
 
-class Once:
+class DeduplicationIds:
     """The ids of all queues."""
 
     def __init__(self, ids_max: int) -> None:
