@@ -9,7 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from goqueue.pipeline import running
 from goqueue.pipeline.counters import Counters, all_counters, count_failure, count_success, counters, parse, render
-from goqueue.pipeline.running import Run, Silent, Summary, perform, pipeline
+from goqueue.pipeline.performing import perform
+from goqueue.pipeline.running import Run, Silent, Summary, pipeline
 
 
 def summary(rows: int) -> Summary:

@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from goqueue.pipeline.progress import lines, watched
+from goqueue.pipeline.live import watched
+from goqueue.pipeline.progress import lines
 
 
 class Clock:

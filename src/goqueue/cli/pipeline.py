@@ -17,7 +17,7 @@ from goqueue.cli.options import CommandGroup, output_option, pairs, server_optio
 from goqueue.cli.pipeline_failures import told_plainly
 from goqueue.cli.show import print_json, print_table, remark, time_text
 from goqueue.pipeline import human
-from goqueue.pipeline.running import METRICS, PIPELINES, Pipeline, Run, Summary, needs_spark, perform, pipeline
+from goqueue.pipeline.running import METRICS, PIPELINES, Pipeline, Run, Summary, needs_spark, pipeline
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -197,7 +197,8 @@ def _rounds(found: Pipeline, spark: SparkSession | None, asked: Run, output: str
 
 
 def _round(found: Pipeline, spark: SparkSession | None, asked: Run) -> Summary:
-    from goqueue.pipeline.progress import watched
+    from goqueue.pipeline.live import watched
+    from goqueue.pipeline.performing import perform
 
     with watched(found.NAME) as progress:
         return perform(found, spark, asked, progress)

@@ -1,16 +1,19 @@
-"""Progress on a terminal: the step under way moves in place, and each leaves a line when it is over."""
+"""Progress on a terminal: the step under way moves in place and leaves a line when it is over. Elsewhere, lines."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from goqueue.pipeline.progress import Clock, Step, Watched
+from goqueue.pipeline import running
+from goqueue.pipeline.progress import Clock, Step, Watched, lines
 
 
 class _Told(ProgressColumn):
@@ -53,3 +56,16 @@ def live(name: str, console: Console) -> Iterator[Watched]:
         watched = Watched(Bar(name, shown))
         yield watched
         watched.close()
+
+
+@contextmanager
+def watched(name: str, out: IO[str] | None = None) -> Iterator[running.Progress]:
+    """Live on a terminal, lines anywhere else."""
+    out = sys.stderr if out is None else out
+    if out.isatty():
+        with live(name, Console(file=out)) as shown:
+            yield shown
+        return
+    shown = lines(name, out)
+    yield shown
+    shown.close()

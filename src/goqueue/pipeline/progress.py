@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import IO, Final, Protocol
 
 from goqueue.pipeline import human
-from goqueue.pipeline.running import Progress
 
 _LINE_EVERY_S: Final = 2.0
 Clock = Callable[[], float]
@@ -92,20 +89,3 @@ class Watched:
 def lines(name: str, out: IO[str], now: Clock = time.monotonic) -> Watched:
     """For logs and pipes."""
     return Watched(_Lines(name, out), now)
-
-
-@contextmanager
-def watched(name: str, out: IO[str] | None = None) -> Iterator[Progress]:
-    """Live on a terminal, lines anywhere else."""
-    out = sys.stderr if out is None else out
-    if not out.isatty():
-        told = lines(name, out)
-        yield told
-        told.close()
-        return
-    from rich.console import Console
-
-    from goqueue.pipeline.live import live
-
-    with live(name, Console(file=out)) as told:
-        yield told

@@ -91,19 +91,3 @@ def pipeline(name: str) -> Pipeline:
 def needs_spark(found: Pipeline) -> bool:
     """Whether it wants a session. One that does not says so, and is given None."""
     return bool(getattr(found, "NEEDS_SPARK", True))
-
-
-def perform(found: Pipeline, spark: SparkSession | None, run: Run, progress: Progress) -> Summary:
-    """One round, counted in the lake's metrics whether it goes well or not. A dry run leaves no trace."""
-    from goqueue.pipeline.counters import count_failure, count_success
-
-    folder = run.place(METRICS)
-    try:
-        summary = found.run(cast("SparkSession", spark), run, progress)
-    except Exception:
-        if not run.dry_run:
-            count_failure(folder, found.NAME)
-        raise
-    if not run.dry_run:
-        count_success(folder, summary)
-    return summary

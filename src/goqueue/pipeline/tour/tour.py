@@ -14,8 +14,9 @@ import msgspec
 
 from goqueue.pipeline import human
 from goqueue.pipeline.link.errors import PipelineError
-from goqueue.pipeline.progress import watched
-from goqueue.pipeline.running import Run, Summary, needs_spark, perform, pipeline
+from goqueue.pipeline.live import watched
+from goqueue.pipeline.performing import perform
+from goqueue.pipeline.running import Run, Summary, needs_spark, pipeline
 from goqueue.pipeline.tour.node import TourNode
 from goqueue.pipeline.tour.shop import TOPICS
 from goqueue.pipeline.tour.trade import Trade
