@@ -9,7 +9,7 @@ from goqueue import __version__
 from goqueue.base.clock import Clock, SteadyClock
 from goqueue.base.descriptors import DescriptorPlan
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.base.ids import Millis, Offset
+from goqueue.base.ids import Millis
 from goqueue.base.limits import CLOCK_LATE_MS
 from goqueue.base.settings import Settings
 from goqueue.base.topic_config import TopicConfig
@@ -138,7 +138,7 @@ class Broker:
         self.runner = GroupRunner(_group_settings(settings), self._partition_counts, clock)
         self.groups = Groups(self.runner, self.topics, entropy)
         rules = QueueRules(self.topics)
-        self.deliveries = DeliveryRunner(rules.policy, clock, self._retire)
+        self.deliveries = DeliveryRunner(rules.policy, clock, self.cleaner.retire)
         self.feeds = Feeds(decoding, unreadable)
         self.positions = Positions(self.deliveries, self.groups, self.topics, self.feeds)
         taking = Taking(self.deliveries, self.topics, rules, self.feeds, self.positions, clock, entropy, self.metrics)
@@ -218,8 +218,8 @@ class Broker:
 
     def _doubt_a_late_clock(self) -> None:
         """Nothing was published for long, if the clock is right: the node was down, or the clock was set meanwhile."""
-        logs = [partition.log for topic in self.topics.all() for partition in topic.partitions]
-        newest_ms = max((log.newest_ms for log in logs), default=-1)
+        partitions = [partition for topic in self.topics.all() for partition in topic.partitions]
+        newest_ms = max((partition.newest_ms for partition in partitions), default=-1)
         if 0 <= newest_ms < self.clock.now_ms() - CLOCK_LATE_MS:
             self.clock.stepped()
 
@@ -262,12 +262,6 @@ class Broker:
         assert topic is not None
         return topic.partitions[0]
 
-    async def _retire(self, partition: Partition, start_offset: Offset) -> None:
-        """What stands behind the offset is safe before what stands before it goes."""
-        partition.log.roll()
-        await self.flusher.seal(partition)
-        await self.cleaner.drop_head(partition, start_offset)
-
     def _groups_wrote(self, records: Sequence[GroupRecord]) -> None:
         self.positions.heard(records)
         self.consuming.heard(records)
@@ -291,7 +285,7 @@ class Broker:
     def clock_moved(self, by_ms: Millis) -> None:
         """Producers are remembered for as long as they would have been."""
         for partition, _ in self._logs():
-            partition.dedupe.shift(by_ms)
+            partition.producers.shift(by_ms)
 
     def stop_waiting(self) -> None:
         """Long polls, tails and rebalances end, so that a stop need not wait for them."""

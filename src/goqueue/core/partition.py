@@ -17,13 +17,19 @@ class PartitionState:
 
     __slots__ = ("_reads_wait_for_sync", "end_offset", "high_watermark", "in_sync_replicas", "leader_epoch", "txns")
 
-    def __init__(self, end_offset: Offset, reads_wait_for_sync: bool, leader_epoch: Epoch = 0) -> None:
+    def __init__(
+        self,
+        end_offset: Offset,
+        reads_wait_for_sync: bool,
+        leader_epoch: Epoch = 0,
+        txns: PartitionTxns | None = None,
+    ) -> None:
         self._reads_wait_for_sync = reads_wait_for_sync
         self.leader_epoch = leader_epoch
         self.end_offset = end_offset
         self.high_watermark = end_offset
         self.in_sync_replicas = 1
-        self.txns = PartitionTxns()
+        self.txns = PartitionTxns() if txns is None else txns
 
     @property
     def last_stable_offset(self) -> Offset:

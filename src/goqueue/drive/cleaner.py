@@ -61,6 +61,12 @@ class Cleaner:
         async with self._lock:
             await self._offload(partition.log.begin_drop_head(start_offset).run)
 
+    async def retire(self, partition: Partition, start_offset: Offset) -> None:
+        """The same for a log of ours: what stands behind the offset is safe before what stands before it goes."""
+        partition.log.roll()
+        await self._flusher.seal(partition)
+        await self.drop_head(partition, start_offset)
+
     async def _clean(self, partition: Partition, config: TopicConfig) -> None:
         log = partition.log
         if log.failure is not None or not log.segments:
@@ -68,7 +74,7 @@ class Cleaner:
         if not self._clock.is_settled(self._settings.clock_wait_ms):
             await self._bound_size(partition, config)
             return
-        partition.dedupe.expire(self._clock.now_ms() - _PRODUCER_MS)
+        partition.producers.expire(self._clock.now_ms() - _PRODUCER_MS)
         try:
             if wants_roll(log.segments[-1], config, self._clock.now_ms()):
                 log.roll()

@@ -159,7 +159,7 @@ class Flusher:
         log = partition.log
         while log.failure is None and (job := log.begin_seal()) is not None:
             try:
-                note_producers = partition.producers_job()
+                note_producers = partition.producers.snapshot_job()
                 await self._sync_for_snapshot(partition)
                 await self._offload(note_producers)
                 await self._offload(job.run)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Protocol
 
 from goqueue.base.commands import Isolation
 from goqueue.base.errors import UnknownTopic
-from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
+from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import BATCH_BYTES_MAX
-from goqueue.core.dedupe import Dedupe
+from goqueue.core.dedupe import Dedupe, Mark
 from goqueue.core.partition import PartitionState
+from goqueue.core.partition_txns import Aborted
 from goqueue.drive.offload import Offload
-from goqueue.drive.producers import note_transaction, snapshot_producers, write_producers
-from goqueue.format.batch import BatchHeader, Buffer, read_header
-from goqueue.log.epoch_history import end_of_epoch, epoch_of
+from goqueue.drive.partition_marks import PartitionMarks
+from goqueue.drive.partition_producers import PartitionProducers
+from goqueue.drive.producers import note_transaction
+from goqueue.format.batch import BatchHeader, Buffer
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reader import Suspect, WouldBlock
 
@@ -30,24 +31,33 @@ class Syncs(Protocol):
     async def settle(self, partition: Partition) -> None: ...
 
 
-class Partition:
+class Partition(PartitionMarks):
     """One partition of one topic."""
 
-    __slots__ = ("_offload", "_syncs", "_watchers", "at", "dedupe", "is_closed", "log", "state")
+    __slots__ = ("_offload", "_syncs", "_watchers", "dedupe", "is_closed", "producers")
 
     def __init__(
-        self, at: TopicPartition, log: PartitionLog, state: PartitionState, syncs: Syncs, offload: Offload
+        self,
+        at: TopicPartition,
+        log: PartitionLog,
+        state: PartitionState,
+        dedupe: Dedupe,
+        syncs: Syncs,
+        offload: Offload,
     ) -> None:
-        self.at = at
-        self.log = log
-        self.state = state
+        super().__init__(at, log, state)
+        self.dedupe = dedupe
+        self.producers = PartitionProducers(log, dedupe, state.txns, offload)
         self._syncs = syncs
         self._offload = offload
         self._watchers: list[asyncio.Future[None]] = []
-        self.dedupe = Dedupe()
         self.is_closed = False
 
     # --- write -------------------------------------------------------------------------------------------
+
+    def find_duplicate(self, header: BatchHeader) -> Mark | None:
+        """Where the producer's batch is stored already; None if it is new. An error word if it must not be stored."""
+        return self.dedupe.check(header)
 
     def append(self, batch: Buffer, header: BatchHeader, now: Millis, append_time: bool) -> Offset:
         """Puts a verified batch at the end and returns its base offset; safe only after `settle`."""
@@ -123,48 +133,17 @@ class Partition:
             return False
         return self.state.txns.is_aborted(header.producer_id, header.base_offset)
 
-    # --- epochs ------------------------------------------------------------------------------------------
+    def aborted_between(self, begin: Offset, end: Offset) -> list[Aborted]:
+        """Aborted transactions with messages from `begin` up to `end`."""
+        return self.state.txns.overlapping(begin, end)
 
-    def epoch_at(self, offset: Offset) -> Epoch:
-        """The epoch in which an offset was written; behind the end, the one it would be written in."""
-        return epoch_of(self.log.meta.epochs, offset) if offset < self.log.end_offset else self.state.leader_epoch
-
-    def epoch_end(self, epoch: Epoch) -> tuple[Epoch, Offset] | None:
-        """The largest epoch that is not larger, and where it ends for readers; None if the epoch is not known here."""
-        if not 0 <= epoch <= self.state.leader_epoch:
-            return None
-        if epoch == self.state.leader_epoch:
-            return epoch, self.state.high_watermark
-        return end_of_epoch(self.log.meta.epochs, epoch, self.state.high_watermark)
-
-    # --- producers ---------------------------------------------------------------------------------------
+    @property
+    def has_aborted(self) -> bool:
+        return bool(self.state.txns.aborted)
 
     def holds_safely(self, producer_id: int) -> bool:
         """What the producer wrote is as safe as the node promises."""
         return self.is_settled or self.dedupe.last_offset(producer_id) < self.log.synced_offset
-
-    async def find_batch(self, producer_id: int, epoch: int, sequence: int) -> Offset | None:
-        """Looks through the log for a batch of the producer's open transaction."""
-        first = self.state.txns.open.get(producer_id)
-        if first is None:
-            return None
-        wanted = (producer_id, epoch, sequence)
-
-        def look() -> Offset | None:
-            for batch in self.log.batches(max(first, self.log.start_offset)):
-                header = read_header(batch)
-                if (header.producer_id, header.producer_epoch, header.base_sequence) == wanted:
-                    return header.base_offset
-            return None
-
-        return await self._offload(look)
-
-    def producers_job(self) -> Callable[[], None]:
-        """Writes down producers and transactions as of now; runs off the loop. Without any it writes nothing."""
-        self.state.txns.cut_head(self.log.start_offset)
-        snapshot = snapshot_producers(self.dedupe, self.state.txns, self.log.end_offset)
-        is_needed = len(self.dedupe) > 0 or not self.state.txns.is_empty
-        return lambda: write_producers(self.log, snapshot, is_needed)
 
     # --- wait --------------------------------------------------------------------------------------------
 

@@ -59,10 +59,9 @@ class PartitionOpener:
             keeps_unsynced=self._settings.fsync != "never",
         )
         log, found = open_log(home, roll_rule(config))
-        state = PartitionState(log.end_offset, reads_wait_for_sync=self._settings.fsync == "always")
-        partition = Partition(at, log, state, self._flusher, self._offload)
-        partition.dedupe, state.txns = recover_producers(log, found.was_clean, self._clock.now_ms())
-        return partition, found
+        dedupe, txns = recover_producers(log, found.was_clean, self._clock.now_ms())
+        state = PartitionState(log.end_offset, reads_wait_for_sync=self._settings.fsync == "always", txns=txns)
+        return Partition(at, log, state, dedupe, self._flusher, self._offload), found
 
     def adopt(self, partition: Partition) -> None:
         """Hands what recovery left unsynced or unsealed to the group commit; call it on the loop."""

@@ -184,7 +184,7 @@ class TopicTable:
         for partition in partitions:
             partition.close()
         # A log that was closed cleanly is not looked through again, so what is known of it has to be there by then.
-        jobs = [(one.producers_job(), one.log.close) for one in partitions]
+        jobs = [(one.producers.snapshot_job(), one.log.close) for one in partitions]
         await self._offload(lambda: _close_logs(jobs))
 
     # --- changes -------------------------------------------------------------------------------------------

@@ -63,18 +63,18 @@ class Browsing:
         offsets: dict[int, Offset] = {}
         for partition in self._topics.require(topic).partitions:
             if place == "earliest":
-                offset = partition.log.start_offset
+                offset = partition.start_offset
             elif place == "latest" or isinstance(place, str):
-                offset = partition.state.read_limit(isolation)
+                offset = partition.read_limit(isolation)
             else:
                 found = await partition.offset_at_time(place)
-                end = partition.state.read_limit(isolation)
+                end = partition.read_limit(isolation)
                 offset = min(found[0], end) if found else end
             offsets[partition.at.partition] = offset
         return offsets
 
     def high_watermark(self, topic: str, partition: int) -> Offset:
-        return self._topics.require(topic).partition(partition).state.high_watermark
+        return self._topics.require(topic).partition(partition).high_watermark
 
     async def read(self, command: Browse) -> Page:
         """Partitions are merged by timestamp; within one, offset order holds. A page is bounded in bytes too.

@@ -187,7 +187,7 @@ class Redrives:
     def _tasks_new(self, asked: Redrive) -> RedriveTask:
         topic = self._topics.find(asked.source)
         partitions = [] if topic is None else topic.partitions
-        ends = {one.at.partition: one.state.high_watermark for one in partitions}
+        ends = {one.at.partition: one.high_watermark for one in partitions}
         return RedriveTask(
             new_uuid(self._entropy),
             asked.source,
@@ -391,7 +391,7 @@ def _grave(topic: Topic, letter: DeadLetter) -> Grave:
     number = letter.origin_partition
     if letter.topic != topic.name or number is None or number >= count:
         number = topic.partitioner.choose(letter.key, None, count)
-    return Grave(topic.name, number, topic.partitions[number].log.end_offset)
+    return Grave(topic.name, number, topic.partitions[number].end_offset)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

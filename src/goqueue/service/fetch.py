@@ -21,11 +21,10 @@ _ROOM_WAIT_S: Final = 1.0
 
 def _aborted(partition: Partition, begin: Offset, batches: bytes) -> list[tuple[int, Offset]]:
     """The aborted transactions that these batches hold parts of."""
-    txns = partition.state.txns
-    if not batches or not txns.aborted:
+    if not batches or not partition.has_aborted:
         return []
     end = max(last for _, _, _, last in strides(batches)) + 1
-    return [(one.producer_id, one.first_offset) for one in txns.overlapping(begin, end)]
+    return [(one.producer_id, one.first_offset) for one in partition.aborted_between(begin, end)]
 
 
 class Room(Protocol):
@@ -223,14 +222,13 @@ class Fetching:
     ) -> Fetched:
         if error is not None:
             error.detail.update(topic=part.at.topic, partition=part.at.partition)
-        state = partition.state
         return Fetched(
             part.at,
             part.offset,
             batches,
-            state.high_watermark,
-            state.last_stable_offset,
-            partition.log.start_offset,
+            partition.high_watermark,
+            partition.last_stable_offset,
+            partition.start_offset,
             error,
             _aborted(partition, part.offset, batches) if command.isolation is Isolation.READ_COMMITTED else (),
         )

@@ -260,10 +260,10 @@ class Groups:
         if topic is None or at.partition >= len(topic.partitions):
             return None
         partition = topic.partitions[at.partition]
-        end = partition.state.high_watermark
+        end = partition.high_watermark
         if committed is None:
-            return PartitionLag(at.topic, at.partition, -1, end, end - partition.log.start_offset)
-        behind = max(0, end - max(committed.offset, partition.log.start_offset))
+            return PartitionLag(at.topic, at.partition, -1, end, end - partition.start_offset)
+        behind = max(0, end - max(committed.offset, partition.start_offset))
         return PartitionLag(at.topic, at.partition, committed.offset, end, behind, committed.metadata)
 
     # --- groups ----------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Health:
             str(partition.at)
             for topic in self._table.all()
             for partition in topic.partitions
-            if partition.log.failure is not None
+            if partition.failure is not None
         ]
         return [
             Check("running", not self.stopping, "the node is stopping" if self.stopping else "accepting requests"),
@@ -74,8 +74,8 @@ class Health:
             uptime_ms=self._clock.monotonic_ms() - self._started_ms,
             topics=len(topics),
             partitions=len(partitions),
-            messages=sum(one.state.high_watermark - one.log.start_offset for one in partitions),
-            size_bytes=sum(one.log.size_bytes for one in partitions),
+            messages=sum(one.message_count for one in partitions),
+            size_bytes=sum(one.size_bytes for one in partitions),
             disk=self._space.usage,
             storage=self._stats,
         )

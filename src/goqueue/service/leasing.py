@@ -251,6 +251,6 @@ class Leasing:
         """Everything up to now counts as done."""
         for partition in self._topics.require_users(topic).partitions:
             delivery = self._runner.view(View(group, topic, partition.at.partition))
-            self._runner.write(delivery, delivery.pass_to(partition.state.high_watermark))
+            self._runner.write(delivery, delivery.pass_to(partition.high_watermark))
             self._positions.moved(delivery.view)
         await self._runner.settle()

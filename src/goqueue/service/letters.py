@@ -119,7 +119,7 @@ class Letters:
     async def open(self, partition: Partition, begin: Offset, end: Offset | None = None) -> AsyncIterator[DeadLetter]:
         """The letters that are still there, from an offset on."""
         keeper = self.keeper(partition)
-        begin = max(begin, self._floor(keeper), partition.log.start_offset)
+        begin = max(begin, self._floor(keeper), partition.start_offset)
         count = 0
         async for record in self._feeds.of(partition).everything(begin):
             if end is not None and record.offset >= end:
@@ -146,13 +146,12 @@ class Letters:
         """How many letters there are between two offsets, at most."""
         keeper = self.keeper(partition)
         lane = keeper.book.lanes.get(NORMAL)
-        begin = max(begin, self._floor(keeper), partition.log.start_offset)
+        begin = max(begin, self._floor(keeper), partition.start_offset)
         done = 0 if lane is None else sum(max(0, min(last, end) - max(first, begin)) for first, last in lane.done)
         return max(0, end - begin - done)
 
     def has(self, partition: Partition, offset: Offset) -> bool:
-        log = partition.log
-        return log.start_offset <= offset < log.end_offset and self.keeper(partition).is_open(offset)
+        return partition.start_offset <= offset < partition.end_offset and self.keeper(partition).is_open(offset)
 
     # --- delete ----------------------------------------------------------------------------------------------
 
@@ -189,8 +188,8 @@ class Letters:
 
     def keeper_to_write(self, partition: Partition) -> Delivery:
         delivery = self._runner.view(View(KEEPER, partition.at.topic, partition.at.partition))
-        if self._floor(delivery) < partition.log.start_offset:
-            self._runner.write(delivery, delivery.pass_to(partition.log.start_offset))
+        if self._floor(delivery) < partition.start_offset:
+            self._runner.write(delivery, delivery.pass_to(partition.start_offset))
         return delivery
 
     def is_in_flight(self, partition: Partition, offset: Offset) -> bool:

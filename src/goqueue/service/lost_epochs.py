@@ -41,7 +41,7 @@ class LostEpochs:
         found: dict[int, int] = {}
         for topic in self._topics.all():
             for partition in topic.partitions:
-                for one in partition.dedupe.producers():
+                for one in partition.producers.all():
                     found[one.producer_id] = max(one.epoch, found.get(one.producer_id, 0))
         return found
 

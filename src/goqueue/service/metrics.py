@@ -250,11 +250,11 @@ class StorageCollector:
         for topic in topics:
             for partition in topic.partitions:
                 names = (topic.name, str(partition.at.partition))
-                start.add_metric(names, partition.log.start_offset)
-                high.add_metric(names, partition.state.high_watermark)
-                size.add_metric(names, partition.log.size_bytes)
-                segments.add_metric(names, len(partition.log.segments))
-                failed.add_metric(names, partition.log.failure is not None)
+                start.add_metric(names, partition.start_offset)
+                high.add_metric(names, partition.high_watermark)
+                size.add_metric(names, partition.size_bytes)
+                segments.add_metric(names, partition.segment_count)
+                failed.add_metric(names, partition.failure is not None)
         yield from (start, high, size, segments, failed)
 
 

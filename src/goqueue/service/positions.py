@@ -55,10 +55,10 @@ class Positions:
     def begin(self, view: View, partition: Partition, place: str) -> Offset:
         """Where a view that is new begins: at the group's offset, or where its consumer asks."""
         committed = self._groups.offsets(view.group, [view.at]).get(view.at)
-        start, end = partition.log.start_offset, partition.state.high_watermark
+        start, end = partition.start_offset, partition.high_watermark
         if committed is not None and start <= committed.offset <= end:
             return committed.offset
-        return partition.state.read_limit(Isolation.READ_COMMITTED) if place == "latest" else start
+        return partition.read_limit(Isolation.READ_COMMITTED) if place == "latest" else start
 
     # --- acks move offsets -----------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class Positions:
         partition = self._partition(delivery.view.at)
         if partition is None:
             return delivery.book.base
-        lowest = partition.state.read_limit(Isolation.READ_COMMITTED)
+        lowest = partition.read_limit(Isolation.READ_COMMITTED)
         for number in _LANES:
             if not (at_most and self._is_unknown(delivery, partition, number)):
                 lowest = min(lowest, self._position_of(delivery, partition, number))
@@ -175,7 +175,7 @@ class Positions:
         self._runner.on_ready(view)
 
     def _end(self, view: View) -> Offset:
-        return self._topics.require(view.topic).partition(view.partition).state.high_watermark
+        return self._topics.require(view.topic).partition(view.partition).high_watermark
 
     # --- counts ----------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Positions:
     def _ready(self, view: View, partition: Partition, keeper: Delivery | None) -> int:
         """Looked at, and free; without those that the log lost, or that were redriven since."""
         delivery = self._runner.views.get(view)
-        start = partition.log.start_offset
+        start = partition.start_offset
         if delivery is None or not delivery.book.counts[State.READY]:
             return 0
         book = delivery.book
@@ -202,7 +202,7 @@ class Positions:
     def _taken_out(self, view: View, partition: Partition, keeper: Delivery) -> int:
         """How many dead letters that the view has not looked at are gone: redriven, or deleted."""
         delivery = self._runner.views.get(view)
-        begin, end = partition.log.start_offset, partition.state.read_limit(Isolation.READ_COMMITTED)
+        begin, end = partition.start_offset, partition.read_limit(Isolation.READ_COMMITTED)
         if delivery is not None:
             begin = max(begin, min((delivery.book.look_from(lane) for lane in delivery.book.lanes), default=0))
             begin = max(begin, delivery.book.base)
@@ -216,11 +216,11 @@ class Positions:
         """About how many of a lane were never looked at; what was not looked through counts as normal."""
         delivery = self._runner.views.get(view)
         index = self._feeds.of(partition).index
-        end = partition.state.read_limit(Isolation.READ_COMMITTED)
+        end = partition.read_limit(Isolation.READ_COMMITTED)
         if delivery is None:
             return max(0, end - self.begin(view, partition, "earliest")) if lane == NORMAL else 0
         known = delivery.book.lanes.get(lane)
-        begin = max(known.look_from if known is not None else delivery.book.base, partition.log.start_offset)
+        begin = max(known.look_from if known is not None else delivery.book.base, partition.start_offset)
         if index is None or begin < index.begin:
             return max(0, end - begin) if lane == NORMAL else 0
         unseen = max(0, end - max(begin, index.scanned_to)) if lane == NORMAL else 0

@@ -308,10 +308,10 @@ class Publish:
     ) -> Appended:
         """Some records wait: they are stored first, then the batch without them. A crash in between voids them."""
         self._admit(topic, command.caller, header.size)
-        partition.state.check_acks(command.acks, topic.config.min_insync_replicas)
-        if (stored := partition.dedupe.check(header)) is not None:
-            return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.log.start_offset)
-        place = (topic.record.id, partition.at.partition, partition.log.end_offset)
+        partition.check_acks(command.acks, topic.config.min_insync_replicas)
+        if (stored := partition.find_duplicate(header)) is not None:
+            return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.start_offset)
+        place = (topic.record.id, partition.at.partition, partition.end_offset)
         parted = delays.parted(header, *place)
         moments = self._moments(started)
         entries, trace = parted.entries, self._hooks.trace
@@ -334,9 +334,9 @@ class Publish:
     ) -> Appended:
         """The single pipeline. Checks come before the write; after it only counting."""
         self._admit(topic, caller, header.size)
-        partition.state.check_acks(acks, topic.config.min_insync_replicas)
-        if (stored := partition.dedupe.check(header)) is not None:
-            return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.log.start_offset)
+        partition.check_acks(acks, topic.config.min_insync_replicas)
+        if (stored := partition.find_duplicate(header)) is not None:
+            return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.start_offset)
         return self._write(topic, partition, batch, header, self._moments(started))
 
     def _admit(self, topic: Topic, caller: Caller, size: int) -> None:
@@ -373,7 +373,7 @@ class Publish:
             base_offset,
             base_offset + header.last_offset_delta,
             now if append_time else -1,
-            partition.log.start_offset,
+            partition.start_offset,
         )
 
 

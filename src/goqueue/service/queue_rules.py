@@ -49,7 +49,7 @@ class QueueRules:
         if found is None:
             return Grave(name, partition, 0)
         number = partition % len(found.partitions)
-        return Grave(name, number, found.partitions[number].log.end_offset)
+        return Grave(name, number, found.partitions[number].end_offset)
 
 
 def dead_letter_topic(topic: str) -> str:

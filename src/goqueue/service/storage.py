@@ -26,10 +26,10 @@ class Storage:
     async def delete_records(self, topic: str, number: int, before: Offset) -> Offset:
         """Makes a partition begin at an offset (-1: at its end), durably; answers with where it begins now."""
         partition = self._topics.require_users(topic).partition(number)
-        end = partition.state.high_watermark
+        end = partition.high_watermark
         if before == -1:
             before = end
         if not 0 <= before <= end:
             raise OffsetOutOfRange(f"Cannot delete up to {before}: the log ends at {end}.", end_offset=end)
         await self._cleaner.drop_head(partition, before)
-        return partition.log.start_offset
+        return partition.start_offset

@@ -255,13 +255,12 @@ def _check_more(before: int, partitions: int | None) -> int:
 
 
 def _summary(topic: Topic) -> TopicSummary:
-    logs = [partition.log for partition in topic.partitions]
     return TopicSummary(
         topic.name,
         topic.record.id,
         len(topic.partitions),
-        sum(partition.state.high_watermark - partition.log.start_offset for partition in topic.partitions),
-        sum(log.size_bytes for log in logs),
+        sum(partition.message_count for partition in topic.partitions),
+        sum(partition.size_bytes for partition in topic.partitions),
         topic.record.created_ms,
     )
 
@@ -286,21 +285,16 @@ def _without_effect(topic: Topic) -> dict[str, str]:
 
 
 def _partition_view(partition: Partition) -> PartitionView:
-    log, state = partition.log, partition.state
     return PartitionView(
         partition=partition.at.partition,
-        start_offset=log.start_offset,
-        end_offset=log.end_offset,
-        high_watermark=state.high_watermark,
-        messages=state.high_watermark - log.start_offset,
-        size_bytes=log.size_bytes,
-        segments=len(log.segments),
+        start_offset=partition.start_offset,
+        end_offset=partition.end_offset,
+        high_watermark=partition.high_watermark,
+        messages=partition.message_count,
+        size_bytes=partition.size_bytes,
+        segments=partition.segment_count,
         leader=NODE_ID,
-        leader_epoch=state.leader_epoch,
-        writable=log.failure is None,
-        damaged=[
-            DamagedOffsets(region.first_offset, region.next_offset - 1)
-            for segment in log.segments
-            for region in segment.damage
-        ],
+        leader_epoch=partition.leader_epoch,
+        writable=partition.failure is None,
+        damaged=[DamagedOffsets(first, last) for first, last in partition.damaged_ranges()],
     )

@@ -65,7 +65,7 @@ class Tracing:
         if share is None or not (share or any(record.headers for record in records)):
             return records, []
         room = topic.config.max_message_bytes - size
-        first, phase = partition.log.end_offset, phase_of(topic.record.id, partition.at.partition)
+        first, phase = partition.end_offset, phase_of(topic.record.id, partition.at.partition)
         stamped, sampled = records, list[Sampled]()
         for offset, record in enumerate(records, first):
             found = context_of(record.headers) if record.headers else None

@@ -232,12 +232,12 @@ class TransactionVerbs:
                 await partition.settle()
         await self.runner.force()
         for _, partition in touched:
-            if partition.log.failure is not None:
-                raise partition.log.failure
+            if partition.failure is not None:
+                raise partition.failure
 
     def stored(self, state: TxnState) -> int:
         """How many messages its epoch has in logs; each epoch counts them from 0."""
-        return sum(one.dedupe.next_sequence(state.producer_id, state.epoch) for one in self._touched(state))
+        return sum(one.producers.next_sequence(state.producer_id, state.epoch) for one in self._touched(state))
 
     def prepared(self, decided: Sequence[TxnState]) -> list[TxnState]:
         """Just before commits are written: complains if one cannot be carried out, and has then touched none."""
@@ -265,7 +265,7 @@ class TransactionVerbs:
                 raise InvalidProducerEpoch(f"Epoch {epoch} of producer {producer_id} is over.", field="epoch")
             await self.abort_any(known.transactional_id)  # all of it: a part alone would not be a transaction
             return
-        if epoch < partition.dedupe.epoch_of(producer_id):
+        if epoch < partition.producers.epoch_of(producer_id):
             raise InvalidProducerEpoch(f"Epoch {epoch} of producer {producer_id} is over.", field="epoch")
         self._mark(partition, producer_id, epoch, commit)
         await partition.settle()
@@ -299,15 +299,15 @@ class TransactionVerbs:
         count = 0
         for topic in self._topics.all():
             for partition in topic.partitions:
-                for producer_id in partition.state.txns.open:
-                    epoch = partition.dedupe.epoch_of(producer_id)
+                for producer_id in partition.producers.open_transactions():
+                    epoch = partition.producers.epoch_of(producer_id)
                     if not self.runner.transactions.writes_to(producer_id, topic.name, partition.at.partition, epoch):
                         count += await self._abort_orphan(partition, producer_id)
         return count
 
     async def _abort_orphan(self, partition: Partition, producer_id: int) -> bool:
         logger.warning("an orphaned transaction is aborted", extra={"partition": str(partition.at)})
-        epoch = partition.dedupe.epoch_of(producer_id)
+        epoch = partition.producers.epoch_of(producer_id)
         state = self.runner.transactions.of_producer(producer_id)
         if state is not None and state.stage is Stage.ONGOING and state.epoch == epoch:
             epoch = min(epoch, EPOCH_MAX) + 1  # not whole any more: nobody may go on with it and commit the rest

@@ -219,7 +219,7 @@ class Transfer:
         partition = topic.partitions[at.partition]
         origin = self._copies_of(view).origin
         found: dict[Offset, None] = {}
-        begin = max(begin, partition.log.start_offset)
+        begin = max(begin, partition.start_offset)
         async for record in self._feeds.of(partition).everything(begin):
             source = origin(record.headers)
             if source is not None and source[0] == view:

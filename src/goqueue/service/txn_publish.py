@@ -108,7 +108,7 @@ class TransactionalPublish:
                 partition = plan.topic.partition(pile.partition)
                 sequence = used.get(partition.at)
                 if sequence is None:
-                    sequence = partition.dedupe.next_sequence(command.producer_id, command.epoch)
+                    sequence = partition.producers.next_sequence(command.producer_id, command.epoch)
                 used[partition.at] = sequence + len(pile.places)
                 places = tuple(base + place for place in pile.places)
                 yield TxnBatch(plan.topic.name, pile.partition, sequence, places)
@@ -149,10 +149,9 @@ class TransactionalPublish:
     async def _stored(self, partition: Partition, command: PublishInTransaction, sequence: int) -> Offset | None:
         """Where the batch is, if it is there already."""
         who = (command.producer_id, command.epoch)
-        if command.sequence is None or sequence >= partition.dedupe.next_sequence(*who):
+        if command.sequence is None or sequence >= partition.producers.next_sequence(*who):
             return None
-        mark = partition.dedupe.find(*who, sequence)
-        return mark.base_offset if mark is not None else await partition.find_batch(*who, sequence)
+        return await partition.producers.find_batch(*who, sequence)
 
 
 def _parts(command: PublishInTransaction) -> Iterator[tuple[Part, int]]:

@@ -205,7 +205,7 @@ def _placement_error(asked: CreatableTopic) -> int:
 
 def _sizes(topic: Topic, wanted: Container[int] | None) -> list[DescribeLogDirsPartition]:
     return [
-        DescribeLogDirsPartition(partition_index=one.at.partition, partition_size=one.log.size_bytes)
+        DescribeLogDirsPartition(partition_index=one.at.partition, partition_size=one.size_bytes)
         for one in topic.partitions
         if wanted is None or one.at.partition in wanted
     ]

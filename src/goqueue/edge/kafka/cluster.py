@@ -140,7 +140,7 @@ class ClusterHandler:
             MetadataResponsePartition(
                 partition_index=one.at.partition,
                 leader_id=NODE_ID,
-                leader_epoch=one.state.leader_epoch,
+                leader_epoch=one.leader_epoch,
                 replica_nodes=[NODE_ID],
                 isr_nodes=[NODE_ID],
             )

@@ -47,7 +47,7 @@ ISOLATION: Final = {0: Isolation.READ_UNCOMMITTED, 1: Isolation.READ_COMMITTED}
 def epoch_error(partition: Partition, claimed: int) -> int:
     """What is wrong with the leader epoch that a client believes in; -1 means that it does not say."""
     try:
-        partition.state.check_epoch(claimed)
+        partition.check_epoch(claimed)
     except GoQueueError as error:
         return code_of(error)
     return NONE
@@ -82,7 +82,7 @@ class LookupHandler:
             return _refused(index, UNSUPPORTED_VERSION)
         try:
             partition = self._topics.require(topic).partition(index)
-            partition.state.check_epoch(asked.current_leader_epoch)
+            partition.check_epoch(asked.current_leader_epoch)
             timestamp, offset = await _look_up(partition, asked.timestamp, isolation)
         except GoQueueError as error:
             return _refused(index, code_of(error))
@@ -109,7 +109,7 @@ class LookupHandler:
     def _epoch_end(self, topic: str, index: int, claimed: int, epoch: int) -> EpochEndOffset:
         try:
             partition = self._topics.require(topic).partition(index)
-            partition.state.check_epoch(claimed)
+            partition.check_epoch(claimed)
         except GoQueueError as error:
             return EpochEndOffset(partition=index, error_code=code_of(error))
         if (found := partition.epoch_end(epoch)) is None:
@@ -136,15 +136,15 @@ async def _doubled(request: ListOffsetsRequest, pause: Callable[[], Awaitable[No
 async def _look_up(partition: Partition, timestamp: int, isolation: Isolation) -> tuple[int, int]:
     """(timestamp, offset) of what a list-offsets request means; -1 for none."""
     if timestamp == LATEST:
-        return -1, partition.state.read_limit(isolation)
+        return -1, partition.read_limit(isolation)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, partition.log.start_offset
+        return -1, partition.start_offset
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):  # nothing is ever moved to another tier
         return -1, -1
     if timestamp == MAX_TIMESTAMP:
         found = await partition.latest_time()
     else:
         found = await partition.offset_at_time(timestamp)
-    if found is None or found[0] >= partition.state.read_limit(isolation):
+    if found is None or found[0] >= partition.read_limit(isolation):
         return -1, -1
     return found[1], found[0]

@@ -59,7 +59,7 @@ class ProducerHandler:
             partition = self._topics.require(topic).partition(index)
         except GoQueueError as error:
             return PartitionResponse(partition_index=index, error_code=code_of(error), error_message=error.message)
-        opened = partition.state.txns.open
+        opened = partition.producers.open_transactions()
         active = [
             ProducerState(
                 producer_id=one.producer_id,
@@ -69,6 +69,6 @@ class ProducerHandler:
                 coordinator_epoch=0 if one.producer_id in opened else -1,
                 current_txn_start_offset=opened.get(one.producer_id, -1),
             )
-            for one in partition.dedupe.producers()
+            for one in partition.producers.all()
         ]
         return PartitionResponse(partition_index=index, active_producers=active)

@@ -1,0 +1,94 @@
+"""What anybody may ask of a partition: where it begins and ends, how far it may be read, its size, if it failed."""
+
+from __future__ import annotations
+
+from goqueue.base.commands import Acks, Isolation
+from goqueue.base.errors import StorageFailed
+from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
+from goqueue.core.partition import PartitionState
+from goqueue.log.epoch_history import end_of_epoch, epoch_of
+from goqueue.log.partition_log import PartitionLog
+
+
+class PartitionMarks:
+    """Questions, without effect. Services ask these and never the log or the state behind them."""
+
+    __slots__ = ("at", "log", "state")
+
+    def __init__(self, at: TopicPartition, log: PartitionLog, state: PartitionState) -> None:
+        self.at = at
+        self.log = log
+        self.state = state
+
+    @property
+    def start_offset(self) -> Offset:
+        """The first offset that is still there."""
+        return self.log.start_offset
+
+    @property
+    def end_offset(self) -> Offset:
+        """The offset that the next record gets."""
+        return self.log.end_offset
+
+    @property
+    def high_watermark(self) -> Offset:
+        return self.state.high_watermark
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        return self.state.last_stable_offset
+
+    def read_limit(self, isolation: Isolation) -> Offset:
+        """How far a reader may go."""
+        return self.state.read_limit(isolation)
+
+    @property
+    def message_count(self) -> int:
+        return self.state.high_watermark - self.log.start_offset
+
+    @property
+    def leader_epoch(self) -> Epoch:
+        return self.state.leader_epoch
+
+    def check_epoch(self, claimed: Epoch) -> None:
+        """An error word if who asks believes in another leader epoch; -1 means that it does not say."""
+        self.state.check_epoch(claimed)
+
+    def epoch_at(self, offset: Offset) -> Epoch:
+        """The epoch in which an offset was written; behind the end, the one it would be written in."""
+        return epoch_of(self.log.meta.epochs, offset) if offset < self.log.end_offset else self.state.leader_epoch
+
+    def epoch_end(self, epoch: Epoch) -> tuple[Epoch, Offset] | None:
+        """The largest epoch that is not larger, and where it ends for readers; None if the epoch is not known here."""
+        if not 0 <= epoch <= self.state.leader_epoch:
+            return None
+        if epoch == self.state.leader_epoch:
+            return epoch, self.state.high_watermark
+        return end_of_epoch(self.log.meta.epochs, epoch, self.state.high_watermark)
+
+    def check_acks(self, acks: Acks, min_insync_replicas: int) -> None:
+        """`NotEnoughReplicas` if `acks=all` asks for more than there are."""
+        self.state.check_acks(acks, min_insync_replicas)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.log.size_bytes
+
+    @property
+    def segment_count(self) -> int:
+        return len(self.log.segments)
+
+    @property
+    def newest_ms(self) -> Millis:
+        """The time of its newest record; -1 if it has none."""
+        return self.log.newest_ms
+
+    @property
+    def failure(self) -> StorageFailed | None:
+        """Why it takes no more writes."""
+        return self.log.failure
+
+    def damaged_ranges(self) -> list[tuple[Offset, Offset]]:
+        """First and last offsets of what cannot be read."""
+        segments = self.log.segments
+        return [(region.first_offset, region.next_offset - 1) for one in segments for region in one.damage]
