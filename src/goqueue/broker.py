@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from goqueue import __version__
@@ -15,13 +15,17 @@ from goqueue.base.settings import Settings
 from goqueue.base.topic_config import TopicConfig
 from goqueue.core.groups.records import Record as GroupRecord
 from goqueue.core.groups.settings import GroupSettings
+from goqueue.core.schemas.records import Record as SchemaRecord
+from goqueue.core.schemas.registry import Registry
 from goqueue.core.txn.machine import Transactions
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.clock_watch import ClockWatch, Timekeeper
+from goqueue.drive.coordinators import SCHEMAS_CODEC, SCHEMAS_CONFIG, SCHEMAS_TOPIC, SchemaHost
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.group_runner import GROUPS_CONFIG, GROUPS_TOPIC, GroupRunner
+from goqueue.drive.host import Host, Sink
 from goqueue.drive.identity import Identity, load_identity
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
@@ -30,7 +34,6 @@ from goqueue.drive.redrive_notes import RedriveNotes
 from goqueue.drive.schedule_index import IN_MEMORY, ScheduleIndex
 from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
 from goqueue.drive.schedule_runner import ScheduleRunner
-from goqueue.drive.schema_runner import SCHEMAS_CONFIG, SCHEMAS_TOPIC, SchemaRunner
 from goqueue.drive.space_watch import SpaceWatch
 from goqueue.drive.topic_table import TopicRecord, TopicTable
 from goqueue.drive.txn_runner import TRANSACTIONS_CONFIG, TRANSACTIONS_TOPIC
@@ -82,6 +85,19 @@ OWN_TOPICS: Final = {
 }
 
 
+class SchemaEvents(Sink[Registry, SchemaRecord]):
+    """The registry is another one, or changed."""
+
+    def __init__(self, on_change: Callable[[Registry], None]) -> None:
+        self._on_change = on_change
+
+    def loaded(self, machine: Registry) -> None:
+        self._on_change(machine)
+
+    def written(self, machine: Registry, records: Sequence[SchemaRecord], now: Millis) -> None:
+        self._on_change(machine)
+
+
 class Broker:
     """Storage and verbs without doors: what every door is handed. A simulation builds it on a simulated disk."""
 
@@ -111,10 +127,10 @@ class Broker:
         )
         self.table = TopicTable(disk, opener, offload, settings.topics.defaults(), OWN_TOPICS)
         self.node_config = NodeConfig(disk, offload, self.table, settings.topics.defaults())
-        self.schema_runner = SchemaRunner(clock)
-        self.schemas = Schemas(self.schema_runner, offload)
+        schema_events = SchemaEvents(self._schemas_changed)
+        self.schema_host: SchemaHost = Host(Registry, SCHEMAS_CODEC, schema_events, clock, offload)
+        self.schemas = Schemas(self.schema_host, offload)
         self.validation = Validation(self.schemas, self.metrics)
-        self.schema_runner.on_change = self._schemas_changed
         hooks = Hooks(schema=self.validation, trace=self._trace_parts.begin(self.table))
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)
         self._space_watch = SpaceWatch(self.space, offload)
@@ -224,14 +240,12 @@ class Broker:
             self.clock.stepped()
 
     async def _load_schemas(self) -> None:
-        partition = await self._own_books(SCHEMAS_TOPIC)
-        await self.offload(lambda: self.schema_runner.replay(partition))
-        self.schema_runner.begin(partition)
+        await self.schema_host.load(await self._own_books(SCHEMAS_TOPIC))
         await self.schemas.warm()
 
-    def _schemas_changed(self) -> None:
+    def _schemas_changed(self, registry: Registry) -> None:
         self.validation.changed()
-        self.metrics.schemas.set(len(self.schemas.table.stored))
+        self.metrics.schemas.set(len(registry.table.stored))
 
     async def _load_groups(self) -> None:
         partition = await self._own_books(GROUPS_TOPIC)
@@ -305,6 +319,7 @@ class Broker:
         await self.positions.stop()
         await self.deliveries.stop()
         await self.schedule.stop()
+        await self.schema_host.stop()
         await self._trace_parts.stop()
         await self.cleaner.stop()
         await self._space_watch.stop()

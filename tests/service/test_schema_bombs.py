@@ -12,10 +12,10 @@ import pytest
 from goqueue.base.commands import Message, Placed, PublishBatch, PublishMessages
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
+from goqueue.core.machine import Decision
 from goqueue.core.schemas.errors import IncompatibleSchema, InvalidSchema, SchemaMismatch, SchemaNotReady
 from goqueue.core.schemas.model import Schema, Settings
 from goqueue.core.schemas.records import IdMark, Record, SchemaSet, SubjectMark, VersionSet
-from goqueue.core.schemas.registry import Decision
 from goqueue.format.records import NewRecord, build
 from goqueue.service import paced as pacing
 from goqueue.service import schemas as service
@@ -46,7 +46,7 @@ def test_a_bomb_that_is_in_the_log_already_neither_stops_the_start_nor_the_broke
                 VersionSet("t-value", 1, 1),
                 SubjectMark("t-value", 1),
             ]
-            await broker.schema_runner.perform(Decision(records, None))
+            await broker.schema_host.perform(Decision(records))
         began = time.process_time()
         async with broker_on(disk, loop) as broker:
             results = await publish(broker, b"1", b"2")

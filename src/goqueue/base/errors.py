@@ -251,6 +251,10 @@ class RequestTooSlow(Unavailable):
     """A request's head or body did not arrive in time."""
 
 
+class NotLoaded(Unavailable):
+    """A coordinator is reading its records; it answers in a moment."""
+
+
 class ShuttingDown(Unavailable):
     """The node is stopping."""
 

@@ -43,8 +43,8 @@ from goqueue.core.schemas.model import (
 )
 from goqueue.core.schemas.proto_schema import ProtoDocument
 from goqueue.core.schemas.table import SchemaTable, Version
+from goqueue.drive.coordinators import SchemaHost
 from goqueue.drive.offload import Offload
-from goqueue.drive.schema_runner import SchemaRunner
 
 T = TypeVar("T")
 
@@ -74,8 +74,8 @@ class Prepared(msgspec.Struct, frozen=True):
 class Schemas:
     """Changes one at a time; parsing and comparing happen off the loop."""
 
-    def __init__(self, runner: SchemaRunner, offload: Offload) -> None:
-        self._runner = runner
+    def __init__(self, host: SchemaHost, offload: Offload) -> None:
+        self._host = host
         self._offload = offload
         self._changing = asyncio.Lock()
         self._working = asyncio.Lock()  # one schema is parsed or compared at a time: threads are few
@@ -85,7 +85,7 @@ class Schemas:
 
     @property
     def table(self) -> SchemaTable:
-        return self._runner.registry.table
+        return self._host.machine.table
 
     # --- register and compare --------------------------------------------------------------------------------
 
@@ -100,15 +100,14 @@ class Schemas:
         """The version that holds the schema, new or not; `IncompatibleSchema` with every break if it may not be."""
         check_subject(subject)
         async with self._changing:
-            self._runner.check_loaded()
-            registry = self._runner.registry
+            registry = self._host.machine
             registry.check_writable(subject)
             registry.check_import(subject, schema_id, version)
             prepared = await self.prepare(schema, normalize or self.table.normalizes(subject))
             if registry.table.mode(subject) != "IMPORT" and self._held(subject, prepared) is None:
                 await self._check_compatible(subject, prepared)
-            decision = registry.register(subject, prepared.schema, prepared.fingerprint, schema_id, version)
-            held: Version = await self._runner.perform(decision)
+            chosen = (subject, prepared.schema, prepared.fingerprint, schema_id, version)
+            held: Version = await self._host.call(lambda registry, *_: registry.register(*chosen))
             _keep(self._documents, held.id, prepared.document)
             _keep(self._checkers, held.id, prepared.checker)
             return held
@@ -266,36 +265,36 @@ class Schemas:
 
     async def delete_version(self, subject: str, number: int, permanent: bool) -> int:
         async with self._changing:
-            done: int = await self._runner.perform(self._runner.registry.delete_version(subject, number, permanent))
+            done: int = await self._host.call(lambda registry, *_: registry.delete_version(subject, number, permanent))
             return done
 
     async def delete_subject(self, subject: str, permanent: bool) -> list[int]:
         async with self._changing:
-            done: list[int] = await self._runner.perform(self._runner.registry.delete_subject(subject, permanent))
+            done: list[int] = await self._host.call(lambda registry, *_: registry.delete_subject(subject, permanent))
             return done
 
     async def set_settings(self, subject: str, settings: Settings) -> Settings:
         if subject != GLOBAL:
             check_subject(subject)
         async with self._changing:
-            held: Settings = await self._runner.perform(self._runner.registry.set_settings(subject, settings))
+            held: Settings = await self._host.call(lambda registry, *_: registry.set_settings(subject, settings))
             return held
 
     async def delete_settings(self, subject: str) -> Level:
         async with self._changing:
-            before: Level = await self._runner.perform(self._runner.registry.delete_settings(subject))
+            before: Level = await self._host.call(lambda registry, *_: registry.delete_settings(subject))
             return before
 
     async def set_mode(self, subject: str, mode: Mode, force: bool) -> Mode:
         if subject != GLOBAL:
             check_subject(subject)
         async with self._changing:
-            held: Mode = await self._runner.perform(self._runner.registry.set_mode(subject, mode, force))
+            held: Mode = await self._host.call(lambda registry, *_: registry.set_mode(subject, mode, force))
             return held
 
     async def delete_mode(self, subject: str) -> Mode:
         async with self._changing:
-            before: Mode = await self._runner.perform(self._runner.registry.delete_mode(subject))
+            before: Mode = await self._host.call(lambda registry, *_: registry.delete_mode(subject))
             return before
 
     # --- numbers -------------------------------------------------------------------------------------------

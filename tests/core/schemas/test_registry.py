@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.base.errors import GoQueueError
+from goqueue.core.machine import Decision
 from goqueue.core.schemas import errors
 from goqueue.core.schemas.model import GLOBAL, Reference, Schema, Settings, check_subject, fingerprint, guid_of
 from goqueue.core.schemas.records import Record, decode_record, encode_record
-from goqueue.core.schemas.registry import Decision, Registry
+from goqueue.core.schemas.registry import Registry
 from goqueue.core.schemas.table import SchemaTable, Version
 
 
@@ -21,13 +22,14 @@ class Books:
         self.registry = Registry()
         self.kept: dict[bytes, bytes | None] = {}
 
-    def do(self, decision: Decision) -> object:
+    def do(self, decision: Decision[Record]) -> object:
         for record in decision.records:
             key, value = encode_record(record)
             self.kept.pop(key, None)
             self.kept[key] = value
-            self.registry.table.apply(record)
-        return decision.reply
+            self.registry.apply(record)
+        (reply,) = decision.replies
+        return reply.result
 
     def register(self, subject: str, text: str, *references: Reference, **more: int) -> Version:
         schema = Schema("AVRO", text, references)
@@ -42,7 +44,7 @@ class Books:
             if value is not None:
                 record = decode_record(key, value)
                 assert record is not None
-                self.registry.table.apply(record)
+                self.registry.apply(record)
 
 
 def test_the_same_schema_has_one_id_everywhere() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.machine import ASKER, Decision, Reply
 from goqueue.core.schemas.errors import (
     InvalidSchema,
     RegistryReadOnly,
@@ -33,18 +34,37 @@ from goqueue.core.schemas.records import (
 from goqueue.core.schemas.table import SchemaTable, Version
 
 
-class Decision(msgspec.Struct, frozen=True):
-    """Records first; when they are safe, the reply."""
-
-    records: list[Record]
-    reply: Any
+def _decided(records: list[Record], reply: Any) -> Decision[Record]:
+    return Decision(records, [Reply(ASKER, reply)])
 
 
 class Registry:
-    """Every method either raises or answers with a decision; `table` is brought up to date by whoever writes it."""
+    """Every question either raises or returns a decision; `table` changes by `apply` alone."""
 
     def __init__(self) -> None:
         self.table = SchemaTable()
+
+    # --- what the host asks --------------------------------------------------------------------------------
+
+    def apply(self, record: Record, offset: Offset = 0) -> None:
+        self.table.apply(record)
+
+    def loaded(self, now: Millis) -> Decision[Record]:
+        return Decision()
+
+    def revert(self, records: Sequence[Record], now: Millis) -> Sequence[int]:
+        """Nothing is volatile and nobody waits."""
+        return ()
+
+    def tick(self, now: Millis) -> Decision[Record]:
+        return Decision()
+
+    def next_deadline(self) -> Millis | None:
+        """A registry has no deadlines."""
+        return None
+
+    def shift(self, by_ms: Millis, now: Millis) -> Decision[Record]:
+        return Decision()
 
     # --- register ------------------------------------------------------------------------------------------
 
@@ -64,14 +84,14 @@ class Registry:
 
     def register(
         self, subject: str, schema: Schema, fingerprint: str, schema_id: int | None = None, version: int | None = None
-    ) -> Decision:
+    ) -> Decision[Record]:
         """The schema as the subject's next version; one that the subject has already stays as it is."""
         table = self.table
         known = table.id_of(fingerprint)
         if known is not None and schema_id in (None, known):
             held = table.holding(subject, known)
             if held is not None and version in (None, -1, held.version):
-                return Decision([], held)
+                return _decided([], held)
         if schema_id is not None:
             self._check_free(subject, schema_id, fingerprint, version)
         chosen = schema_id or known or table.last_id + 1
@@ -80,7 +100,7 @@ class Registry:
             records += [SchemaSet(chosen, fingerprint, schema), IdMark(max(chosen, table.last_id))]
         number = version if version is not None and version > 0 else table.last_version(subject) + 1
         records += [VersionSet(subject, number, chosen), SubjectMark(subject, max(number, table.last_version(subject)))]
-        return Decision(records, Version(subject, number, chosen, False))
+        return _decided(records, Version(subject, number, chosen, False))
 
     def _check_free(self, subject: str, schema_id: int, fingerprint: str, version: int | None) -> None:
         stored = self.table.stored.get(schema_id)
@@ -94,7 +114,7 @@ class Registry:
 
     # --- delete --------------------------------------------------------------------------------------------
 
-    def delete_version(self, subject: str, number: int, permanent: bool) -> Decision:
+    def delete_version(self, subject: str, number: int, permanent: bool) -> Decision[Record]:
         self.check_writable(subject)
         version = self.table.version(subject, number, deleted=number != -1)
         self._check_unreferenced(version)
@@ -109,9 +129,9 @@ class Registry:
                 "Set permanent=true to delete permanently"
             )
             raise SchemaVersionDeleted(told, field="version")
-        return Decision(self._removal([version], permanent), version.version)
+        return _decided(self._removal([version], permanent), version.version)
 
-    def delete_subject(self, subject: str, permanent: bool) -> Decision:
+    def delete_subject(self, subject: str, permanent: bool) -> Decision[Record]:
         self.check_writable(subject)
         versions = self.table.versions(subject, deleted=True)
         live = [one for one in versions if not one.deleted]
@@ -128,7 +148,7 @@ class Registry:
         if permanent:
             records += [SettingsGone(subject)] if self.table.own_settings(subject) is not None else []
             records += [ModeGone(subject)] if self.table.own_mode(subject) is not None else []
-        return Decision(records, [one.version for one in chosen])
+        return _decided(records, [one.version for one in chosen])
 
     def _removal(self, versions: list[Version], permanent: bool) -> list[Record]:
         if not permanent:
@@ -153,33 +173,33 @@ class Registry:
 
     # --- levels and modes ----------------------------------------------------------------------------------
 
-    def set_settings(self, subject: str, settings: Settings) -> Decision:
+    def set_settings(self, subject: str, settings: Settings) -> Decision[Record]:
         self.check_writable(subject)
         before = self.table.own_settings(subject) or Settings()
         merged = Settings(
             settings.compatibility or before.compatibility,
             before.normalize if settings.normalize is None else settings.normalize,
         )
-        return Decision([SettingsSet(subject, merged)], merged)
+        return _decided([SettingsSet(subject, merged)], merged)
 
-    def delete_settings(self, subject: str) -> Decision:
+    def delete_settings(self, subject: str) -> Decision[Record]:
         """Back to the registry's, or to the default; the reply is what held before."""
         self.check_writable(subject)
         before = self.table.own_settings(subject)
         if before is None and subject != GLOBAL:
             raise UnknownSubject(f"Subject '{subject}' not found.", field="subject")
         level = self.table.level(subject)
-        return Decision([] if before is None else [SettingsGone(subject)], level)
+        return _decided([] if before is None else [SettingsGone(subject)], level)
 
-    def set_mode(self, subject: str, mode: Mode, force: bool) -> Decision:
+    def set_mode(self, subject: str, mode: Mode, force: bool) -> Decision[Record]:
         """To import into what is not empty needs force: its ids may clash."""
         used = self.table.has_live(subject) if subject != GLOBAL else bool(self.table.stored)
         if mode == "IMPORT" and used and not force:
             raise RegistryReadOnly("Cannot import since found existing subjects", field="mode")
-        return Decision([ModeSet(subject, mode)], mode)
+        return _decided([ModeSet(subject, mode)], mode)
 
-    def delete_mode(self, subject: str) -> Decision:
+    def delete_mode(self, subject: str) -> Decision[Record]:
         before = self.table.own_mode(subject)
         if before is None and subject != GLOBAL:
             raise UnknownSubject(f"Subject '{subject}' not found.", field="subject")
-        return Decision([] if before is None else [ModeGone(subject)], before or "READWRITE")
+        return _decided([] if before is None else [ModeGone(subject)], before or "READWRITE")

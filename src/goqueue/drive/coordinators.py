@@ -1,0 +1,17 @@
+"""Of each coordinator that a host runs: its internal topic, that topic's settings, and how its records are stored."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from goqueue.base.limits import MIB
+from goqueue.core.schemas.records import Record as SchemaRecord
+from goqueue.core.schemas.records import decode_record as decode_schema
+from goqueue.core.schemas.records import encode_record as encode_schema
+from goqueue.core.schemas.registry import Registry
+from goqueue.drive.host import Codec, Host, keyed_codec
+
+SCHEMAS_TOPIC: Final = "__goqueue_schemas"
+SCHEMAS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * MIB)}
+SCHEMAS_CODEC: Codec[SchemaRecord] = keyed_codec("schemas", encode_schema, decode_schema)
+SchemaHost: TypeAlias = Host[Registry, SchemaRecord]

@@ -1,0 +1,428 @@
+"""Runs one machine of `core/` on one internal partition.
+
+Load: a new machine gets every stored record, off the event loop. Then each decision's records are appended as one batch
+and applied; when they are as durable as the node promises, its replies are handed out and its effects performed, in
+order. An append that is refused changes nothing: the callers get the error and the machine reverts. A sync that fails
+after the append leaves a machine that knows more than the disk may: the host unloads it, tells everybody who waits, and
+loads again by itself. One timer serves the machine's deadlines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from goqueue.base.clock import SteadyClock
+from goqueue.base.commands import Headers
+from goqueue.base.errors import GoQueueError, NotLoaded, ShuttingDown
+from goqueue.base.ids import Millis, Offset
+from goqueue.base.limits import CLOCK_STEP_MS_MIN
+from goqueue.core.machine import ASKER, Decision, Machine, Reply
+from goqueue.drive.offload import Offload
+from goqueue.drive.partition import Partition
+from goqueue.format.batch import read_header
+from goqueue.format.records import NewRecord, Record, build, decode
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+M = TypeVar("M", bound=Machine[Any])
+
+Encoded = tuple[bytes | None, bytes | None, Headers]  # key, value, headers
+_RETRY_S: Final = 1.0  # before time is kept again after an append was refused, and between loads that fail
+_SNAPSHOT_BATCH: Final = 200  # records; others get their turn in between
+
+
+@dataclass(frozen=True)
+class Codec(Generic[R]):
+    """How the machine's records are stored; `name` is what errors and logs call the machine."""
+
+    name: str
+    encode: Callable[[R, Offset], Encoded]
+    decode: Callable[[Record], R | None]  # None for a record that this version does not know
+
+
+def keyed_codec(
+    name: str,
+    encode: Callable[[R], tuple[bytes, bytes | None]],
+    decode: Callable[[bytes, bytes | None], R | None],
+) -> Codec[R]:
+    """Of records that are a key and a value, for a compacted log."""
+    return Codec(name, lambda record, _: (*encode(record), ()), lambda stored: decode(stored.key or b"", stored.value))
+
+
+@dataclass(frozen=True)
+class Checkpoint(Generic[M, R]):
+    """For a log that is not compacted: every so many bytes the machine is written whole, and the head dropped.
+
+    `snapshot` is consumed lazily: the machine may change between two items, and an item is as of when it is made.
+    """
+
+    every_bytes: int
+    snapshot: Callable[[M], Iterable[R]]
+    drop_head: Callable[[Partition, Offset], Awaitable[None]]  # after all that stands behind the offset is durable
+
+
+class Sink(Generic[M, R]):
+    """Hears what happens to the machine. Made to be subclassed; everything is optional."""
+
+    def loaded(self, machine: M) -> None:
+        """The machine is served from now on. It is a new one after every load."""
+
+    def written(self, machine: M, records: Sequence[R], now: Millis) -> None:
+        """These are appended and applied, not yet durable."""
+
+    async def wait_durable(self) -> None:
+        """Returns when that which `written` wrote elsewhere is durable; replies wait for it."""
+
+    def perform(self, effect: Any) -> Awaitable[None] | None:
+        """An effect of a decision that is durable; what it returns is awaited before the decision's next effect."""
+        return None
+
+
+class Host(Generic[M, R]):
+    """Made empty; `load` gives it a partition. `epoch` counts the loads: a decision of an earlier one is refused."""
+
+    def __init__(
+        self,
+        new: Callable[[], M],
+        codec: Codec[R],
+        sink: Sink[M, R],
+        clock: SteadyClock,
+        offload: Offload,
+        checkpoint: Checkpoint[M, R] | None = None,
+    ) -> None:
+        self.epoch = 0
+        self._new = new
+        self._codec = codec
+        self._sink = sink
+        self._clock = clock
+        self._offload = offload
+        self._checkpoint = checkpoint
+        self._machine: M | None = None
+        self._partition: Partition | None = None
+        self._tickets = itertools.count(ASKER + 1)
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._checkpointing: asyncio.Task[None] | None = None
+        self._bytes_since = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._planned: Millis | None = None
+        self._rests_until_s = 0.0  # by the loop's time: an append was refused
+        self._stopped = False
+
+    # --- load and unload -----------------------------------------------------------------------------------
+
+    async def load(self, partition: Partition) -> int:
+        """Brings a new machine up to the log, off the loop, and serves it; returns how many records there were."""
+        machine, now = self._new(), self._clock.now_ms()
+        count, decision = await self._offload(lambda: self._replay(machine, partition, now))
+        self._machine, self._partition = machine, partition
+        self.epoch += 1
+        self._bytes_since = 0
+        self._sink.loaded(machine)
+        self.tell(lambda *_: decision)
+        return count
+
+    def _replay(self, machine: M, partition: Partition, now: Millis) -> tuple[int, Decision[R]]:
+        count, newest_ms = 0, 0
+        for batch in partition.log.batches(partition.log.start_offset):
+            for stored in decode(batch):
+                newest_ms = max(newest_ms, stored.timestamp_ms)
+                record = self._codec.decode(stored)
+                if record is not None:
+                    machine.apply(record, stored.offset)
+                    count += 1
+        if newest_ms - now >= CLOCK_STEP_MS_MIN:
+            logger.warning("the clock was set back while the node was down", extra=self._about(ms=newest_ms - now))
+            machine.shift(now - newest_ms, now)
+        return count, machine.loaded(now)
+
+    def unload(self, error: GoQueueError | None = None) -> None:
+        """Everybody who waits is told to ask again, and so is everybody who asks until the next load."""
+        self._machine = None
+        self._stop_timer()
+        if self._checkpointing is not None:
+            self._checkpointing.cancel()
+        self._tell_all(error or self._not_loaded())
+
+    def _not_loaded(self) -> NotLoaded:
+        return NotLoaded(f"The {self._codec.name} are not loaded; try again in a moment.")
+
+    def _tell_all(self, error: GoQueueError) -> None:
+        for ticket in list(self._asked):
+            self._answer(ticket, error)
+
+    def _lost(self, epoch: int, partition: Partition, error: GoQueueError) -> None:
+        """What the machine believes may not be on disk: back to what is."""
+        if epoch == self.epoch and self._machine is not None:
+            logger.error("records could not be made durable; loading again", extra=self._about(why=error.message))
+            self.unload(error)
+            self._spawn(self._load_again(partition))
+
+    async def _load_again(self, partition: Partition) -> None:
+        while not self._stopped:
+            try:
+                await self.load(partition)
+                return
+            except (GoQueueError, OSError) as error:
+                logger.error("records could not be read; trying again", extra=self._about(why=str(error)))
+                await asyncio.sleep(_RETRY_S)
+
+    def stop_waiting(self) -> None:
+        """Everybody who waits is told that the node stops, and time stands still."""
+        self._stopped = True
+        self._stop_timer()
+        self._tell_all(ShuttingDown("The node is stopping; try again in a moment."))
+
+    async def stop(self) -> None:
+        self.stop_waiting()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # --- asking --------------------------------------------------------------------------------------------
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._machine is not None
+
+    @property
+    def machine(self) -> M:
+        """To ask what changes nothing; raises while nothing is loaded."""
+        if self._machine is None:
+            raise self._not_loaded()
+        return self._machine
+
+    def ask(self, question: Callable[[M, int, Millis], Decision[R]]) -> Any:
+        """The reply, or a future of it: when it is durable, or when a later decision answers its ticket. What the
+        question itself raises is raised; an error of storage is a reply."""
+        ticket = next(self._tickets)
+        decision = question(self.machine, ticket, self._clock.now_ms())
+        replies = decision.replies
+        if not decision.records and not decision.effects and len(replies) == 1 and replies[0].ticket in (ASKER, ticket):
+            self._reset_timer()
+            return replies[0].result
+        asked = self._asked[ticket] = asyncio.get_running_loop().create_future()
+        decision.replies = [Reply(ticket, one.result) if one.ticket == ASKER else one for one in replies]
+        try:
+            self.commit(decision)
+        except GoQueueError as error:
+            self._answer(ticket, error)
+        return asked.result() if asked.done() else asked
+
+    async def call(self, question: Callable[[M, int, Millis], Decision[R]]) -> Any:
+        """The same for those who wait: the reply when it is there; an error is raised."""
+        result = self.ask(question)
+        if isinstance(result, asyncio.Future):
+            result = await result
+        if isinstance(result, GoQueueError):
+            raise result
+        return result
+
+    def tell(self, news: Callable[[M, Millis], Decision[R]]) -> None:
+        """Something happened that nobody waits for an answer to. Told to nobody while nothing is loaded."""
+        if self._machine is None:
+            return
+        try:
+            self.commit(news(self._machine, self._clock.now_ms()))
+        except GoQueueError as error:
+            logger.error("a decision could not be written", extra=self._about(why=error.message))
+
+    async def perform(self, decision: Decision[R], epoch: int | None = None) -> None:
+        """Returns when the decision is durable and its effects are done, which go on if the caller goes away."""
+        task = self.commit(decision, epoch)
+        if task is not None:
+            await asyncio.shield(task)
+
+    def commit(self, decision: Decision[R], epoch: int | None = None) -> asyncio.Task[None] | None:
+        """Appends and applies at once, or raises; replies and effects follow when it is durable. The task that sees to
+        them, or None if all is done. `epoch` is that of the machine that decided, if that was not just now."""
+        if not decision.records:
+            self._check(epoch)
+            self._reset_timer()
+            return self._follow(decision)
+        try:
+            self.write(decision.records, epoch)
+        except GoQueueError as error:
+            self._hand_out(decision.replies, error)
+            raise
+        if not (decision.replies or decision.effects) or self.is_durable:
+            return self._follow(decision)
+        return self._spawn(self._follow_when_durable(decision))
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def write(self, records: Sequence[R], epoch: int | None = None) -> Offset:
+        """All of them in one batch, or nothing: they are applied when it returns, and durable after `wait_durable`.
+        The offset of the first."""
+        machine = self._check(epoch)
+        now = self._clock.now_ms()
+        try:
+            first = self._append(records, now)
+        except Exception as error:
+            self._refused(machine, records, error, now)
+            raise
+        for offset, record in enumerate(records, first):
+            machine.apply(record, offset)
+        self._sink.written(machine, records, now)
+        self._reset_timer()
+        return first
+
+    def _check(self, epoch: int | None) -> M:
+        if self._machine is None or (epoch is not None and epoch != self.epoch):
+            raise self._not_loaded()
+        return self._machine
+
+    def _append(self, records: Sequence[R], now: Millis) -> Offset:
+        partition, encode = self._partition, self._codec.encode
+        assert partition is not None
+        first = partition.log.end_offset
+        batch = build([NewRecord(*encode(record, first + at), now) for at, record in enumerate(records)])
+        partition.append(batch, read_header(batch), now, append_time=False)
+        self._bytes_since += len(batch)
+        if self._checkpoint is not None and self._bytes_since >= self._checkpoint.every_bytes:
+            self._begin_checkpoint()
+        return first
+
+    def _refused(self, machine: M, records: Sequence[R], error: Exception, now: Millis) -> None:
+        self._rests_until_s = asyncio.get_running_loop().time() + _RETRY_S
+        for ticket in machine.revert(records, now):
+            self._answer(ticket, error if isinstance(error, GoQueueError) else self._not_loaded())
+        self._stop_timer()
+        self._reset_timer()
+
+    @property
+    def is_durable(self) -> bool:
+        return self._partition is None or self._partition.is_settled
+
+    async def wait_durable(self) -> None:
+        """All that was written so far is as durable as the node promises; raises if it is not known to be."""
+        partition, epoch = self._partition, self.epoch
+        if partition is None or partition.is_settled:
+            return
+        try:
+            await partition.settle()
+        except ShuttingDown:
+            raise
+        except GoQueueError as error:
+            self._lost(epoch, partition, error)
+            raise
+        self._check(epoch)
+
+    # --- replies and effects -------------------------------------------------------------------------------
+
+    async def _follow_when_durable(self, decision: Decision[R]) -> None:
+        try:
+            await self.wait_durable()
+            await self._sink.wait_durable()
+        except GoQueueError as error:
+            self._hand_out(decision.replies, error)
+            raise
+        task = self._follow(decision)
+        if task is not None:
+            await task
+
+    def _follow(self, decision: Decision[R]) -> asyncio.Task[None] | None:
+        self._hand_out(decision.replies, None)
+        for at, effect in enumerate(decision.effects, 1):
+            waits = self._sink.perform(effect)
+            if waits is not None:
+                return self._spawn(self._perform_rest(waits, decision.effects[at:]))
+        return None
+
+    async def _perform_rest(self, waits: Awaitable[None], effects: Sequence[Any]) -> None:
+        await waits
+        for effect in effects:
+            more = self._sink.perform(effect)
+            if more is not None:
+                await more
+
+    def _hand_out(self, replies: Iterable[Reply], error: GoQueueError | None) -> None:
+        for reply in replies:
+            self._answer(reply.ticket, reply.result if error is None else error)
+
+    def _answer(self, ticket: int, result: Any) -> None:
+        asked = self._asked.pop(ticket, None)
+        if asked is not None and not asked.done():
+            asked.set_result(result)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task is self._checkpointing:
+            self._checkpointing = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a decision was not carried out", extra=self._about(why=str(error)))
+
+    def _about(self, **extra: object) -> dict[str, object]:
+        return {"machine": self._codec.name, **extra}
+
+    # --- checkpoint ----------------------------------------------------------------------------------------
+
+    def _begin_checkpoint(self) -> None:
+        checkpoint, machine = self._checkpoint, self._machine
+        if checkpoint is not None and machine is not None and self._checkpointing is None and not self._stopped:
+            self._checkpointing = self._spawn(self._write_snapshot(checkpoint, machine))
+
+    async def _write_snapshot(self, checkpoint: Checkpoint[M, R], machine: M) -> None:
+        """The machine whole, so that the log before can go. Others get their turn between batches."""
+        try:
+            partition = self._partition
+            assert partition is not None
+            first = partition.log.end_offset
+            snapshot = iter(checkpoint.snapshot(machine))
+            while records := list(itertools.islice(snapshot, _SNAPSHOT_BATCH)):
+                self._append(records, self._clock.now_ms())
+                await asyncio.sleep(0)
+            self._bytes_since = 0  # of decisions alone: a machine may be larger than what lies between two checkpoints
+            await checkpoint.drop_head(partition, first)
+        except (GoQueueError, OSError) as error:
+            logger.error("no checkpoint could be written", extra=self._about(why=str(error)))
+
+    # --- time ----------------------------------------------------------------------------------------------
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._planned = None
+
+    def _reset_timer(self) -> None:
+        deadline = None if self._machine is None or self._stopped else self._machine.next_deadline()
+        if deadline == self._planned:
+            return
+        self._stop_timer()
+        if deadline is not None:
+            loop = asyncio.get_running_loop()
+            delay_s = max(0, deadline - self._clock.now_ms()) / 1000
+            self._timer = loop.call_later(max(delay_s, self._rests_until_s - loop.time()), self._tick)
+            self._planned = deadline
+
+    def _tick(self) -> None:
+        self._stop_timer()
+        self.tell(lambda machine, now: machine.tick(now))
+
+    def look_again(self) -> None:
+        """Ticks if anything is due."""
+        if self._machine is None or self._stopped or asyncio.get_running_loop().time() < self._rests_until_s:
+            return
+        deadline = self._machine.next_deadline()
+        if deadline is not None and deadline <= self._clock.now_ms():
+            self._tick()
+
+    def clock_moved(self, by_ms: Millis) -> None:
+        """What the machine has to write to keep its deadlines is written, and a checkpoint if it has those."""
+        self._stop_timer()
+        self.tell(lambda machine, now: machine.shift(by_ms, now))
+        self._begin_checkpoint()
