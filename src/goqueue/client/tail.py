@@ -21,7 +21,7 @@ logger = logging.getLogger("goqueue.client")
 # A broker that says nothing at all for this long is taken to be gone.
 SILENCE_SECONDS_MAX: Final = 60.0
 # What a broker ends a stream with when another connection will do.
-_PASSING: Final = frozenset({"shutting-down", "overloaded"})
+_PASSING: Final = frozenset({"shutting-down", "not-loaded", "overloaded"})
 _PAUSE_LEAST: Final = 0.05
 _PAUSE_FIRST: Final = 0.1
 _PAUSE_MAX: Final = 5.0
