@@ -25,7 +25,8 @@ from goqueue.drive.decoding import Decoding
 from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.group_runner import GROUPS_CONFIG, GROUPS_TOPIC, GroupRunner
-from goqueue.drive.host import Host, Sink
+from goqueue.drive.host import Host
+from goqueue.drive.host_parts import Sink
 from goqueue.drive.identity import Identity, load_identity
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition

@@ -14,7 +14,8 @@ from goqueue.base.errors import DiskFull, InvalidField, NotLoaded, ShuttingDown,
 from goqueue.base.ids import Millis, Offset
 from goqueue.broker import Broker
 from goqueue.core.machine import ASKER, Decision, Reply
-from goqueue.drive.host import Checkpoint, Codec, Host, Sink
+from goqueue.drive.host import Host
+from goqueue.drive.host_parts import Checkpoint, Codec, Sink
 from goqueue.drive.partition import Partition
 from goqueue.format.records import Record as Stored
 from goqueue.sim.disk import SimDisk

@@ -9,7 +9,8 @@ from goqueue.core.schemas.records import Record as SchemaRecord
 from goqueue.core.schemas.records import decode_record as decode_schema
 from goqueue.core.schemas.records import encode_record as encode_schema
 from goqueue.core.schemas.registry import Registry
-from goqueue.drive.host import Codec, Host, keyed_codec
+from goqueue.drive.host import Host
+from goqueue.drive.host_parts import Codec, keyed_codec
 
 SCHEMAS_TOPIC: Final = "__goqueue_schemas"
 SCHEMAS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * MIB)}

@@ -12,76 +12,27 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from goqueue.base.clock import SteadyClock
-from goqueue.base.commands import Headers
 from goqueue.base.errors import GoQueueError, NotLoaded, ShuttingDown
 from goqueue.base.ids import Millis, Offset
-from goqueue.base.limits import CLOCK_STEP_MS_MIN
 from goqueue.core.machine import ASKER, Decision, Machine, Reply
+from goqueue.drive.deadline_timer import DeadlineTimer
+from goqueue.drive.host_parts import Answers, Checkpoint, Codec, Sink, replay
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header
-from goqueue.format.records import NewRecord, Record, build, decode
+from goqueue.format.records import NewRecord, build
 
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 M = TypeVar("M", bound=Machine[Any])
 
-Encoded = tuple[bytes | None, bytes | None, Headers]  # key, value, headers
-_RETRY_S: Final = 1.0  # before time is kept again after an append was refused, and between loads that fail
+_RETRY_S: Final = 1.0  # between loads that fail
 _SNAPSHOT_BATCH: Final = 200  # records; others get their turn in between
-
-
-@dataclass(frozen=True)
-class Codec(Generic[R]):
-    """How the machine's records are stored; `name` is what errors and logs call the machine."""
-
-    name: str
-    encode: Callable[[R, Offset], Encoded]
-    decode: Callable[[Record], R | None]  # None for a record that this version does not know
-
-
-def keyed_codec(
-    name: str,
-    encode: Callable[[R], tuple[bytes, bytes | None]],
-    decode: Callable[[bytes, bytes | None], R | None],
-) -> Codec[R]:
-    """Of records that are a key and a value, for a compacted log."""
-    return Codec(name, lambda record, _: (*encode(record), ()), lambda stored: decode(stored.key or b"", stored.value))
-
-
-@dataclass(frozen=True)
-class Checkpoint(Generic[M, R]):
-    """For a log that is not compacted: every so many bytes the machine is written whole, and the head dropped.
-
-    `snapshot` is consumed lazily: the machine may change between two items, and an item is as of when it is made.
-    """
-
-    every_bytes: int
-    snapshot: Callable[[M], Iterable[R]]
-    drop_head: Callable[[Partition, Offset], Awaitable[None]]  # after all that stands behind the offset is durable
-
-
-class Sink(Generic[M, R]):
-    """Hears what happens to the machine. Made to be subclassed; everything is optional."""
-
-    def loaded(self, machine: M) -> None:
-        """The machine is served from now on. It is a new one after every load."""
-
-    def written(self, machine: M, records: Sequence[R], now: Millis) -> None:
-        """These are appended and applied, not yet durable."""
-
-    async def wait_durable(self) -> None:
-        """Returns when that which `written` wrote elsewhere is durable; replies wait for it."""
-
-    def perform(self, effect: Any) -> Awaitable[None] | None:
-        """An effect of a decision that is durable; what it returns is awaited before the decision's next effect."""
-        return None
 
 
 class Host(Generic[M, R]):
@@ -105,14 +56,11 @@ class Host(Generic[M, R]):
         self._checkpoint = checkpoint
         self._machine: M | None = None
         self._partition: Partition | None = None
-        self._tickets = itertools.count(ASKER + 1)
-        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._answers = Answers()
         self._tasks: set[asyncio.Task[None]] = set()
         self._checkpointing: asyncio.Task[None] | None = None
         self._bytes_since = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._planned: Millis | None = None
-        self._rests_until_s = 0.0  # by the loop's time: an append was refused
+        self._timer = DeadlineTimer(clock, self._tick)
         self._stopped = False
 
     # --- load and unload -----------------------------------------------------------------------------------
@@ -120,7 +68,7 @@ class Host(Generic[M, R]):
     async def load(self, partition: Partition) -> int:
         """Brings a new machine up to the log, off the loop, and serves it; returns how many records there were."""
         machine, now = self._new(), self._clock.now_ms()
-        count, decision = await self._offload(lambda: self._replay(machine, partition, now))
+        count, decision = await self._offload(lambda: replay(machine, self._codec, partition, now))
         self._machine, self._partition = machine, partition
         self.epoch += 1
         self._bytes_since = 0
@@ -128,34 +76,16 @@ class Host(Generic[M, R]):
         self.tell(lambda *_: decision)
         return count
 
-    def _replay(self, machine: M, partition: Partition, now: Millis) -> tuple[int, Decision[R]]:
-        count, newest_ms = 0, 0
-        for batch in partition.log.batches(partition.log.start_offset):
-            for stored in decode(batch):
-                newest_ms = max(newest_ms, stored.timestamp_ms)
-                record = self._codec.decode(stored)
-                if record is not None:
-                    machine.apply(record, stored.offset)
-                    count += 1
-        if newest_ms - now >= CLOCK_STEP_MS_MIN:
-            logger.warning("the clock was set back while the node was down", extra=self._about(ms=newest_ms - now))
-            machine.shift(now - newest_ms, now)
-        return count, machine.loaded(now)
-
     def unload(self, error: GoQueueError | None = None) -> None:
         """Everybody who waits is told to ask again, and so is everybody who asks until the next load."""
         self._machine = None
-        self._stop_timer()
+        self._timer.stop()
         if self._checkpointing is not None:
             self._checkpointing.cancel()
-        self._tell_all(error or self._not_loaded())
+        self._answers.tell_all(error or self._not_loaded())
 
     def _not_loaded(self) -> NotLoaded:
         return NotLoaded(f"The {self._codec.name} are not loaded; try again in a moment.")
-
-    def _tell_all(self, error: GoQueueError) -> None:
-        for ticket in list(self._asked):
-            self._answer(ticket, error)
 
     def _lost(self, epoch: int, partition: Partition, error: GoQueueError) -> None:
         """What the machine believes may not be on disk: back to what is."""
@@ -176,8 +106,8 @@ class Host(Generic[M, R]):
     def stop_waiting(self) -> None:
         """Everybody who waits is told that the node stops, and time stands still."""
         self._stopped = True
-        self._stop_timer()
-        self._tell_all(ShuttingDown("The node is stopping; try again in a moment."))
+        self._timer.stop()
+        self._answers.tell_all(ShuttingDown("The node is stopping; try again in a moment."))
 
     async def stop(self) -> None:
         self.stop_waiting()
@@ -203,18 +133,18 @@ class Host(Generic[M, R]):
     def ask(self, question: Callable[[M, int, Millis], Decision[R]]) -> Any:
         """The reply, or a future of it: when it is durable, or when a later decision answers its ticket. What the
         question itself raises is raised; an error of storage is a reply."""
-        ticket = next(self._tickets)
+        ticket = self._answers.next_ticket()
         decision = question(self.machine, ticket, self._clock.now_ms())
         replies = decision.replies
         if not decision.records and not decision.effects and len(replies) == 1 and replies[0].ticket in (ASKER, ticket):
             self._reset_timer()
             return replies[0].result
-        asked = self._asked[ticket] = asyncio.get_running_loop().create_future()
+        asked = self._answers.wait_for(ticket)
         decision.replies = [Reply(ticket, one.result) if one.ticket == ASKER else one for one in replies]
         try:
             self.commit(decision)
         except GoQueueError as error:
-            self._answer(ticket, error)
+            self._answers.answer(ticket, error)
         return asked.result() if asked.done() else asked
 
     async def call(self, question: Callable[[M, int, Millis], Decision[R]]) -> Any:
@@ -251,7 +181,7 @@ class Host(Generic[M, R]):
         try:
             self.write(decision.records, epoch)
         except GoQueueError as error:
-            self._hand_out(decision.replies, error)
+            self._answers.hand_out(decision.replies, error)
             raise
         if not (decision.replies or decision.effects) or self.is_durable:
             return self._follow(decision)
@@ -292,10 +222,10 @@ class Host(Generic[M, R]):
         return first
 
     def _refused(self, machine: M, records: Sequence[R], error: Exception, now: Millis) -> None:
-        self._rests_until_s = asyncio.get_running_loop().time() + _RETRY_S
+        self._timer.rest()
         for ticket in machine.revert(records, now):
-            self._answer(ticket, error if isinstance(error, GoQueueError) else self._not_loaded())
-        self._stop_timer()
+            self._answers.answer(ticket, error if isinstance(error, GoQueueError) else self._not_loaded())
+        self._timer.stop()
         self._reset_timer()
 
     @property
@@ -323,14 +253,14 @@ class Host(Generic[M, R]):
             await self.wait_durable()
             await self._sink.wait_durable()
         except GoQueueError as error:
-            self._hand_out(decision.replies, error)
+            self._answers.hand_out(decision.replies, error)
             raise
         task = self._follow(decision)
         if task is not None:
             await task
 
     def _follow(self, decision: Decision[R]) -> asyncio.Task[None] | None:
-        self._hand_out(decision.replies, None)
+        self._answers.hand_out(decision.replies)
         for at, effect in enumerate(decision.effects, 1):
             waits = self._sink.perform(effect)
             if waits is not None:
@@ -343,15 +273,6 @@ class Host(Generic[M, R]):
             more = self._sink.perform(effect)
             if more is not None:
                 await more
-
-    def _hand_out(self, replies: Iterable[Reply], error: GoQueueError | None) -> None:
-        for reply in replies:
-            self._answer(reply.ticket, reply.result if error is None else error)
-
-    def _answer(self, ticket: int, result: Any) -> None:
-        asked = self._asked.pop(ticket, None)
-        if asked is not None and not asked.done():
-            asked.set_result(result)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -393,36 +314,20 @@ class Host(Generic[M, R]):
 
     # --- time ----------------------------------------------------------------------------------------------
 
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._planned = None
-
     def _reset_timer(self) -> None:
-        deadline = None if self._machine is None or self._stopped else self._machine.next_deadline()
-        if deadline == self._planned:
-            return
-        self._stop_timer()
-        if deadline is not None:
-            loop = asyncio.get_running_loop()
-            delay_s = max(0, deadline - self._clock.now_ms()) / 1000
-            self._timer = loop.call_later(max(delay_s, self._rests_until_s - loop.time()), self._tick)
-            self._planned = deadline
+        self._timer.plan(None if self._machine is None or self._stopped else self._machine.next_deadline())
 
     def _tick(self) -> None:
-        self._stop_timer()
+        self._timer.stop()
         self.tell(lambda machine, now: machine.tick(now))
 
     def look_again(self) -> None:
         """Ticks if anything is due."""
-        if self._machine is None or self._stopped or asyncio.get_running_loop().time() < self._rests_until_s:
-            return
-        deadline = self._machine.next_deadline()
-        if deadline is not None and deadline <= self._clock.now_ms():
+        if self._machine is not None and not self._stopped and self._timer.is_due(self._machine.next_deadline()):
             self._tick()
 
     def clock_moved(self, by_ms: Millis) -> None:
         """What the machine has to write to keep its deadlines is written, and a checkpoint if it has those."""
-        self._stop_timer()
+        self._timer.stop()
         self.tell(lambda machine, now: machine.shift(by_ms, now))
         self._begin_checkpoint()
