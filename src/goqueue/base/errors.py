@@ -191,6 +191,10 @@ class InvalidProducerEpoch(Conflict):
     """A newer incarnation of the producer took its place."""
 
 
+class MetadataConflict(Conflict):
+    """Somebody else changed the same fact of the cluster first; look again and decide anew."""
+
+
 class MessageTooLarge(TooLarge):
     """A message or batch is over the topic's `max.message.bytes`."""
 
@@ -205,6 +209,10 @@ class HeadTooLarge(TooLarge):
 
 class UriTooLong(TooLarge):
     """The path and query of a request are over the listener's limit."""
+
+
+class MetadataTooLarge(TooLarge):
+    """A fact of the cluster, or a change of many, is over the metadata store's limits."""
 
 
 class OffsetOutOfRange(Gone):
@@ -229,6 +237,10 @@ class OutOfResources(Unavailable):
 
 class NotEnoughReplicas(Unavailable):
     """`acks=all` asks for more in-sync replicas than there are."""
+
+
+class SessionLost(Unavailable):
+    """The node's session with the metadata store is over."""
 
 
 class NotLeader(Unavailable):
@@ -277,6 +289,14 @@ class DataDirInUse(Startup):
 
 class DataTooNew(Startup):
     """The data was written by a later version, in a format that this one does not know."""
+
+
+class WrongNodeId(Startup):
+    """The data belongs to a node with another id."""
+
+
+class FewerShards(Startup):
+    """The node has more shards than it is asked to have; they can be added to, not taken away."""
 
 
 class AddressUnusable(Startup):

@@ -1,0 +1,1 @@
+"""What nodes know of each other: the metadata store's contents, and the image of it that every node keeps."""

@@ -1,0 +1,182 @@
+"""A node's image of the metadata: told what changed, it answers questions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from goqueue.base.errors import NotLeader
+from goqueue.base.ids import Epoch
+from goqueue.base.metadata import Change, Entry, Revision, Snapshot
+from goqueue.base.names import is_name
+from goqueue.core.cluster.records import (
+    ALL_NODES,
+    CLUSTER,
+    NODES,
+    PRODUCER_IDS,
+    SETTINGS,
+    SHARDS,
+    SLOTS,
+    TOPICS,
+    ChangedSettings,
+    ClusterRecord,
+    NodeRecord,
+    ReservedIds,
+    ShardRecord,
+    SlotTable,
+    TopicRecord,
+    decode,
+)
+
+_KINDS: Final[Mapping[str, type[msgspec.Struct]]] = {
+    TOPICS: TopicRecord,
+    SHARDS: ShardRecord,
+    NODES: NodeRecord,
+    SETTINGS: ChangedSettings,
+    SLOTS: SlotTable,
+    CLUSTER: ClusterRecord,
+    PRODUCER_IDS: ReservedIds,
+}
+
+
+def slot_of(given_id: str, slots: int) -> int:
+    """Stable for ever: what an id owns is where its slot is."""
+    return crc32(given_id.encode()) % slots
+
+
+class Image:
+    """Changes by `load` and `apply` alone."""
+
+    def __init__(self) -> None:
+        self.revision: Revision = 0
+        self.unreadable: set[str] = set()  # keys whose values are none that this version knows
+        self._records: dict[str, msgspec.Struct] = {}
+        self._modified: dict[str, Revision] = {}
+        self._names: dict[str, str] = {}  # of topics, by id
+        self._partitions: Counter[int] = Counter()  # by shard
+
+    # --- changes -------------------------------------------------------------------------------------------
+
+    def load(self, snapshot: Snapshot) -> Change:
+        """Takes all from a reading of the store; returns what that changed here."""
+        gone = [key for key in sorted(self._modified) if key not in snapshot.entries]
+        news = [entry for key, entry in snapshot.entries.items() if self._modified.get(key) != entry.modified]
+        change = Change(snapshot.revision, news, gone)
+        self.apply(change)
+        return change
+
+    def apply(self, change: Change) -> None:
+        for key in change.deletes:
+            self._remove(key)
+        for entry in change.puts:
+            self._put(entry)
+        self.revision = max(self.revision, change.revision)
+
+    def _put(self, entry: Entry) -> None:
+        self._remove(entry.key)
+        self._modified[entry.key] = entry.modified
+        record = _decoded(entry)
+        if record is None:
+            self.unreadable.add(entry.key)
+            return
+        self._records[entry.key] = record
+        if isinstance(record, TopicRecord):
+            self._names[record.id] = record.name
+            self._partitions.update(self._placed(record))
+
+    def _remove(self, key: str) -> None:
+        self._modified.pop(key, None)
+        self.unreadable.discard(key)
+        record = self._records.pop(key, None)
+        if isinstance(record, TopicRecord):
+            self._names.pop(record.id, None)
+            self._partitions.subtract(self._placed(record))
+
+    @staticmethod
+    def _placed(record: TopicRecord) -> Iterable[int]:
+        return (record.shard_of(partition) for partition in range(record.partitions))
+
+    # --- topics --------------------------------------------------------------------------------------------
+
+    def modified(self, key: str) -> Revision:
+        """When the key was last written; `ABSENT` if it is not there."""
+        return self._modified.get(key, 0)
+
+    def topics(self) -> list[TopicRecord]:
+        """By name."""
+        return [one for key in sorted(self._records) if isinstance(one := self._records[key], TopicRecord)]
+
+    def topic(self, name: str) -> TopicRecord | None:
+        record = self._records.get(TOPICS + name)
+        return record if isinstance(record, TopicRecord) else None
+
+    def topic_name(self, topic_id: str) -> str | None:
+        return self._names.get(topic_id)
+
+    def partitions_in(self, shard: int) -> int:
+        return self._partitions[shard]
+
+    # --- shards --------------------------------------------------------------------------------------------
+
+    def shards(self) -> list[int]:
+        return sorted(int(key.removeprefix(SHARDS)) for key in self._records if key.startswith(SHARDS))
+
+    def shard(self, number: int) -> ShardRecord:
+        """`NotLeader` if this node does not know who leads it."""
+        record = self._records.get(f"{SHARDS}{number}")
+        if not isinstance(record, ShardRecord):
+            raise NotLeader(f"Nobody is known to lead shard {number}; try again.")
+        return record
+
+    def epoch(self, shard: int) -> Epoch:
+        return self.shard(shard).epoch
+
+    def shard_of_id(self, given_id: str) -> int:
+        """Who keeps a group, a transactional id or the owner of staged sets."""
+        record = self._records.get(SLOTS)
+        if not isinstance(record, SlotTable):
+            raise NotLeader("It is not known which shard keeps what; try again.")
+        return record.shards[slot_of(given_id, len(record.shards))]
+
+    # --- the rest ------------------------------------------------------------------------------------------
+
+    def nodes(self) -> dict[int, NodeRecord]:
+        """Those that live."""
+        return {
+            int(key.removeprefix(NODES)): record
+            for key, record in sorted(self._records.items())
+            if isinstance(record, NodeRecord)
+        }
+
+    def settings(self, name: str = ALL_NODES) -> Mapping[str, str]:
+        """What was changed of a node's settings, by its id, or of all nodes'."""
+        record = self._records.get(SETTINGS + name)
+        return record.values if isinstance(record, ChangedSettings) else {}
+
+    @property
+    def cluster_id(self) -> str:
+        record = self._records.get(CLUSTER)
+        return record.cluster_id if isinstance(record, ClusterRecord) else ""
+
+    @property
+    def producer_ids_below(self) -> int:
+        record = self._records.get(PRODUCER_IDS)
+        return record.below if isinstance(record, ReservedIds) else 0
+
+
+def _decoded(entry: Entry) -> msgspec.Struct | None:
+    prefix = entry.key if entry.key in _KINDS else entry.key.partition("/")[0] + "/"
+    kind = _KINDS.get(prefix)
+    record = None if kind is None else decode(entry.value, kind)
+    name = entry.key.removeprefix(prefix)
+    if isinstance(record, TopicRecord):
+        return record if record.name == name and is_name(name) and record.partitions >= 1 else None
+    if isinstance(record, SlotTable):
+        return record if record.shards else None
+    if isinstance(record, ShardRecord | NodeRecord):
+        return record if name.isascii() and name.isdigit() else None
+    return record

@@ -1,0 +1,89 @@
+"""What the keys of the metadata store hold, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from goqueue.base.ids import Epoch, Millis
+
+TOPICS: Final = "topics/"
+SHARDS: Final = "shards/"
+NODES: Final = "nodes/"
+SETTINGS: Final = "settings/"
+SLOTS: Final = "slots"
+CLUSTER: Final = "cluster"
+PRODUCER_IDS: Final = "producer-ids/next"
+ALL_NODES: Final = "cluster"  # the name under `settings/` that stands for every node
+
+T = TypeVar("T")
+
+
+class TopicRecord(msgspec.Struct, frozen=True):
+    """What is durable about a topic."""
+
+    name: str
+    id: str
+    partitions: int
+    overrides: dict[str, str]
+    created_ms: Millis
+    deleting: bool = False
+    shards: tuple[int, ...] = ()  # of each partition; those that are not named are in shard 0
+
+    def shard_of(self, partition: int) -> int:
+        return self.shards[partition] if partition < len(self.shards) else 0
+
+
+class ShardRecord(msgspec.Struct, frozen=True):
+    """Who leads a shard, in which epoch, and who holds it."""
+
+    leader: int
+    epoch: Epoch
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    eligible: tuple[int, ...] = ()
+
+
+class NodeRecord(msgspec.Struct, frozen=True):
+    """A node that lives; the key ends with its session."""
+
+    version: str
+    incarnation: str  # another one for every start
+    addresses: dict[str, str] = {}
+    rack: str = ""
+
+
+class ClusterRecord(msgspec.Struct, frozen=True):
+    cluster_id: str
+
+
+class SlotTable(msgspec.Struct, frozen=True):
+    """The shard of each slot that ids hash to. Shards that are added take no slot away."""
+
+    shards: tuple[int, ...]
+
+
+class ReservedIds(msgspec.Struct, frozen=True):
+    """Every producer id below is taken or lost."""
+
+    below: int
+
+
+class ChangedSettings(msgspec.Struct, frozen=True):
+    """Of one node or of all, by Kafka's name: they hold over what a node was started with."""
+
+    values: Mapping[str, str] = {}
+
+
+def encode(record: msgspec.Struct) -> str:
+    return msgspec.json.encode(record).decode()
+
+
+def decode(value: str, kind: type[T]) -> T | None:
+    """None of what this version cannot read."""
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except msgspec.DecodeError:
+        return None
