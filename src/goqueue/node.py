@@ -171,7 +171,7 @@ class Node:
         table = handlers(
             ClusterHandler(broker.topics, names, broker.identity.cluster_id, self._settings.kafka.advertised),
             TransactionalProduce(ProduceHandler(broker.publish, names), broker.transactions, broker.topics, names),
-            FetchHandler(broker.fetching, broker.topics, names, budget, sessions, time.monotonic),
+            FetchHandler(broker.fetching, names, budget, sessions, time.monotonic),
             LookupHandler(broker.topics),
             GroupHandler(broker.groups, names),
             OffsetHandler(broker.groups, broker.topics, names, broker.transactions.unstable),

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from goqueue.base.commands import Acks, Browse, Fetch, FetchFrom, Message, PublishMessages
-from goqueue.base.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
+from goqueue.base.errors import OffsetOutOfRange, UnknownEpoch, UnknownPartition, UnknownTopic, UnknownTopicId
 from goqueue.base.ids import TopicPartition
+from goqueue.base.limits import FETCH_WAIT_MS_MAX
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, fetch, publish, settings
@@ -67,6 +68,35 @@ def test_nobody_reads_what_a_power_cut_could_take_back() -> None:
             assert await fetch(broker, "t", 0) == []
             await publish(broker, "t", "w")
             assert [one.value for one in await fetch(broker, "t", 0)] == [b"v", b"w"]
+
+    run_virtually(scenario)
+
+
+def test_a_reader_of_another_leader_or_an_unknown_id_is_refused_at_once() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            await broker.topics.create("t", 1, {})
+            epoch = broker.topics.require("t").partitions[0].state.leader_epoch
+            good = FetchFrom(TopicPartition("t", 0), 0, 1000, epoch)
+            refusals = [
+                (FetchFrom(TopicPartition("t", 0), 0, 1000, epoch + 1), UnknownEpoch),
+                (FetchFrom(TopicPartition("", 0), 0, 1000), UnknownTopicId),
+            ]
+            for refused, word in refusals:
+                began = loop.time()
+                first, second = await broker.fetching.fetch(Fetch([good, refused], 1000, wait_ms_max=30_000))
+                assert first.error is None and isinstance(second.error, word)
+                assert loop.time() == began
+
+    run_virtually(scenario)
+
+
+def test_no_wait_is_longer_than_the_longest_long_poll() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            await broker.topics.create("t", 1, {})
+            assert await fetch(broker, "t", 0, wait_ms=100 * FETCH_WAIT_MS_MAX) == []
+            assert loop.time() == pytest.approx(FETCH_WAIT_MS_MAX / 1000, abs=0.01)
 
     run_virtually(scenario)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from goqueue.base.errors import GoQueueError
-from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
 from goqueue.base.limits import PAGE_BYTES_MAX
 from goqueue.base.sqs_envelope import Envelope
 
@@ -177,15 +177,19 @@ OnceResult: TypeAlias = PublishedOnce | GoQueueError
 
 
 class FetchFrom(msgspec.Struct, frozen=True):
-    """One partition of a fetch."""
+    """One partition of a fetch. A reader that knows its leader's epoch is refused if that is another one.
+
+    A topic without a name is one that was asked for by an id which no topic has.
+    """
 
     at: TopicPartition
     offset: Offset
     bytes_max: int
+    leader_epoch: Epoch = -1
 
 
 class Fetch(msgspec.Struct, frozen=True):
-    """Read whole batches; wait up to `wait_ms_max` until `bytes_min` are there.
+    """Read whole batches; wait up to `wait_ms_max` until `bytes_min` are there, or one partition is refused.
 
     The first batch of all comes however large it is, so that a reader always gets on; with `one_each` the first of
     each partition does.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import GoQueueError, UnknownTopicId
 from goqueue.base.ids import Offset
-from goqueue.base.limits import BATCH_BYTES_MAX, FETCH_BYTES_MAX, SLICE_ELEMENTS
+from goqueue.base.limits import BATCH_BYTES_MAX, FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SLICE_ELEMENTS
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import strides
 from goqueue.service.hooks import Hooks
@@ -71,7 +71,7 @@ class Fetching:
     async def fetch(self, command: Fetch, room: Room = UNBOUNDED) -> list[Fetched]:
         """One answer a partition, in order. Errors are answers too, and end the wait."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + command.wait_ms_max / 1000
+        deadline = loop.time() + min(max(command.wait_ms_max, 0), FETCH_WAIT_MS_MAX) / 1000
         while True:
             watcher: asyncio.Future[None] = loop.create_future()
             watched = await self._watch(command.parts, watcher)
@@ -206,9 +206,13 @@ class Fetching:
 
     def _find(self, part: FetchFrom, command: Fetch) -> Partition | Fetched:
         try:
+            if not part.at.topic:
+                raise UnknownTopicId("No topic has that id; it may have been deleted. Ask for the metadata again.")
             if self._hooks.access is not None:
                 self._hooks.access(command.caller, "read", part.at.topic)
-            return self._topics.require(part.at.topic).partition(part.at.partition)
+            partition = self._topics.require(part.at.topic).partition(part.at.partition)
+            partition.check_epoch(part.leader_epoch)
+            return partition
         except GoQueueError as error:
             return Fetched(part.at, part.offset, b"", -1, -1, -1, error)
 

@@ -7,17 +7,15 @@ from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation
-from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
-from goqueue.base.limits import FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SLICE_ELEMENTS
+from goqueue.base.limits import SLICE_ELEMENTS
 from goqueue.edge.kafka.calls import CALLER, Call
-from goqueue.edge.kafka.errors import INVALID_FETCH_SESSION_EPOCH, NONE, UNKNOWN_TOPIC_ID, code_of
+from goqueue.edge.kafka.errors import INVALID_FETCH_SESSION_EPOCH, NONE, code_of
 from goqueue.edge.kafka.fetch_sessions import FetchSession, FetchSessions, Refused, Wanted, each_wanted, wanted_of
-from goqueue.edge.kafka.lookups import ISOLATION, epoch_error
+from goqueue.edge.kafka.lookups import ISOLATION
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.fetch import Fetching, Room
 from goqueue.service.paced import Pace
-from goqueue.service.topics import Topics
 from goqueue.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -28,20 +26,19 @@ from goqueue.wire.messages.fetch import (
 
 FINAL_EPOCH: Final = -1
 _NAMED_BY_ID: Final = 13  # the version from which topics are named by their ids
+_NOBODYS_NAME: Final = "."  # instead of an empty name, which stands for an unknown id
 
 
 class FetchHandler:
     def __init__(
         self,
         fetching: Fetching,
-        topics: Topics,
         names: TopicNames,
         room: Room,
         sessions: FetchSessions,
         clock: Callable[[], float],
     ) -> None:
         self._fetching = fetching
-        self._topics = topics
         self._names = names
         self._room = room
         self._sessions = sessions
@@ -60,10 +57,10 @@ class FetchHandler:
         else:
             self._sessions.remove(request.session_id)
             wanted = wanted_of(request, by_id)
-        asked = _Asked(self._topics, self._names, wanted, by_id, request.isolation_level)
+        asked = _Asked(self._names, wanted, by_id, request.isolation_level)
         if len(wanted) > SLICE_ELEMENTS:
             return self._fetch_many(asked, request, session)
-        asked.sort(0, len(wanted))
+        asked.name_parts(0, len(wanted))
         command = _command(asked, request)
         answers = self._fetching.fetch_now(command, self._room)
         if answers is not None:
@@ -85,19 +82,18 @@ class FetchHandler:
         for one in each_wanted(request, by_id):
             wanted.append(one)
             await pace.pause()
-        return await self._fetch_many(
-            _Asked(self._topics, self._names, wanted, by_id, request.isolation_level), request, None
-        )
+        asked = _Asked(self._names, wanted, by_id, request.isolation_level)
+        return await self._fetch_many(asked, request, None)
 
     async def _fetch_many(self, asked: _Asked, request: FetchRequest, session: FetchSession | None) -> FetchResponse:
         """The same, with pauses for others."""
         count = len(asked.wanted)
         for begin in range(0, count, SLICE_ELEMENTS):
-            asked.sort(begin, min(begin + SLICE_ELEMENTS, count))
+            asked.name_parts(begin, begin + SLICE_ELEMENTS)
             await asyncio.sleep(0)
         answers = await self._fetching.fetch(_command(asked, request), self._room)
         for begin in range(0, count, SLICE_ELEMENTS):
-            asked.answer(answers, begin, min(begin + SLICE_ELEMENTS, count))
+            asked.answer(answers, begin, begin + SLICE_ELEMENTS)
             await asyncio.sleep(0)
         return await self._respond_many(asked, request, session)
 
@@ -141,65 +137,34 @@ class FetchHandler:
 
 
 def _command(asked: _Asked, request: FetchRequest) -> Fetch:
-    return Fetch(
-        asked.parts,
-        min(max(request.max_bytes, 0), FETCH_BYTES_MAX),
-        request.min_bytes,
-        0 if asked.refused else min(max(request.max_wait_ms, 0), FETCH_WAIT_MS_MAX),
-        asked.isolation,
-        CALLER,
-    )
+    return Fetch(asked.parts, request.max_bytes, request.min_bytes, request.max_wait_ms, asked.isolation, CALLER)
 
 
 class _Asked:
-    """Partitions sorted into what can be read and what is refused, and the answers in the same order."""
+    """What a client reads, as parts of a command, and the answers in the same order."""
 
-    def __init__(
-        self, topics: Topics, names: TopicNames, wanted: list[Wanted], by_id: bool, isolation_level: int
-    ) -> None:
-        self._topics = topics
+    def __init__(self, names: TopicNames, wanted: list[Wanted], by_id: bool, isolation_level: int) -> None:
         self._names = names
-        self._named: dict[bytes, str | None] = {}
-        self._next = 0  # of what was read
+        self._named: dict[bytes, str] = {}
         self.wanted = wanted
         self.by_id = by_id
         self.isolation = ISOLATION.get(isolation_level, Isolation.READ_UNCOMMITTED)
         self.parts: list[FetchFrom] = []
-        self.refused: dict[int, int] = {}  # place -> code
         self.answers: list[PartitionData] = []
 
-    def sort(self, begin: int, end: int) -> None:
-        for place in range(begin, end):
-            one = self.wanted[place]
-            name = self._name(one.topic_id) if self.by_id else one.topic
-            code = UNKNOWN_TOPIC_ID if name is None else self._epoch_code(name, one.partition, one.leader_epoch)
-            if code:
-                self.refused[place] = code
-            else:
-                self.parts.append(FetchFrom(TopicPartition(name or "", one.partition), one.offset, one.bytes_max))
+    def name_parts(self, begin: int, end: int) -> None:
+        for one in self.wanted[begin:end]:
+            name = self._name(one.topic_id) if self.by_id else one.topic or _NOBODYS_NAME
+            at = TopicPartition(name, one.partition)
+            self.parts.append(FetchFrom(at, one.offset, one.bytes_max, one.leader_epoch))
 
-    def _name(self, topic_id: bytes) -> str | None:
+    def _name(self, topic_id: bytes) -> str:
         if topic_id not in self._named:
-            self._named[topic_id] = self._names.by_id(topic_id)
+            self._named[topic_id] = self._names.by_id(topic_id) or ""
         return self._named[topic_id]
 
-    def _epoch_code(self, name: str, index: int, claimed: int) -> int:
-        if claimed < 0:
-            return NONE
-        try:
-            return epoch_error(self._topics.require(name).partition(index), claimed)
-        except GoQueueError:
-            return NONE  # the read itself will say what is wrong
-
     def answer(self, found: list[Fetched], begin: int, end: int) -> None:
-        for place in range(begin, end):
-            code = self.refused.get(place) if self.refused else None
-            if code is not None:
-                index = self.wanted[place].partition
-                self.answers.append(PartitionData(partition_index=index, error_code=code, high_watermark=-1))
-            else:
-                self.answers.append(_partition_data(found[self._next], self.isolation))
-                self._next += 1
+        self.answers += [_partition_data(one, self.isolation) for one in found[begin:end]]
 
 
 def _by_topic(pairs: list[tuple[Wanted, PartitionData]]) -> list[FetchableTopicResponse]:

@@ -9,7 +9,7 @@ from goqueue.base.commands import Isolation
 from goqueue.base.errors import GoQueueError
 from goqueue.drive.partition import Partition
 from goqueue.edge.kafka.calls import Call
-from goqueue.edge.kafka.errors import INVALID_REQUEST, NONE, UNSUPPORTED_VERSION, code_of
+from goqueue.edge.kafka.errors import INVALID_REQUEST, UNSUPPORTED_VERSION, code_of
 from goqueue.service.paced import Pace
 from goqueue.service.topics import Topics
 from goqueue.wire.messages.list_offsets import (
@@ -42,15 +42,6 @@ _SPECIAL_FROM: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 ISOLATION: Final = {0: Isolation.READ_UNCOMMITTED, 1: Isolation.READ_COMMITTED}
-
-
-def epoch_error(partition: Partition, claimed: int) -> int:
-    """What is wrong with the leader epoch that a client believes in; -1 means that it does not say."""
-    try:
-        partition.check_epoch(claimed)
-    except GoQueueError as error:
-        return code_of(error)
-    return NONE
 
 
 class LookupHandler:
