@@ -19,7 +19,6 @@ from goqueue.base.limits import CLOCK_STEP_MS_MIN, MIB
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import Forgotten, Opened, Record, Snapshot, View, decode_record, encode_record
-from goqueue.core.delivery.shift import shift_deadlines
 from goqueue.core.delivery.states import IllegalMove
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header
@@ -110,7 +109,7 @@ class DeliveryRunner:
         if isinstance(record, Forgotten):
             self._drop(record.view)
         else:
-            self.view(record.view).book.apply(record)
+            self.view(record.view).apply(record)
 
     # --- views ---------------------------------------------------------------------------------------------
 
@@ -153,7 +152,7 @@ class DeliveryRunner:
             self._append(records)
             if self.on_records is not None:
                 self.on_records(delivery.view, records)
-            if delivery.book.dead:
+            if delivery.has_dead:
                 self.on_dead(delivery.view)
         self._arm(delivery)
 
@@ -200,9 +199,7 @@ class DeliveryRunner:
             views = list(self.views)
             for at in range(0, len(views), _SNAPSHOTS_A_BATCH):
                 snapshots: list[Snapshot] = [
-                    self.views[view].book.snapshot()
-                    for view in views[at : at + _SNAPSHOTS_A_BATCH]
-                    if view in self.views
+                    self.views[view].snapshot() for view in views[at : at + _SNAPSHOTS_A_BATCH] if view in self.views
                 ]
                 if snapshots:
                     self._append(snapshots)
@@ -247,7 +244,7 @@ class DeliveryRunner:
 
     def _shift(self, by_ms: Millis) -> None:
         for delivery in self.views.values():
-            shift_deadlines(delivery.book, by_ms)
+            delivery.shift(by_ms)
         self._deadlines = [(deadline + by_ms, view) for deadline, view in self._deadlines]
         self._armed = {view: deadline + by_ms for view, deadline in self._armed.items()}
         self._reset_timer()

@@ -17,8 +17,9 @@ from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.leases import Delivered, Take
 from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.keys import choose_runs
-from goqueue.core.delivery.lane import Held, LaneBook
-from goqueue.core.delivery.machine import PARKED_MAX, RUN_LOOK_AHEAD, Delivery, Grant
+from goqueue.core.delivery.lane import Held
+from goqueue.core.delivery.machine import Delivery
+from goqueue.core.delivery.offers import PARKED_MAX, RUN_LOOK_AHEAD, Grant
 from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import View
 from goqueue.drive.delivery_runner import DeliveryRunner
@@ -79,36 +80,36 @@ class Handing:
     ) -> tuple[bool, list[Delivered]]:
         """First what comes again, then what is new; the flag says that there was something to look at."""
         delivery = source.delivery
-        book = delivery.book.lane(lane)
-        if delivery.book.keys.parked_count >= PARKED_MAX and not delivery.has_ready_again(lane, nonce):
+        opened = delivery.opened
+        if delivery.parked_count >= PARKED_MAX and not delivery.has_ready_again(lane, nonce):
             return False, []
-        found = await (self._look_for_runs if source.policy.ordered else self._look)(source, book, limit, nonce)
-        if not self._is_current(delivery, book):
+        found = await (self._look_for_runs if source.policy.ordered else self._look)(source, lane, limit, nonce)
+        if not self._is_current(delivery, opened):
             return False, []
         leased = self._hand_out(take, source, lane, found, nonce)
         if found.seen_to is not None:
-            book.seen_to = max(book.seen_to, found.seen_to)
+            delivery.looked_to(lane, found.seen_to)
             self._positions.moved(delivery.view)
         return bool(found.again or found.fresh), leased
 
-    async def _look(self, source: Source, book: LaneBook, limit: int, nonce: str) -> _Found:
+    async def _look(self, source: Source, lane: int, limit: int, nonce: str) -> _Found:
         """In order."""
-        again = source.delivery.ready_again(book.number, limit, nonce)
+        again = source.delivery.ready_again(lane, limit, nonce)
         messages = await source.feed.at(again) if again else {}
         if len(again) >= limit:
             return _Found(messages)
-        return _Found(messages, *await source.feed.of_lane(book.number, book.look_from, limit - len(again)))
+        return _Found(messages, *await source.feed.of_lane(lane, source.delivery.look_from(lane), limit - len(again)))
 
-    async def _look_for_runs(self, source: Source, book: LaneBook, limit: int, nonce: str) -> _Found:
+    async def _look_for_runs(self, source: Source, lane: int, limit: int, nonce: str) -> _Found:
         """As many as there are of the first message's key, then of the next; new ones that lie between stay ready."""
         delivery, feed = source.delivery, source.feed
-        again = delivery.ready_again(book.number, max(limit, RUN_LOOK_AHEAD), nonce)
-        known = [(offset, delivery.book.held[offset].key) for offset in again]
+        again = delivery.ready_again(lane, max(limit, RUN_LOOK_AHEAD), nonce)
+        known = [(offset, delivery.tracked(offset).key) for offset in again]
         fresh, seen_to = list[Record](), None
         for ahead in (limit, RUN_LOOK_AHEAD):
             more = ahead - len(again)
             if more > len(fresh) and not _is_enough(known, fresh, limit):
-                fresh, seen_to = await feed.of_lane(book.number, book.look_from, more)
+                fresh, seen_to = await feed.of_lane(lane, delivery.look_from(lane), more)
                 if len(fresh) < more:
                     break  # there are no others
         if not again and len(fresh) <= limit and _is_one_key(fresh):
@@ -139,10 +140,9 @@ class Handing:
                 self._pass_over(source, lane, list(run), fate, now)
         return leased if found.order is None else _in_order(leased, found.order)
 
-    def _is_current(self, delivery: Delivery, book: LaneBook) -> bool:
+    def _is_current(self, delivery: Delivery, opened: int) -> bool:
         """False if the view was forgotten or opened again while its log was read."""
-        is_known = self._runner.views.get(delivery.view) is delivery
-        return is_known and delivery.book.lanes.get(book.number) is book
+        return self._runner.views.get(delivery.view) is delivery and delivery.opened == opened
 
     def _fates(self, source: Source, now: Millis) -> Callable[[Record], str]:
         """Whether a message is handed out; a dead letter that was redriven or deleted is not."""
@@ -163,9 +163,9 @@ class Handing:
 
     async def _pass_dull(self, source: Source, lane: int) -> None:
         """However many messages at the front are not to be handed out, they cost a poll little."""
-        book = source.delivery.book.lane(lane)
-        records, _ = await source.feed.of_lane(lane, book.look_from, _PASSED_AT_ONCE)
-        if self._is_current(source.delivery, book):
+        opened = source.delivery.opened
+        records, _ = await source.feed.of_lane(lane, source.delivery.look_from(lane), _PASSED_AT_ONCE)
+        if self._is_current(source.delivery, opened):
             now = self._clock.now_ms()
             for fate, run in groupby(records, self._fates(source, now)):
                 if fate == _LIVE:
@@ -203,8 +203,8 @@ class Handing:
         wanted = set(offsets)
         chosen = records if len(offsets) == len(records) else [one for one in records if one.offset in wanted]
         if self.traces is not None:
-            chosen = self.traces.leased(delivery.view, chosen, delivery.book.held, take.owner, lease_ms)
-        return [_delivered(source.partition.at, one, delivery.book.held[one.offset], grant) for one in chosen]
+            chosen = self.traces.leased(delivery, chosen, take.owner, lease_ms)
+        return [_delivered(source.partition.at, one, delivery.tracked(one.offset), grant) for one in chosen]
 
 
 def _is_enough(known: Sequence[tuple[Offset, bytes | None]], fresh: Sequence[Record], limit: int) -> bool:

@@ -45,12 +45,9 @@ class LaneSearch:
         delivery = self._runner.views.get(view)
         if delivery is None:
             return
-        book = delivery.book.lane(lane)
-        fresh, seen_to = await feed.of_lane(lane, book.look_from, 1)
+        opened = delivery.opened
+        fresh, seen_to = await feed.of_lane(lane, delivery.look_from(lane), 1)
         next_at = fresh[0].offset if fresh else seen_to
-        is_current = self._runner.views.get(view) is delivery and delivery.book.lanes.get(lane) is book
-        if is_current and next_at > book.position:
-            book.clear_to = next_at
-            if not fresh:
-                book.seen_to = next_at
+        is_current = self._runner.views.get(view) is delivery and delivery.opened == opened
+        if is_current and delivery.goes_on_at(lane, next_at, is_end=not fresh):
             self._on_found(view)

@@ -146,7 +146,7 @@ class Leasing:
                 raise InvalidField(f"A lease lasts at most {total_ms_max} ms in all.", field="visibility_timeout")
 
         def answer(delivery: Delivery, offsets: list[Offset], policy: Policy, now: Millis) -> Sequence[Move]:
-            leased = [offset for offset in offsets if delivery.book.held[offset].lease is not None]
+            leased = delivery.leased_among(offsets)
             return delivery.extend(leased, now + lease_ms) if lease_ms else delivery.release(leased, policy, now)
 
         return await self._answer(receipts, answer, late_too, check)
@@ -154,7 +154,7 @@ class Leasing:
     async def _see_moved(self, receipts: Sequence[str]) -> None:
         """Who gave a message up finds it in the dead letters, unless moving it takes unusually long."""
         places = {TopicPartition(one.topic, one.partition) for one in map(_parsed, receipts) if one is not None}
-        dying = [one.view for at in sorted(places) for one in self._runner.at(at) if one.book.dead]
+        dying = [one.view for at in sorted(places) for one in self._runner.at(at) if one.has_dead]
         for view in dying:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.until_moved(view), _MOVE_S)
@@ -192,7 +192,7 @@ class Leasing:
             except GoQueueError as error:
                 for place in named.offsets.values():
                     outcomes[place] = error
-            if delivery.book.counts[State.READY]:
+            if delivery.count(State.READY):
                 self._taking.ready(view)
             self._positions.moved(view)
             for owner in named.owners:
@@ -204,12 +204,12 @@ class Leasing:
     # --- members ---------------------------------------------------------------------------------------------
 
     def in_flight(self, group: str, owner: str) -> int:
-        return sum(delivery.book.in_flight.get(owner, 0) for delivery in self._runner.of(group))
+        return sum(delivery.in_flight_of(owner) for delivery in self._runner.of(group))
 
     async def ack_held(self, group: str, owner: str, among: Callable[[TopicPartition], bool]) -> None:
         """Everything that the owner was handed of these partitions and did not answer is done."""
         for delivery in self._runner.of(group):
-            if owner in delivery.book.in_flight and among(delivery.view.at):
+            if delivery.in_flight_of(owner) and among(delivery.view.at):
                 self._runner.write(delivery, delivery.ack(sorted(delivery.held_by(owner))))
                 self._positions.moved(delivery.view)
         self._taking.has_room(group, owner)
@@ -219,7 +219,7 @@ class Leasing:
         """The owner no longer has these partitions: what it holds of them goes to others."""
         now = self._clock.now_ms()
         for delivery in self._runner.of(group):
-            if owner in delivery.book.in_flight and lost(delivery.view.at):
+            if delivery.in_flight_of(owner) and lost(delivery.view.at):
                 policy = self._rules.policy(delivery.view)
                 self._runner.write(delivery, delivery.release_owner(owner, policy, now, is_failure))
                 self._taking.ready(delivery.view)
@@ -233,19 +233,16 @@ class Leasing:
             delivery = self._runner.views.get(View(group, topic, partition.at.partition))
             ready += self._positions.backlog(View(group, topic, partition.at.partition), partition)
             if delivery is not None:
-                counts = delivery.book.counts
-                in_flight, waiting, dead = (
-                    in_flight + counts[State.LEASED],
-                    waiting + counts[State.WAITING],
-                    dead + counts[State.DEAD],
-                )
+                in_flight += delivery.count(State.LEASED)
+                waiting += delivery.count(State.WAITING)
+                dead += delivery.count(State.DEAD)
         return QueueCounts(ready, in_flight, waiting, dead)
 
     def held_of(self, group: str, topic: str) -> int:
         """How many messages of the topic are with consumers of the group now."""
         partitions = range(len(self._topics.require(topic).partitions))
         views = (self._runner.views.get(View(group, topic, number)) for number in partitions)
-        return sum(delivery.book.counts[State.LEASED] for delivery in views if delivery is not None)
+        return sum(delivery.count(State.LEASED) for delivery in views if delivery is not None)
 
     async def skip_all(self, group: str, topic: str) -> None:
         """Everything up to now counts as done."""

@@ -17,12 +17,11 @@ from goqueue.base.clock import Clock
 from goqueue.base.commands import Headers
 from goqueue.base.errors import UnknownDeadLetter, UnknownTopic
 from goqueue.base.ids import Offset
-from goqueue.base.priority import NORMAL, priority_of
+from goqueue.base.priority import priority_of
 from goqueue.core.dead_letter import KEEPER, DeadLetter, Filter, letter_of
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.policy import Grave
 from goqueue.core.delivery.records import View
-from goqueue.core.delivery.states import State
 from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.drive.partition import Partition
 from goqueue.service.feeds import Feeds
@@ -119,7 +118,7 @@ class Letters:
     async def open(self, partition: Partition, begin: Offset, end: Offset | None = None) -> AsyncIterator[DeadLetter]:
         """The letters that are still there, from an offset on."""
         keeper = self.keeper(partition)
-        begin = max(begin, self._floor(keeper), partition.start_offset)
+        begin = max(begin, keeper.done_below, partition.start_offset)
         count = 0
         async for record in self._feeds.of(partition).everything(begin):
             if end is not None and record.offset >= end:
@@ -145,10 +144,8 @@ class Letters:
     def count(self, partition: Partition, begin: Offset, end: Offset) -> int:
         """How many letters there are between two offsets, at most."""
         keeper = self.keeper(partition)
-        lane = keeper.book.lanes.get(NORMAL)
-        begin = max(begin, self._floor(keeper), partition.start_offset)
-        done = 0 if lane is None else sum(max(0, min(last, end) - max(first, begin)) for first, last in lane.done)
-        return max(0, end - begin - done)
+        begin = max(begin, keeper.done_below, partition.start_offset)
+        return max(0, end - begin - keeper.done_between(begin, end))
 
     def has(self, partition: Partition, offset: Offset) -> bool:
         return partition.start_offset <= offset < partition.end_offset and self.keeper(partition).is_open(offset)
@@ -176,8 +173,7 @@ class Letters:
 
     def redriven(self, partition: Partition, task: str) -> int:
         """How many of the partition's letters a redrive moved; known for the last redrive."""
-        book = self.keeper(partition).book
-        return book.redriven if book.task == task else 0
+        return self.keeper(partition).redriven_by(task)
 
     # --- whose view ------------------------------------------------------------------------------------------
 
@@ -188,7 +184,7 @@ class Letters:
 
     def keeper_to_write(self, partition: Partition) -> Delivery:
         delivery = self._runner.view(View(KEEPER, partition.at.topic, partition.at.partition))
-        if self._floor(delivery) < partition.start_offset:
+        if delivery.done_below < partition.start_offset:
             self._runner.write(delivery, delivery.pass_to(partition.start_offset))
         return delivery
 
@@ -196,33 +192,23 @@ class Letters:
         """Whether an SQS consumer has it."""
         view = View(self._sqs_group, partition.at.topic, partition.at.partition)
         delivery = self._runner.views.get(view)
-        held = None if delivery is None else delivery.book.held.get(offset)
-        return held is not None and held.state is State.LEASED
+        return delivery is not None and delivery.is_in_flight(offset)
 
     def tell_sqs(self, partition: Partition) -> None:
         """A queue's consumers need not look at what is gone at the head."""
         view = View(self._sqs_group, partition.at.topic, partition.at.partition)
         delivery = self._runner.views.get(view)
-        if delivery is None or delivery.book.held or not delivery.book.lanes.keys() <= {NORMAL}:
+        if delivery is None or not (delivery.tracks_nothing and delivery.is_plain):
             return
         keeper = self.keeper(partition)
-        begin = self._floor(delivery)
-        end = max(begin, self._floor(keeper))
-        lane = keeper.book.lanes.get(NORMAL)
-        end = end if lane is None else lane.done.end_of(end)
+        begin = delivery.done_below
+        end = keeper.done_to(max(begin, keeper.done_below))
         if end > begin:
             self._runner.write(delivery, delivery.pass_to(end))
 
     def _is_done_by_sqs(self, partition: Partition, offset: Offset, headers: Headers) -> bool:
         delivery = self._runner.views.get(View(self._sqs_group, partition.at.topic, partition.at.partition))
-        if delivery is None or offset in delivery.book.held:
-            return False
-        lane = delivery.book.lanes.get(priority_of(headers))
-        return offset < delivery.book.base if lane is None else lane.is_done(offset)
-
-    @staticmethod
-    def _floor(keeper: Delivery) -> Offset:
-        return max([keeper.book.base, *(lane.floor for lane in keeper.book.lanes.values())])
+        return delivery is not None and delivery.is_done(priority_of(headers), offset)
 
 
 def cursor_of(text: str) -> Cursor | None:

@@ -49,7 +49,7 @@ class Positions:
             end = self._end(view)
             self._runner.write(delivery, delivery.cut_to(end))
             committed = self._groups.offsets(view.group, [view.at]).get(view.at)
-            if committed is not None and delivery.book.base < committed.offset <= end:
+            if committed is not None and delivery.base < committed.offset <= end:
                 self._runner.write(delivery, delivery.pass_to(committed.offset))
 
     def begin(self, view: View, partition: Partition, place: str) -> Offset:
@@ -98,7 +98,7 @@ class Positions:
         if known is None:
             committed = self._groups.offsets(view.group, [view.at]).get(view.at)
             is_sound = committed is not None and committed.offset <= self._end(view)
-            known = self._known[delivery] = committed.offset if committed and is_sound else delivery.book.base
+            known = self._known[delivery] = committed.offset if committed and is_sound else delivery.base
         return known
 
     def _trim(self, at: TopicPartition) -> None:
@@ -113,25 +113,23 @@ class Positions:
         """Everything below is done, in every lane; `at_most` passes over lanes of which nothing is known yet."""
         partition = self._partition(delivery.view.at)
         if partition is None:
-            return delivery.book.base
+            return delivery.base
         lowest = partition.read_limit(Isolation.READ_COMMITTED)
         for number in _LANES:
             if not (at_most and self._is_unknown(delivery, partition, number)):
                 lowest = min(lowest, self._position_of(delivery, partition, number))
-        return max(lowest, delivery.book.base)
+        return max(lowest, delivery.base)
 
     def _position_of(self, delivery: Delivery, partition: Partition, number: int) -> Offset:
         """Nothing of the lane is open below: what was handed out is done, and the index knows of no other."""
-        book, index = delivery.book, self._feeds.of(partition).index
-        lane = book.lanes.get(number)
-        here = lane.position if lane is not None else book.base
-        if (lane is None or lane.is_clear) and index is not None and index.begin <= here:
+        index, here = self._feeds.of(partition).index, delivery.lane_position(number)
+        if index is not None and index.begin <= here and delivery.is_lane_clear(number):
             return index.next_of(number, here)
         return here
 
     def _is_unknown(self, delivery: Delivery, partition: Partition, number: int) -> bool:
         index = self._feeds.of(partition).index
-        return number not in delivery.book.lanes and (index is None or index.begin > delivery.book.base)
+        return not delivery.knows_lane(number) and (index is None or index.begin > delivery.base)
 
     def _look_closer(self, delivery: Delivery, position: Offset) -> None:
         """A lane that holds the group back where it shares a span with others may have nothing there."""
@@ -141,9 +139,7 @@ class Positions:
             return
         if feed.index.is_mixed(position):
             for number in _LANES:
-                lane = delivery.book.lanes.get(number)
-                is_clear = lane is None or lane.is_clear
-                if is_clear and self._position_of(delivery, partition, number) == position:
+                if delivery.is_lane_clear(number) and self._position_of(delivery, partition, number) == position:
                     self._search.want(delivery.view, number, feed)
 
     def _partition(self, at: TopicPartition) -> Partition | None:
@@ -191,26 +187,19 @@ class Positions:
         """Looked at, and free; without those that the log lost, or that were redriven since."""
         delivery = self._runner.views.get(view)
         start = partition.start_offset
-        if delivery is None or not delivery.book.counts[State.READY]:
+        if delivery is None or not delivery.count(State.READY):
             return 0
-        book = delivery.book
-        if keeper is None and all(lane.floor >= start for lane in book.lanes.values()):
-            return book.counts[State.READY]
-        ready = (offset for offset, held in book.held.items() if held.state is State.READY and offset >= start)
-        return sum(keeper is None or keeper.is_open(offset) for offset in ready)
+        if keeper is None and delivery.is_done_below(start):
+            return delivery.count(State.READY)
+        return sum(keeper is None or keeper.is_open(offset) for offset in delivery.ready_from(start))
 
     def _taken_out(self, view: View, partition: Partition, keeper: Delivery) -> int:
         """How many dead letters that the view has not looked at are gone: redriven, or deleted."""
         delivery = self._runner.views.get(view)
         begin, end = partition.start_offset, partition.read_limit(Isolation.READ_COMMITTED)
         if delivery is not None:
-            begin = max(begin, min((delivery.book.look_from(lane) for lane in delivery.book.lanes), default=0))
-            begin = max(begin, delivery.book.base)
-        lane = keeper.book.lanes.get(NORMAL)
-        floor = max(keeper.book.base, 0 if lane is None else lane.floor)
-        done = 0 if lane is None else sum(max(0, min(last, end) - max(first, begin)) for first, last in lane.done)
-        going = sum(begin <= offset < end for offset in keeper.book.dead)
-        return max(0, min(floor, end) - begin) + done + going
+            begin = max(begin, delivery.looked_from)
+        return keeper.gone_between(begin, end)
 
     def unseen_of(self, view: View, partition: Partition, lane: int) -> int:
         """About how many of a lane were never looked at; what was not looked through counts as normal."""
@@ -219,8 +208,7 @@ class Positions:
         end = partition.read_limit(Isolation.READ_COMMITTED)
         if delivery is None:
             return max(0, end - self.begin(view, partition, "earliest")) if lane == NORMAL else 0
-        known = delivery.book.lanes.get(lane)
-        begin = max(known.look_from if known is not None else delivery.book.base, partition.start_offset)
+        begin = max(delivery.look_from(lane), partition.start_offset)
         if index is None or begin < index.begin:
             return max(0, end - begin) if lane == NORMAL else 0
         unseen = max(0, end - max(begin, index.scanned_to)) if lane == NORMAL else 0

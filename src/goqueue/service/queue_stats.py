@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import msgspec
 
 from goqueue.base.ids import Millis
-from goqueue.base.priority import NAMES, NORMAL
+from goqueue.base.priority import NAMES
 from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.machine import Delivery
+from goqueue.core.delivery.questions import LaneCounts
 from goqueue.core.delivery.states import State
 from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.drive.partition import Partition
@@ -62,9 +63,9 @@ class QueueStats:
     async def look(self, group: str | None = None, topic: str | None = None) -> None:
         """Looks through logs that hold priorities and were not looked through since the start."""
         for delivery, partition in list(self._views(group, topic)):
-            lanes, feed = delivery.book.lanes, self._feeds.of(partition)
-            if feed.index is None and not lanes.keys() <= {NORMAL}:
-                await feed.look(delivery.book.base)
+            feed = self._feeds.of(partition)
+            if feed.index is None and not delivery.is_plain:
+                await feed.look(delivery.base)
 
     def reliability(self, group: str | None = None, topic: str | None = None) -> list[Reliability]:
         """By group and topic; only what is named, if something is."""
@@ -74,7 +75,7 @@ class QueueStats:
         return [self._sum(names, found[names]) for names in sorted(found)]
 
     def _sum(self, names: tuple[str, str], parts: list[tuple[Delivery, Partition]]) -> Reliability:
-        tallies = [delivery.book.tally for delivery, _ in parts]
+        tallies = [delivery.tally for delivery, _ in parts]
         dead: Counter[str] = Counter()
         for tally in tallies:
             dead.update(tally.dead)
@@ -86,8 +87,8 @@ class QueueStats:
             sum(tally.expired for tally in tallies),
             dict(dead),
             sum(self._positions.backlog(delivery.view, partition) for delivery, partition in parts),
-            sum(delivery.book.counts[State.LEASED] for delivery, _ in parts),
-            sum(delivery.book.counts[State.WAITING] for delivery, _ in parts),
+            sum(delivery.count(State.LEASED) for delivery, _ in parts),
+            sum(delivery.count(State.WAITING) for delivery, _ in parts),
         )
 
     async def lanes(self, group: str | None = None, topic: str | None = None) -> list[LaneNumbers]:
@@ -105,36 +106,33 @@ class QueueStats:
         return [one for delivery, partition in self._views(None, None) for one in self.lanes_of(delivery, partition)]
 
     def lanes_of(self, delivery: Delivery, partition: Partition) -> Iterator[LaneNumbers]:
-        states = Counter((held.lane, held.state) for held in delivery.book.held.values())
+        lanes = delivery.lane_counts()
         for number, name in enumerate(NAMES):
-            lane = delivery.book.lanes.get(number)
             unseen = self._positions.unseen_of(delivery.view, partition, number)
-            if lane is None and not unseen:
+            if number not in lanes and not unseen:
                 continue
-            handed, finished, held, served_ms = (
-                (0, 0, 0, None) if lane is None else (lane.handed, lane.finished, lane.held, lane.served_ms)
-            )
+            lane = lanes.get(number, LaneCounts())
             yield LaneNumbers(
                 *delivery.view,
                 name,
-                states[number, State.READY] + unseen,
-                states[number, State.LEASED],
-                states[number, State.WAITING],
-                finished + held + unseen,
-                handed,
-                served_ms,
+                lane.ready + unseen,
+                lane.leased,
+                lane.waiting,
+                lane.finished + lane.tracked + unseen,
+                lane.handed,
+                lane.served_ms,
                 None,
             )
 
     async def _oldest(self, delivery: Delivery, partition: Partition, number: int) -> Millis | None:
         """When the first message that could be handed out was published."""
-        feed, lane = self._feeds.of(partition), delivery.book.lanes.get(number)
+        feed = self._feeds.of(partition)
         times = [
             record.timestamp_ms
             for record in (await feed.at(delivery.ready_again(number, 1))).values()
             if record is not None
         ]
-        fresh, _ = await feed.of_lane(number, delivery.book.base if lane is None else lane.look_from, 1)
+        fresh, _ = await feed.of_lane(number, delivery.look_from(number), 1)
         return min([*times, *(record.timestamp_ms for record in fresh)], default=None)
 
     def _views(self, group: str | None, topic: str | None) -> Iterator[tuple[Delivery, Partition]]:

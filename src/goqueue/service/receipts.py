@@ -47,7 +47,7 @@ def sort_receipts(
             if receipt.offset in named.offsets:
                 raise StaleReceipt("The receipt is there twice; once is enough.")
             if check is not None:
-                check(delivery.book.held[receipt.offset])
+                check(delivery.tracked(receipt.offset))
             named.offsets[receipt.offset] = place
             if lease is not None:
                 named.owners.add(lease.owner)
@@ -59,7 +59,7 @@ def sort_receipts(
 def _holder(deliveries: Sequence[Delivery], receipt: Receipt, late_too: bool) -> tuple[Delivery, Lease | None]:
     """The view whose lease the receipt names, and the message's lease now."""
     for delivery in deliveries:
-        held = delivery.book.held.get(receipt.offset)
+        held = delivery.find(receipt.offset)
         lease = None if held is None else held.lease
         if lease is not None and lease.nonce == receipt.nonce:
             delivery.check(receipt.offset, receipt.attempt, receipt.nonce)

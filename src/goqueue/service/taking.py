@@ -16,7 +16,6 @@ from goqueue.base.priority import NAMES
 from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.records import View
-from goqueue.core.delivery.states import State
 from goqueue.core.lanes import Lanes
 from goqueue.drive.baton import Baton, Waiter
 from goqueue.drive.delivery_runner import DeliveryRunner
@@ -149,10 +148,10 @@ class Taking:
             waiter.wake()
 
     def _has_more(self, source: Source) -> bool:
-        book, index = source.delivery.book, source.feed.index
-        if index is None or index.scanned_to < source.feed.end or book.counts[State.READY] > book.keys.parked_count:
+        delivery, index = source.delivery, source.feed.index
+        if index is None or index.scanned_to < source.feed.end or delivery.has_free:
             return True
-        return any(index.has(lane, book.look_from(lane)) for lane in _LANES)
+        return any(index.has(lane, delivery.look_from(lane)) for lane in _LANES)
 
     def _source(self, take: Take, at: TopicPartition) -> Source:
         topic = self._topics.require_users(at.topic)
@@ -225,14 +224,11 @@ class Taking:
         """Which lanes have something to hand out."""
         waiting = [False] * len(NAMES)
         for source in sources:
-            book = source.delivery.book
-            index = await source.feed.look(book.base)  # there may be lanes that nobody looked at yet
+            delivery = source.delivery
+            index = await source.feed.look(delivery.base)  # there may be lanes that nobody looked at yet
             for lane in _LANES:
                 if not waiting[lane]:
-                    known = book.lanes.get(lane)
-                    waiting[lane] = index.has(lane, book.look_from(lane)) or bool(
-                        known is not None and known.ready and source.delivery.has_ready_again(lane, nonce)
-                    )
+                    waiting[lane] = index.has(lane, delivery.look_from(lane)) or delivery.has_ready_again(lane, nonce)
         return waiting
 
     def _turn(self, take: Take) -> Lanes:
@@ -252,7 +248,7 @@ class Taking:
     def _room(self, take: Take, sources: Sequence[Source]) -> int:
         if take.in_flight_max is None:
             return take.limit
-        return take.in_flight_max - sum(source.delivery.book.in_flight.get(take.owner, 0) for source in sources)
+        return take.in_flight_max - sum(source.delivery.in_flight_of(take.owner) for source in sources)
 
     def give_back(self, group: str, found: Iterable[Delivered]) -> None:
         """Nobody got these after all."""

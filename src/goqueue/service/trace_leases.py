@@ -16,7 +16,7 @@ from goqueue.base.header_values import text_in
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.trace_context import TraceContext, context_of, with_context
 from goqueue.core.dead_letter import PREFIX, REDRIVEN_FROM_HEADER, REDRIVES_HEADER
-from goqueue.core.delivery.lane import Held
+from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.records import Condemned, Done, Extended, Opened, Passed, Returned, View, unpack_cells
 from goqueue.core.delivery.records import Record as Move
 from goqueue.core.delivery.tally import EXPIRED as LEASE_EXPIRED
@@ -69,10 +69,9 @@ class TracedLeases:
 
     # --- handing out ---------------------------------------------------------------------------------------
 
-    def leased(
-        self, view: View, records: list[Record], held: Mapping[Offset, Held], owner: str, lease_ms: Millis
-    ) -> list[Record]:
+    def leased(self, delivery: Delivery, records: list[Record], owner: str, lease_ms: Millis) -> list[Record]:
         """Just handed out. Consumers get the header also of those whose producers sent none."""
+        view = delivery.view
         topic = self._topics.find(view.topic)
         if topic is None or self._is_plain(topic, records):
             return records
@@ -81,7 +80,9 @@ class TracedLeases:
             context = self._tracer.context(topic, view.partition, record)
             if context is None:
                 continue
-            self._fetched(view, record, context, {"attempt": held[record.offset].handed, "owner": owner}, lease_ms)
+            self._fetched(
+                view, record, context, {"attempt": delivery.tracked(record.offset).handed, "owner": owner}, lease_ms
+            )
             if context_of(record.headers) is None:
                 shown = list(records) if shown is records else shown
                 shown[place] = replace(record, headers=with_context(record.headers, context))

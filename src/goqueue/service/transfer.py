@@ -90,7 +90,7 @@ class Transfer:
         """After a start: the copies of these may or may not be there. Nothing moves before this."""
         self._recovered = True
         for view, delivery in list(self._runner.views.items()):
-            if delivery.book.dead:
+            if delivery.has_dead:
                 self._unsure.add(view)
                 self.begin(view)
 
@@ -118,7 +118,7 @@ class Transfer:
             self._tasks.pop(view, None)
 
     async def _move_all(self, view: View) -> None:
-        while (delivery := self._runner.views.get(view)) is not None and delivery.book.dead:
+        while (delivery := self._runner.views.get(view)) is not None and delivery.has_dead:
             if self._topics.find(view.topic) is None:
                 break  # deleted, and the view with it in a moment
             try:
@@ -138,12 +138,9 @@ class Transfer:
         """Some of them, all with one target."""
         await self._runner.settle()  # that they go comes first
         topic = self._topics.find(delivery.view.topic)
-        if topic is None or not delivery.book.dead:
+        if topic is None or not delivery.has_dead:
             return
-        grave = next(iter(delivery.book.dead.values())).grave
-        assert grave is not None
-        dead = {offset: held for offset, held in delivery.book.dead.items() if _same(held.grave, grave)}
-        chosen = dict(sorted(dead.items())[:_AT_ONCE])
+        grave, chosen = delivery.next_dead(_AT_ONCE)
         copies = self._copies_of(delivery.view)
         messages = await self._feeds.of(topic.partition(delivery.view.partition)).at(chosen)
         records = [
@@ -188,7 +185,7 @@ class Transfer:
             await self._publish.settle(TopicPartition(grave.topic, grave.partition))
         await self._find_copies(delivery)
         if self._runner.views.get(delivery.view) is delivery:
-            left = [offset for offset in chosen if offset in delivery.book.dead]
+            left = list(delivery.dead_among(chosen))
             self._runner.write(delivery, delivery.put_back(left))
             copies.refused(delivery.view, len(left), why)
 
@@ -202,15 +199,10 @@ class Transfer:
 
     async def _find_copies(self, delivery: Delivery) -> None:
         """Notes those that are there already."""
-        graves: dict[TopicPartition, Offset] = {}
-        for held in delivery.book.dead.values():
-            if held.grave is not None:
-                at = TopicPartition(held.grave.topic, held.grave.partition)
-                graves[at] = min(held.grave.end_offset, graves.get(at, held.grave.end_offset))
-        for at, begin in graves.items():
-            there = [offset for offset in await self._copied(at, begin, delivery.view) if offset in delivery.book.dead]
+        for at, begin in delivery.dead_targets().items():
+            there = delivery.dead_among(await self._copied(at, begin, delivery.view))
             if there:
-                self._done(delivery, {offset: delivery.book.dead[offset] for offset in there})
+                self._done(delivery, there)
 
     async def _copied(self, at: TopicPartition, begin: Offset, view: View) -> list[Offset]:
         topic = self._topics.find(at.topic)
@@ -225,10 +217,6 @@ class Transfer:
             if source is not None and source[0] == view:
                 found[source[1]] = None
         return list(found)
-
-
-def _same(one: Grave | None, other: Grave) -> bool:
-    return one is not None and (one.topic, one.partition) == (other.topic, other.partition)
 
 
 def _batches(copies: list[NewRecord], size_max: int) -> list[list[NewRecord]]:

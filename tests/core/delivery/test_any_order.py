@@ -327,9 +327,9 @@ class Views(RuleBasedStateMachine):
             return
         now, book = self.queue.now, self.queue.book
         expected = look(book, now)
-        assert look(self.queue.replayed().book, now) == expected
+        assert look(self.queue.replayed()._state, now) == expected
         records, self.queue.records = self.queue.records, [book.snapshot()]
-        assert look(self.queue.replayed().book, now) == expected
+        assert look(self.queue.replayed()._state, now) == expected
         self.queue.records = records
 
     def teardown(self) -> None:

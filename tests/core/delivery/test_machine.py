@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goqueue.base.errors import StaleReceipt
-from goqueue.core.delivery.machine import TOO_OLD
+from goqueue.core.delivery.offers import TOO_OLD
 from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import Condemned, Done, Dropped, decode_record, pack_cells, unpack_cells
 from goqueue.core.delivery.states import IllegalMove, State
@@ -253,7 +253,7 @@ def test_a_message_that_came_back_can_be_too_old() -> None:
     queue.kept(queue.delivery.drop(NORMAL, [0]))
     queue.kept(queue.delivery.bury_unread(NORMAL, [1], queue.policy, queue.now))
     assert queue.take() == [] and list(queue.book.dead) == [1]
-    assert look(queue.replayed().book, queue.now) == look(queue.book, queue.now)
+    assert look(queue.replayed()._state, queue.now) == look(queue.book, queue.now)
 
 
 def test_what_somebody_holds_is_never_dropped() -> None:

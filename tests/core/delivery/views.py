@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from goqueue.core.delivery.book import Book
 from goqueue.core.delivery.keys import choose_runs
-from goqueue.core.delivery.machine import Delivery, Grant
+from goqueue.core.delivery.machine import Delivery
+from goqueue.core.delivery.offers import Grant
 from goqueue.core.delivery.policy import Grave, Policy
 from goqueue.core.delivery.records import Record, View, decode_record, encode_record
 from goqueue.core.delivery.states import State
@@ -14,6 +15,7 @@ from goqueue.core.delivery.states import State
 VIEW = View("g", "t", 0)
 GRAVE = Grave("t.dlq", 0, 0)
 NORMAL = 2
+LOOK_AHEAD = 8  # for more of a key; a poll of a node looks further
 POLICY = Policy(grave=GRAVE)
 ORDERED = Policy(grave=GRAVE, ordered=True)
 
@@ -48,7 +50,7 @@ class Queue:
 
     @property
     def book(self) -> Book:
-        return self.delivery.book
+        return self.delivery._state
 
     def kept(self, records: list[Record]) -> list[Record]:
         self.records += records
@@ -67,7 +69,8 @@ class Queue:
         lease_ms = self.policy.lease_ms if lease_ms is None else lease_ms
         self._nonces += 1
         nonce = f"n{self._nonces}"
-        again = self.delivery.ready_again(lane, limit)
+        ahead = max(limit, LOOK_AHEAD) if self.policy.ordered and self.runs else limit
+        again = self.delivery.ready_again(lane, ahead)
         book = self.book.lane(lane)
         known = [one.offset for one in self.log if one.offset >= book.look_from and one.lane == lane]
         fresh = [offset for offset in known if not book.is_done(offset)]  # a poll passes over those, and looks on
@@ -75,9 +78,11 @@ class Queue:
         offsets = again + fresh[: limit - len(again)]
         wanted = None
         if self.policy.ordered and self.runs:  # as a poll does it: those between are looked at and stay ready
+            fresh = fresh[: ahead - len(again)]  # none, unless all that come again are known
             free = self.delivery.free_of_keys([(offset, keys[offset]) for offset in fresh], nonce)
             wanted = choose_runs([*((offset, keys[offset]) for offset in again), *free], limit)
-            offsets = again + [offset for offset in fresh if offset <= max(wanted, default=-1)]
+            offsets = sorted({*again}.intersection(wanted))
+            offsets += [offset for offset in fresh if offset <= max(wanted, default=-1)]
         leased, records = self.delivery.lease(
             lane,
             offsets,
@@ -130,7 +135,7 @@ class Queue:
         for record in self.records:
             decoded = decode_record(encode_record(record))
             assert decoded == record
-            fresh.book.apply(decoded)
+            fresh.apply(decoded)
         return fresh
 
     def restart(self) -> None:

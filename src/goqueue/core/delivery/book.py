@@ -52,6 +52,7 @@ class Book:
         self.lease_ends: list[tuple[Millis, int, Lease]] = []
         self.waits: list[tuple[Millis, Offset]] = []
         self.keys = KeyOrder()
+        self.opened = 0  # how often the view began anew, in this life
         self._sequence = 0
         self._sweep_at = _SWEEP_SIZE_MIN
         self._appliers: dict[type, Callable[[Any], None]] = {
@@ -371,6 +372,7 @@ class Book:
 
     def _clear(self) -> None:
         """All but the dead, whose copies are still owed."""
+        self.opened += 1
         self.lanes.clear()
         self.held = dict(self.dead)
         self.in_flight.clear()

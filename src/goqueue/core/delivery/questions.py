@@ -1,0 +1,270 @@
+"""What a queue view says of itself. Services ask it these questions and look at nothing else of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from goqueue.base.errors import StaleReceipt
+from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.priority import NORMAL
+from goqueue.core.delivery.book import Book
+from goqueue.core.delivery.lane import Held
+from goqueue.core.delivery.policy import Grave
+from goqueue.core.delivery.records import Record, Snapshot, View
+from goqueue.core.delivery.shift import shift_deadlines
+from goqueue.core.delivery.states import State
+from goqueue.core.delivery.tally import Tally
+
+
+class LaneCounts(msgspec.Struct):
+    """One lane now (`ready`, `leased`, `waiting`) and since the view began (`tracked` are looked at and not done)."""
+
+    ready: int = 0
+    leased: int = 0
+    waiting: int = 0
+    tracked: int = 0
+    handed: int = 0
+    finished: int = 0
+    served_ms: Millis | None = None
+
+
+class Questions:
+    """The state of one view, and what can be asked of it."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self._state = Book(view)
+
+    def apply(self, record: Record) -> None:
+        """The only way that durable state changes, live and on recovery."""
+        self._state.apply(record)
+
+    def snapshot(self) -> Snapshot:
+        """A record that stands for everything before it."""
+        return self._state.snapshot()
+
+    def shift(self, by_ms: Millis) -> None:
+        """The clock was set: deadlines stay as far away as they were."""
+        shift_deadlines(self._state, by_ms)
+
+    # --- the view as a whole -------------------------------------------------------------------------------
+
+    @property
+    def base(self) -> Offset:
+        """Everything below is done, in every lane."""
+        return self._state.base
+
+    @property
+    def opened(self) -> int:
+        """Another number each time the view begins anew: what was found in the log before is then out of date."""
+        return self._state.opened
+
+    @property
+    def tally(self) -> Tally:
+        """What became of messages since the view began."""
+        return self._state.tally
+
+    def count(self, state: State) -> int:
+        """How many messages that were looked at are in this state."""
+        return self._state.counts[state]
+
+    def in_flight_of(self, owner: str) -> int:
+        return self._state.in_flight.get(owner, 0)
+
+    @property
+    def has_free(self) -> bool:
+        """Whether a message that was looked at may be handed out now."""
+        return self._state.counts[State.READY] > self._state.keys.parked_count
+
+    @property
+    def parked_count(self) -> int:
+        """How many messages wait behind others of their keys."""
+        return self._state.keys.parked_count
+
+    @property
+    def done_below(self) -> Offset:
+        """How far some lane is done."""
+        return max([self._state.base, *(lane.floor for lane in self._state.lanes.values())])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no message with a priority was looked at."""
+        return self._state.lanes.keys() <= {NORMAL}
+
+    @property
+    def tracks_nothing(self) -> bool:
+        """Whether everything that was looked at is done."""
+        return not self._state.held
+
+    # --- lanes ---------------------------------------------------------------------------------------------
+
+    def knows_lane(self, lane: int) -> bool:
+        return lane in self._state.lanes
+
+    def look_from(self, lane: int) -> Offset:
+        """Where to look for the lane's new messages."""
+        return self._state.look_from(lane)
+
+    @property
+    def looked_from(self) -> Offset:
+        """Every message below was looked at, in the lanes that are known."""
+        return max(self.base, min((lane.look_from for lane in self._state.lanes.values()), default=0))
+
+    def is_lane_clear(self, lane: int) -> bool:
+        """Whether nothing of the lane is open among what was looked at."""
+        known = self._state.lanes.get(lane)
+        return known is None or known.is_clear
+
+    def lane_position(self, lane: int) -> Offset:
+        """Nothing of the lane is open below."""
+        known = self._state.lanes.get(lane)
+        return self._state.base if known is None else known.position
+
+    def lane_counts(self) -> dict[int, LaneCounts]:
+        found = {
+            number: LaneCounts(tracked=lane.held, handed=lane.handed, finished=lane.finished, served_ms=lane.served_ms)
+            for number, lane in self._state.lanes.items()
+        }
+        for held in self._state.held.values():
+            match held.state:
+                case State.READY:
+                    found[held.lane].ready += 1
+                case State.LEASED:
+                    found[held.lane].leased += 1
+                case State.WAITING:
+                    found[held.lane].waiting += 1
+                case _:
+                    pass
+        return found
+
+    def looked_to(self, lane: int, offset: Offset) -> None:
+        """The log was looked through so far for new messages of the lane. Kept in memory only."""
+        known = self._state.lane(lane)
+        known.seen_to = max(known.seen_to, offset)
+
+    def goes_on_at(self, lane: int, offset: Offset, *, is_end: bool) -> bool:
+        """The lane's next message is there, or with `is_end` none is before. True if that is news; in memory only."""
+        known = self._state.lane(lane)
+        if offset <= known.position:
+            return False
+        known.clear_to = offset
+        if is_end:
+            known.seen_to = offset
+        return True
+
+    # --- messages ------------------------------------------------------------------------------------------
+
+    def find(self, offset: Offset) -> Held | None:
+        """The message, if it was looked at and is not done. It is read, never changed."""
+        return self._state.held.get(offset)
+
+    def tracked(self, offset: Offset) -> Held:
+        """The message, which was looked at and is not done. It is read, never changed."""
+        return self._state.held[offset]
+
+    def ready_from(self, start: Offset) -> Iterator[Offset]:
+        """Messages at `start` or after it that were looked at and are ready."""
+        return (at for at, held in self._state.held.items() if held.state is State.READY and at >= start)
+
+    def is_done_below(self, offset: Offset) -> bool:
+        """Whether the lanes that are known have nothing open below."""
+        return all(lane.floor >= offset for lane in self._state.lanes.values())
+
+    def is_in_flight(self, offset: Offset) -> bool:
+        held = self._state.held.get(offset)
+        return held is not None and held.state is State.LEASED
+
+    def is_done(self, lane: int, offset: Offset) -> bool:
+        if offset in self._state.held:
+            return False
+        known = self._state.lanes.get(lane)
+        return offset < self._state.base if known is None else known.is_done(offset)
+
+    def leased_among(self, offsets: Iterable[Offset]) -> list[Offset]:
+        return [offset for offset in offsets if self._state.held[offset].lease is not None]
+
+    def held_by(self, owner: str) -> list[Offset]:
+        leases = {id(lease): lease for _, _, lease in self._state.lease_ends if lease.owner == owner}
+        return [offset for lease in leases.values() for offset in lease.offsets]
+
+    # --- receipts ------------------------------------------------------------------------------------------
+
+    def check(self, offset: Offset, attempt: int, nonce: str) -> Held:
+        """The message that a receipt names, if its lease is live."""
+        if not self.is_leased(offset, attempt, nonce):
+            raise StaleReceipt("The lease of this receipt is over; the message may have gone to another consumer.")
+        return self._state.held[offset]
+
+    def is_leased(self, offset: Offset, attempt: int, nonce: str) -> bool:
+        held = self._state.held.get(offset)
+        return held is not None and held.lease is not None and held.handed == attempt and held.lease.nonce == nonce
+
+    def was_leased(self, offset: Offset, nonce: str) -> Held | None:
+        """The message, if the receipt named one of its last leases, that is over now."""
+        held = self._state.held.get(offset)
+        return held if held is not None and nonce in held.earlier else None
+
+    # --- dead messages -------------------------------------------------------------------------------------
+
+    @property
+    def has_dead(self) -> bool:
+        """Whether copies of messages that were given up are owed."""
+        return bool(self._state.dead)
+
+    def next_dead(self, limit: int) -> tuple[Grave, dict[Offset, Held]]:
+        """Some of the dead, all with one target; there is at least one."""
+        dead = self._state.dead
+        target = next(iter(dead.values())).grave
+        assert target is not None
+        chosen = {offset: held for offset, held in dead.items() if _is_same(held.grave, target)}
+        return target, dict(sorted(chosen.items())[:limit])
+
+    def dead_among(self, offsets: Iterable[Offset]) -> dict[Offset, Held]:
+        dead = self._state.dead
+        return {offset: dead[offset] for offset in offsets if offset in dead}
+
+    def dead_targets(self) -> dict[TopicPartition, Offset]:
+        """Where copies of the dead may be, and from which offset on."""
+        targets: dict[TopicPartition, Offset] = {}
+        for held in self._state.dead.values():
+            if held.grave is not None:
+                at = TopicPartition(held.grave.topic, held.grave.partition)
+                targets[at] = min(held.grave.end_offset, targets.get(at, held.grave.end_offset))
+        return targets
+
+    # --- a view from which messages are taken by hand --------------------------------------------------------
+
+    def is_open(self, offset: Offset) -> bool:
+        """Whether a message that is taken out by hand, never handed out, is still there."""
+        lane = self._state.lanes.get(NORMAL)
+        held = self._state.held.get(offset)
+        if held is not None:
+            return held.state is State.READY
+        return offset >= self._state.base if lane is None else not lane.is_done(offset)
+
+    def done_between(self, begin: Offset, end: Offset) -> int:
+        """How many offsets were taken out between the two, above what is done without a gap."""
+        lane = self._state.lanes.get(NORMAL)
+        return 0 if lane is None else sum(max(0, min(last, end) - max(first, begin)) for first, last in lane.done)
+
+    def gone_between(self, begin: Offset, end: Offset) -> int:
+        """How many are no longer there between the two: taken out, or on their way."""
+        lane = self._state.lanes.get(NORMAL)
+        floor = max(self.base, 0 if lane is None else lane.floor)
+        going = sum(begin <= offset < end for offset in self._state.dead)
+        return max(0, min(floor, end) - begin) + self.done_between(begin, end) + going
+
+    def done_to(self, offset: Offset) -> Offset:
+        """The end of what was taken out from there on."""
+        lane = self._state.lanes.get(NORMAL)
+        return offset if lane is None else lane.done.end_of(offset)
+
+    def redriven_by(self, task: str) -> int:
+        """How many messages a redrive moved; known for the last redrive."""
+        return self._state.redriven if self._state.task == task else 0
+
+
+def _is_same(one: Grave | None, other: Grave) -> bool:
+    return one is not None and (one.topic, one.partition) == (other.topic, other.partition)
