@@ -539,6 +539,13 @@ PAIRS: list[tuple[str, Any, Any, str, list[str]]] = [
         ["B ADDITIONAL_PROPERTIES_REMOVED #/additionalProperties"],
     ),
     (
+        "draft 7 ignores unevaluatedProperties",
+        {**T7, **O({"a": S}, unevaluatedProperties=False)},
+        {**T7, **C({"a": S})},
+        "F",
+        ["B ADDITIONAL_PROPERTIES_REMOVED #/additionalProperties"],
+    ),
+    (
         "content encoding added",
         {**T7, **S},
         {**T7, **S, "contentEncoding": "base64"},

@@ -32,7 +32,7 @@ def object_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterato
     yield from _other_breaks(proof, part, writer)
     yield from _name_breaks(proof, part, writer)
     yield from _dependent_breaks(proof, part, writer)
-    unproven = "unevaluatedProperties" in part.schema and part.schema.keys() & _IN_PLACE
+    unproven = part.says("unevaluatedProperties") and part.schema.keys() & _IN_PLACE
     if unproven and not stays(part, writer, "unevaluatedProperties"):
         told = "unevaluatedProperties beside combinations cannot be compared"
         yield Break("UNEVALUATED_PROPERTIES_UNPROVEN", part.path, told)
@@ -61,7 +61,7 @@ def _patterned(part: Plain) -> dict[str, Any]:
 def others(part: Plain) -> Any:
     """The schema of properties that nothing names. `unevaluated` means the same where there is nothing to evaluate."""
     for keyword in ("additionalProperties", "unevaluatedProperties"):
-        if keyword in part.schema and not (keyword[0] == "u" and part.schema.keys() & _IN_PLACE):
+        if part.says(keyword) and not (keyword[0] == "u" and part.schema.keys() & _IN_PLACE):
             return part.schema[keyword]
     return True
 
