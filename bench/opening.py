@@ -13,7 +13,7 @@ from bench.report import Figure
 from bench.storage import SEGMENT_BYTES, batch_of, open_in, sync
 from goqueue.base.limits import GIB, KIB, MIB
 from goqueue.format.batch import verified_header
-from goqueue.log.note import encode_note
+from goqueue.log.crc_json import encode_crc_json
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.segment import Segment
 
@@ -80,7 +80,7 @@ def _append_sparse(log: PartitionLog, model: Segment) -> None:
         (root / segment.path(suffix)).write_bytes((root / model.path(suffix)).read_bytes())
     next_offset = segment.base_offset + model.next_offset - model.base_offset
     seal = msgspec.structs.replace(model.seal, next_offset=next_offset)
-    (root / segment.path(".seal")).write_bytes(encode_note(seal))
+    (root / segment.path(".seal")).write_bytes(encode_crc_json(seal))
     log.segments = (*log.segments[:-1], Segment.sealed(log.home, segment.base_offset, seal), log.segments[-1])
     log.end_offset = next_offset
 

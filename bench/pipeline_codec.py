@@ -18,18 +18,18 @@ from bench.report import Figure, alternate
 from goqueue.base.limits import KIB, MIB
 from goqueue.pipeline.arrow.columns import BASE, HEADERS, TYPES
 from goqueue.pipeline.arrow.decode import decode
-from goqueue.pipeline.arrow.encode import Producer, encode
+from goqueue.pipeline.arrow.encode import BatchProducer, encode
 from goqueue.pipeline.arrow.partitions import partitions_of, split
 from goqueue.pipeline.arrow.rows import rows_of
 from goqueue.pipeline.arrow.spots import unfold
-from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.place import OffsetRange
 from goqueue.pipeline.link.visible import sound_batches
 
 ROWS = 100_000
 SIZE = 200
 ROUNDS = 9
 TIME_MS = 1_700_000_000_000
-PRODUCER = Producer(1, 0)
+PRODUCER = BatchProducer(1, 0)
 READ_BAR = 0.5
 WRITE_BAR = 0.4
 
@@ -96,7 +96,7 @@ def _rate(work: Callable[[], object]) -> float:
 
 def _read(log: bytes, columns: Sequence[str]) -> pa.Table:
     spots, end = sound_batches(log, 0, ROWS)
-    wanted = Range("bench", 0, 0, end)
+    wanted = OffsetRange("bench", 0, 0, end)
     found = pa.Table.from_batches([decode(group, wanted, columns) for group in unfold(log, spots, 4 * MIB)])
     assert found.num_rows == ROWS
     return found

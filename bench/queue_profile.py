@@ -20,7 +20,12 @@ CONSUMERS = 4
 SECONDS = 4
 PARTS = {
     "HTTP and JSON": ("uvicorn", "httptools", "starlette", "goqueue/edge"),
-    "taking: what is ready, leases, receipts": ("service/consume", "service/taking", "core/lanes", "drive/lane_index"),
+    "taking: what is ready, leases, receipts": (
+        "service/consume",
+        "service/lease_allocator",
+        "core/lanes",
+        "drive/lane_index",
+    ),
     "acknowledging: receipts, the book of what is done": ("service/leasing", "service/receipts", "base/leases"),
     "the machine and its book, for both": ("core/delivery",),
     "durable records: building, checksum, append": (
@@ -29,7 +34,7 @@ PARTS = {
         "goqueue/log",
         "format/",
     ),
-    "reading messages from the log": ("drive/feed", "drive/batch_cache"),
+    "reading messages from the log": ("drive/lane_reader", "drive/batch_cache"),
     "positions of groups": ("service/positions", "core/groups", "service/groups"),
 }
 OTHER = "the event loop and everything else"

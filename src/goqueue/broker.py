@@ -36,7 +36,7 @@ from goqueue.drive.schedule_index import IN_MEMORY, ScheduleIndex
 from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
 from goqueue.drive.schedule_runner import ScheduleRunner
 from goqueue.drive.space_watch import SpaceWatch
-from goqueue.drive.topic_table import TopicRecord, TopicTable
+from goqueue.drive.topic_table import StoredTopic, TopicTable
 from goqueue.drive.txn_runner import TRANSACTIONS_CONFIG, TRANSACTIONS_TOPIC
 from goqueue.log.disk import Disk
 from goqueue.log.recovery import Recovered
@@ -44,14 +44,15 @@ from goqueue.log.space import SpaceGuard
 from goqueue.log.stats import StorageStats
 from goqueue.service.browse import Browsing
 from goqueue.service.consume import Consuming
+from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
-from goqueue.service.feeds import Feeds
 from goqueue.service.fetch import Fetching
 from goqueue.service.groups import Groups
 from goqueue.service.health import Health
 from goqueue.service.hooks import Hooks
+from goqueue.service.lane_readers import LaneReaders
+from goqueue.service.lease_allocator import LeaseAllocator
 from goqueue.service.leasing import Leasing
-from goqueue.service.letters import Letters
 from goqueue.service.lost_epochs import LostEpochs
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.node_config import NodeConfig
@@ -65,7 +66,6 @@ from goqueue.service.redriven import AllCopies
 from goqueue.service.scheduling import Scheduling
 from goqueue.service.schemas import Schemas
 from goqueue.service.staged import StagedVerbs
-from goqueue.service.taking import Taking
 from goqueue.service.topics import Topics
 from goqueue.service.trace_building import TraceParts
 from goqueue.service.traces import TraceCollector
@@ -73,7 +73,7 @@ from goqueue.service.transactions import TransactionVerbs
 from goqueue.service.transfer import Transfer
 from goqueue.service.txn_effects import TxnEffects
 from goqueue.service.txn_publish import TransactionalPublish
-from goqueue.service.unreadable import Unreadable
+from goqueue.service.unreadable import UnreadableRecords
 from goqueue.service.validation import Validation
 
 # The broker's own topics and their settings.
@@ -145,7 +145,7 @@ class Broker:
         self.publish.schedule = self.schedule.entries
         self.scheduling = Scheduling(self.schedule.entries, self.topics, self.metrics, hooks)
         self.fetching = Fetching(self.topics, self.metrics, hooks)
-        unreadable = Unreadable(self.metrics)
+        unreadable = UnreadableRecords(self.metrics)
         self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
         self.publish_once = DeduplicatedPublish(
             self.topics, self.publish, self.browsing, self.scheduling, clock, settings.sqs.deduplication_ids_max
@@ -156,9 +156,11 @@ class Broker:
         self.groups = Groups(self.runner, self.topics, entropy)
         rules = QueueRules(self.topics)
         self.deliveries = DeliveryRunner(rules.policy, clock, self.cleaner.retire)
-        self.feeds = Feeds(decoding, unreadable)
+        self.feeds = LaneReaders(decoding, unreadable)
         self.positions = Positions(self.deliveries, self.groups, self.topics, self.feeds)
-        taking = Taking(self.deliveries, self.topics, rules, self.feeds, self.positions, clock, entropy, self.metrics)
+        taking = LeaseAllocator(
+            self.deliveries, self.topics, rules, self.feeds, self.positions, clock, entropy, self.metrics
+        )
         self.leasing = Leasing(
             taking, self.deliveries, self.topics, rules, self.positions, clock, entropy, self.metrics
         )
@@ -167,7 +169,7 @@ class Broker:
             self.deliveries, self.topics, self.publish, self.feeds, self.positions, clock, copies.of
         )
         self.leasing.until_moved = self.transfer.finish
-        self.letters = Letters(self.deliveries, self.topics, rules, self.feeds, clock, settings.sqs.group)
+        self.letters = DeadLetterView(self.deliveries, self.topics, rules, self.feeds, clock, settings.sqs.group)
         self.queue_stats = QueueStats(self.deliveries, self.topics, self.positions, self.feeds)
         self.redrives = Redrives(
             self.letters, self.transfer, copies.redriven, self.topics, RedriveNotes(disk), clock, entropy, offload
@@ -203,7 +205,7 @@ class Broker:
         )
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
         self.groups.on_records = self._groups_wrote
-        self.runner.also_settle = self.deliveries.settle
+        self.runner.also_wait_durable = self.deliveries.wait_durable
         self.table.on_changed = self._topics_changed
         self._clock, self._entropy, self._disk = clock, entropy, disk
         self.identity = Identity("")
@@ -223,7 +225,7 @@ class Broker:
         await self._load_schemas()
         await self._load_groups()
         await self._load_deliveries()
-        await self.schedule.start(await self._own_books(SCHEDULE_TOPIC))
+        await self.schedule.start(await self.open_internal_partition(SCHEDULE_TOPIC))
         await self._load_transactions()
         self.deliveries.resume()
         self.transfer.recover()
@@ -241,7 +243,7 @@ class Broker:
             self.clock.stepped()
 
     async def _load_schemas(self) -> None:
-        await self.schema_host.load(await self._own_books(SCHEMAS_TOPIC))
+        await self.schema_host.load(await self.open_internal_partition(SCHEMAS_TOPIC))
         await self.schemas.warm()
 
     def _schemas_changed(self, registry: Registry) -> None:
@@ -249,12 +251,12 @@ class Broker:
         self.metrics.schemas.set(len(registry.table.stored))
 
     async def _load_groups(self) -> None:
-        partition = await self._own_books(GROUPS_TOPIC)
+        partition = await self.open_internal_partition(GROUPS_TOPIC)
         await self.offload(lambda: self.runner.replay(partition))
         self.runner.begin(partition)
 
     async def _load_deliveries(self) -> None:
-        partition = await self._own_books(DELIVERIES_TOPIC)
+        partition = await self.open_internal_partition(DELIVERIES_TOPIC)
         await self.offload(lambda: self.deliveries.replay(partition))
         self.deliveries.begin(partition)
         self.deliveries.forget(lambda view: self.topics.find(view.topic) is None)
@@ -262,17 +264,17 @@ class Broker:
 
     async def _load_transactions(self) -> None:
         """What is in doubt is finished while leases still hold: its acks must find them."""
-        partition = await self._own_books(TRANSACTIONS_TOPIC)
+        partition = await self.open_internal_partition(TRANSACTIONS_TOPIC)
         await self.offload(lambda: self.txn_runner.replay(partition))
         await self.transactions.abort_orphans()
         await self.txn_runner.begin(partition)
         await LostEpochs(self.topics, self.txn_runner, self.clock).recover()
 
-    async def _own_books(self, name: str) -> Partition:
+    async def open_internal_partition(self, name: str) -> Partition:
         """The only partition of an internal topic, which is made by the first start."""
         topic = self.table.get(name)
         if topic is None:
-            record = TopicRecord(name, new_uuid(self._entropy), 1, OWN_TOPICS[name], self._clock.now_ms())
+            record = StoredTopic(name, new_uuid(self._entropy), 1, OWN_TOPICS[name], self._clock.now_ms())
             topic = await self.table.create(record)
         assert topic is not None
         return topic.partitions[0]

@@ -18,7 +18,7 @@ from goqueue.base.limits import DESCRIPTORS_SPARE
 from goqueue.base.settings import Settings, parse_address
 from goqueue.broker import Broker
 from goqueue.drive.offload import Threads
-from goqueue.edge.doors import Address, Doors
+from goqueue.edge.doors import Address, DoorAddresses
 from goqueue.edge.http.connections import Connections
 from goqueue.edge.http.gate import Gate
 from goqueue.edge.http.server import HttpServer, listen
@@ -122,7 +122,7 @@ class Node:
         kafka_socket = listen(*kafka, "kafka.listen") if kafka else None
         sqs = parse_address(self._settings.sqs.listen)
         sqs_socket = listen(*sqs, "sqs.listen") if sqs else None
-        doors = Doors(
+        doors = DoorAddresses(
             _address_of(rest_socket),
             _address_of(kafka_socket),
             _address_of(sqs_socket),
@@ -162,7 +162,7 @@ class Node:
             await self._sqs.start()
         return self._report(broker, found, addresses, seconds)
 
-    def _kafka_door(self, broker: Broker, doors: Doors, budget: Budget) -> Dispatcher:
+    def _kafka_door(self, broker: Broker, doors: DoorAddresses, budget: Budget) -> Dispatcher:
         names = TopicNames(broker.topics)
         evicted = broker.metrics.kafka_fetch_sessions_evicted.inc
         sessions = FetchSessions(self._settings.kafka.fetch_sessions_max, broker.entropy, evicted)
@@ -187,7 +187,7 @@ class Node:
         )
         return Dispatcher(table, broker.metrics, self._threads)
 
-    def _rest_app(self, broker: Broker, doors: Doors, gate: Gate, connections: Connections):  # type: ignore[no-untyped-def]
+    def _rest_app(self, broker: Broker, doors: DoorAddresses, gate: Gate, connections: Connections):  # type: ignore[no-untyped-def]
         bodies = Bodies(self._settings.rest, broker.metrics.http_body_bytes.labels("rest"))
         messages = MessageRoutes(
             broker.publish, broker.browsing, broker.health, broker.metrics, bodies, self._settings.rest
@@ -256,7 +256,7 @@ def _address_of(sock: socket.socket | None) -> Address | None:
 
 
 def _allow_many_files() -> int:
-    """The usual soft limit of 1,024 is not enough for many partitions and connections; answers with what is allowed."""
+    """The usual soft limit of 1,024 is not enough for many partitions and connections; returns what is allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

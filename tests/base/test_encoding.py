@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
 from goqueue.base import commands, leases
-from goqueue.base.commands import OnceResult, Placed, PublishBatch, PublishedOnce, PublishResult, Scheduled
+from goqueue.base.commands import OnceResult, PublishBatch, PublishedOnce, PublishResult, ScheduledAt, StoredAt
 from goqueue.base.encoding import decode, decode_once_results, decode_results, encode
 from goqueue.base.errors import DamagedRange, GoQueueError, StaleReceipt, UnknownTopic, leaves
 from goqueue.base.ids import TopicPartition
@@ -95,7 +95,7 @@ def test_a_command_or_reply_is_the_same_after_it_was_encoded(kind: type[msgspec.
 
 
 @settings(max_examples=25)
-@given(st.lists(values(Placed | Scheduled | GoQueueError)))
+@given(st.lists(values(StoredAt | ScheduledAt | GoQueueError)))
 def test_results_of_a_publish_are_the_same_after_they_were_encoded(results: list[PublishResult]) -> None:
     assert list(map(parts, decode_results(encode(results)))) == list(map(parts, results))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from goqueue.client.accumulator import Accumulator, Batch, Batching
+from goqueue.client.accumulator import Accumulator, Batching, OutgoingBatch
 
 
 def gathered(rules: Batching, *sizes: int, now: float = 0.0) -> Accumulator[int]:
@@ -18,7 +18,7 @@ def gathered(rules: Batching, *sizes: int, now: float = 0.0) -> Accumulator[int]
     return machine
 
 
-def taken(machine: Accumulator[int], now: float) -> Batch[int]:
+def taken(machine: Accumulator[int], now: float) -> OutgoingBatch[int]:
     batch = machine.take(now)
     assert batch is not None
     return batch
@@ -28,7 +28,7 @@ def test_a_lone_message_lingers_and_then_leaves() -> None:
     machine = gathered(Batching(), 10, now=1.0)
     assert machine.next_deadline() == pytest.approx(1.005)
     assert machine.take(1.0049) is None
-    assert taken(machine, 1.005) == Batch("orders", [0], 10, 1.0)
+    assert taken(machine, 1.005) == OutgoingBatch("orders", [0], 10, 1.0)
 
 
 def test_linger_zero_means_at_once() -> None:
@@ -45,7 +45,7 @@ def test_a_hundred_messages_leave_without_lingering() -> None:
 
 def test_a_batch_full_by_bytes_leaves_at_once_and_stays_within_them() -> None:
     machine = gathered(Batching(bytes_max=100), 60, 60)
-    assert taken(machine, 0.0) == Batch("orders", [0], 60, 0.0)
+    assert taken(machine, 0.0) == OutgoingBatch("orders", [0], 60, 0.0)
 
 
 def test_what_did_not_fit_lingers_from_its_own_time_on() -> None:
@@ -142,7 +142,7 @@ class AnyLife(RuleBasedStateMachine):
         self.count = 0
         self.waiting: dict[str, list[tuple[int, int, int]]] = defaultdict(list)  # item, size, when it came
         self.asked_for: set[int] = set()
-        self.leaving: dict[str, Batch[int]] = {}
+        self.leaving: dict[str, OutgoingBatch[int]] = {}
 
     @rule(topic=st.sampled_from("abc"), size=st.integers(1, 60))
     def add(self, topic: str, size: int) -> None:
@@ -193,7 +193,7 @@ class AnyLife(RuleBasedStateMachine):
         item, _, came = items[0]
         return is_full or item in self.asked_for or came + self.rules_.linger_ms // 1000 <= self.now
 
-    def check_limits(self, batch: Batch[int]) -> None:
+    def check_limits(self, batch: OutgoingBatch[int]) -> None:
         assert 1 <= len(batch.items) <= self.rules_.messages_max
         assert batch.size <= self.rules_.bytes_max or len(batch.items) == 1
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from goqueue.client import calls
-from goqueue.client.calls import Call, ReadOptions, finish
+from goqueue.client.calls import ReadOptions, RestCall, finish
 from goqueue.client.errors import ConnectionFailed, GoQueueClientError, PartlyStored, TimedOut, error_of_reply
 from goqueue.client.messages import NewMessage, Placed
 
@@ -46,7 +46,7 @@ def json(value: object) -> bytes:
     return msgspec.json.encode(value)
 
 
-def body(call: Call[Any]) -> Any:
+def body(call: RestCall[Any]) -> Any:
     return msgspec.json.decode(call.body or b"null")
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.client.errors import GoQueueClientError
-from goqueue.client.events import Event, EventParser
+from goqueue.client.events import EventParser, ServerEvent
 
 STREAM = (
     b"\xef\xbb\xbf: hello\n\n"
@@ -22,14 +22,14 @@ STREAM = (
     b"id: 0:10\ndata: cut off"
 )
 EVENTS = [
-    Event("message", b"one", "0:1"),
-    Event("message", b"two\nlines", "0:2"),
-    Event("message", b"", "0:2"),
-    Event("error", b"{}", "0:2"),
+    ServerEvent("message", b"one", "0:1"),
+    ServerEvent("message", b"two\nlines", "0:2"),
+    ServerEvent("message", b"", "0:2"),
+    ServerEvent("error", b"{}", "0:2"),
 ]
 
 
-def parsed(chunks: list[bytes]) -> list[Event]:
+def parsed(chunks: list[bytes]) -> list[ServerEvent]:
     parser = EventParser()
     events = [event for chunk in chunks for event in parser.feed(chunk)]
     assert parser.retry_ms == 250
@@ -62,7 +62,7 @@ def test_junk_is_never_more_than_no_event(chunks: list[bytes]) -> None:
 
 def test_an_id_with_a_nul_and_a_retry_that_is_no_number_are_passed_over() -> None:
     parser = EventParser()
-    assert parser.feed(b"id: 1\nid: a\0b\nretry: soon\ndata: x\n\n") == [Event("message", b"x", "1")]
+    assert parser.feed(b"id: 1\nid: a\0b\nretry: soon\ndata: x\n\n") == [ServerEvent("message", b"x", "1")]
     assert parser.retry_ms is None
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.errors import ConnectionFailed, ConsumerClosed, GoQueueClientError
 from goqueue.client.leases import Leased
 from goqueue.client.member_calls import Beat, Joined, Joining, Polled
@@ -64,7 +64,7 @@ class Member:
         if isinstance(step, Rebalance):
             self.done.append(f"lost {len(step.lost)} gained {len(step.gained)}")
             return None
-        assert isinstance(step, Call)
+        assert isinstance(step, RestCall)
         self.done.append(_shown(step))
         answer = left.pop(0)
         if callable(answer):
@@ -82,7 +82,7 @@ class Member:
         return [one.text for one in self.run(self.membership.poll(limit, timeout), *answers)]
 
 
-def _shown(call: Call[Any]) -> str:
+def _shown(call: RestCall[Any]) -> str:
     verb = call.path.rpartition("/")[2]
     return f"poll {call.query['generation']}" if verb == "poll" else verb
 
@@ -299,7 +299,7 @@ def test_leaving_does_not_mind_that_the_broker_is_away_or_knows_nobody() -> None
 
 def test_an_answer_that_surely_did_not_arrive_is_repeated() -> None:
     member = Member()
-    call: Call[str] = Call("POST", "/messages/ack", lambda status, body: "")
+    call: RestCall[str] = RestCall("POST", "/messages/ack", lambda status, body: "")
     retries = Retries(seconds_max=5)
     assert member.run(persist(call, retries, lambda: member.now), REFUSED, REFUSED, "done") == "done"
     for why in (LOST, GONE):

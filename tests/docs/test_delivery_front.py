@@ -10,7 +10,11 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src/goqueue"
 OUTSIDE = [SOURCE / "broker.py", *(path for layer in ("service",) for path in (SOURCE / layer).rglob("*.py"))]
-STATE = ("goqueue.core.delivery.book", "goqueue.core.delivery.keys.KeyOrder", "goqueue.core.delivery.lane.LaneBook")
+STATE = (
+    "goqueue.core.delivery.delivery_state",
+    "goqueue.core.delivery.keys.KeyOrder",
+    "goqueue.core.delivery.lane.LaneBook",
+)
 
 
 def reaches(tree: ast.AST) -> Iterator[str]:
@@ -34,7 +38,7 @@ def test_only_the_view_reaches_into_its_state(path: Path) -> None:
     [
         "delivery._state.held",
         "self.delivery._state.lanes[0].cursor = 3",
-        "from goqueue.core.delivery.book import Book",
+        "from goqueue.core.delivery.delivery_state import Book",
         "from goqueue.core.delivery.lane import LaneBook",
     ],
 )

@@ -70,7 +70,7 @@ def numbers(assignment: list[dict[str, Any]]) -> list[int]:
     return [number for one in assignment for number in one["partitions"]]
 
 
-def settle(*members: Member) -> None:
+def wait_durable(*members: Member) -> None:
     """Everybody beats until nothing changes any more."""
     while True:
         before = [(one.generation, one.partitions) for one in members]

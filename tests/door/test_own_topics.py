@@ -346,8 +346,10 @@ def test_no_api_of_kafka_changes_one_of_the_brokers_own_topics(stage: Stage, own
 # --- SQS -----------------------------------------------------------------------------------------------------
 
 
-def _sqs_operations() -> list[type[sqs_schema.Asked]]:
-    kinds = [one for one in vars(sqs_schema).values() if isinstance(one, type) and issubclass(one, sqs_schema.Asked)]
+def _sqs_operations() -> list[type[sqs_schema.SqsRequest]]:
+    kinds = [
+        one for one in vars(sqs_schema).values() if isinstance(one, type) and issubclass(one, sqs_schema.SqsRequest)
+    ]
     named = {"queue_url", "queue_name", "source_arn"}
     return [one for one in kinds if named & set(one.__struct_fields__) and one is not sqs_schema.OfQueue]
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
-from tests.door.members import Join, members, settle
+from tests.door.members import Join, members, wait_durable
 from tests.door.test_rest import problem
 from tests.waiting import let_pass, wait_until
 
@@ -224,7 +224,7 @@ def test_a_huge_list_is_answered_whole(http: httpx.Client, topic: str, join: Joi
 
 def test_shared_members_share_every_partition_and_groups_are_apart(http: httpx.Client, topic: str, join: Join) -> None:
     group = [join(topic, topic, mode="shared") for _ in range(5)]
-    settle(*group)
+    wait_durable(*group)
     assert all(one.partitions == [0, 1, 2] for one in group)
     apart = join(f"{topic}-2", topic, mode="shared")
     for partition in range(3):

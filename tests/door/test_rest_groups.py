@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
-from tests.door.members import Join, members, settle
+from tests.door.members import Join, members, wait_durable
 from tests.door.test_rest import problem
 from tests.waiting import stretched, wait_until
 
@@ -53,10 +53,10 @@ def test_two_members_on_three_partitions_get_two_and_one_and_a_third_makes_it_on
     first = join(topic, topic)
     assert first.partitions == [0, 1, 2]
     second = join(topic, topic)
-    settle(first, second)
+    wait_durable(first, second)
     assert (len(first.partitions), len(second.partitions)) == (2, 1)
     third = join(topic, topic)
-    settle(first, second, third)
+    wait_durable(first, second, third)
     assert sorted(first.partitions + second.partitions + third.partitions) == [0, 1, 2]
     assert len(first.partitions) == len(second.partitions) == len(third.partitions) == 1
     described = http.get(f"/groups/{topic}").json()
@@ -78,7 +78,7 @@ def test_nobody_stops_reading_what_it_keeps_while_others_join(http: httpx.Client
         put(http, topic, partition, f"p{partition}")
     told = first.ask_poll("30s").json()
     assert told["rebalance"] and sorted(one["value"] for one in told["messages"]) == ["p0", "p1"]
-    settle(first, second)
+    wait_durable(first, second)
     assert second.poll() == ["p2"]
     first.leave()
     second.leave()
@@ -132,9 +132,9 @@ def test_stale_generations_are_refused_everywhere(http: httpx.Client, topic: str
     first = join(topic, topic)
     old = first.generation
     second = join(topic, topic)
-    settle(first, second)
+    wait_durable(first, second)
     third = join(topic, topic)
-    settle(first, second, third)
+    wait_durable(first, second, third)
     first.generation, current = old, first.generation
     refused = problem(first.ask_poll(), 409, "illegal-generation")
     assert refused["generation"] == current
@@ -245,7 +245,7 @@ def test_after_kill_9_members_join_again_and_no_message_is_lost(tmp_path: Path, 
         for partition in range(3):
             put(http, "t", partition, *(f"{partition}-{number}" for number in range(20)))
     members = [join("g", "t", f"m{number}", url=node.url) for number in range(2)]
-    settle(*members)
+    wait_durable(*members)
     got = [value for member in members for value in member.poll(limit=10)]
     at = members[0].partitions[0]
     assert members[0].commit("t", at, 7).status_code == 200

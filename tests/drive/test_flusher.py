@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from goqueue.base.commands import Acks, Message, PublishMessages
+from goqueue.base.commands import Acks, InputMessage, PublishMessages
 from goqueue.broker import Broker
 from goqueue.drive.partition import Partition
 from goqueue.sim.disk import SimDisk
@@ -35,7 +35,7 @@ def test_one_round_serves_many_publishes_and_partitions() -> None:
         async with broker_on(SimDisk(), loop, settings(fsync="always")) as broker:
             await broker.topics.create("t", 5, {})
             before = rounds(broker)
-            messages = [Message(None, b"v", partition=number % 5) for number in range(100)]
+            messages = [InputMessage(None, b"v", partition=number % 5) for number in range(100)]
             commands = [PublishMessages("t", messages[at : at + 2]) for at in range(0, 100, 2)]
             await asyncio.gather(*(broker.publish.messages(command) for command in commands))
             assert rounds(broker) - before <= 3
@@ -45,7 +45,7 @@ def test_one_round_serves_many_publishes_and_partitions() -> None:
 
 
 async def _publish_to(broker: Broker, partition: int, acks: Acks = Acks.ALL) -> None:
-    await broker.publish.messages(PublishMessages("t", [Message(None, b"v", partition=partition)], acks))
+    await broker.publish.messages(PublishMessages("t", [InputMessage(None, b"v", partition=partition)], acks))
 
 
 def test_what_nobody_waits_for_is_synced_as_well() -> None:

@@ -13,12 +13,19 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from goqueue.base.commands import DeduplicationScope, Message, OnceMessage, PublishMessages, PublishOnce, Scheduled
+from goqueue.base.commands import (
+    DeduplicationScope,
+    InputMessage,
+    OnceMessage,
+    PublishMessages,
+    PublishOnce,
+    ScheduledAt,
+)
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
 from goqueue.base.sqs_envelope import Envelope
 from goqueue.broker import Broker
-from goqueue.core.delivery.records import View
+from goqueue.core.delivery.records import ViewId
 from goqueue.core.traces.span import ACKED
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
@@ -159,7 +166,7 @@ def test_a_clock_that_is_wrong_for_moments_delays_and_hurries_no_message(step_ms
     async def story(broker: Broker, clock: VirtualClock, loop: VirtualLoop) -> None:
         began = loop.time()
         for n in range(10):
-            message = Message(None, f"{n}".encode(), delay_ms=1_000 * n + 500)
+            message = InputMessage(None, f"{n}".encode(), delay_ms=1_000 * n + 500)
             await broker.publish.messages(PublishMessages("t", [message]))
         set_clock(clock, loop, step_ms, is_lasting=False)
         came: dict[str, float] = {}
@@ -178,9 +185,9 @@ def test_a_clock_that_is_wrong_for_moments_delays_and_hurries_no_message(step_ms
 @every_step
 def test_a_delayed_message_comes_when_a_clock_that_was_set_says_so(step_ms: int) -> None:
     async def story(broker: Broker, clock: VirtualClock, loop: VirtualLoop) -> None:
-        message = Message(None, b"x", delay_ms=60_000)
+        message = InputMessage(None, b"x", delay_ms=60_000)
         (told,) = await broker.publish.messages(PublishMessages("t", [message]))
-        assert isinstance(told, Scheduled)
+        assert isinstance(told, ScheduledAt)
         set_clock(clock, loop, step_ms, is_lasting=True)
         await asyncio.sleep(1.4)
         if step_ms < -HOUR:
@@ -205,8 +212,8 @@ def test_what_is_tried_again_in_a_second_is_tried_again(step_ms: int, is_lasting
         clock, disk = VirtualClock(loop), SimDisk()
         async with running(disk, loop, clock) as broker:
             await broker.topics.create("t", 1, {})
-            (told,) = await broker.publish.messages(PublishMessages("t", [Message(None, b"x", delay_ms=2_000)]))
-            assert isinstance(told, Scheduled)
+            (told,) = await broker.publish.messages(PublishMessages("t", [InputMessage(None, b"x", delay_ms=2_000)]))
+            assert isinstance(told, ScheduledAt)
             disk.full_at = 0
             await asyncio.sleep(4)
             set_clock(clock, loop, step_ms, is_lasting)
@@ -259,7 +266,7 @@ def test_offsets_and_producers_are_not_forgotten_for_a_clock_that_was_wrong() ->
 def test_a_redrive_keeps_its_rate(step_ms: int, is_lasting: bool) -> None:
     async def story(broker: Broker, clock: VirtualClock, loop: VirtualLoop) -> None:
         await broker.topics.create("u", 1, {})
-        await bury(broker, [Message(None, f"{n}".encode()) for n in range(200)])
+        await bury(broker, [InputMessage(None, f"{n}".encode()) for n in range(200)])
         began = loop.time()
         task = await broker.redrives.start("t.dlq", "u", 10)
         set_clock(clock, loop, step_ms, is_lasting)
@@ -276,7 +283,7 @@ def test_a_redrive_keeps_its_rate(step_ms: int, is_lasting: bool) -> None:
 def test_a_deduplication_id_counts_for_five_minutes(step_ms: int, is_lasting: bool) -> None:
     async def story(broker: Broker, clock: VirtualClock, loop: VirtualLoop) -> None:
         partition = broker.topics.require("t").partitions[0]
-        one = OnceMessage(Message(b"g", b"v"), Envelope(id="m", deduplication_id="same"))
+        one = OnceMessage(InputMessage(b"g", b"v"), Envelope(id="m", deduplication_id="same"))
 
         async def send() -> None:
             await broker.publish_once.messages(PublishOnce(DeduplicationScope("t"), [one]))
@@ -361,6 +368,6 @@ def test_a_step_is_logged_and_counted(step_ms: int, is_lasting: bool, caplog: py
         direction = "forward" if step_ms > 0 else "back"
         assert broker.metrics.clock_steps.labels(direction)._value.get() == 1
         assert broker.clock.lag_ms() == 0
-        assert broker.deliveries.views.get(View("g", "t", 0)) is None
+        assert broker.deliveries.views.get(ViewId("g", "t", 0)) is None
 
     tell(story)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from goqueue.base.commands import Message, Placed, PublishMessages, Scheduled
+from goqueue.base.commands import InputMessage, PublishMessages, ScheduledAt, StoredAt
 from goqueue.base.errors import DiskFull, GoQueueError, Unavailable
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
@@ -51,11 +51,11 @@ class Ledger:
         if broker.topics.find("t") is None:
             return
         self.tried.add(value)
-        message = Message(b"k", value.encode(), delay_ms=delay_ms)
+        message = InputMessage(b"k", value.encode(), delay_ms=delay_ms)
         found = await self.attempt(broker.publish.messages(PublishMessages("t", [message])))
-        if found is not None and isinstance(found[0], Placed):
+        if found is not None and isinstance(found[0], StoredAt):
             self.placed.append(value)
-        elif found is not None and isinstance(found[0], Scheduled):
+        elif found is not None and isinstance(found[0], ScheduledAt):
             self.delayed.add(value)
         elif found is not None:
             assert isinstance(found[0], DiskFull | Unavailable), found[0]
@@ -134,7 +134,7 @@ async def check(broker: Broker, ledger: Ledger) -> None:
     assert len(left | ledger.acked) == len(seen)
     ledger.ids.append(await broker.producer_ids.next_id())
     assert len(set(ledger.ids)) == len(ledger.ids), "a producer id was given twice"
-    await broker.publish.messages(PublishMessages("t", [Message(None, b"goes on")]))
+    await broker.publish.messages(PublishMessages("t", [InputMessage(None, b"goes on")]))
 
 
 def whole_life(disk: SimDisk, chosen: Settings, full_at: int, is_killed: bool) -> Ledger:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.base.commands import Message, PublishMessages, Scheduled
+from goqueue.base.commands import InputMessage, PublishMessages, ScheduledAt
 from goqueue.broker import Broker
-from goqueue.core.schedule.records import Ended, Entry
+from goqueue.core.schedule.records import EntryEnded, ScheduleEntry
 from goqueue.drive.schedule_index import ScheduleIndex
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
@@ -63,9 +63,9 @@ async def broker_with(disk: SimDisk, loop: VirtualLoop, path: Path) -> AsyncIter
 
 async def delay(broker: Broker, topic: str, value: str, delay_ms: int) -> None:
     (result,) = await broker.publish.messages(
-        PublishMessages(topic, [Message(None, value.encode(), delay_ms=delay_ms)])
+        PublishMessages(topic, [InputMessage(None, value.encode(), delay_ms=delay_ms)])
     )
-    assert isinstance(result, Scheduled)
+    assert isinstance(result, ScheduledAt)
 
 
 async def check(broker: Broker, per_topic: int) -> None:
@@ -74,8 +74,8 @@ async def check(broker: Broker, per_topic: int) -> None:
         assert sorted(values) == sorted(f"t{number} {n}" for n in range(per_topic))
 
 
-def entry(topic: str, due_ms: int) -> Entry:
-    return Entry(topic, 0, due_ms, None, b"")
+def entry(topic: str, due_ms: int) -> ScheduleEntry:
+    return ScheduleEntry(topic, 0, due_ms, None, b"")
 
 
 def test_a_failed_write_leaves_no_topic_numbers_behind(tmp_path: Path, room: Room) -> None:
@@ -99,7 +99,7 @@ def test_a_failed_write_leaves_no_topic_numbers_behind(tmp_path: Path, room: Roo
 def test_an_index_that_contradicts_itself_is_made_anew(tmp_path: Path, damage: str) -> None:
     index = ScheduleIndex(str(tmp_path / "index"))
     index.open("log", 0)
-    index.apply([(0, entry("a", 10)), (1, entry("b", 20)), (2, Ended(1, "b", 0, 20, "cancelled", 5))], 3)
+    index.apply([(0, entry("a", 10)), (1, entry("b", 20)), (2, EntryEnded(1, "b", 0, 20, "cancelled", 5))], 3)
     index.close()
     with sqlite3.connect(tmp_path / "index") as db:
         db.execute(damage)
@@ -156,7 +156,7 @@ def test_what_the_index_says_wrongly_is_seen_before_a_message_goes_out(tmp_path:
         async with broker_with(disk, loop, tmp_path / "index") as broker:
             for number in range(TOPICS):
                 await broker.topics.create(f"t{number}", 4, {})
-                message = Message(None, f"t{number} 0".encode(), delay_ms=3_600_000, partition=0)
+                message = InputMessage(None, f"t{number} 0".encode(), delay_ms=3_600_000, partition=0)
                 await broker.publish.messages(PublishMessages(f"t{number}", [message]))
             await asyncio.sleep(2)
 

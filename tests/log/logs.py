@@ -12,7 +12,7 @@ from goqueue.log.compaction import compact
 from goqueue.log.disk import Disk
 from goqueue.log.home import OpenSegments, SegmentHome
 from goqueue.log.partition_log import PartitionLog, RollRule
-from goqueue.log.reader import Suspect
+from goqueue.log.reader import NeedsVerification
 from goqueue.log.recovery import Recovered, open_log
 from goqueue.log.stats import StorageStats
 
@@ -121,7 +121,7 @@ def look(log: PartitionLog, offset: int) -> str:
     """The value at one offset, as a consumer that asks for this offset gets it; a damaged active segment is rolled."""
     try:
         data = log.read(offset, 1, log.end_offset, wait=True)
-    except Suspect:
+    except NeedsVerification:
         log.roll()
         return look(log, offset)
     except DamagedRange as why:

@@ -13,7 +13,7 @@ from goqueue.format.batch import assemble, read_header
 from goqueue.format.records import NewRecord, build
 from goqueue.log.disk import Disk
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.reader import Suspect
+from goqueue.log.reader import NeedsVerification
 from goqueue.sim.disk import SimDisk
 from tests.format import by_hand
 from tests.log.logs import (
@@ -391,7 +391,7 @@ def test_damage_in_the_middle_of_the_active_segment_is_suspect_then_fenced(disk:
     log, found = open_at(disk, segment_bytes=10_000)
     assert found.was_clean, "a clean stop is believed until somebody reads"
     assert look(log, 0) == value_at(0)
-    with pytest.raises(Suspect):
+    with pytest.raises(NeedsVerification):
         log.read(1, 1, 6, wait=True)
     log.roll()
     with pytest.raises(DamagedRange) as caught:
@@ -414,7 +414,7 @@ def test_a_read_over_damage_in_the_active_segment_gives_no_part_of_it(disk: Disk
     log = reopened(disk, 10_000)
     try:
         data = log.read(0, 10_000, 6, wait=True)
-    except Suspect:
+    except NeedsVerification:
         return
     assert data and sound.startswith(data)
 

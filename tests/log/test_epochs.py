@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from goqueue.format.batch import read_header
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.epoch_history import EpochStart, begun, cut_head, cut_tail, end_of_epoch, epoch_of
-from goqueue.log.note import decode_note, encode_note
 from goqueue.log.partition_log import META_FILE, PartitionLog, RollRule
 from goqueue.log.recovery import StrayLog, open_log
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
@@ -140,10 +140,10 @@ def test_a_log_of_an_earlier_version_was_written_in_epoch_0(disk: Disk) -> None:
     write(log, 0, 8)
     stop(log)
     path = f"{DIRECTORY}/{META_FILE}"
-    old = decode_note(disk.read_file(path), dict[str, object])
+    old = decode_crc_json(disk.read_file(path), dict[str, object])
     assert old is not None
     kept = {name: value for name, value in old.items() if name not in ("epochs", "topic_id")}
-    disk.write_file(path, encode_note(kept))
+    disk.write_file(path, encode_crc_json(kept))
     log, found = open_at(disk, segment_bytes=600)
     assert found.was_clean and history(log) == [(0, 0)]
     write(log, 2, 1)

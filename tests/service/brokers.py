@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from goqueue.base.commands import Fetch, FetchFrom, Message, Placed, PublishMessages
+from goqueue.base.commands import Fetch, FetchFrom, InputMessage, PublishMessages, StoredAt
 from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import LogSettings, Settings, TopicSettings
 from goqueue.broker import Broker
@@ -39,13 +39,13 @@ async def broker_on(disk: SimDisk, loop: VirtualLoop, chosen: Settings | None = 
 
 async def publish(broker: Broker, topic: str, *values: str, key: str | None = None) -> list[int]:
     encoded = None if key is None else key.encode()
-    messages = [Message(encoded, value.encode()) for value in values]
+    messages = [InputMessage(encoded, value.encode()) for value in values]
     results = await broker.publish.messages(PublishMessages(topic, messages))
     offsets: list[int] = []
     for result in results:
         if isinstance(result, Exception):
             raise result
-        assert isinstance(result, Placed)
+        assert isinstance(result, StoredAt)
         offsets.append(result.offset)
     return offsets
 

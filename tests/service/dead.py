@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from goqueue.base.commands import Message, PublishMessages
+from goqueue.base.commands import InputMessage, PublishMessages
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Delivered, Take
 from goqueue.broker import Broker
-from goqueue.core.dead_letter import EVERYTHING, DeadLetter, Filter
+from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter, StoredDeadLetter
 from goqueue.core.redrive import RedriveTask
 from tests.service.brokers import fetch_all
 
@@ -19,7 +19,7 @@ async def take(broker: Broker, topic: str = "t", limit: int = 1_000, group: str 
     return await broker.leasing.take(Take(group, partitions, "worker", limit))
 
 
-async def bury(broker: Broker, messages: Sequence[Message], topic: str = "t", reason: str = "no good") -> None:
+async def bury(broker: Broker, messages: Sequence[InputMessage], topic: str = "t", reason: str = "no good") -> None:
     """Publishes messages and rejects them."""
     await broker.publish.messages(PublishMessages(topic, messages))
     await reject_all(broker, topic, reason)
@@ -38,7 +38,7 @@ async def buried(broker: Broker, topic: str) -> None:
             await broker.transfer.finish(view)
 
 
-async def letters(broker: Broker, chosen: Filter = EVERYTHING, topic: str = "t") -> list[DeadLetter]:
+async def letters(broker: Broker, chosen: DeadLetterFilter = EVERYTHING, topic: str = "t") -> list[StoredDeadLetter]:
     return (await broker.letters.page(topic, chosen, None, 1_000)).letters
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from goqueue.base.commands import Message, PublishMessages
+from goqueue.base.commands import InputMessage, PublishMessages
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.core.groups.requests import RestJoin
-from goqueue.service.consume import Poll, Polled
-from goqueue.service.readers import Reading
+from goqueue.service.consume import Poll, PollResult
+from goqueue.service.readers import MemberReading
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, settings
@@ -22,7 +22,7 @@ class Member:
         self, broker: Broker, name: str, topics: tuple[str, ...] = ("t",), style: str = "cooperative", **reading: object
     ) -> None:
         self.broker, self.name, self.topics, self.style = broker, name, topics, style
-        self.reading = Reading(**reading)  # type: ignore[arg-type]
+        self.reading = MemberReading(**reading)  # type: ignore[arg-type]
         self.generation = -1
         self.assignment: list[tuple[str, list[int]]] = []
         self.session_ms: int | None = None
@@ -33,7 +33,7 @@ class Member:
         self.generation, self.assignment = joined.generation, joined.assignment
         return self
 
-    async def polled(self, wait_ms: int = 0, limit: int = 100) -> Polled:
+    async def polled(self, wait_ms: int = 0, limit: int = 100) -> PollResult:
         polled = await self.broker.consuming.poll(Poll("g", self.name, self.generation, limit, wait_ms))
         self.generation = polled.generation
         return polled
@@ -60,7 +60,7 @@ class Member:
 
 
 async def put(broker: Broker, *values: str, partition: int = 0, topic: str = "t") -> None:
-    messages = [Message(None, value.encode(), partition=partition) for value in values]
+    messages = [InputMessage(None, value.encode(), partition=partition) for value in values]
     await broker.publish.messages(PublishMessages(topic, messages))
 
 

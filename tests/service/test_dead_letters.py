@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from goqueue.base.commands import Appended, Message, PublishBatch, PublishMessages
+from goqueue.base.commands import Appended, InputMessage, PublishBatch, PublishMessages
 from goqueue.base.errors import (
     CorruptBatch,
     InternalTopic,
@@ -20,8 +20,8 @@ from goqueue.base.errors import (
 )
 from goqueue.base.leases import Take
 from goqueue.broker import Broker
-from goqueue.core.dead_letter import EVERYTHING, KEEPER, Filter
-from goqueue.core.redrive import Redrive
+from goqueue.core.dead_letter import EVERYTHING, KEEPER, DeadLetterFilter
+from goqueue.core.redrive import RedriveRequest
 from goqueue.drive import delivery_runner
 from goqueue.format.records import NewRecord, build
 from goqueue.sim.disk import SimDisk
@@ -40,13 +40,15 @@ def with_broker(scenario: Callable[[Broker], Awaitable[None]], disk: SimDisk | N
     run_virtually(run)
 
 
-def numbered(count: int, begin: int = 0) -> list[Message]:
-    return [Message(f"k{n}".encode(), f"{n}".encode()) for n in range(begin, begin + count)]
+def numbered(count: int, begin: int = 0) -> list[InputMessage]:
+    return [InputMessage(f"k{n}".encode(), f"{n}".encode()) for n in range(begin, begin + count)]
 
 
 def test_a_letter_tells_everything() -> None:
     async def scenario(broker: Broker) -> None:
-        message = Message(None, b"\xff\x00", (("trace", b"\xfe"), ("trace", b"two"), ("empty", None)), timestamp_ms=17)
+        message = InputMessage(
+            None, b"\xff\x00", (("trace", b"\xfe"), ("trace", b"two"), ("empty", None)), timestamp_ms=17
+        )
         await bury(broker, [message], reason="cannot read")
         (letter,) = await letters(broker)
         assert (letter.key, letter.value, letter.headers) == (None, b"\xff\x00", message.headers)
@@ -68,7 +70,7 @@ def test_a_letter_tells_everything() -> None:
 def test_pages_and_filters() -> None:
     async def scenario(broker: Broker) -> None:
         await bury(
-            broker, [Message(None, f"{n}".encode(), (("color", b"red" if n % 2 else b"blue"),)) for n in range(5)]
+            broker, [InputMessage(None, f"{n}".encode(), (("color", b"red" if n % 2 else b"blue"),)) for n in range(5)]
         )
         middle = broker.clock.now_ms() + 1_000
         await asyncio.sleep(2)
@@ -81,15 +83,15 @@ def test_pages_and_filters() -> None:
         rest = await broker.letters.page("t", EVERYTHING, first.next, 4)
         assert [one.offset for one in rest.letters] == [4, 5] and rest.next is None
 
-        async def found(chosen: Filter) -> list[int]:
+        async def found(chosen: DeadLetterFilter) -> list[int]:
             return [one.offset for one in await letters(broker, chosen)]
 
-        assert await found(Filter(headers=(("color", "red"),))) == [1, 3]
-        assert await found(Filter(group="h")) == [5]
-        assert await found(Filter(from_ms=middle)) == [5]
-        assert await found(Filter(to_ms=middle)) == [0, 1, 2, 3, 4]
-        assert await found(Filter(reason="REJECTED", group="g", headers=(("color", "blue"),))) == [0, 2, 4]
-        assert await found(Filter(reason="TTL_EXPIRED")) == []
+        assert await found(DeadLetterFilter(headers=(("color", "red"),))) == [1, 3]
+        assert await found(DeadLetterFilter(group="h")) == [5]
+        assert await found(DeadLetterFilter(from_ms=middle)) == [5]
+        assert await found(DeadLetterFilter(to_ms=middle)) == [0, 1, 2, 3, 4]
+        assert await found(DeadLetterFilter(reason="REJECTED", group="g", headers=(("color", "blue"),))) == [0, 2, 4]
+        assert await found(DeadLetterFilter(reason="TTL_EXPIRED")) == []
 
     with_broker(scenario)
 
@@ -119,7 +121,7 @@ def test_a_deleted_letter_is_gone_for_ever() -> None:
 
 def test_a_redriven_message_is_whole_and_marked() -> None:
     async def scenario(broker: Broker) -> None:
-        message = Message(None, b"\xff", (("a", b"\x80"), ("a", None), ("goqueue-priority", b"0")))
+        message = InputMessage(None, b"\xff", (("a", b"\x80"), ("a", None), ("goqueue-priority", b"0")))
         await bury(broker, [message])
         task = await over(broker, await broker.redrives.start("t.dlq"))
         assert (task.state, task.matched, task.moved, task.skipped, task.failed) == ("completed", 1, 1, {}, 0)
@@ -154,16 +156,18 @@ def test_a_message_that_keeps_failing_stays_with_the_dead_letters() -> None:
 def test_only_what_fits_is_moved_up_to_the_limit() -> None:
     async def scenario(broker: Broker) -> None:
         await bury(broker, numbered(3))
-        await broker.publish.messages(PublishMessages("t", [Message(None, b"old", ttl_ms=1)]))
+        await broker.publish.messages(PublishMessages("t", [InputMessage(None, b"old", ttl_ms=1)]))
         await broker.topics.alter("t", {"queue.expired.dead.letter": "true"}, None)
         await asyncio.sleep(1)
         await take(broker)
         await buried(broker, "t")
         assert {one.reason for one in await letters(broker)} == {"REJECTED", "TTL_EXPIRED"}
-        preview = await broker.redrives.preview(Redrive("t.dlq"))
+        preview = await broker.redrives.preview(RedriveRequest("t.dlq"))
         assert (preview.matched, preview.movable, preview.by_reason) == (4, 4, {"REJECTED": 3, "TTL_EXPIRED": 1})
         assert len(await letters(broker)) == 4
-        task = await over(broker, await broker.redrives.start("t.dlq", None, None, Filter(reason="TTL_EXPIRED")))
+        task = await over(
+            broker, await broker.redrives.start("t.dlq", None, None, DeadLetterFilter(reason="TTL_EXPIRED"))
+        )
         assert task.moved == 1
         (old,) = await take(broker)
         assert old.stored.value == b"old", "its time to live is over, and it was asked for"
@@ -178,9 +182,12 @@ def test_letters_go_where_they_are_sent_or_stay_with_a_reason() -> None:
         await broker.topics.create("shared", 2, {})
         for name in ("a", "b"):
             await broker.topics.create(name, 2, {"queue.dead.letter.topic": "shared"})
-            await bury(broker, [Message(b"k", name.encode(), partition=1)], name)
+            await bury(broker, [InputMessage(b"k", name.encode(), partition=1)], name)
         await publish(broker, "shared", "by hand")
-        assert [one.topic for one in await letters(broker, Filter(topic="a"), "a")] in (["a", None], [None, "a"])
+        assert [one.topic for one in await letters(broker, DeadLetterFilter(topic="a"), "a")] in (
+            ["a", None],
+            [None, "a"],
+        )
         await broker.topics.delete("a")
         task = await over(broker, await broker.redrives.start("shared"))
         assert (task.moved, task.skipped) == (1, {"unknown-topic": 1, "no-origin": 1})
@@ -195,7 +202,7 @@ def test_letters_go_where_they_are_sent_or_stay_with_a_reason() -> None:
 def test_a_compacted_target_gets_only_letters_with_a_key() -> None:
     async def scenario(broker: Broker) -> None:
         await broker.topics.create("c", 1, {"cleanup.policy": "compact"})
-        await bury(broker, [Message(None, b"bare"), Message(b"k", b"keyed")])
+        await bury(broker, [InputMessage(None, b"bare"), InputMessage(b"k", b"keyed")])
         task = await over(broker, await broker.redrives.start("t.dlq", "c"))
         assert (task.moved, task.skipped) == (1, {"key-required": 1})
         assert await values(broker, "c") == ["keyed"]
@@ -274,7 +281,7 @@ def test_a_topic_without_dead_letters_has_none() -> None:
     async def scenario(broker: Broker) -> None:
         assert await letters(broker) == []
         assert (await broker.letters.stats("t")).total == 0
-        assert (await broker.redrives.preview(Redrive("t.dlq"))).matched == 0
+        assert (await broker.redrives.preview(RedriveRequest("t.dlq"))).matched == 0
         assert (await over(broker, await broker.redrives.start("t.dlq"))).state == "completed"
 
     with_broker(scenario)
@@ -364,7 +371,7 @@ def test_what_the_target_refuses_stays_and_what_it_took_is_not_doubled(monkeypat
     disk = SimDisk()
 
     async def scenario(broker: Broker) -> None:
-        await bury(broker, [Message(None, b"%d" % n + b"." * 400_000) for n in range(6)])
+        await bury(broker, [InputMessage(None, b"%d" % n + b"." * 400_000) for n in range(6)])
         append, calls = broker.publish.append, 0
 
         def refusing(command: PublishBatch) -> Appended:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from goqueue.base.commands import Acks, Browse, Fetch, FetchFrom, Message, PublishMessages
+from goqueue.base.commands import Acks, Browse, Fetch, FetchFrom, InputMessage, PublishMessages
 from goqueue.base.errors import OffsetOutOfRange, UnknownEpoch, UnknownPartition, UnknownTopic, UnknownTopicId
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import FETCH_WAIT_MS_MAX
@@ -63,7 +63,7 @@ def test_nobody_reads_what_a_power_cut_could_take_back() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         async with broker_on(SimDisk(), loop, settings(fsync="always")) as broker:
             await broker.topics.create("t", 1, {})
-            unsafe = PublishMessages("t", [Message(None, b"v")], Acks.NONE)
+            unsafe = PublishMessages("t", [InputMessage(None, b"v")], Acks.NONE)
             await broker.publish.messages(unsafe)
             assert await fetch(broker, "t", 0) == []
             await publish(broker, "t", "w")
@@ -105,7 +105,7 @@ def test_errors_are_answers_for_each_partition() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         async with broker_on(SimDisk(), loop) as broker:
             await broker.topics.create("t", 2, {})
-            await broker.publish.messages(PublishMessages("t", [Message(None, b"v", partition=0)]))
+            await broker.publish.messages(PublishMessages("t", [InputMessage(None, b"v", partition=0)]))
             places = [("t", 0, 0), ("t", 0, 99), ("t", 7, 0), ("nope", 0, 0), ("t", 1, 0)]
             parts = [FetchFrom(TopicPartition(topic, number), offset, 1000) for topic, number, offset in places]
             good, beyond, partition, topic, empty = await broker.fetching.fetch(Fetch(parts, 10_000, 1, 10_000))
@@ -123,7 +123,7 @@ def test_the_total_bounds_a_fetch_of_many_partitions() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         async with broker_on(SimDisk(), loop) as broker:
             await broker.topics.create("t", 10, {})
-            messages = [Message(None, b"x" * 1000, partition=number) for number in range(10)]
+            messages = [InputMessage(None, b"x" * 1000, partition=number) for number in range(10)]
             await broker.publish.messages(PublishMessages("t", messages))
             parts = [FetchFrom(TopicPartition("t", number), 0, 5000) for number in range(10)]
             answers = await broker.fetching.fetch(Fetch(parts, 2500))
@@ -139,7 +139,7 @@ def test_only_the_first_batch_of_all_may_be_too_large(bytes_max: int) -> None:
     async def scenario(loop: VirtualLoop) -> None:
         async with broker_on(SimDisk(), loop) as broker:
             await broker.topics.create("t", 4, {})
-            messages = [Message(None, b"x" * 1000, partition=number) for number in (1, 2, 3)]
+            messages = [InputMessage(None, b"x" * 1000, partition=number) for number in (1, 2, 3)]
             await broker.publish.messages(PublishMessages("t", messages))
             parts = [FetchFrom(TopicPartition("t", number), 0, 100) for number in range(4)]
             for command in (Fetch(parts, bytes_max), Fetch(parts[::-1], bytes_max)):
@@ -159,7 +159,7 @@ def test_browsing_merges_partitions_by_time_and_goes_on_where_it_stopped() -> No
             await broker.topics.create("t", 3, {})
             sent = [f"{number:03d}" for number in range(50)]
             for number, value in enumerate(sent):
-                message = Message(None, value.encode(), partition=number * 7 % 3)
+                message = InputMessage(None, value.encode(), partition=number * 7 % 3)
                 await broker.publish.messages(PublishMessages("t", [message]))
                 await asyncio.sleep(0.01)
             offsets = await broker.browsing.offsets_from("t", "earliest")

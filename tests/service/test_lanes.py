@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from goqueue.base.commands import Message, PublishMessages
+from goqueue.base.commands import InputMessage, PublishMessages
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
 from goqueue.base.priority import HEADER, NAMES, priority_of
@@ -23,7 +23,7 @@ async def fill(broker: Broker, lane: int, count: int) -> None:
     header = ((HEADER, str(lane).encode()),)
     for begin in range(0, count, 1_000):
         messages = [
-            Message(None, b"%d" % lane, header, n % PARTITIONS) for n in range(begin, min(count, begin + 1_000))
+            InputMessage(None, b"%d" % lane, header, n % PARTITIONS) for n in range(begin, min(count, begin + 1_000))
         ]
         await broker.publish.messages(PublishMessages("t", messages))
 
@@ -108,7 +108,7 @@ def test_a_group_that_acked_everything_has_no_lag_whatever_the_lanes() -> None:
             await broker.topics.create("t", 1, {})
             at = TopicPartition("t", 0)
             for done, lane in enumerate((0, 2, 2, 2, 4, 2, 2, 1, 2, 2), start=1):
-                message = Message(None, b"%d" % lane, ((HEADER, b"%d" % lane),), 0)
+                message = InputMessage(None, b"%d" % lane, ((HEADER, b"%d" % lane),), 0)
                 await broker.publish.messages(PublishMessages("t", [message]))
                 (got,) = await broker.leasing.take(Take("g", [at], "me", 1))
                 await broker.leasing.ack([got.receipt])
@@ -124,7 +124,7 @@ def test_the_lag_of_a_group_ends_at_the_first_message_that_is_left() -> None:
             await broker.topics.create("t", 1, {})
             at = TopicPartition("t", 0)
             for lane in (0, 2, 0, 2, 2, 0, 4):
-                message = Message(None, b"%d" % lane, ((HEADER, b"%d" % lane),), 0)
+                message = InputMessage(None, b"%d" % lane, ((HEADER, b"%d" % lane),), 0)
                 await broker.publish.messages(PublishMessages("t", [message]))
             left = {0, 1, 2, 3, 4, 5, 6}
             while left:

@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from goqueue.base.commands import Acks, Message, Placed, PublishBatch, PublishMessages
+from goqueue.base.commands import Acks, InputMessage, PublishBatch, PublishMessages, StoredAt
 from goqueue.base.errors import (
     CorruptBatch,
     DiskFull,
@@ -93,21 +93,21 @@ def test_every_message_has_its_own_result_in_order() -> None:
         async with broker_on(SimDisk(), loop) as broker:
             await broker.topics.create("t", 3, {"max.message.bytes": 2000})
             messages = [
-                Message(b"key", b"a"),
-                Message(None, b"b", partition=9),
-                Message(None, b"c" * 3000),
-                Message(b"key", b"d"),
-                Message(None, b"e", partition=0),
+                InputMessage(b"key", b"a"),
+                InputMessage(None, b"b", partition=9),
+                InputMessage(None, b"c" * 3000),
+                InputMessage(b"key", b"d"),
+                InputMessage(None, b"e", partition=0),
             ]
             first, no_partition, too_large, second, explicit = await broker.publish.messages(
                 PublishMessages("t", messages)
             )
             home = murmur2(b"key") % 3
-            assert isinstance(first, Placed) and isinstance(second, Placed)
+            assert isinstance(first, StoredAt) and isinstance(second, StoredAt)
             assert (first.partition, second.partition, second.offset) == (home, home, first.offset + 1)
             assert isinstance(no_partition, UnknownPartition) and no_partition.field == "messages[1].partition"
             assert isinstance(too_large, MessageTooLarge) and too_large.field == "messages[2].value"
-            assert isinstance(explicit, Placed) and explicit.partition == 0
+            assert isinstance(explicit, StoredAt) and explicit.partition == 0
 
     run_virtually(scenario)
 
@@ -140,7 +140,7 @@ def test_a_compacted_topic_wants_keys() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         async with broker_on(SimDisk(), loop) as broker:
             await broker.topics.create("t", 1, {"cleanup.policy": "compact"})
-            (result,) = await broker.publish.messages(PublishMessages("t", [Message(None, b"v")]))
+            (result,) = await broker.publish.messages(PublishMessages("t", [InputMessage(None, b"v")]))
             assert isinstance(result, KeyRequired) and result.field == "messages[0].key"
 
     run_virtually(scenario)

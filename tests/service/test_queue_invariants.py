@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from goqueue.base.commands import Message, Placed, PublishMessages
+from goqueue.base.commands import InputMessage, PublishMessages, StoredAt
 from goqueue.base.errors import StaleReceipt
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Delivered, Outcome, Take
@@ -26,7 +26,7 @@ from goqueue.core.groups.records import Mode
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit, RestJoin
 from goqueue.format.records import Record
 from goqueue.service.consume import Poll
-from goqueue.service.readers import Reading
+from goqueue.service.readers import MemberReading
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
 from tests.service.brokers import settings
@@ -83,7 +83,7 @@ class Member:
         request = RestJoin(
             self.group, self.name, "unused", "client", ("t",), "cooperative", session_ms=SESSION_MS, mode=self.mode
         )
-        joined = await broker.consuming.join(request, Reading(auto_commit=False))
+        joined = await broker.consuming.join(request, MemberReading(auto_commit=False))
         self.generation = joined.generation
 
     async def poll(self, broker: Broker, limit: int, wait_ms: int) -> list[Delivered]:
@@ -115,7 +115,7 @@ class World:
             "queue.lanes": self.choose.choice(["weighted", "weighted", "strict"]),
         }
         self.commits = self.choose.choice([0, 1, 2])
-        self.sent: dict[Place, Message] = {}
+        self.sent: dict[Place, InputMessage] = {}
         self.unanswered = 0
         self.ledgers = {"free": Ledger(), "shared": Ledger(), "parted": Ledger()}
         self.members: dict[str, list[Member]] = {"shared": [], "parted": []}
@@ -140,11 +140,11 @@ class World:
             lane = 2 if self.ordered else self.choose.choice([0, 1, 2, 2, 2, 3, 4])
             headers = () if lane == 2 else (("goqueue-priority", str(lane).encode()),)
             ttl_ms = self.choose.choice([None] * 9 + [3_000])
-            messages.append(Message(key, b"x", headers, partition, ttl_ms=ttl_ms))
+            messages.append(InputMessage(key, b"x", headers, partition, ttl_ms=ttl_ms))
         self.unanswered += len(messages)
         results = await broker.publish.messages(PublishMessages("t", messages))
         for message, result in zip(messages, results, strict=True):
-            if isinstance(result, Placed):
+            if isinstance(result, StoredAt):
                 self.sent[result.partition, result.offset] = message
                 self.unanswered -= 1
 

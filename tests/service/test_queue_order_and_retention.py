@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from goqueue.base.commands import Message, PublishMessages
+from goqueue.base.commands import InputMessage, PublishMessages
 from goqueue.base.errors import InvalidField, StaleReceipt
 from goqueue.broker import Broker
 from goqueue.service.storage import Storage
@@ -76,7 +76,7 @@ def test_a_message_that_is_too_old_does_not_end_a_run() -> None:
 
 def test_many_keys_come_one_after_the_other_and_none_is_forgotten() -> None:
     async def scenario(broker: Broker, loop: VirtualLoop) -> None:
-        messages = [Message(b"%d" % (at % 50), b"%d" % at, (), 0) for at in range(1_000)]
+        messages = [InputMessage(b"%d" % (at % 50), b"%d" % at, (), 0) for at in range(1_000)]
         await broker.publish.messages(PublishMessages("t", messages))
         got: dict[int, list[int]] = {}
         begun = 0

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from goqueue.base.commands import Message, PublishMessages
+from goqueue.base.commands import InputMessage, PublishMessages
 from goqueue.broker import Broker
 from goqueue.drive import delivery_runner
 from goqueue.sim.disk import SimDisk
@@ -18,7 +18,7 @@ from tests.service.dead import buried, take
 async def live(broker: Broker) -> None:
     await broker.topics.create("t", 1, {"queue.max.failures": 2})
     lanes = [b"0", b"2", b"4"]
-    messages = [Message(None, f"{n}".encode(), (("goqueue-priority", lanes[n % 3]),)) for n in range(9)]
+    messages = [InputMessage(None, f"{n}".encode(), (("goqueue-priority", lanes[n % 3]),)) for n in range(9)]
     await broker.publish.messages(PublishMessages("t", messages))
     taken = {int(one.stored.value or b"-1"): one.receipt for one in await take(broker, limit=6)}
     chosen = list(taken)

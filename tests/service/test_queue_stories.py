@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from goqueue.base.commands import Message, PublishMessages
+from goqueue.base.commands import InputMessage, PublishMessages
 from goqueue.base.errors import InvalidReceipt, StaleReceipt
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Delivered, Take
@@ -28,7 +28,7 @@ async def put(broker: Broker, *values: str, lane: int = 2, key: str | None = Non
     """In one batch."""
     headers = () if lane == 2 else (("goqueue-priority", str(lane).encode()),)
     encoded = None if key is None else key.encode()
-    messages = [Message(encoded, value.encode(), headers, 0, ttl_ms=ttl_ms) for value in values]
+    messages = [InputMessage(encoded, value.encode(), headers, 0, ttl_ms=ttl_ms) for value in values]
     await broker.publish.messages(PublishMessages("t", messages))
 
 
@@ -119,7 +119,7 @@ def test_who_waits_is_woken_for_what_another_leaves_in_any_lane() -> None:
         waiting = [asyncio.ensure_future(take(broker, 2, 20_000)) for _ in range(2)]
         await asyncio.sleep(1)
         headers = (("goqueue-priority", b"0"),)
-        batch = [Message(None, b"n", (), 0), *(Message(None, b"c", headers, 0) for _ in range(3))]
+        batch = [InputMessage(None, b"n", (), 0), *(InputMessage(None, b"c", headers, 0) for _ in range(3))]
         await broker.publish.messages(PublishMessages("t", batch))
         found = await asyncio.gather(*waiting)
         assert sorted(values(found[0]) + values(found[1])) == ["c", "c", "c", "n"]
@@ -143,7 +143,7 @@ def test_who_waits_is_woken_for_what_another_leaves_in_any_lane() -> None:
 def test_two_groups_that_poll_in_turn_read_all_their_partitions() -> None:
     async def scenario(broker: Broker, loop: VirtualLoop) -> None:
         for partition in (0, 1):
-            messages = [Message(None, str(partition).encode(), partition=partition) for _ in range(200)]
+            messages = [InputMessage(None, str(partition).encode(), partition=partition) for _ in range(200)]
             await broker.publish.messages(PublishMessages("t", messages))
         seen: dict[str, set[str]] = {"one": set(), "two": set()}
         for _ in range(10):
@@ -169,7 +169,7 @@ def test_a_thousand_consumers_on_three_partitions_and_nobody_starves() -> None:
 
         consumers = [asyncio.ensure_future(consume(number)) for number in range(1_000)]
         for n in range(300):
-            messages = [Message(None, b"x", partition=(n + k) % 3) for k in range(10)]
+            messages = [InputMessage(None, b"x", partition=(n + k) % 3) for k in range(10)]
             await broker.publish.messages(PublishMessages("t", messages))
             await asyncio.sleep(0.1)
         assert served.total() == 3_000, "all are handed out at once"
@@ -318,15 +318,15 @@ def test_a_group_can_be_moved_back_after_a_restart(polls: bool) -> None:
 def test_a_poll_that_is_broken_off_gives_back_what_it_holds_and_nothing_else() -> None:
     async def scenario(broker: Broker, loop: VirtualLoop) -> None:
         await put(broker, "a", "b")
-        settle = broker.deliveries.settle
+        wait_durable = broker.deliveries.wait_durable
 
         async def never() -> None:
             await asyncio.sleep(1_000)
 
-        broker.deliveries.settle = never  # type: ignore[method-assign]
+        broker.deliveries.wait_durable = never  # type: ignore[method-assign]
         polling = asyncio.ensure_future(take(broker, lease_ms=5_000))
         await asyncio.sleep(10)  # the leases are over before the poll is
-        broker.deliveries.settle = settle  # type: ignore[method-assign]
+        broker.deliveries.wait_durable = wait_durable  # type: ignore[method-assign]
         others = await take(broker, 1)
         polling.cancel()
         await asyncio.gather(polling, return_exceptions=True)
@@ -473,9 +473,9 @@ def test_what_a_poll_was_handed_of_a_partition_it_loses_meanwhile_is_not_acked_f
     async def scenario(broker: Broker, loop: VirtualLoop) -> None:
         first = await Member(broker, "m1").join()
         second = Member(broker, "m2")
-        messages = [Message(None, f"{n % 2}".encode(), partition=n % 2) for n in range(10)]
+        messages = [InputMessage(None, f"{n % 2}".encode(), partition=n % 2) for n in range(10)]
         await broker.publish.messages(PublishMessages("t", messages))
-        settle, came = broker.deliveries.settle, False
+        wait_durable, came = broker.deliveries.wait_durable, False
 
         async def slow_settle() -> None:
             nonlocal came
@@ -483,9 +483,9 @@ def test_what_a_poll_was_handed_of_a_partition_it_loses_meanwhile_is_not_acked_f
                 came = True
                 await second.join()
                 await broker.consuming.heartbeat("g", "m1", first.generation)
-            await settle()
+            await wait_durable()
 
-        broker.deliveries.settle = slow_settle  # type: ignore[method-assign]
+        broker.deliveries.wait_durable = slow_settle  # type: ignore[method-assign]
         got = await first.poll()
         assert came and len(got) < 10, "the poll lost a partition"
         for member in (first, second, first, second):

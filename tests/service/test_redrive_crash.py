@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from goqueue.base.commands import Message
+from goqueue.base.commands import InputMessage
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
-from goqueue.core.dead_letter import Filter, letter_of
+from goqueue.core.dead_letter import DeadLetterFilter, letter_of
 from goqueue.drive import delivery_runner
 from goqueue.service import dead_letters
 from goqueue.sim.disk import CrashMode, SimDisk
@@ -55,7 +55,7 @@ class Ledger:
         assert sum(task.moved for task in tasks) == len(moved), "the count is wrong"
         assert all(task.state == "completed" for task in tasks)
         if self.started:
-            assert not [one for one in await letters(broker, Filter(reason="REJECTED")) if one.offset < 6]
+            assert not [one for one in await letters(broker, DeadLetterFilter(reason="REJECTED")) if one.offset < 6]
 
     @property
     def deleting(self) -> set[int]:
@@ -74,18 +74,18 @@ async def a_short_life(broker: Broker, ledger: Ledger) -> None:
     if broker.topics.find("u") is None:
         await broker.topics.create("u", 1, {})
     for n in (0, 3):
-        await bury(broker, [Message(None, f"{n + m}".encode()) for m in range(3)])
+        await bury(broker, [InputMessage(None, f"{n + m}".encode()) for m in range(3)])
         ledger.buried += 3
     ledger.steps = disk_of(broker).steps
     task = await broker.redrives.start("t.dlq", "u", 100)
     ledger.started = True
     await asyncio.sleep(0.02)
-    await bury(broker, [Message(None, b"late")])
+    await bury(broker, [InputMessage(None, b"late")])
     ledger.buried += 1
     await broker.letters.delete("t", 0, 6)
     ledger.deleted.add(6)
     ledger.finished = (await over(broker, task)).moved
-    await bury(broker, [Message(None, b"last")])
+    await bury(broker, [InputMessage(None, b"last")])
     ledger.buried += 1
     await over(broker, await broker.redrives.start("t.dlq", "u"))
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from goqueue.base.commands import Message, Placed, PublishMessages, Repeat, Scheduled
+from goqueue.base.commands import InputMessage, PublishMessages, Repeat, ScheduledAt, StoredAt
 from goqueue.base.delays import EXPIRES_HEADER, SCHEDULED_HEADER
 from goqueue.base.errors import (
     AlreadyDelivered,
@@ -24,12 +24,12 @@ from tests.service.brokers import broker_on, fetch, fetch_all, settings
 HOUR_MS = 3_600_000
 
 
-async def delay(broker: Broker, value: str, delay_ms: int, topic: str = "t", **more: object) -> Scheduled:
-    message = Message(b"k", value.encode(), delay_ms=delay_ms, **more)  # type: ignore[arg-type]
+async def delay(broker: Broker, value: str, delay_ms: int, topic: str = "t", **more: object) -> ScheduledAt:
+    message = InputMessage(b"k", value.encode(), delay_ms=delay_ms, **more)  # type: ignore[arg-type]
     (result,) = await broker.publish.messages(PublishMessages(topic, [message]))
     if isinstance(result, GoQueueError):
         raise result
-    assert isinstance(result, Scheduled)
+    assert isinstance(result, ScheduledAt)
     return result
 
 
@@ -64,11 +64,15 @@ def test_a_message_due_now_or_in_the_past_is_published_at_once() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         async with broker_on(SimDisk(), loop) as broker:
             await broker.topics.create("t", 1, {})
-            messages = [Message(None, b"a", delay_ms=0), Message(None, b"b", deliver_at_ms=5), Message(None, b"c")]
+            messages = [
+                InputMessage(None, b"a", delay_ms=0),
+                InputMessage(None, b"b", deliver_at_ms=5),
+                InputMessage(None, b"c"),
+            ]
             assert await broker.publish.messages(PublishMessages("t", messages)) == [
-                Placed(0, 0),
-                Placed(0, 1),
-                Placed(0, 2),
+                StoredAt(0, 0),
+                StoredAt(0, 1),
+                StoredAt(0, 2),
             ]
 
     run_virtually(scenario)
@@ -187,10 +191,10 @@ def test_a_repeating_message_comes_again_and_keeps_its_address() -> None:
         disk = SimDisk()
         async with broker_on(disk, loop) as broker:
             await broker.topics.create("t", 1, {})
-            every = Message(None, b"tick", repeat=Repeat(every_ms=60_000, times=5))
-            cron = Message(None, b"cron", repeat=Repeat(cron="0 */2 * * *", timezone="Europe/Berlin"))
+            every = InputMessage(None, b"tick", repeat=Repeat(every_ms=60_000, times=5))
+            cron = InputMessage(None, b"cron", repeat=Repeat(cron="0 */2 * * *", timezone="Europe/Berlin"))
             told = await broker.publish.messages(PublishMessages("t", [every, cron]))
-            assert all(isinstance(one, Scheduled) for one in told)
+            assert all(isinstance(one, ScheduledAt) for one in told)
             await asyncio.sleep(150)
             assert await values(broker) == ["tick"] * 2
             shown = await broker.scheduling.show("t", 0, told[0].offset)  # type: ignore[union-attr]
@@ -211,7 +215,9 @@ def test_times_missed_while_the_node_was_down_come_once() -> None:
         disk = SimDisk()
         async with broker_on(disk, loop) as broker:
             await broker.topics.create("t", 1, {})
-            await broker.publish.messages(PublishMessages("t", [Message(None, b"x", repeat=Repeat(every_ms=1_000))]))
+            await broker.publish.messages(
+                PublishMessages("t", [InputMessage(None, b"x", repeat=Repeat(every_ms=1_000))])
+            )
             await asyncio.sleep(2.5)
         await asyncio.sleep(100)
         async with broker_on(disk, loop) as broker:
@@ -259,9 +265,9 @@ def test_a_topic_can_delay_everything() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         async with broker_on(SimDisk(), loop) as broker:
             await broker.topics.create("t", 1, {"queue.delay.ms": 5_000})
-            messages = [Message(None, b"slow"), Message(None, b"fast", delay_ms=0)]
+            messages = [InputMessage(None, b"slow"), InputMessage(None, b"fast", delay_ms=0)]
             slow, fast = await broker.publish.messages(PublishMessages("t", messages))
-            assert isinstance(slow, Scheduled) and isinstance(fast, Placed)
+            assert isinstance(slow, ScheduledAt) and isinstance(fast, StoredAt)
             await asyncio.sleep(5.1)
             assert await values(broker) == ["fast", "slow"]
 
@@ -273,16 +279,16 @@ def test_what_could_not_be_stored_is_refused_before_it_waits() -> None:
         async with broker_on(SimDisk(), loop) as broker:
             await broker.topics.create("t", 1, {"cleanup.policy": "compact", "max.message.bytes": 2000})
             wrong = [
-                Message(None, b"x", delay_ms=10_000),
-                Message(b"k", b"x" * 3000, delay_ms=10_000),
-                Message(b"k", b"x", delay_ms=11 * 366 * 24 * HOUR_MS),
-                Message(b"k", b"x", delay_ms=1, deliver_at_ms=1),
-                Message(b"k", b"x", ttl_ms=0),
-                Message(b"k", b"x", repeat=Repeat(cron="61 * * * *")),
-                Message(b"k", b"x", repeat=Repeat(cron="* * * * *", timezone="Mars/Olympus")),
-                Message(b"k", b"x", repeat=Repeat(every_ms=1)),
-                Message(b"k", b"x", repeat=Repeat()),
-                Message(b"k", b"x", repeat=Repeat(every_ms=1000, until_ms=5)),
+                InputMessage(None, b"x", delay_ms=10_000),
+                InputMessage(b"k", b"x" * 3000, delay_ms=10_000),
+                InputMessage(b"k", b"x", delay_ms=11 * 366 * 24 * HOUR_MS),
+                InputMessage(b"k", b"x", delay_ms=1, deliver_at_ms=1),
+                InputMessage(b"k", b"x", ttl_ms=0),
+                InputMessage(b"k", b"x", repeat=Repeat(cron="61 * * * *")),
+                InputMessage(b"k", b"x", repeat=Repeat(cron="* * * * *", timezone="Mars/Olympus")),
+                InputMessage(b"k", b"x", repeat=Repeat(every_ms=1)),
+                InputMessage(b"k", b"x", repeat=Repeat()),
+                InputMessage(b"k", b"x", repeat=Repeat(every_ms=1000, until_ms=5)),
             ]
             results = await broker.publish.messages(PublishMessages("t", wrong))
             kinds = [KeyRequired, MessageTooLarge, *[InvalidField] * 8]

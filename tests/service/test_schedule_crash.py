@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from goqueue.base.commands import Message, PublishMessages, Repeat, Scheduled
+from goqueue.base.commands import InputMessage, PublishMessages, Repeat, ScheduledAt
 from goqueue.base.errors import AlreadyDelivered
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
@@ -27,16 +27,16 @@ class Ledger:
         self.cancelled: set[str] = set()
         self.cancelling: set[str] = set()
 
-    async def delay(self, broker: Broker, value: str, delay_ms: int) -> Scheduled | None:
+    async def delay(self, broker: Broker, value: str, delay_ms: int) -> ScheduledAt | None:
         self.sent.add(value)
-        message = Message(None, value.encode(), delay_ms=delay_ms)
+        message = InputMessage(None, value.encode(), delay_ms=delay_ms)
         (result,) = await broker.publish.messages(PublishMessages("t", [message]))
-        if not isinstance(result, Scheduled):
+        if not isinstance(result, ScheduledAt):
             return None
         self.due[value] = result.deliver_at_ms
         return result
 
-    async def cancel(self, broker: Broker, value: str, told: Scheduled | None) -> None:
+    async def cancel(self, broker: Broker, value: str, told: ScheduledAt | None) -> None:
         if told is not None:
             self.cancelling.add(value)
             try:
@@ -163,7 +163,7 @@ def test_repeating_messages_over_cuts() -> None:
 
     async def script(broker: Broker, ledger: Ledger) -> None:
         await broker.topics.create("t", 1, {})
-        message = Message(None, b"x", repeat=Repeat(every_ms=100, times=4))
+        message = InputMessage(None, b"x", repeat=Repeat(every_ms=100, times=4))
         await broker.publish.messages(PublishMessages("t", [message]))
         ledger.sent.add("scheduled")
         await asyncio.sleep(2)

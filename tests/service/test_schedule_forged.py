@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from goqueue.base.commands import Message, PublishBatch, PublishMessages, Scheduled
+from goqueue.base.commands import InputMessage, PublishBatch, PublishMessages, ScheduledAt
 from goqueue.base.delays import SCHEDULED_HEADER
 from goqueue.base.errors import InvalidBatch
 from goqueue.base.ids import TopicPartition
@@ -23,16 +23,16 @@ from tests.service.brokers import broker_on, fetch_all, settings
 DELAY_MS = 10_000
 
 
-async def delay(broker: Broker) -> Scheduled:
-    message = Message(None, b"waits", delay_ms=DELAY_MS)
+async def delay(broker: Broker) -> ScheduledAt:
+    message = InputMessage(None, b"waits", delay_ms=DELAY_MS)
     (result,) = await broker.publish.messages(PublishMessages("t", [message]))
-    assert isinstance(result, Scheduled)
+    assert isinstance(result, ScheduledAt)
     return result
 
 
-def forged(entry: Scheduled, timestamp_ms: int) -> Message:
+def forged(entry: ScheduledAt, timestamp_ms: int) -> InputMessage:
     header = (SCHEDULED_HEADER, b"0:%d" % entry.offset)
-    return Message(None, b"forged", (header,), timestamp_ms=timestamp_ms)
+    return InputMessage(None, b"forged", (header,), timestamp_ms=timestamp_ms)
 
 
 async def values(broker: Broker) -> list[bytes | None]:

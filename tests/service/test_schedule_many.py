@@ -9,7 +9,7 @@ import resource
 
 import pytest
 
-from goqueue.base.commands import Message, PublishMessages, Scheduled
+from goqueue.base.commands import InputMessage, PublishMessages, ScheduledAt
 from goqueue.base.errors import AlreadyDelivered
 from goqueue.broker import Broker
 from goqueue.drive import schedule_pending
@@ -28,11 +28,11 @@ class Race:
 
     def __init__(self) -> None:
         self._chance = random.Random(11)
-        self._aims: list[tuple[float, Scheduled]] = []  # when, and what
+        self._aims: list[tuple[float, ScheduledAt]] = []  # when, and what
         self.won = 0
         self.lost = 0
 
-    def enter(self, results: list[Scheduled]) -> None:
+    def enter(self, results: list[ScheduledAt]) -> None:
         for one in results[::RACED]:
             self._aims.append((one.deliver_at_ms + self._chance.choice((-1_000, -1, 0, 1, 3, 5, 6)), one))
 
@@ -55,9 +55,9 @@ async def fill(broker: Broker, count: int, race: Race) -> None:
     now = broker.clock.now_ms()
     dues = [now + 1_000 + round(chance.random() ** 3 * 60 * DAY_S * 1000) for _ in range(count)]
     for at in range(0, count, 1000):
-        messages = [Message(None, b"%d" % due, deliver_at_ms=due) for due in dues[at : at + 1000]]
+        messages = [InputMessage(None, b"%d" % due, deliver_at_ms=due) for due in dues[at : at + 1000]]
         results = await broker.publish.messages(PublishMessages("t", messages))
-        stored = [one for one in results if isinstance(one, Scheduled)]
+        stored = [one for one in results if isinstance(one, ScheduledAt)]
         assert len(stored) == len(messages)
         race.enter(stored)
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from goqueue.base.commands import Message, Placed, PublishBatch, PublishMessages
+from goqueue.base.commands import InputMessage, PublishBatch, PublishMessages, StoredAt
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.core.machine import Decision
 from goqueue.core.schemas.errors import IncompatibleSchema, InvalidSchema, SchemaMismatch, SchemaNotReady
-from goqueue.core.schemas.model import Schema, Settings
+from goqueue.core.schemas.model import CompatibilitySettings, Schema
 from goqueue.core.schemas.records import IdMark, Record, SchemaSet, SubjectMark, VersionSet
 from goqueue.format.records import NewRecord, build
 from goqueue.service import paced as pacing
@@ -29,7 +29,7 @@ LARGE = json.dumps({"properties": {f"p{number}": {"type": "integer"} for number 
 
 
 async def publish(broker: Broker, *values: bytes) -> list[Any]:
-    return await broker.publish.messages(PublishMessages("t", [Message(None, value) for value in values]))
+    return await broker.publish.messages(PublishMessages("t", [InputMessage(None, value) for value in values]))
 
 
 def test_a_bomb_that_is_in_the_log_already_neither_stops_the_start_nor_the_broker() -> None:
@@ -66,7 +66,7 @@ def test_a_large_schema_is_made_ready_at_the_start(monkeypatch: pytest.MonkeyPat
             await broker.topics.create("t", 1, {"schema.validation": "latest"})
             await broker.schemas.register("t-value", Schema("JSON", LARGE))
         async with broker_on(disk, loop) as broker:
-            assert isinstance((await publish(broker, b'{"p7": 1}'))[0], Placed)
+            assert isinstance((await publish(broker, b'{"p7": 1}'))[0], StoredAt)
 
     run_virtually(scenario)
 
@@ -81,7 +81,7 @@ def test_a_large_schema_that_is_not_ready_is_made_so_off_the_loop(monkeypatch: p
         async with broker_on(disk, loop) as broker:
             assert isinstance((await publish(broker, b'{"p7": 1}'))[0], SchemaNotReady)
             await asyncio.sleep(1)
-            assert isinstance((await publish(broker, b'{"p7": 1}'))[0], Placed)
+            assert isinstance((await publish(broker, b'{"p7": 1}'))[0], StoredAt)
 
     run_virtually(scenario)
 
@@ -99,7 +99,7 @@ def test_a_batch_that_takes_too_long_to_check_is_refused(monkeypatch: pytest.Mon
             with pytest.raises(SchemaMismatch, match="takes too long"):
                 await broker.publish.batch(PublishBatch(TopicPartition("t", 0), batch))
             results = await publish(broker, b"1", b"2")
-            assert isinstance(results[0], Placed)
+            assert isinstance(results[0], StoredAt)
             assert isinstance(results[1], SchemaMismatch) and results[1].field == "messages[1].value"
 
     run_virtually(scenario)
@@ -123,7 +123,7 @@ def test_others_have_their_turn_while_many_messages_are_checked(monkeypatch: pyt
             beside = asyncio.create_task(other())
             results = await publish(broker, *[b"1"] * 50)
             beside.cancel()
-            assert len(results) == 50 and all(isinstance(one, Placed) for one in results)
+            assert len(results) == 50 and all(isinstance(one, StoredAt) for one in results)
             assert turns >= 50
 
     run_virtually(scenario)
@@ -137,7 +137,7 @@ def test_a_comparison_that_takes_too_long_counts_as_incompatible(monkeypatch: py
             await broker.schemas.register("s", Schema("AVRO", '"int"'))
             with pytest.raises(IncompatibleSchema, match="too complex"):
                 await broker.schemas.register("s", Schema("AVRO", '"long"'))
-            await broker.schemas.set_settings("s", Settings("NONE"))
+            await broker.schemas.set_settings("s", CompatibilitySettings("NONE"))
             await broker.schemas.register("s", Schema("AVRO", '"long"'))
 
     run_virtually(scenario)

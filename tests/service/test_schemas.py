@@ -11,13 +11,13 @@ from typing import Any, get_args
 import jsonschema_specifications
 import pytest
 
-from goqueue.base.commands import Message, Placed, PublishBatch, PublishMessages
+from goqueue.base.commands import InputMessage, PublishBatch, PublishMessages, StoredAt
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.core.schemas import errors
 from goqueue.core.schemas.errors import SchemaMismatch
-from goqueue.core.schemas.model import GLOBAL, Reference, Schema, Settings
+from goqueue.core.schemas.model import GLOBAL, CompatibilitySettings, Reference, Schema
 from goqueue.format.records import NewRecord, build
 from goqueue.service import validation
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
@@ -32,12 +32,12 @@ def json_schema(text: str, *references: Reference) -> Schema:
     return Schema("JSON", text, references)
 
 
-async def outcome(broker: Broker, topic: str, *messages: Message) -> list[Any]:
+async def outcome(broker: Broker, topic: str, *messages: InputMessage) -> list[Any]:
     return await broker.publish.messages(PublishMessages(topic, list(messages)))
 
 
-def value(data: object) -> Message:
-    return Message(None, data if isinstance(data, bytes) else json.dumps(data).encode())
+def value(data: object) -> InputMessage:
+    return InputMessage(None, data if isinstance(data, bytes) else json.dumps(data).encode())
 
 
 # --- keywords -------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def test_every_keyword_holds_when_a_message_is_published(draft: str) -> None:
                 text = json.dumps({"$schema": draft, **schema})
                 await broker.schemas.register(f"{topic}-value", json_schema(text))
                 results = await outcome(broker, topic, value(good), value(0 if bad is OPEN else bad))
-                assert isinstance(results[0], Placed), (keyword, schema, results[0])
+                assert isinstance(results[0], StoredAt), (keyword, schema, results[0])
                 refused = isinstance(results[1], SchemaMismatch)
                 assert refused == (bad is not OPEN), (keyword, schema, results[1])
 
@@ -80,7 +80,7 @@ def test_each_message_has_its_own_verdict_with_the_path() -> None:
             await broker.topics.create("t", 1, {"schema.validation": "latest"})
             await broker.schemas.register("t-value", json_schema(PRICE))
             results = await outcome(broker, "t", value({"price": 1}), value({"price": "x"}), value(b"{"), value({}))
-            assert isinstance(results[0], Placed)
+            assert isinstance(results[0], StoredAt)
             told = [(one.code, one.field) for one in results[1:]]
             assert told == [
                 ("schema-mismatch", "messages[1].value.price"),
@@ -98,8 +98,8 @@ def test_delayed_messages_are_checked_when_they_are_taken() -> None:
         async with broker_on(SimDisk(), loop) as broker:
             await broker.topics.create("t", 1, {"schema.validation": "latest"})
             await broker.schemas.register("t", json_schema(PRICE))
-            bad = Message(None, b"{}", delay_ms=1_000)
-            good = Message(None, b'{"price": 1}', delay_ms=1_000)
+            bad = InputMessage(None, b"{}", delay_ms=1_000)
+            good = InputMessage(None, b'{"price": 1}', delay_ms=1_000)
             results = await outcome(broker, "t", bad, good)
             assert isinstance(results[0], SchemaMismatch)
             await asyncio.sleep(2)
@@ -141,7 +141,7 @@ def test_topics_that_do_not_ask_are_never_decoded(monkeypatch: pytest.MonkeyPatc
             monkeypatch.setattr(validation.Validation, "record", forbidden)
             batch = build([NewRecord(None, b"junk", (), 0)])
             await broker.publish.batch(PublishBatch(TopicPartition("t", 0), batch))
-            assert isinstance((await outcome(broker, "t", value(b"junk")))[0], Placed)
+            assert isinstance((await outcome(broker, "t", value(b"junk")))[0], StoredAt)
 
     run_virtually(scenario)
 
@@ -160,30 +160,30 @@ def test_how_a_message_names_its_schema() -> None:
             other = (await broker.schemas.register("other-value", json_schema("true"))).id
             good, key = b'{"price": 1}', b"\x02a"
 
-            async def told(topic: str, one: Message) -> str:
+            async def told(topic: str, one: InputMessage) -> str:
                 (result,) = await outcome(broker, topic, one)
                 return result.message if isinstance(result, GoQueueError) else "stored"
 
-            assert await told("prefix", Message(framed(1, key), framed(2, good))) == "stored"
-            assert await told("prefix", Message(None, framed(2, good))) == "stored", "no key, nothing to check"
-            assert await told("prefix", Message(framed(1, key), None)) == "stored", "a tombstone has no value"
-            assert "does not fit" in await told("prefix", Message(None, framed(2, b"{}")))
-            assert "does not begin with a zero byte" in await told("prefix", Message(None, good))
-            assert "99 is not registered under" in await told("prefix", Message(None, framed(99, good)))
-            assert "not registered under" in await told("prefix", Message(None, framed(other, good)))
-            assert "The key does not fit prefix-key" in await told("prefix", Message(framed(1, b"\x09"), None))
+            assert await told("prefix", InputMessage(framed(1, key), framed(2, good))) == "stored"
+            assert await told("prefix", InputMessage(None, framed(2, good))) == "stored", "no key, nothing to check"
+            assert await told("prefix", InputMessage(framed(1, key), None)) == "stored", "a tombstone has no value"
+            assert "does not fit" in await told("prefix", InputMessage(None, framed(2, b"{}")))
+            assert "does not begin with a zero byte" in await told("prefix", InputMessage(None, good))
+            assert "99 is not registered under" in await told("prefix", InputMessage(None, framed(99, good)))
+            assert "not registered under" in await told("prefix", InputMessage(None, framed(other, good)))
+            assert "The key does not fit prefix-key" in await told("prefix", InputMessage(framed(1, b"\x09"), None))
             both = (("schema-id", b"2"), ("schema-key-id", b"1"))
-            assert await told("header", Message(key, good, both)) == "stored"
-            assert "no header schema-id" in await told("header", Message(None, good))
-            assert "no header schema-key-id" in await told("header", Message(key, good, both[:1]))
-            assert "is not a schema's id" in await told("header", Message(None, good, (("schema-id", b"two"),)))
-            assert "does not fit" in await told("header", Message(None, b"[]", both[:1]))
+            assert await told("header", InputMessage(key, good, both)) == "stored"
+            assert "no header schema-id" in await told("header", InputMessage(None, good))
+            assert "no header schema-key-id" in await told("header", InputMessage(key, good, both[:1]))
+            assert "is not a schema's id" in await told("header", InputMessage(None, good, (("schema-id", b"two"),)))
+            assert "does not fit" in await told("header", InputMessage(None, b"[]", both[:1]))
             guid = bytes.fromhex(broker.schemas.table.schema(2).fingerprint[:32])
-            assert await told("header", Message(None, good, (("__value_schema_id", b"\1" + guid),))) == "stored"
+            assert await told("header", InputMessage(None, good, (("__value_schema_id", b"\1" + guid),))) == "stored"
             assert "no schema has the guid" in await told(
-                "header", Message(None, good, (("__value_schema_id", b"\1" + b"x" * 16),))
+                "header", InputMessage(None, good, (("__value_schema_id", b"\1" + b"x" * 16),))
             )
-            assert await told("header", Message(None, good, (("__value_schema_id", framed(2, b"")),))) == "stored"
+            assert await told("header", InputMessage(None, good, (("__value_schema_id", framed(2, b"")),))) == "stored"
 
     run_virtually(scenario)
 
@@ -198,7 +198,7 @@ def test_protobuf_messages_are_found_by_their_indexes() -> None:
             good = [b"\0" + b"\x08\x01", b"\x02\x02" + b"\x0a\x03\x0a\x01a", b"\x04\x02\0" + b"\x0a\x01a"]
             bad = [b"\0" + b"\x0a\x01a", b"\x02\x08", b"\x80", b"", b"\x04\x02\0" + b"\x0a\x05a", b"\x03"]
             results = await outcome(broker, "t", *(value(framed(1, data)) for data in good + bad))
-            assert [isinstance(one, Placed) for one in results] == [True] * 3 + [False] * 6
+            assert [isinstance(one, StoredAt) for one in results] == [True] * 3 + [False] * 6
 
     run_virtually(scenario)
 
@@ -210,15 +210,15 @@ def test_validation_follows_the_registry() -> None:
             number, text = value(5), value("five")
             assert "no schema is registered" in (await outcome(broker, "t", number))[0].message
             await broker.schemas.register("t-value", json_schema('{"type": "integer"}'))
-            assert isinstance((await outcome(broker, "t", number))[0], Placed)
-            await broker.schemas.set_settings("t-value", Settings("NONE"))
+            assert isinstance((await outcome(broker, "t", number))[0], StoredAt)
+            await broker.schemas.set_settings("t-value", CompatibilitySettings("NONE"))
             await broker.schemas.register("t-value", json_schema('{"type": "string"}'))
             results = await outcome(broker, "t", number, text)
-            assert [isinstance(one, Placed) for one in results] == [False, True]
+            assert [isinstance(one, StoredAt) for one in results] == [False, True]
             await broker.schemas.delete_version("t-value", 2, permanent=False)
-            assert isinstance((await outcome(broker, "t", number))[0], Placed)
+            assert isinstance((await outcome(broker, "t", number))[0], StoredAt)
             await broker.topics.alter("t", {"schema.validation": "none"}, None)
-            assert isinstance((await outcome(broker, "t", text))[0], Placed)
+            assert isinstance((await outcome(broker, "t", text))[0], StoredAt)
 
     run_virtually(scenario)
 
@@ -256,7 +256,7 @@ def test_registering_breaks_nothing_and_says_what_would() -> None:
             with pytest.raises(errors.IncompatibleSchema, match="TYPE_NARROWED at #: number is not accepted"):
                 await schemas.register("s", json_schema('{"type": "integer"}'))
             assert [str(one) for one in await schemas.test("s", json_schema('{"type": "integer"}'), -1)]
-            await schemas.set_settings("s", Settings("FORWARD"))
+            await schemas.set_settings("s", CompatibilitySettings("FORWARD"))
             assert (await schemas.register("s", json_schema('{"type": "integer"}'))).version == 2
             assert (await schemas.register("s", json_schema(' {"type":"number"} '))).version == 1
             with pytest.raises(errors.UnknownSchema):
@@ -322,7 +322,9 @@ async def a_short_life(broker: Broker, ledger: Ledger, rounds: int) -> None:
         held = await schemas.register(f"s{number % 2}", json_schema(text))
         ledger.took(held.subject, held.version, held.id, text)
         if number == 0:
-            ledger.levels[GLOBAL] = str((await schemas.set_settings(GLOBAL, Settings("NONE"))).compatibility)
+            ledger.levels[GLOBAL] = str(
+                (await schemas.set_settings(GLOBAL, CompatibilitySettings("NONE"))).compatibility
+            )
         if number == 2:
             ledger.modes["m"] = await schemas.set_mode("m", "READONLY", False)
         if number in (3, 5):
@@ -358,7 +360,7 @@ def look_after(disk: SimDisk, ledger: Ledger) -> None:
             ledger.check(broker)
             for number in range(20, 24):
                 text = json.dumps({"const": number})
-                await broker.schemas.set_settings("s0", Settings("NONE"))
+                await broker.schemas.set_settings("s0", CompatibilitySettings("NONE"))
                 held = await broker.schemas.register("s0", json_schema(text))
                 ledger.took(held.subject, held.version, held.id, text)
             ledger.check(broker)

@@ -11,8 +11,8 @@ from goqueue.base.errors import InvalidConfig, InvalidName, InvalidPartitions, T
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import OWN_TOPICS
 from goqueue.core.groups.requests import OffsetCommit
-from goqueue.drive.topic_table import TopicRecord
-from goqueue.log.note import decode_note, encode_note
+from goqueue.drive.topic_table import StoredTopic
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, fetch_all, publish, settings
@@ -174,8 +174,8 @@ def test_the_power_cut_is_not_an_error_to_be_handled() -> None:
     assert not issubclass(PowerCut, Exception)
 
 
-def _record_of(disk: SimDisk, name: str) -> TopicRecord:
-    found = decode_note(disk.read_file(f"topics/{name}.topic"), TopicRecord)
+def _record_of(disk: SimDisk, name: str) -> StoredTopic:
+    found = decode_crc_json(disk.read_file(f"topics/{name}.topic"), StoredTopic)
     assert found is not None
     return found
 
@@ -195,7 +195,7 @@ def test_a_start_puts_right_what_an_older_node_let_users_do_to_its_own_topics(da
                     else record.overrides,
                     partitions=7 if damage == "partitions" else 1,
                 )
-                note = b"not a note" if damage == "unreadable" else encode_note(bad)
+                note = b"not a note" if damage == "unreadable" else encode_crc_json(bad)
                 disk.write_file(f"topics/{name}.topic", note)
             await broker.groups.reset_offsets("g", [OffsetCommit("t", 0, 0)])
         async with broker_on(disk, loop) as broker:

@@ -11,12 +11,12 @@ from goqueue.base.commands import (
     Browse,
     Fetch,
     FetchFrom,
+    InputMessage,
     Isolation,
-    Message,
-    Placed,
     PublishBatch,
     PublishMessages,
-    Scheduled,
+    ScheduledAt,
+    StoredAt,
 )
 from goqueue.base.errors import GoQueueError, InvalidField, OutOfOrderSequence, StaleReceipt, StorageFailed
 from goqueue.base.ids import TopicPartition
@@ -24,9 +24,9 @@ from goqueue.base.leases import Delivered, Take
 from goqueue.broker import Broker
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.errors import InvalidTxnState, ProducerFenced
-from goqueue.core.txn.records import Stage, TxnAnswer, TxnState
+from goqueue.core.txn.records import TxnAnswer, TxnStage, TxnState
 from goqueue.format.records import InTransaction, NewRecord, build
-from goqueue.service.txn_publish import Part, PublishInTransaction
+from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
 from tests.service.brokers import SeededEntropy, broker_on, publish, settings
@@ -63,9 +63,9 @@ class Producer:
         await self._broker.transactions.begin(*self.key)
         return self
 
-    async def publish(self, topic: str, *messages: Message | str, sequence: int | None = None) -> list[object]:
-        made = [Message(None, one.encode()) if isinstance(one, str) else one for one in messages]
-        command = PublishInTransaction(*self.key, [Part(topic, made)], sequence)
+    async def publish(self, topic: str, *messages: InputMessage | str, sequence: int | None = None) -> list[object]:
+        made = [InputMessage(None, one.encode()) if isinstance(one, str) else one for one in messages]
+        command = PublishInTransaction(*self.key, [TopicMessages(topic, made)], sequence)
         return list(await self._broker.txn_publish.publish(command))
 
     async def answer(self, *taken: Delivered, kind: str = "ack", **more: object) -> None:
@@ -218,7 +218,7 @@ def test_a_message_that_its_consumer_lost_cannot_be_acked_by_a_commit() -> None:
         broker.leasing.release("g", "me", lambda at: True)
         with pytest.raises(StaleReceipt):
             await producer.end()
-        assert broker.transactions.describe("p").stage is Stage.ONGOING
+        assert broker.transactions.describe("p").stage is TxnStage.ONGOING
         await producer.end(commit=False)
         assert await read(broker, "out") == []
 
@@ -287,13 +287,15 @@ def test_delayed_messages_are_scheduled_by_the_commit_and_never_by_an_abort() ->
     async def story(broker: Broker) -> None:
         await broker.topics.create("t", 1, {})
         producer = await Producer(broker).begin()
-        (told,) = await producer.publish("t", Message(None, b"never", delay_ms=1_000))
-        assert isinstance(told, Scheduled) and told.offset == -1
+        (told,) = await producer.publish("t", InputMessage(None, b"never", delay_ms=1_000))
+        assert isinstance(told, ScheduledAt) and told.offset == -1
         await asyncio.sleep(2)
         assert (await broker.scheduling.stats()).pending == 0
         await producer.end(commit=False)
         await producer.begin()
-        await producer.publish("t", Message(None, b"soon", delay_ms=1_000), Message(None, b"late", delay_ms=90_000))
+        await producer.publish(
+            "t", InputMessage(None, b"soon", delay_ms=1_000), InputMessage(None, b"late", delay_ms=90_000)
+        )
         await asyncio.sleep(2)
         assert await read(broker, "t") == []
         await producer.end()
@@ -331,7 +333,7 @@ def test_offsets_move_with_the_commit_and_are_unstable_until_then() -> None:
 
 
 def test_a_publish_with_a_number_is_stored_once_however_often_it_is_sent() -> None:
-    big = [Message(None, bytes(400_000), partition=0) for _ in range(14)]  # seven batches: more than the last five
+    big = [InputMessage(None, bytes(400_000), partition=0) for _ in range(14)]  # seven batches: more than the last five
 
     async def story(broker: Broker) -> None:
         await broker.topics.create("t", 1, {})
@@ -378,7 +380,7 @@ def test_a_request_with_a_mistake_stores_nothing() -> None:
         await broker.topics.create("t", 1, {})
         producer = await Producer(broker).begin()
         with pytest.raises(GoQueueError):
-            await producer.publish("t", "good", Message(None, b"bad", partition=9))
+            await producer.publish("t", "good", InputMessage(None, b"bad", partition=9))
         await producer.end()
         assert await read(broker, "t", Isolation.READ_UNCOMMITTED) == []
 
@@ -390,7 +392,7 @@ def test_requests_of_one_producer_wait_for_each_other() -> None:
         await broker.topics.create("t", 1, {})
         producer = await Producer(broker).begin()
         told = await asyncio.gather(*(producer.publish("t", f"{n}") for n in range(20)))
-        assert sorted(one.offset for (one,) in told if isinstance(one, Placed)) == list(range(20))
+        assert sorted(one.offset for (one,) in told if isinstance(one, StoredAt)) == list(range(20))
         await producer.end()
         assert len(await read(broker, "t")) == 20
 
@@ -473,7 +475,7 @@ def test_an_administrator_ends_a_transaction_and_its_producer_is_shut_out() -> N
         with pytest.raises(InvalidTxnState):
             await broker.transactions.mark(TopicPartition("t", 0), producer.key[1], 0, True)
         ended = await broker.transactions.abort_any("p")
-        assert ended.stage is Stage.COMPLETE_ABORT
+        assert ended.stage is TxnStage.COMPLETE_ABORT
         with pytest.raises(ProducerFenced):
             await producer.end()
         await publish(broker, "t", "after")
@@ -488,7 +490,7 @@ def test_topics_that_were_deleted_do_not_hold_up_an_end() -> None:
         await broker.topics.create("gone", 1, {})
         producer = await Producer(broker).begin()
         await producer.publish("t", "x")
-        await producer.publish("gone", Message(None, b"y"), Message(None, b"z", delay_ms=10))
+        await producer.publish("gone", InputMessage(None, b"y"), InputMessage(None, b"z", delay_ms=10))
         await broker.topics.delete("gone")
         await producer.end()
         await asyncio.sleep(1)
@@ -507,8 +509,8 @@ COMPACTED = {
 }
 
 
-def keyed(key: str, value: str) -> Message:
-    return Message(key.encode(), value.encode() + bytes(200))
+def keyed(key: str, value: str) -> InputMessage:
+    return InputMessage(key.encode(), value.encode() + bytes(200))
 
 
 async def values(broker: Broker, isolation: Isolation = Isolation.READ_COMMITTED) -> dict[str, str]:
@@ -564,5 +566,5 @@ def test_compaction_stops_before_an_open_transaction() -> None:
     tell(story)
 
 
-def _plain(message: Message) -> PublishMessages:
+def _plain(message: InputMessage) -> PublishMessages:
     return PublishMessages("t", [message])

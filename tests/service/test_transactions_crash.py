@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from goqueue.base.commands import Browse, Isolation, Message, Placed
+from goqueue.base.commands import Browse, InputMessage, Isolation, StoredAt
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
 from goqueue.base.settings import Settings, TransactionSettings
@@ -18,7 +18,7 @@ from goqueue.broker import Broker
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.records import Record, TxnAnswer, TxnState
 from goqueue.drive.txn_runner import TxnRunner
-from goqueue.service.txn_publish import Part, PublishInTransaction
+from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.cuts import run_until_cut
@@ -48,8 +48,8 @@ class Ledger:
         await verbs.add_answers(*key, [TxnAnswer(taken.receipt)])
         value = name.encode()
         parts = [
-            Part("a", [Message(None, value, partition=0), Message(None, value, partition=1)]),
-            Part("later", [Message(None, value, partition=0, delay_ms=50)]),
+            TopicMessages("a", [InputMessage(None, value, partition=0), InputMessage(None, value, partition=1)]),
+            TopicMessages("later", [InputMessage(None, value, partition=0, delay_ms=50)]),
         ]
         for _ in range(2):  # sent again, as by a client that heard nothing
             await broker.txn_publish.publish(PublishInTransaction(*key, parts, sequence=0))
@@ -130,9 +130,9 @@ def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:
                 who = await broker.transactions.init("p", TIMEOUT_MS)
                 key = ("p", who.producer_id, who.epoch)
                 await broker.transactions.begin(*key)
-                part = Part("a", [Message(None, b"at last", partition=1)])
+                part = TopicMessages("a", [InputMessage(None, b"at last", partition=1)])
                 (placed,) = await broker.txn_publish.publish(PublishInTransaction(*key, [part]))
-                assert isinstance(placed, Placed)
+                assert isinstance(placed, StoredAt)
                 await broker.transactions.end(*key, commit=True, bump=True)
                 assert "at last" in await values(broker, "a", 1)
 
@@ -218,7 +218,7 @@ def test_isolation_is_chosen_by_the_reader() -> None:
             who = await broker.transactions.init("p", TIMEOUT_MS)
             key = ("p", who.producer_id, who.epoch)
             await broker.transactions.begin(*key)
-            part = Part("a", [Message(None, b"v")])
+            part = TopicMessages("a", [InputMessage(None, b"v")])
             await broker.txn_publish.publish(PublishInTransaction(*key, [part]))
             assert not (await broker.browsing.read(Browse("a", {0: 0}, 10))).messages
             everything = Browse("a", {0: 0}, 10, isolation=Isolation.READ_UNCOMMITTED)

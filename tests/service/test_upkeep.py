@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from goqueue.base.commands import Message, PublishMessages
+from goqueue.base.commands import InputMessage, PublishMessages
 from goqueue.base.errors import OffsetOutOfRange
 from goqueue.broker import Broker
 from goqueue.sim.disk import SimDisk
@@ -121,7 +121,7 @@ def test_a_tombstone_is_seen_for_its_time_and_then_gone() -> None:
             await broker.topics.create("live", 1, {**config, "delete.retention.ms": 3 * 3_600_000})
             await publish(broker, "live", "kept", key="a")
             await publish(broker, "live", "doomed", key="b")
-            await broker.publish.messages(PublishMessages("live", [Message(b"b", None)]))
+            await broker.publish.messages(PublishMessages("live", [InputMessage(b"b", None)]))
             await asyncio.sleep(3 * HOUR_S)
             kept = await fetch_all(broker, "live", 0)
             assert [(one.key, one.value) for one in kept] == [(b"a", b"kept"), (b"b", None)]

@@ -17,9 +17,9 @@ from goqueue.base.clock import SteadyClock, SystemClock
 from goqueue.base.settings import TraceSettings
 from goqueue.base.trace_context import TraceContext, context_of, join_tracestate, parse_traceparent, with_context
 from goqueue.core.traces.sampling import Identities, chosen, is_chosen, phase_of, share_of
-from goqueue.core.traces.span import Filter, Span, key_text, trace_of
+from goqueue.core.traces.span import Span, TraceFilter, key_text, trace_of
 from goqueue.drive.trace_entries import Entry, encode_lines, spelled_out
-from goqueue.drive.trace_exporter import Exporter, Refused, TryAgain
+from goqueue.drive.trace_exporter import Exporter, ExportRefused, TryAgain
 from goqueue.drive.trace_files import TraceFiles
 from goqueue.drive.trace_ring import SPANS_EACH, SPANS_MAX, TraceRing
 from goqueue.format.search import has
@@ -168,9 +168,9 @@ def test_files_are_read_around_what_is_torn_or_damaged(tmp_path: Path) -> None:
     assert [one.span_id for one in files.tail(10)] == [span(1).span_id, span(2, 1).span_id]
     path.write_bytes(b"".join(lines) + lines[0][:40])
     assert len(files.find([f"{1:032x}"])) == 2
-    assert {one.trace_id for one in files.search(Filter(status="completed"), 10)} == {f"{1:032x}"}
-    assert {one.trace_id for one in files.search(Filter(key='"quoted"\n', group="g"), 10)} == {f"{1:032x}"}
-    assert len(files.search(Filter(group="g"), 1)) == 2  # the newest, whole
+    assert {one.trace_id for one in files.search(TraceFilter(status="completed"), 10)} == {f"{1:032x}"}
+    assert {one.trace_id for one in files.search(TraceFilter(key='"quoted"\n', group="g"), 10)} == {f"{1:032x}"}
+    assert len(files.search(TraceFilter(group="g"), 1)) == 2  # the newest, whole
     assert len(files.tail(2)) == 2
 
 
@@ -221,7 +221,7 @@ def test_an_exporter_tries_again_in_order_and_gives_up_what_is_refused() -> None
         TryAgain("busy", 0.01),
         TryAgain("busy"),
         None,
-        Refused("no", 1),
+        ExportRefused("no", 1),
         OSError("full"),
     ]
     seen: list[list[Entry]] = []

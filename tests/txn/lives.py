@@ -10,16 +10,16 @@ from weakref import WeakKeyDictionary
 import msgspec
 import pytest
 
-from goqueue.base.commands import Appended, Browse, Fetch, FetchFrom, Isolation, Placed, PublishBatch, PublishResult
+from goqueue.base.commands import Appended, Browse, Fetch, FetchFrom, Isolation, PublishBatch, PublishResult, StoredAt
 from goqueue.broker import Broker
 from goqueue.core.txn.records import TxnState
-from goqueue.core.txn.staged import Named
+from goqueue.core.txn.staged import NamedWriter
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header
 from goqueue.format.control import is_commit
 from goqueue.format.records import decode
 from goqueue.log.recovery import Recovered
-from goqueue.service.staged import Ended
+from goqueue.service.staged import StagedSetEnded
 from goqueue.service.txn_publish import PublishInTransaction
 from tests.txn.checker import Violation, check
 from tests.txn.history import FINAL, History, Outcome
@@ -100,7 +100,7 @@ def listen(broker: Broker, life: Life) -> None:
         txn = life.txn(command.producer_id, command.epoch)
         topics = [part.topic for part in command.parts for _ in part.messages]
         for topic, message, result in zip(topics, command.messages, results, strict=True):
-            if isinstance(result, Placed):
+            if isinstance(result, StoredAt):
                 partition = broker.topics.require(topic).partition(result.partition)
                 life.stored(partition, result.offset, Told(txn, command.producer_id, message.value))
         return results
@@ -110,7 +110,7 @@ def listen(broker: Broker, life: Life) -> None:
         life.ended(producer_id, epoch, Outcome.COMMITTED if commit else Outcome.ABORTED)
         return state
 
-    async def commit_heard(owner: str, batch: int, named: Sequence[Named]) -> Ended:
+    async def commit_heard(owner: str, batch: int, named: Sequence[NamedWriter]) -> StagedSetEnded:
         ended = await commit_staged(owner, batch, named)
         for one in named if ended.outcome == "committed" else ():
             life.ended(one.producer_id, one.epoch, Outcome.COMMITTED)
@@ -259,11 +259,11 @@ class Watch:
         self._found, self._published, self._looked_at = [], 0, 0
 
     def begins(self, broker: Broker) -> Life:
-        life = self._lives[broker] = Life(self._heard)
+        life = self._lives[broker] = Life(self._touched)
         listen(broker, life)
         return life
 
-    def _heard(self) -> None:
+    def _touched(self) -> None:
         self._published += 1
 
     async def look_at(self, broker: Broker) -> None:

@@ -11,7 +11,7 @@ from goqueue.format.control import is_commit
 from goqueue.format.records import decode
 from goqueue.pipeline.link.cluster import Cluster, Place, cluster
 from goqueue.pipeline.link.doors import doors
-from goqueue.pipeline.link.reading import Range, read_arrow
+from goqueue.pipeline.link.reading import OffsetRange, read_arrow
 from goqueue.wire.messages import fetch
 from tests.txn.history import FINAL, History, Outcome
 
@@ -30,14 +30,14 @@ def history_of(url: str, topics: Sequence[str]) -> History:
     places = [Place(topic, number) for topic in topics for number in node.partitions(topic)]
     ends, starts = node.latest(places, "read_committed"), node.earliest(places)
     for place in places:
-        span = Range(place.topic, place.partition, starts[place], ends[place])
+        span = OffsetRange(place.topic, place.partition, starts[place], ends[place])
         if span.start < span.end:
             _note_writes(history, node, span)
             _note_reads(history, kafka, url, span)
     return history
 
 
-def _note_writes(history: History, node: Cluster, span: Range) -> None:
+def _note_writes(history: History, node: Cluster, span: OffsetRange) -> None:
     where = f"{span.topic}/{span.partition}"
     open_: dict[int, list[str]] = {}
     for batch in _batches(node, span):
@@ -57,7 +57,7 @@ def _note_writes(history: History, node: Cluster, span: Range) -> None:
                     history.ended(txn, Outcome.COMMITTED)
 
 
-def _batches(node: Cluster, span: Range) -> Iterator[memoryview]:
+def _batches(node: Cluster, span: OffsetRange) -> Iterator[memoryview]:
     """Also markers and aborted ones; to the end of the log, since a marker may lie beyond the last message."""
     topic = node.describe([span.topic])[span.topic]
     offset = span.start
@@ -73,7 +73,7 @@ def _batches(node: Cluster, span: Range) -> Iterator[memoryview]:
             yield batch
 
 
-def _note_reads(history: History, kafka: str, url: str, span: Range) -> None:
+def _note_reads(history: History, kafka: str, url: str, span: OffsetRange) -> None:
     where = f"{span.topic}/{span.partition}"
     for batch in read_arrow(kafka, [span], ["offset"]):
         offsets = batch.column(0).to_pylist()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.core.txn.records import Stage, TxnState
+from goqueue.core.txn.records import TxnStage, TxnState
 from goqueue.sim.disk import SimDisk
 from tests.txn.checker import check
 from tests.txn.history import History
@@ -98,7 +98,7 @@ def test_an_end_asked_for_again_after_a_crash_gives_the_new_epoch() -> None:
         await client[0].write(0, "v0")
 
         async def no_time_left(state: TxnState) -> None:
-            assert state.stage is Stage.PREPARE_COMMIT
+            assert state.stage is TxnStage.PREPARE_COMMIT
             cut_power(disk)
 
         broker.txn_runner._carry_out = no_time_left

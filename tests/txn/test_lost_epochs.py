@@ -10,7 +10,7 @@ from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.core.txn.errors import ProducerFenced
-from goqueue.core.txn.records import Stage
+from goqueue.core.txn.records import TxnStage
 from goqueue.service.lost_epochs import LostEpochs
 from goqueue.sim.disk import SimDisk
 from tests.cuts import run_until_cut
@@ -106,7 +106,7 @@ def test_a_transaction_that_lost_a_partition_is_not_committed_without_it() -> No
         zombie.producer_id, zombie.epoch = client.producer_id, client.epoch
         with pytest.raises(ProducerFenced):
             await zombie.commit()
-        assert [state.stage for state in broker.transactions.all()] == [Stage.COMPLETE_ABORT]
+        assert [state.stage for state in broker.transactions.all()] == [TxnStage.COMPLETE_ABORT]
         await commits(broker, zombie)
         assert await read(broker, TOPIC) == ["after"] and stuck(broker, [TOPIC]) == []
 

@@ -158,7 +158,7 @@ def the_power_goes_between_two_markers(disk: SimDisk, history: History) -> None:
         async def mark_the_first_only(state: TxnState) -> None:
             partition = broker.topics.require(TOPIC).partition(0)
             broker.transactions._mark(partition, state.producer_id, state.epoch, state.commits)
-            await partition.settle()
+            await partition.wait_durable()
             cut_power(disk)
 
         broker.txn_runner._carry_out = mark_the_first_only
@@ -177,7 +177,7 @@ def the_power_goes_under_a_reader(disk: SimDisk, history: History) -> None:
         broker.publish.append(PublishBatch(TopicPartition(TOPIC, 0), batch))
         await Reader(broker, history, "quick").poll()
         cut_power(disk)
-        await broker.publish.settle(TopicPartition(TOPIC, 0))
+        await broker.publish.wait_durable(TopicPartition(TOPIC, 0))
 
     async def later(broker: Broker, history: History) -> None:
         client = Client(broker, history)

@@ -84,7 +84,7 @@ class Repeat(msgspec.Struct, frozen=True, array_like=True):
     until_ms: Millis = 0
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class InputMessage(msgspec.Struct, frozen=True, gc=False):
     """One message to publish; `partition` None lets the topic's partitioner choose.
 
     `deliver_at_ms` is when it enters the log: now or past means at once, None what the topic's settings say. `ttl_ms`
@@ -111,19 +111,19 @@ class PublishMessages(msgspec.Struct, frozen=True):
     """Publish messages in the open; each gets its own result, in order."""
 
     topic: str
-    messages: Sequence[Message]
+    messages: Sequence[InputMessage]
     acks: Acks = Acks.ALL
     caller: Caller = ANYONE
 
 
-class Placed(msgspec.Struct, frozen=True, gc=False, tag="stored"):
+class StoredAt(msgspec.Struct, frozen=True, gc=False, tag="stored"):
     """Where one message went."""
 
     partition: int
     offset: Offset
 
 
-class Scheduled(msgspec.Struct, frozen=True, gc=False, tag="scheduled"):
+class ScheduledAt(msgspec.Struct, frozen=True, gc=False, tag="scheduled"):
     """Where one message waits for its time: the partition that it will enter, and its offset in the schedule log."""
 
     partition: int
@@ -131,13 +131,13 @@ class Scheduled(msgspec.Struct, frozen=True, gc=False, tag="scheduled"):
     deliver_at_ms: Millis
 
 
-PublishResult: TypeAlias = Placed | Scheduled | GoQueueError
+PublishResult: TypeAlias = StoredAt | ScheduledAt | GoQueueError
 
 
 class OnceMessage(msgspec.Struct, frozen=True):
     """One message of a `PublishOnce`, whose key is its message group. The envelope becomes its last header."""
 
-    message: Message
+    message: InputMessage
     envelope: Envelope
 
 
@@ -241,7 +241,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     headers: Headers
 
 
-class Skipped(msgspec.Struct, frozen=True, gc=False):
+class SkippedOffsets(msgspec.Struct, frozen=True, gc=False):
     """Offsets whose records cannot be read, although their bytes are those that the producer sent."""
 
     partition: int
@@ -250,10 +250,10 @@ class Skipped(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-class Page(msgspec.Struct, frozen=True):
+class MessagePage(msgspec.Struct, frozen=True):
     """Messages in the open, what was passed over between them, and where to go on in each partition."""
 
     messages: Sequence[Stored]
     next_offsets: dict[int, Offset]
-    skipped: Sequence[Skipped] = ()
+    skipped: Sequence[SkippedOffsets] = ()
     is_full: bool = False  # it ended because of its size

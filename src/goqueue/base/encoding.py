@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from goqueue.base.commands import OnceResult, Placed, PublishedOnce, PublishResult, Scheduled
+from goqueue.base.commands import OnceResult, PublishedOnce, PublishResult, ScheduledAt, StoredAt
 from goqueue.base.errors import GoQueueError
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ def _word(code: str) -> type[GoQueueError]:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_error)
-_results = msgspec.msgpack.Decoder(list[Placed | Scheduled | EncodedError])
+_results = msgspec.msgpack.Decoder(list[StoredAt | ScheduledAt | EncodedError])
 _once_results = msgspec.msgpack.Decoder(list[PublishedOnce | EncodedError])
 
 

@@ -1,4 +1,4 @@
-"""Messages handed out one by one: what a consumer asks for, what it gets, and the receipt that it answers with."""
+"""Messages handed out one by one: what a consumer asks for, what it gets, and the receipt that it returns."""
 
 from __future__ import annotations
 

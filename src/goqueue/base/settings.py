@@ -150,7 +150,7 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class GroupSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GroupsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     session_ms: Annotated[int, Doc(ge=1, description="Session of REST members that do not say.")] = 30_000
     session_ms_min: Annotated[int, Doc(ge=1, description="Shortest session that a member may ask for.")] = 6_000
     session_ms_max: Annotated[int, Doc(ge=1, description="Longest session that a member may ask for.")] = 1_800_000
@@ -249,7 +249,7 @@ class Settings(msgspec.Struct, frozen=True):
     sqs: SqsSettings = SqsSettings()
     log: LogSettings = LogSettings()
     topics: TopicSettings = TopicSettings()
-    groups: GroupSettings = GroupSettings()
+    groups: GroupsSection = GroupsSection()
     queue: QueueSettings = QueueSettings()
     transactions: TransactionSettings = TransactionSettings()
     traces: TraceSettings = TraceSettings()
@@ -294,8 +294,8 @@ def load_settings(file: Path | None, environ: Mapping[str, str], flags: Mapping[
         key = keys[dotted]
         try:
             sections.setdefault(key.section, {})[key.name] = _convert(key, raw)
-        except (msgspec.ValidationError, InvalidField, ValueError) as why:
-            mistakes.append(f"{source}: {raw!r}: {why}")
+        except (msgspec.ValidationError, InvalidField, ValueError) as error:
+            mistakes.append(f"{source}: {raw!r}: {error}")
     settings = msgspec.convert(sections, Settings)
     mistakes += _contradictions(settings)
     if mistakes:
@@ -312,8 +312,8 @@ def _from_file(file: Path | None, keys: Mapping[str, SettingKey], mistakes: list
         return {}
     try:
         table = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as why:
-        mistakes.append(f"{file}: cannot be read: {why}")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        mistakes.append(f"{file}: cannot be read: {error}")
         return {}
     given: Given = {}
     for section, entries in table.items():
@@ -388,8 +388,8 @@ def _contradictions(settings: Settings) -> list[str]:
     for name, address in addresses.items():
         try:
             parse_address(address)
-        except ValueError as why:
-            found.append(f"{name}: {why}")
+        except ValueError as error:
+            found.append(f"{name}: {error}")
     if settings.rest.body_bytes_total_max < settings.rest.body_bytes_max:
         found.append("rest.body_bytes_total_max must be at least rest.body_bytes_max")
     if settings.sqs.body_bytes_total_max < settings.sqs.body_bytes_max:
@@ -402,14 +402,14 @@ def _contradictions(settings: Settings) -> list[str]:
         found.append("traces.otlp_headers: write name=value, with commas between")
     try:
         check_name(settings.sqs.group, "group")
-    except InvalidName as why:
-        found.append(f"sqs.group: {why.message}")
+    except InvalidName as error:
+        found.append(f"sqs.group: {error.message}")
     if not re.fullmatch(r"[a-z0-9-]{1,64}", settings.sqs.region):
         found.append(f"sqs.region: {settings.sqs.region!r} is not a region; write it like us-east-1")
     for name in ("retention.ms", "retention.bytes", "segment.bytes", "max.message.bytes"):
         value = getattr(settings.topics, name.replace(".", "_"))
         try:
             CONFIG_KEYS[name].parse(str(value))
-        except ValueError as why:
-            found.append(f"topics.{name.replace('.', '_')}: {value}: {why}")
+        except ValueError as error:
+            found.append(f"topics.{name.replace('.', '_')}: {value}: {error}")
     return found

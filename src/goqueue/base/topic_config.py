@@ -267,7 +267,7 @@ def parse_overrides(given: Mapping[str, object], field: str = "config") -> dict[
         except ValueError as mistake:
             mistakes[name] = str(mistake)
     if mistakes:
-        told = "; ".join(f"{name}: {why}" for name, why in mistakes.items())
+        told = "; ".join(f"{name}: {error}" for name, error in mistakes.items())
         raise InvalidConfig(f"Topic settings are not right: {told}.", field=field, mistakes=mistakes)
     return parsed
 

@@ -59,12 +59,12 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
-        except Exception as why:
+        except Exception as error:
             from goqueue.cli.failures import end_of
 
             if ctx.params["debug"]:
                 raise
-            raise end_of(why) from why
+            raise end_of(error) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

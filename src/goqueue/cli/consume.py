@@ -13,7 +13,7 @@ import click
 from goqueue.cli.failures import Failed
 from goqueue.cli.options import server_option
 from goqueue.cli.show import bytes_text, headers_text, remark, time_text
-from goqueue.cli.taking import GroupOptions, Taking, answer_of, group_options
+from goqueue.cli.taking import GroupOptions, TakeOptions, answer_of, group_options
 from goqueue.client import Client, Message, Page
 from goqueue.client.leases import encode_leased
 from goqueue.client.member_calls import Begin
@@ -67,7 +67,7 @@ def consume(
     if options["group"] is not None:
         begin = _begin(start, partition, offset)
         mode, lease = options["mode"] or "shared", options["visibility_timeout"]
-        taking = Taking(options["group"], topic, mode, begin, lease, answer, count, follow)
+        taking = TakeOptions(options["group"], topic, mode, begin, lease, answer, count, follow)
         with suppress(KeyboardInterrupt):
             taking.run(server, encode_leased if output == "json" else _FORMS[output])
         return

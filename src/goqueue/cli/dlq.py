@@ -172,14 +172,14 @@ def _show_dry_run(found: DryRun, output: str) -> None:
         print_json(found)
         return
     rows = [("would move", reason or "-", count) for reason, count in sorted(found.by_reason.items())]
-    rows += [("would stay", why, count) for why, count in sorted(found.skipped.items())]
+    rows += [("would stay", error, count) for error, count in sorted(found.skipped.items())]
     print_table(("WHAT", "REASON", "MESSAGES"), rows)
     remark(f"{counted(found.would_move, 'message')} would be moved; leave --dry-run out to do it.")
 
 
 def _show_redrive(task: Redrive) -> None:
     facts = [("id", task.id), ("state", task.state), ("moved", f"{task.moved:,} of {task.total:,}")]
-    facts += [(why, f"{count:,} stay") for why, count in sorted(task.skipped.items())]
+    facts += [(error, f"{count:,} stay") for error, count in sorted(task.skipped.items())]
     if task.failed:
         facts.append(("failed", f"{task.failed:,} stay: {task.failure}"))
     for name, value in facts:

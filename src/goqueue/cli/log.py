@@ -10,7 +10,7 @@ import msgspec
 
 from goqueue.cli.failures import Failed, Misused
 from goqueue.cli.options import CommandGroup, output_option
-from goqueue.cli.segments import Damage, Found, Segment, scan, segments_at
+from goqueue.cli.segments import Damage, FoundBatch, SegmentFile, scan, segments_at
 from goqueue.cli.show import bytes_text, counted, headers_text, print_json_line, remark, time_text
 from goqueue.client.messages import json_content
 from goqueue.format.batch import BatchHeader
@@ -22,7 +22,7 @@ _ROW: Final = "{:>12} {:>24} {:>7} {:<7} {:<24} {:<24} {:<20} {:>10} {:<3} {}"
 _HEAD: Final = ("POSITION", "OFFSETS", "COUNT", "CODEC", "FIRST TIME", "LAST TIME", "PRODUCER", "BYTES", "CRC", "NOTES")
 
 
-class Tally(msgspec.Struct):
+class LogCounts(msgspec.Struct):
     """What was seen so far."""
 
     segments: int = 0
@@ -51,7 +51,7 @@ def dump(path: Path, with_records: bool, output: str) -> None:
     if not segments:
         raise Misused(f"There are no segment files in {path}; name a directory like data/logs/TOPIC/PARTITION.")
     show = _show_json if output == "json" else _show_text
-    tally = Tally()
+    tally = LogCounts()
     for segment in segments:
         tally.segments += 1
         tally.size_bytes += segment.path.stat().st_size
@@ -65,15 +65,15 @@ def dump(path: Path, with_records: bool, output: str) -> None:
     _sum_up(tally)
 
 
-def _count(tally: Tally, one: Found | Damage) -> None:
+def _count(tally: LogCounts, one: FoundBatch | Damage) -> None:
     if one.problem is not None:
         tally.damaged += 1
-    elif isinstance(one, Found):
+    elif isinstance(one, FoundBatch):
         tally.batches += 1
         tally.records += one.header.record_count
 
 
-def _sum_up(tally: Tally) -> None:
+def _sum_up(tally: LogCounts) -> None:
     seen = (
         f"{counted(tally.segments, 'segment')}, {counted(tally.batches, 'sound batch')}, "
         f"{counted(tally.records, 'record')}, {counted(tally.size_bytes, 'byte')}"
@@ -86,7 +86,7 @@ def _sum_up(tally: Tally) -> None:
 # --- text ---------------------------------------------------------------------------------------------
 
 
-def _show_text(segment: Segment, one: Found | Damage) -> None:
+def _show_text(segment: SegmentFile, one: FoundBatch | Damage) -> None:
     if isinstance(one, Damage):
         place = f"{one.position}..{one.end}" if one.end > one.position else "file"
         click.echo(f"{place:>12} DAMAGED: {counted(one.end - one.position, 'byte')}. {one.problem}")
@@ -96,7 +96,7 @@ def _show_text(segment: Segment, one: Found | Damage) -> None:
         click.echo(_record_text(record, one.header.is_control))
 
 
-def _row(found: Found) -> str:
+def _row(found: FoundBatch) -> str:
     header = found.header
     return _ROW.format(
         found.position,
@@ -123,7 +123,7 @@ def _producer(header: BatchHeader) -> str:
     return f"{header.producer_id}/{header.producer_epoch}/{header.base_sequence}"
 
 
-def _notes(found: Found) -> list[str]:
+def _notes(found: FoundBatch) -> list[str]:
     header = found.header
     notes = [f"epoch {header.leader_epoch}"] if header.leader_epoch > 0 else []
     notes += ["transactional"] * header.is_transactional + ["control"] * header.is_control
@@ -149,7 +149,7 @@ def _control(record: Record) -> str:
 # --- JSON ---------------------------------------------------------------------------------------------
 
 
-def _show_json(segment: Segment, one: Found | Damage) -> None:
+def _show_json(segment: SegmentFile, one: FoundBatch | Damage) -> None:
     """One object a line."""
     told: dict[str, object] = {"segment": segment.path.name, "position": one.position}
     if isinstance(one, Damage):

@@ -33,8 +33,8 @@ def _topics(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
 def _every(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     try:
         return None if value is None else parse_duration_ms(value, "every") / 1000
-    except InvalidField as why:
-        raise click.BadParameter(why.message, ctx, param) from None
+    except InvalidField as error:
+        raise click.BadParameter(error.message, ctx, param) from None
 
 
 lake_option = click.option(
@@ -152,9 +152,9 @@ def report(lake: str, options: list[tuple[str, str]], output: str) -> None:
 @told_plainly
 def demo(seed: int, scale: int, folder: Path, keep: bool, master: str | None) -> None:
     """Start a node, let a shop trade for an hour, run the pipelines on it, and say where to look."""
-    from goqueue.pipeline.tour.tour import Tour, tour
+    from goqueue.pipeline.demo.demo import Demo, run_demo
 
-    tour(Tour(folder, seed, scale, keep, master), say=click.echo)
+    run_demo(Demo(folder, seed, scale, keep, master), say=click.echo)
 
 
 # --- running ------------------------------------------------------------------------------------------

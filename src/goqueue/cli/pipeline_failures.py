@@ -26,11 +26,11 @@ def told_plainly(command: F) -> F:
     def wrapped(*arguments: Any, **named: Any) -> Any:
         try:
             return command(*arguments, **named)
-        except Exception as why:
-            ended = end_of_pipeline(why)
+        except Exception as error:
+            ended = end_of_pipeline(error)
             if ended is None or click.get_current_context().find_root().params.get("debug"):
                 raise
-            raise ended from why
+            raise ended from error
 
     return wrapped  # type: ignore[return-value]
 

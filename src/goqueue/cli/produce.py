@@ -15,7 +15,7 @@ from goqueue.base.errors import InvalidField
 from goqueue.base.priority import parse_priority
 from goqueue.cli.failures import Failed
 from goqueue.cli.options import pairs, server_option
-from goqueue.cli.sending import Sending
+from goqueue.cli.sending import CliSender
 from goqueue.cli.show import counted, print_json_line, remark
 from goqueue.client import Client, GoQueueClientError, Scheduled
 from goqueue.client.calls import Acks
@@ -25,8 +25,8 @@ from goqueue.client.messages import MessageFields
 def _priority(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     try:
         return None if value is None else parse_priority(value)
-    except InvalidField as why:
-        raise click.BadParameter(why.message, ctx, param) from None
+    except InvalidField as error:
+        raise click.BadParameter(error.message, ctx, param) from None
 
 
 @click.command()
@@ -84,7 +84,7 @@ def produce(
     with _opened(file) as stream, Client(server) as client:
         client.version()  # An absent broker is better found before any input is read.
         separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
-        _produce_lines(Sending(client, topic, acks, fields, as_json), stream, separator, _size_of(file))
+        _produce_lines(CliSender(client, topic, acks, fields, as_json), stream, separator, _size_of(file))
 
 
 def _check_sources(value: str | None, file: Path | None, tombstone: bool) -> None:
@@ -125,7 +125,7 @@ def _produce_one(server: str, topic: str, value: str | None, acks: Acks, fields:
         remark(f"Stored 1 message in {topic!r}, partition {placed.partition}, offset {placed.offset}.")
 
 
-def _produce_lines(sending: Sending, stream: BinaryIO, separator: bytes | None, size: int | None) -> None:
+def _produce_lines(sending: CliSender, stream: BinaryIO, separator: bytes | None, size: int | None) -> None:
     # The producer logs what fails; here each failure is told by its line.
     logging.getLogger("goqueue.client").addHandler(logging.NullHandler())
     try:
@@ -137,8 +137,8 @@ def _produce_lines(sending: Sending, stream: BinaryIO, separator: bytes | None, 
         remark(f"Stored {counted(sending.stored, 'message')} in {sending.topic!r} before it failed.")
         raise
     if sending.refused:
-        told = f"Stored {sending.stored:,} of {counted(sending.stored + sending.refused, 'message')}"
-        raise Failed(f"{told} in {sending.topic!r}; {sending.refused:,} refused.")
+        message = f"Stored {sending.stored:,} of {counted(sending.stored + sending.refused, 'message')}"
+        raise Failed(f"{message} in {sending.topic!r}; {sending.refused:,} refused.")
     remark(f"Stored {counted(sending.stored, 'message')} in {sending.topic!r}.")
 
 

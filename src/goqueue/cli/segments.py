@@ -21,7 +21,7 @@ from goqueue.base.limits import MIB
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, Buffer, read_header, verify
 from goqueue.format.records import Record
 from goqueue.format.slices import read, readable, slices
-from goqueue.log.note import decode_note
+from goqueue.log.crc_json import decode_crc_json
 from goqueue.log.scan import Flaw, Sound, find_sound, walk
 from goqueue.log.segment import Seal
 
@@ -60,7 +60,7 @@ class ReadOnlyFile:
         """There is nothing to sync."""
 
 
-class Segment(msgspec.Struct, frozen=True):
+class SegmentFile(msgspec.Struct, frozen=True):
     """One file. `limit` is the first offset of the segment behind it, if there is one."""
 
     path: Path
@@ -68,7 +68,7 @@ class Segment(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
-class Records:
+class BatchRecords:
     """Those of a batch that can be read, decoded as they are looked at."""
 
     def __init__(self, batch: bytes, header: BatchHeader) -> None:
@@ -79,7 +79,7 @@ class Records:
         return readable(slices(self._batch, self._header))
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundBatch(msgspec.Struct, frozen=True):
     """A batch. `problem` says what is wrong with it; `records` are there if they were asked for."""
 
     position: int
@@ -97,19 +97,19 @@ class Damage(msgspec.Struct, frozen=True):
     problem: str
 
 
-def segments_at(path: Path) -> tuple[list[Segment], list[str]]:
+def segments_at(path: Path) -> tuple[list[SegmentFile], list[str]]:
     """The segments of a directory, or the one file; and the names of files that are none of the log's."""
     if not path.is_dir():
         named = _SEGMENT.fullmatch(path.name)
-        return [Segment(path, int(named[1]) if named else 0)], []
+        return [SegmentFile(path, int(named[1]) if named else 0)], []
     names = sorted(entry.name for entry in path.iterdir())
     found = [(int(match[1]), path / name) for name in names if (match := _SEGMENT.fullmatch(name))]
     limits = [base for base, _ in found[1:]]
-    segments = [Segment(file, base, limit) for (base, file), limit in zip_longest(found, limits)]
+    segments = [SegmentFile(file, base, limit) for (base, file), limit in zip_longest(found, limits)]
     return segments, [name for name in names if not _COMPANION.fullmatch(name)]
 
 
-def scan(segment: Segment, with_records: bool) -> Iterator[Found | Damage]:
+def scan(segment: SegmentFile, with_records: bool) -> Iterator[FoundBatch | Damage]:
     """Everything in a segment, from its first byte to its last."""
     file = ReadOnlyFile(segment.path)
     try:
@@ -119,7 +119,7 @@ def scan(segment: Segment, with_records: bool) -> Iterator[Found | Damage]:
         file.close()
 
 
-def _scan_batches(file: ReadOnlyFile, segment: Segment, with_records: bool) -> Iterator[Found | Damage]:
+def _scan_batches(file: ReadOnlyFile, segment: SegmentFile, with_records: bool) -> Iterator[FoundBatch | Damage]:
     position, next_offset = 0, segment.base_offset
     while position < file.size:
         flaw: Flaw | None = None
@@ -136,17 +136,17 @@ def _scan_batches(file: ReadOnlyFile, segment: Segment, with_records: bool) -> I
         yield _flawed(file, flaw, position)
 
 
-def _found(file: ReadOnlyFile, sound: Sound, with_records: bool) -> Found:
+def _found(file: ReadOnlyFile, sound: Sound, with_records: bool) -> FoundBatch:
     if not with_records:
-        return Found(sound.position, sound.header)
+        return FoundBatch(sound.position, sound.header)
     batch = file.read(sound.position, sound.header.size)
     try:
         for one in slices(batch, sound.header):
             read(one)
         problem = None
-    except CorruptBatch as why:
-        problem = why.message
-    return Found(sound.position, sound.header, problem=problem, records=Records(batch, sound.header))
+    except CorruptBatch as error:
+        problem = error.message
+    return FoundBatch(sound.position, sound.header, problem=problem, records=BatchRecords(batch, sound.header))
 
 
 def _resume(file: ReadOnlyFile, position: int, next_offset: int, limit: int | None) -> Sound | None:
@@ -159,16 +159,16 @@ def _resume(file: ReadOnlyFile, position: int, next_offset: int, limit: int | No
     return find_sound(file, position + 1, file.size, next_offset, limit)
 
 
-def _flawed(file: ReadOnlyFile, flaw: Flaw, end: int) -> Found | Damage:
+def _flawed(file: ReadOnlyFile, flaw: Flaw, end: int) -> FoundBatch | Damage:
     """A batch that is wrong but has its place, or just bytes."""
     header = _header_at(file, flaw.position)
     if header is None or flaw.position + header.size != end:
         return Damage(flaw.position, end, flaw.reason)
     try:
         verify(file.read(flaw.position, header.size), header)
-        return Found(flaw.position, header, True, flaw.reason)
+        return FoundBatch(flaw.position, header, True, flaw.reason)
     except CorruptBatch:
-        return Found(flaw.position, header, False, flaw.reason)
+        return FoundBatch(flaw.position, header, False, flaw.reason)
 
 
 def _header_at(file: ReadOnlyFile, position: int) -> BatchHeader | None:
@@ -178,10 +178,10 @@ def _header_at(file: ReadOnlyFile, position: int) -> BatchHeader | None:
         return None
 
 
-def _check_seal(file: ReadOnlyFile, segment: Segment) -> Iterator[Damage]:
+def _check_seal(file: ReadOnlyFile, segment: SegmentFile) -> Iterator[Damage]:
     """A sealed file must be what its seal says: a file cut between two batches looks whole without it."""
     note = segment.path.with_suffix(".seal")
-    seal = decode_note(note.read_bytes(), Seal) if note.is_file() else None
+    seal = decode_crc_json(note.read_bytes(), Seal) if note.is_file() else None
     if seal is None:
         return
     if file.size != seal.length:

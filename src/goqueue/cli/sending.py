@@ -18,7 +18,7 @@ _TOLD_MAX: Final = 10
 _RETRY_SECONDS: Final = 5.0
 
 
-class Sending:
+class CliSender:
     """Use it in a `with`: at its end everything has a result. A broker that goes away raises; a refusal counts."""
 
     def __init__(self, client: Client, topic: str, acks: Acks, fields: MessageFields, as_json: bool) -> None:
@@ -31,7 +31,7 @@ class Sending:
         self._waiting: deque[tuple[int, Future[Sent]]] = deque()
         self._producer = Producer(client, acks=acks, retries=Retries(seconds_max=_RETRY_SECONDS))
 
-    def __enter__(self) -> Sending:
+    def __enter__(self) -> CliSender:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None) -> None:
@@ -63,8 +63,8 @@ class Sending:
                 placed = future.result()
             except ConnectionFailed:
                 raise
-            except GoQueueClientError as why:
-                self._refuse(number, str(why))
+            except GoQueueClientError as error:
+                self._refuse(number, str(error))
             else:
                 self.stored += 1
                 if self._as_json:

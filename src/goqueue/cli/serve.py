@@ -54,8 +54,8 @@ def serve(
         set_up_logs(settings.logging)
         sys.setswitchinterval(_SWITCH_S)
         uvloop.run(_serve(settings))
-    except (Startup, DiskFull) as why:
-        click.echo(f"error: {why.message} ({why.code})", err=True)
+    except (Startup, DiskFull) as error:
+        click.echo(f"error: {error.message} ({error.code})", err=True)
         sys.exit(1)
 
 

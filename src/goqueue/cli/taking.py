@@ -65,7 +65,7 @@ def answer_of(options: GroupOptions) -> Answer | None:
     return given[0] if given else None
 
 
-class Taking(msgspec.Struct, frozen=True):
+class TakeOptions(msgspec.Struct, frozen=True):
     """What to take, and how. Without an answer everything comes again."""
 
     group: str

@@ -24,6 +24,9 @@ from goqueue.client.leases import AsyncLeasedMessage, Leased, LeasedMessage
 from goqueue.client.messages import Message, NewMessage, Placed, Scheduled
 from goqueue.client.producer import Producer
 from goqueue.client.replies import (
+    BrokerVersion as Version,
+)
+from goqueue.client.replies import (
     Doors,
     Group,
     GroupLag,
@@ -31,13 +34,16 @@ from goqueue.client.replies import (
     GroupSummary,
     OffsetMove,
     Page,
-    Partition,
     Readiness,
     Skipped,
-    Topic,
     TopicParts,
     TopicSummary,
-    Version,
+)
+from goqueue.client.replies import (
+    PartitionInfo as Partition,
+)
+from goqueue.client.replies import (
+    TopicInfo as Topic,
 )
 from goqueue.client.retry import Retries
 from goqueue.client.staged import OpenWriter, Staged, StagedEnd, StagedOwner, StagedWriterId

@@ -42,7 +42,7 @@ class Batching(msgspec.Struct, frozen=True):
             raise ValueError("linger_ms cannot be negative")
 
 
-class Batch(msgspec.Struct, Generic[T], frozen=True):
+class OutgoingBatch(msgspec.Struct, Generic[T], frozen=True):
     """What leaves together; `since` is when its oldest message came."""
 
     topic: str
@@ -77,7 +77,7 @@ class Accumulator(Generic[T]):
     def __init__(self, rules: Batching) -> None:
         self._rules = rules
         self._waiting: dict[str, _Waiting[T]] = {}  # topics with messages that have not left
-        self._leaving: dict[str, Batch[T]] = {}  # topics with a batch on its way
+        self._leaving: dict[str, OutgoingBatch[T]] = {}  # topics with a batch on its way
         self.buffered_bytes = 0
 
     def has_room(self, size: int) -> bool:
@@ -97,7 +97,7 @@ class Accumulator(Generic[T]):
         self.buffered_bytes += size
         return topic not in self._leaving and waiting.due_at(self._rules) != before
 
-    def take(self, now: float) -> Batch[T] | None:
+    def take(self, now: float) -> OutgoingBatch[T] | None:
         """A batch that is due, if any; the one with the oldest message first. Its topic then waits for `finished`."""
         due = [(waiting.since, topic) for topic, waiting in self._free() if waiting.due_at(self._rules) <= now]
         return self._leave(min(due)[1]) if due else None
@@ -106,7 +106,7 @@ class Accumulator(Generic[T]):
         """When `take` has something next, unless something else happens before; None if only then."""
         return min((waiting.due_at(self._rules) for _, waiting in self._free()), default=None)
 
-    def finished(self, batch: Batch[T]) -> None:
+    def finished(self, batch: OutgoingBatch[T]) -> None:
         """The batch was answered, or given up; its room is free and its topic's next batch may leave."""
         del self._leaving[batch.topic]
         self.buffered_bytes -= batch.size
@@ -132,7 +132,7 @@ class Accumulator(Generic[T]):
         """The topics that have something to send and nothing on its way."""
         return ((topic, waiting) for topic, waiting in self._waiting.items() if topic not in self._leaving)
 
-    def _leave(self, topic: str) -> Batch[T]:
+    def _leave(self, topic: str) -> OutgoingBatch[T]:
         waiting = self._waiting[topic]
         since, size = waiting.since, 0
         items: list[T] = []
@@ -144,7 +144,7 @@ class Accumulator(Generic[T]):
         waiting.asked_for = max(0, waiting.asked_for - len(items))
         if not waiting.items:
             del self._waiting[topic]
-        batch = Batch(topic, items, size, since)
+        batch = OutgoingBatch(topic, items, size, since)
         self._leaving[topic] = batch
         return batch
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.errors import GoQueueClientError, PartlyAnswered, error_of_problem, invalid
 from goqueue.client.leases import Leased
 from goqueue.client.messages import Span, span
@@ -23,19 +23,19 @@ class _Outcomes(msgspec.Struct):
     results: list[_Outcome]
 
 
-def ack(receipts: Sequence[str]) -> Call[None]:
+def ack(receipts: Sequence[str]) -> RestCall[None]:
     return _answer("ack", receipts, {})
 
 
-def nack(receipts: Sequence[str], delay: Span | None, reason: str) -> Call[None]:
+def nack(receipts: Sequence[str], delay: Span | None, reason: str) -> RestCall[None]:
     return _answer("nack", receipts, {"delay": span(delay, "delay"), "reason": reason})
 
 
-def reject(receipts: Sequence[str], reason: str) -> Call[None]:
+def reject(receipts: Sequence[str], reason: str) -> RestCall[None]:
     return _answer("reject", receipts, {"reason": reason})
 
 
-def extend(receipts: Sequence[str], timeout: Span) -> Call[None]:
+def extend(receipts: Sequence[str], timeout: Span) -> RestCall[None]:
     return _answer("visibility", receipts, {"timeout": span(timeout, "timeout")})
 
 
@@ -47,7 +47,7 @@ def receipts_of(messages: Sequence[Leased | str]) -> list[str]:
     return [one if isinstance(one, str) else one.receipt for one in messages]
 
 
-def _answer(verb: str, receipts: Sequence[str], members: dict[str, object]) -> Call[None]:
+def _answer(verb: str, receipts: Sequence[str], members: dict[str, object]) -> RestCall[None]:
     """`PartlyAnswered` if only some went well; where none did, the broker's own error for the first."""
     given = {name: value for name, value in members.items() if value not in (None, "")}
 
@@ -57,7 +57,7 @@ def _answer(verb: str, receipts: Sequence[str], members: dict[str, object]) -> C
         if failures:
             raise PartlyAnswered(failures, len(results))
 
-    return Call("POST", f"/messages/{verb}", read, body=msgspec.json.encode({"receipts": list(receipts), **given}))
+    return RestCall("POST", f"/messages/{verb}", read, body=msgspec.json.encode({"receipts": list(receipts), **given}))
 
 
 def _error_of(outcome: _Outcome) -> GoQueueClientError:

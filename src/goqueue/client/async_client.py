@@ -12,12 +12,22 @@ import httpx
 
 from goqueue.client import calls, staged
 from goqueue.client.async_consumer import AsyncConsumer, OnAsyncRebalance
-from goqueue.client.calls import Acks, Call, Config, Isolation, ReadOptions, finish
+from goqueue.client.calls import Acks, Config, Isolation, ReadOptions, RestCall, finish
 from goqueue.client.consumer_options import ConsumerOptions
 from goqueue.client.delayed import Delayed
 from goqueue.client.errors import GoQueueClientError, error_of_reply
 from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Sent
-from goqueue.client.replies import Doors, Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
+from goqueue.client.replies import (
+    BrokerVersion,
+    Doors,
+    Group,
+    GroupSummary,
+    OffsetMove,
+    Page,
+    Readiness,
+    TopicInfo,
+    TopicSummary,
+)
 from goqueue.client.staged import Staged, StagedEnd, StagedOwner, StagedWriterId
 from goqueue.client.tail import Tail
 from goqueue.client.transport import (
@@ -63,19 +73,19 @@ class AsyncClient:
     ) -> None:
         await self.close()
 
-    async def perform(self, call: Call[T]) -> T:
+    async def perform(self, call: RestCall[T]) -> T:
         """Sends one request and reads its answer."""
         try:
             response = await self._http.request(**request_options(call, self._timeout))
-        except httpx.HTTPError as why:
-            raise failure_of(why, self.url) from why
+        except httpx.HTTPError as error:
+            raise failure_of(error, self.url) from error
         return finish(call, response.status_code, response.content)
 
     # --- topics ---------------------------------------------------------------------------------------
 
     async def create_topic(
         self, name: str, partitions: int | None = None, config: Config | None = None, *, exist_ok: bool = False
-    ) -> Topic:
+    ) -> TopicInfo:
         """Creates a topic; `topic-exists` if there is one, or with `exist_ok` that one as it is. Partitions default to
         the broker's setting."""
         try:
@@ -89,11 +99,11 @@ class AsyncClient:
         """All topics, by name."""
         return await self.perform(calls.topics())
 
-    async def topic(self, name: str) -> Topic:
+    async def topic(self, name: str) -> TopicInfo:
         """One topic with its settings and partitions."""
         return await self.perform(calls.topic(name))
 
-    async def alter_topic(self, name: str, config: Config | None = None, partitions: int | None = None) -> Topic:
+    async def alter_topic(self, name: str, config: Config | None = None, partitions: int | None = None) -> TopicInfo:
         """Changes settings (None takes one back to its default) and adds partitions."""
         return await self.perform(calls.alter_topic(name, config, partitions))
 
@@ -151,8 +161,8 @@ class AsyncClient:
                     async for message in messages:
                         yield message
                 raise stream_ended(self.url)
-            except GoQueueClientError as why:
-                pause = tail.lost(why, asyncio.get_running_loop().time())
+            except GoQueueClientError as error:
+                pause = tail.lost(error, asyncio.get_running_loop().time())
             await asyncio.sleep(pause)
 
     async def _connection(self, tail: Tail) -> AsyncGenerator[Message, None]:
@@ -164,8 +174,8 @@ class AsyncClient:
                 async for chunk in response.aiter_bytes():
                     for message in tail.feed(chunk):
                         yield message
-        except httpx.HTTPError as why:
-            raise failure_of(why, self.url) from why
+        except httpx.HTTPError as error:
+            raise failure_of(error, self.url) from error
 
     # --- delayed messages -----------------------------------------------------------------------------
 
@@ -262,7 +272,7 @@ class AsyncClient:
         """Uptime, topics, messages, bytes, disk and storage counters."""
         return await self.perform(calls.stats())
 
-    async def version(self) -> Version:
+    async def version(self) -> BrokerVersion:
         """Which broker answers."""
         return await self.perform(calls.version())
 

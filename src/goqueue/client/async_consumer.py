@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 from msgspec.structs import asdict
 
 from goqueue.client import answer_calls
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.consumer_options import ConsumerOptions, membership_of, settings_of
 from goqueue.client.errors import GoQueueClientError
 from goqueue.client.leases import AsyncLeasedMessage, Leased
@@ -104,7 +104,7 @@ class AsyncConsumer:
         """Their leases end so long from now; 0 gives the messages back, which is no failure."""
         await self._answer(messages, lambda receipts: answer_calls.extend(receipts, timeout))
 
-    async def _answer(self, messages: Sequence[Leased | str], make: Callable[[list[str]], Call[None]]) -> None:
+    async def _answer(self, messages: Sequence[Leased | str], make: Callable[[list[str]], RestCall[None]]) -> None:
         receipts = answer_calls.receipts_of(messages)
         if receipts:
             self._membership.answers()
@@ -124,8 +124,8 @@ class AsyncConsumer:
             while True:
                 try:
                     answer = await self._do(step)
-                except GoQueueClientError as why:
-                    step = steps.throw(why)
+                except GoQueueClientError as error:
+                    step = steps.throw(error)
                 else:
                     step = steps.send(answer)
         except StopIteration as end:
@@ -133,7 +133,7 @@ class AsyncConsumer:
             return found
 
     async def _do(self, step: Step) -> Any:
-        if isinstance(step, Call):
+        if isinstance(step, RestCall):
             return await self._client.perform(step)
         if isinstance(step, Pause):
             return await asyncio.sleep(step.seconds)

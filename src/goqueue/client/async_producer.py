@@ -9,16 +9,16 @@ from types import TracebackType
 from typing import TypeAlias, Unpack
 
 from goqueue.client import checks
-from goqueue.client.accumulator import Accumulator, Batch, Batching
+from goqueue.client.accumulator import Accumulator, Batching, OutgoingBatch
 from goqueue.client.async_client import AsyncClient
 from goqueue.client.calls import Acks, Result, check_topic
 from goqueue.client.errors import GoQueueClientError, ProducerClosed
 from goqueue.client.losses import AsyncSentFuture, Losses
 from goqueue.client.messages import Content, MessageFields, NewMessage, Sent, encode_message
-from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle, settle_all, unexpected
+from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle_all, unexpected, wait_durable
 from goqueue.client.retry import Retries
 
-_Batch: TypeAlias = Batch[Outgoing[AsyncSentFuture]]
+_Batch: TypeAlias = OutgoingBatch[Outgoing[AsyncSentFuture]]
 
 
 class AsyncProducer:
@@ -60,7 +60,7 @@ class AsyncProducer:
     async def send(
         self, topic: str, value: Content, *, timeout: float | None = None, **fields: Unpack[MessageFields]
     ) -> Future[Sent]:
-        """Takes the message and answers with the future of its place; await that too to know that it is stored.
+        """Takes the message and returns the future of its place; await that too to know that it is stored.
 
         Waits while the buffer is full, for `timeout` seconds (default: `block_seconds`); then `BufferFull`. A message
         that was taken is sent even if its future is cancelled.
@@ -136,16 +136,16 @@ class AsyncProducer:
 
     async def _deliver(self, batch: _Batch) -> None:
         try:
-            settle(batch, await self._results(batch), self._losses)
+            wait_durable(batch, await self._results(batch), self._losses)
         except asyncio.CancelledError:
             # The loop is going down; nothing more will leave.
             self._is_closed = True
             settle_all(batch, ProducerClosed(), self._losses)
             raise
-        except GoQueueClientError as why:
-            settle_all(batch, why, self._losses)
-        except Exception as why:
-            settle_all(batch, unexpected(why), self._losses)
+        except GoQueueClientError as error:
+            settle_all(batch, error, self._losses)
+        except Exception as error:
+            settle_all(batch, unexpected(error), self._losses)
         self._accumulator.finished(batch)
         self._room.set()
         self._pump()
@@ -157,8 +157,8 @@ class AsyncProducer:
         while True:
             try:
                 return await self._client.perform(call)
-            except GoQueueClientError as why:
-                pause = self._retries.pause(why, attempt, loop.time() - batch.since, random.random())
+            except GoQueueClientError as error:
+                pause = self._retries.pause(error, attempt, loop.time() - batch.since, random.random())
                 if pause is None:
                     raise
             await asyncio.sleep(pause)

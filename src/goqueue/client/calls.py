@@ -31,6 +31,7 @@ from goqueue.client.messages import (
     moment,
 )
 from goqueue.client.replies import (
+    BrokerVersion,
     Doors,
     Group,
     GroupSummary,
@@ -38,9 +39,8 @@ from goqueue.client.replies import (
     Page,
     Readiness,
     Skipped,
-    Topic,
+    TopicInfo,
     TopicSummary,
-    Version,
 )
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ Result: TypeAlias = Sent | GoQueueClientError
 Config: TypeAlias = Mapping[str, str | int | float | None]
 
 
-class Call(msgspec.Struct, Generic[T], frozen=True):
+class RestCall(msgspec.Struct, Generic[T], frozen=True):
     """One request, and how to read an answer of success. `wait_seconds` is how long the broker was asked to wait."""
 
     method: str
@@ -63,14 +63,14 @@ class Call(msgspec.Struct, Generic[T], frozen=True):
     accepts: tuple[int, ...] = ()  # statuses above 299 that are answers and not errors
 
 
-def finish(call: Call[T], status: int, body: bytes) -> T:
+def finish(call: RestCall[T], status: int, body: bytes) -> T:
     """The answer's meaning; raises what the broker refused with."""
     if not 200 <= status < 300 and status not in call.accepts:
         raise error_of_reply(status, body)
     try:
         return call.read(status, body)
-    except ValueError as why:
-        raise bad_reply(why) from None
+    except ValueError as error:
+        raise bad_reply(error) from None
 
 
 # --- topics -------------------------------------------------------------------------------------------
@@ -80,22 +80,22 @@ class _Topics(msgspec.Struct):
     topics: list[TopicSummary]
 
 
-def create_topic(name: str, partitions: int | None, config: Config | None) -> Call[Topic]:
+def create_topic(name: str, partitions: int | None, config: Config | None) -> RestCall[TopicInfo]:
     checks.text(name, "name")
     body: dict[str, Any] = {"name": name, **_topic_members(config, partitions)}
-    return Call("POST", "/topics", _reader(Topic), body=_json(body))
+    return RestCall("POST", "/topics", _reader(TopicInfo), body=_json(body))
 
 
-def topics() -> Call[list[TopicSummary]]:
-    return Call("GET", "/topics", lambda status, body: _reader(_Topics)(status, body).topics)
+def topics() -> RestCall[list[TopicSummary]]:
+    return RestCall("GET", "/topics", lambda status, body: _reader(_Topics)(status, body).topics)
 
 
-def topic(name: str) -> Call[Topic]:
-    return Call("GET", _topic_path(name), _reader(Topic))
+def topic(name: str) -> RestCall[TopicInfo]:
+    return RestCall("GET", _topic_path(name), _reader(TopicInfo))
 
 
-def alter_topic(name: str, config: Config | None, partitions: int | None) -> Call[Topic]:
-    return Call("PATCH", _topic_path(name), _reader(Topic), body=_json(_topic_members(config, partitions)))
+def alter_topic(name: str, config: Config | None, partitions: int | None) -> RestCall[TopicInfo]:
+    return RestCall("PATCH", _topic_path(name), _reader(TopicInfo), body=_json(_topic_members(config, partitions)))
 
 
 def _topic_members(config: Config | None, partitions: int | None) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def _topic_members(config: Config | None, partitions: int | None) -> dict[str, A
     return body
 
 
-def delete_topic(name: str) -> Call[None]:
-    return Call("DELETE", _topic_path(name), lambda status, body: None)
+def delete_topic(name: str) -> RestCall[None]:
+    return RestCall("DELETE", _topic_path(name), lambda status, body: None)
 
 
 # --- publish ------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class _Results(msgspec.Struct):
     results: list[dict[str, Any]]
 
 
-def publish(name: str, message: NewMessage, acks: Acks) -> Call[Sent]:
+def publish(name: str, message: NewMessage, acks: Acks) -> RestCall[Sent]:
     call = publish_encoded(name, [encode_message(message)], acks)
 
     def read(status: int, body: bytes) -> Sent:
@@ -131,10 +131,10 @@ def publish(name: str, message: NewMessage, acks: Acks) -> Call[Sent]:
             raise result
         return result
 
-    return Call(call.method, call.path, read, body=call.body)
+    return RestCall(call.method, call.path, read, body=call.body)
 
 
-def publish_many(name: str, messages: Iterable[NewMessage | Content], acks: Acks) -> Call[list[Sent]]:
+def publish_many(name: str, messages: Iterable[NewMessage | Content], acks: Acks) -> RestCall[list[Sent]]:
     if isinstance(messages, str | bytes) or not isinstance(messages, Iterable):
         raise invalid("messages is a list of messages; for one, use publish.", "messages")
     encoded = [encode_message(one if isinstance(one, NewMessage) else NewMessage(one)) for one in messages]
@@ -147,10 +147,10 @@ def publish_many(name: str, messages: Iterable[NewMessage | Content], acks: Acks
             raise PartlyStored(results)
         return placed
 
-    return Call(call.method, call.path, read, body=call.body)
+    return RestCall(call.method, call.path, read, body=call.body)
 
 
-def publish_encoded(name: str, encoded: Sequence[bytes], acks: Acks) -> Call[list[Result]]:
+def publish_encoded(name: str, encoded: Sequence[bytes], acks: Acks) -> RestCall[list[Result]]:
     """Messages that are JSON already; the answer has one result for each, in order."""
     checks.choice(acks, Acks, "acks")
     body = b'{"messages":[' + b",".join(encoded) + b'],"acks":' + _json(acks) + b"}"
@@ -161,7 +161,7 @@ def publish_encoded(name: str, encoded: Sequence[bytes], acks: Acks) -> Call[lis
             raise bad_reply(f"{len(results)} results for {len(encoded)} messages")
         return results
 
-    return Call("POST", f"{_topic_path(name)}/messages", read, body=body)
+    return RestCall("POST", f"{_topic_path(name)}/messages", read, body=body)
 
 
 def _result(told: dict[str, Any]) -> Result:
@@ -190,7 +190,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     isolation: Isolation = "read_committed"
 
 
-def read_partition(name: str, partition: int, offset: int | None, options: ReadOptions) -> Call[Page]:
+def read_partition(name: str, partition: int, offset: int | None, options: ReadOptions) -> RestCall[Page]:
     """Without an offset, from the partition's start."""
     checks.whole_number(partition, "partition")
     if offset is not None:
@@ -199,13 +199,13 @@ def read_partition(name: str, partition: int, offset: int | None, options: ReadO
     return _read(path, {} if offset is None else {"offset": str(offset)}, options, partition)
 
 
-def read_topic(name: str, from_: Moment, options: ReadOptions) -> Call[Page]:
+def read_topic(name: str, from_: Moment, options: ReadOptions) -> RestCall[Page]:
     return _read(f"{_topic_path(name)}/messages", {"from": str(moment(from_, "from"))}, options, None)
 
 
 def read(
     name: str, partition: int | None, offset: int | None, from_: Moment | None, options: ReadOptions
-) -> Call[Page]:
+) -> RestCall[Page]:
     """A read of one partition from an offset, or of all from anywhere else."""
     if partition is None and offset is not None:
         raise invalid("An offset belongs to a partition; name that too.", "partition")
@@ -216,7 +216,7 @@ def read(
     return read_partition(name, partition, offset, options)
 
 
-def _read(path: str, start: dict[str, str], options: ReadOptions, partition: int | None) -> Call[Page]:
+def _read(path: str, start: dict[str, str], options: ReadOptions, partition: int | None) -> RestCall[Page]:
     checks.whole_number(options.limit, "limit")
     checks.seconds(options.timeout, "timeout")
     checks.choice(options.isolation, Isolation, "isolation")
@@ -234,10 +234,10 @@ def _read(path: str, start: dict[str, str], options: ReadOptions, partition: int
         messages = [decode_message(one) for one in page.messages]
         return Page(messages, next_offsets, page.next, page.next_offset, page.high_watermark, page.skipped)
 
-    return Call("GET", path, read, query, wait_seconds=options.timeout)
+    return RestCall("GET", path, read, query, wait_seconds=options.timeout)
 
 
-def tail(name: str, from_: Moment, partition: int | None, last_event_id: str | None) -> Call[None]:
+def tail(name: str, from_: Moment, partition: int | None, last_event_id: str | None) -> RestCall[None]:
     """The stream's request; its events are read by `Tail`."""
     query = {"from": str(moment(from_, "from"))}
     if partition is not None:
@@ -246,7 +246,7 @@ def tail(name: str, from_: Moment, partition: int | None, last_event_id: str | N
     headers = {"accept": "text/event-stream"}
     if last_event_id is not None:
         headers["last-event-id"] = last_event_id
-    return Call("GET", f"{_topic_path(name)}/tail", lambda status, body: None, query, headers)
+    return RestCall("GET", f"{_topic_path(name)}/tail", lambda status, body: None, query, headers)
 
 
 # --- delayed messages ---------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class _Delayed(msgspec.Struct):
     delayed: list[msgspec.Raw]
 
 
-def delayed(name: str, limit: int, skip: int) -> Call[list[Delayed]]:
+def delayed(name: str, limit: int, skip: int) -> RestCall[list[Delayed]]:
     checks.whole_number(limit, "limit")
     checks.whole_number(skip, "skip")
     query = {"limit": str(limit), "skip": str(skip)}
@@ -264,15 +264,15 @@ def delayed(name: str, limit: int, skip: int) -> Call[list[Delayed]]:
     def read(status: int, body: bytes) -> list[Delayed]:
         return [decode_delayed(one) for one in _reader(_Delayed)(status, body).delayed]
 
-    return Call("GET", f"{_topic_path(name)}/delayed", read, query)
+    return RestCall("GET", f"{_topic_path(name)}/delayed", read, query)
 
 
-def delayed_message(name: str, partition: int, offset: int) -> Call[Delayed]:
-    return Call("GET", _delayed_path(name, partition, offset), lambda status, body: decode_delayed(body))
+def delayed_message(name: str, partition: int, offset: int) -> RestCall[Delayed]:
+    return RestCall("GET", _delayed_path(name, partition, offset), lambda status, body: decode_delayed(body))
 
 
-def cancel_delayed(name: str, partition: int, offset: int) -> Call[None]:
-    return Call("DELETE", _delayed_path(name, partition, offset), lambda status, body: None)
+def cancel_delayed(name: str, partition: int, offset: int) -> RestCall[None]:
+    return RestCall("DELETE", _delayed_path(name, partition, offset), lambda status, body: None)
 
 
 def _delayed_path(name: str, partition: int, offset: int) -> str:
@@ -281,8 +281,8 @@ def _delayed_path(name: str, partition: int, offset: int) -> str:
     return f"{_topic_path(name)}/delayed/{partition}/{offset}"
 
 
-def delay_stats() -> Call[dict[str, Any]]:
-    return Call("GET", "/delay/stats", _reader(dict[str, Any]))
+def delay_stats() -> RestCall[dict[str, Any]]:
+    return RestCall("GET", "/delay/stats", _reader(dict[str, Any]))
 
 
 # --- groups -------------------------------------------------------------------------------------------
@@ -296,21 +296,21 @@ class _Moves(msgspec.Struct):
     offsets: list[OffsetMove]
 
 
-def groups() -> Call[list[GroupSummary]]:
-    return Call("GET", "/groups", lambda status, body: _reader(_Groups)(status, body).groups)
+def groups() -> RestCall[list[GroupSummary]]:
+    return RestCall("GET", "/groups", lambda status, body: _reader(_Groups)(status, body).groups)
 
 
-def group(name: str) -> Call[Group]:
-    return Call("GET", group_path(name), _reader(Group))
+def group(name: str) -> RestCall[Group]:
+    return RestCall("GET", group_path(name), _reader(Group))
 
 
-def delete_group(name: str) -> Call[None]:
-    return Call("DELETE", group_path(name), lambda status, body: None)
+def delete_group(name: str) -> RestCall[None]:
+    return RestCall("DELETE", group_path(name), lambda status, body: None)
 
 
 def reset_offsets(
     name: str, topic: str, to: Moment | None, offset: int | None, partition: int | None, dry_run: bool
-) -> Call[list[OffsetMove]]:
+) -> RestCall[list[OffsetMove]]:
     """To a place or a time, or to an offset."""
     if (to is None) == (offset is None):
         raise invalid("Say where to: either to, or an offset.", "to")
@@ -327,29 +327,29 @@ def reset_offsets(
     elif to is not None:
         body |= {"to": "timestamp", "timestamp": moment(to, "to")}
     path = f"{group_path(name)}/offsets/reset"
-    return Call("POST", path, lambda status, told: _reader(_Moves)(status, told).offsets, body=_json(body))
+    return RestCall("POST", path, lambda status, told: _reader(_Moves)(status, told).offsets, body=_json(body))
 
 
 # --- the node -----------------------------------------------------------------------------------------
 
 
-def stats() -> Call[dict[str, Any]]:
-    return Call("GET", "/stats", _reader(dict[str, Any]))
+def stats() -> RestCall[dict[str, Any]]:
+    return RestCall("GET", "/stats", _reader(dict[str, Any]))
 
 
-def version() -> Call[Version]:
-    return Call("GET", "/version", _reader(Version))
+def version() -> RestCall[BrokerVersion]:
+    return RestCall("GET", "/version", _reader(BrokerVersion))
 
 
-def doors() -> Call[Doors]:
-    return Call("GET", "/doors", _reader(Doors))
+def doors() -> RestCall[Doors]:
+    return RestCall("GET", "/doors", _reader(Doors))
 
 
-def ready() -> Call[Readiness]:
+def ready() -> RestCall[Readiness]:
     def read(status: int, body: bytes) -> Readiness:
         return Readiness(status == 200, _reader(dict[str, Any])(status, body))
 
-    return Call("GET", "/readyz", read, {"verbose": "true"}, accepts=(503,))
+    return RestCall("GET", "/readyz", read, {"verbose": "true"}, accepts=(503,))
 
 
 def check_topic(name: str) -> str:
@@ -361,8 +361,8 @@ def _check(name: str, kind: str) -> str:
     checks.text(name, kind)
     try:
         return check_name(name, kind, kind)
-    except InvalidName as why:
-        raise GoQueueClientError(why.code, why.message, why.field) from None
+    except InvalidName as error:
+        raise GoQueueClientError(error.code, error.message, error.field) from None
 
 
 def _topic_path(name: str) -> str:

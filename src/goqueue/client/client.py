@@ -10,13 +10,23 @@ from typing import Any, TypeVar, Unpack
 import httpx
 
 from goqueue.client import calls, staged
-from goqueue.client.calls import Acks, Call, Config, Isolation, ReadOptions, finish
+from goqueue.client.calls import Acks, Config, Isolation, ReadOptions, RestCall, finish
 from goqueue.client.consumer import Consumer, OnRebalance
 from goqueue.client.consumer_options import ConsumerOptions
 from goqueue.client.delayed import Delayed
 from goqueue.client.errors import GoQueueClientError, error_of_reply
 from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Sent
-from goqueue.client.replies import Doors, Group, GroupSummary, OffsetMove, Page, Readiness, Topic, TopicSummary, Version
+from goqueue.client.replies import (
+    BrokerVersion,
+    Doors,
+    Group,
+    GroupSummary,
+    OffsetMove,
+    Page,
+    Readiness,
+    TopicInfo,
+    TopicSummary,
+)
 from goqueue.client.staged import Staged, StagedEnd, StagedOwner, StagedWriterId
 from goqueue.client.tail import Tail
 from goqueue.client.transport import (
@@ -60,19 +70,19 @@ class Client:
     def __exit__(self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def perform(self, call: Call[T]) -> T:
+    def perform(self, call: RestCall[T]) -> T:
         """Sends one request and reads its answer."""
         try:
             response = self._http.request(**request_options(call, self._timeout))
-        except httpx.HTTPError as why:
-            raise failure_of(why, self.url) from why
+        except httpx.HTTPError as error:
+            raise failure_of(error, self.url) from error
         return finish(call, response.status_code, response.content)
 
     # --- topics ---------------------------------------------------------------------------------------
 
     def create_topic(
         self, name: str, partitions: int | None = None, config: Config | None = None, *, exist_ok: bool = False
-    ) -> Topic:
+    ) -> TopicInfo:
         """Creates a topic; `topic-exists` if there is one, or with `exist_ok` that one as it is. Partitions default to
         the broker's setting."""
         try:
@@ -86,11 +96,11 @@ class Client:
         """All topics, by name."""
         return self.perform(calls.topics())
 
-    def topic(self, name: str) -> Topic:
+    def topic(self, name: str) -> TopicInfo:
         """One topic with its settings and partitions."""
         return self.perform(calls.topic(name))
 
-    def alter_topic(self, name: str, config: Config | None = None, partitions: int | None = None) -> Topic:
+    def alter_topic(self, name: str, config: Config | None = None, partitions: int | None = None) -> TopicInfo:
         """Changes settings (None takes one back to its default) and adds partitions."""
         return self.perform(calls.alter_topic(name, config, partitions))
 
@@ -143,8 +153,8 @@ class Client:
             try:
                 yield from self._connection(tail)
                 raise stream_ended(self.url)
-            except GoQueueClientError as why:
-                pause = tail.lost(why, time.monotonic())
+            except GoQueueClientError as error:
+                pause = tail.lost(error, time.monotonic())
             time.sleep(pause)
 
     def _connection(self, tail: Tail) -> Generator[Message, None, None]:
@@ -155,8 +165,8 @@ class Client:
                 tail.connected()
                 for chunk in response.iter_bytes():
                     yield from tail.feed(chunk)
-        except httpx.HTTPError as why:
-            raise failure_of(why, self.url) from why
+        except httpx.HTTPError as error:
+            raise failure_of(error, self.url) from error
 
     # --- delayed messages -----------------------------------------------------------------------------
 
@@ -253,7 +263,7 @@ class Client:
         """Uptime, topics, messages, bytes, disk and storage counters."""
         return self.perform(calls.stats())
 
-    def version(self) -> Version:
+    def version(self) -> BrokerVersion:
         """Which broker answers."""
         return self.perform(calls.version())
 

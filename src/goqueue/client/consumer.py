@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 from msgspec.structs import asdict
 
 from goqueue.client import answer_calls
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.consumer_options import ConsumerOptions, membership_of, settings_of
 from goqueue.client.errors import GoQueueClientError
 from goqueue.client.leases import Leased, LeasedMessage
@@ -102,7 +102,7 @@ class Consumer:
         """Their leases end so long from now; 0 gives the messages back, which is no failure."""
         self._answer(messages, lambda receipts: answer_calls.extend(receipts, timeout))
 
-    def _answer(self, messages: Sequence[Leased | str], make: Callable[[list[str]], Call[None]]) -> None:
+    def _answer(self, messages: Sequence[Leased | str], make: Callable[[list[str]], RestCall[None]]) -> None:
         receipts = answer_calls.receipts_of(messages)
         if receipts:
             self._membership.answers()
@@ -122,8 +122,8 @@ class Consumer:
             while True:
                 try:
                     answer = self._do(step)
-                except GoQueueClientError as why:
-                    step = steps.throw(why)
+                except GoQueueClientError as error:
+                    step = steps.throw(error)
                 else:
                     step = steps.send(answer)
         except StopIteration as end:
@@ -131,7 +131,7 @@ class Consumer:
             return found
 
     def _do(self, step: Step) -> Any:
-        if isinstance(step, Call):
+        if isinstance(step, RestCall):
             return self._client.perform(step)
         if isinstance(step, Pause):
             return self._closed.wait(step.seconds)

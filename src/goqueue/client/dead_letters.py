@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from goqueue.client.calls import Call, check_topic
+from goqueue.client.calls import RestCall, check_topic
 from goqueue.client.messages import Headers, HeaderValues, headers_of_json, to_bytes
 
 
@@ -94,35 +94,35 @@ class DryRun(msgspec.Struct, frozen=True):
     skipped: dict[str, int]
 
 
-def dead_letters(topic: str, query: dict[str, str]) -> Call[DeadLetters]:
+def dead_letters(topic: str, query: dict[str, str]) -> RestCall[DeadLetters]:
     """Query: limit, cursor, reason, group, from, to, header."""
-    return Call("GET", _path(topic), _reader(DeadLetters), query)
+    return RestCall("GET", _path(topic), _reader(DeadLetters), query)
 
 
-def dead_letter(topic: str, partition: int, offset: int) -> Call[DeadLetter]:
-    return Call("GET", f"{_path(topic)}/{partition}/{offset}", _reader(DeadLetter))
+def dead_letter(topic: str, partition: int, offset: int) -> RestCall[DeadLetter]:
+    return RestCall("GET", f"{_path(topic)}/{partition}/{offset}", _reader(DeadLetter))
 
 
-def delete_dead_letter(topic: str, partition: int, offset: int) -> Call[None]:
-    return Call("DELETE", f"{_path(topic)}/{partition}/{offset}", lambda status, body: None)
+def delete_dead_letter(topic: str, partition: int, offset: int) -> RestCall[None]:
+    return RestCall("DELETE", f"{_path(topic)}/{partition}/{offset}", lambda status, body: None)
 
 
-def redrive(topic: str, asked: dict[str, object]) -> Call[Redrive]:
+def redrive(topic: str, asked: dict[str, object]) -> RestCall[Redrive]:
     """Body: filter, rate, to, limit."""
-    return Call("POST", f"{_path(topic)}/redrive", _reader(Redrive), body=msgspec.json.encode(asked))
+    return RestCall("POST", f"{_path(topic)}/redrive", _reader(Redrive), body=msgspec.json.encode(asked))
 
 
-def dry_run(topic: str, asked: dict[str, object]) -> Call[DryRun]:
+def dry_run(topic: str, asked: dict[str, object]) -> RestCall[DryRun]:
     body = msgspec.json.encode({**asked, "dry_run": True})
-    return Call("POST", f"{_path(topic)}/redrive", _reader(DryRun), body=body)
+    return RestCall("POST", f"{_path(topic)}/redrive", _reader(DryRun), body=body)
 
 
-def redrive_progress(topic: str, task_id: str) -> Call[Redrive]:
-    return Call("GET", f"{_path(topic)}/redrive/{task_id}", _reader(Redrive))
+def redrive_progress(topic: str, task_id: str) -> RestCall[Redrive]:
+    return RestCall("GET", f"{_path(topic)}/redrive/{task_id}", _reader(Redrive))
 
 
-def cancel_redrive(topic: str, task_id: str) -> Call[Redrive]:
-    return Call("DELETE", f"{_path(topic)}/redrive/{task_id}", _reader(Redrive))
+def cancel_redrive(topic: str, task_id: str) -> RestCall[Redrive]:
+    return RestCall("DELETE", f"{_path(topic)}/redrive/{task_id}", _reader(Redrive))
 
 
 def _path(topic: str) -> str:

@@ -59,5 +59,5 @@ def decode_delayed(data: bytes | msgspec.Raw) -> Delayed:
             got.repeat,
             got.fired,
         )
-    except ValueError as why:
-        raise bad_reply(why) from None
+    except ValueError as error:
+        raise bad_reply(error) from None

@@ -20,7 +20,7 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class Event(msgspec.Struct, frozen=True):
+class ServerEvent(msgspec.Struct, frozen=True):
     """One event; `id` is the last one seen in the stream so far."""
 
     kind: str
@@ -29,7 +29,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class EventParser:
-    """Fed with bytes, answers with events. `last_id` and `retry_ms` hold what the stream said last."""
+    """Fed with bytes, returns events. `last_id` and `retry_ms` hold what the stream said last."""
 
     def __init__(self, bytes_max: int = EVENT_BYTES_MAX) -> None:
         self.last_id: str | None = None
@@ -47,7 +47,7 @@ class EventParser:
         self._id: str | None = self.last_id
         self._size = 0
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
         """The events that these bytes complete; `bad-reply` if one grows beyond the limit."""
         if self._after_cr and chunk:
             self._after_cr = False
@@ -56,7 +56,7 @@ class EventParser:
             return []
         self._after_cr = chunk.endswith(b"\r")
         *ended, rest = _LINE_END.split(chunk)
-        events: list[Event] = []
+        events: list[ServerEvent] = []
         for piece in ended:
             self._grow(piece)
             if event := self._take_line(b"".join(self._line)):
@@ -71,7 +71,7 @@ class EventParser:
             raise bad_reply(f"an event is larger than {self._bytes_max} bytes")
         self._line.append(piece)
 
-    def _take_line(self, line: bytes) -> Event | None:
+    def _take_line(self, line: bytes) -> ServerEvent | None:
         if self._is_first_line:
             self._is_first_line = False
             line = line.removeprefix(_BOM)
@@ -92,8 +92,8 @@ class EventParser:
         elif name == b"retry" and value.isdigit():
             self.retry_ms = int(value)
 
-    def _dispatch(self) -> Event | None:
+    def _dispatch(self) -> ServerEvent | None:
         self.last_id = self._id
-        event = Event(self._kind or "message", b"\n".join(self._data), self._id) if self._data else None
+        event = ServerEvent(self._kind or "message", b"\n".join(self._data), self._id) if self._data else None
         self._clear()
         return event

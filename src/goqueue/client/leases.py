@@ -88,8 +88,8 @@ def decode_leased(data: msgspec.Raw) -> Leased:
     """A message under a lease as the broker sends it; `bad-reply` if it is not one."""
     try:
         lease = _decoder.decode(data)
-    except ValueError as why:
-        raise bad_reply(why) from None
+    except ValueError as error:
+        raise bad_reply(error) from None
     return Leased(**asdict(decode_message(data)), **asdict(lease))
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from goqueue.client.calls import Call, check_topic, group_path
+from goqueue.client.calls import RestCall, check_topic, group_path
 from goqueue.client.leases import Leased, decode_leased
 from goqueue.client.messages import Span, span
 from goqueue.client.replies import TopicParts
@@ -66,7 +66,7 @@ class _Polled(msgspec.Struct):
     rebalance: bool
 
 
-def join(asked: Joining) -> Call[Joined]:
+def join(asked: Joining) -> RestCall[Joined]:
     body: dict[str, Any] = {
         "client_id": asked.client_id,
         "member_id": asked.member_id,
@@ -84,20 +84,20 @@ def join(asked: Joining) -> Call[Joined]:
     return _post(asked.group, "join", body, _reader(Joined))
 
 
-def heartbeat(group: str, member_id: str, generation: int) -> Call[Beat]:
+def heartbeat(group: str, member_id: str, generation: int) -> RestCall[Beat]:
     return _post(group, "heartbeat", {"member_id": member_id, "generation": generation}, _reader(Beat))
 
 
-def revoke(group: str, member_id: str, generation: int, partitions: Sequence[TopicParts]) -> Call[Beat]:
+def revoke(group: str, member_id: str, generation: int, partitions: Sequence[TopicParts]) -> RestCall[Beat]:
     body = {"member_id": member_id, "generation": generation, "partitions": partitions}
     return _post(group, "revoke", body, _reader(Beat))
 
 
-def leave(group: str, member_id: str) -> Call[None]:
+def leave(group: str, member_id: str) -> RestCall[None]:
     return _post(group, "leave", {"member_id": member_id}, lambda status, body: None)
 
 
-def poll(group: str, member_id: str, generation: int, limit: int, wait_seconds: float) -> Call[Polled]:
+def poll(group: str, member_id: str, generation: int, limit: int, wait_seconds: float) -> RestCall[Polled]:
     query = {
         "member_id": member_id,
         "generation": str(generation),
@@ -109,11 +109,11 @@ def poll(group: str, member_id: str, generation: int, limit: int, wait_seconds: 
         told = msgspec.json.decode(body, type=_Polled)
         return Polled([decode_leased(one) for one in told.messages], told.generation, told.rebalance)
 
-    return Call("GET", f"{group_path(group)}/poll", read, query, wait_seconds=wait_seconds)
+    return RestCall("GET", f"{group_path(group)}/poll", read, query, wait_seconds=wait_seconds)
 
 
-def _post(group: str, verb: str, body: object, read: Callable[[int, bytes], T]) -> Call[T]:
-    return Call("POST", f"{group_path(group)}/{verb}", read, body=msgspec.json.encode(body))
+def _post(group: str, verb: str, body: object, read: Callable[[int, bytes], T]) -> RestCall[T]:
+    return RestCall("POST", f"{group_path(group)}/{verb}", read, body=msgspec.json.encode(body))
 
 
 def _reader(kind: type[T]) -> Callable[[int, bytes], T]:

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from goqueue.client import checks, member_calls
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.errors import ConnectionFailed, ConsumerClosed, GoQueueClientError
 from goqueue.client.leases import Leased
 from goqueue.client.member_calls import Beat, Joining, Polled
@@ -87,9 +87,9 @@ class Membership:
             if must_give_back:
                 yield from self.join()
             yield from ask(member_calls.leave(self._joining.group, self._joining.member_id))
-        except GoQueueClientError as why:
-            if why.code not in _OUT:
-                logger.warning("could not leave group %r; the broker will notice: %s", self._joining.group, why)
+        except GoQueueClientError as error:
+            if error.code not in _OUT:
+                logger.warning("could not leave group %r; the broker will notice: %s", self._joining.group, error)
         finally:
             self._is_closed, self._is_in = True, False
 
@@ -117,8 +117,8 @@ class Membership:
             left = max(0.0, deadline - self._clock())
             try:
                 pause = yield from self._take(prefetch or limit, min(left, WAIT_SECONDS_MAX))
-            except GoQueueClientError as why:
-                pause = self._pause_after(why)
+            except GoQueueClientError as error:
+                pause = self._pause_after(error)
             left = deadline - self._clock()
             if self._ready or left <= 0:
                 break
@@ -132,11 +132,11 @@ class Membership:
             self._ready.clear()
 
     def _take(self, limit: int, wait: float) -> Steps[float]:
-        """One poll; answers with the seconds to wait before the next."""
+        """One poll; returns the seconds to wait before the next."""
         self._must_join_if_unsure()
         if not self._is_in:
             yield from self.join()
-        yield from self._settle()
+        yield from self._wait_durable()
         began = self._clock()
         polled = yield from self._ask_poll(limit, wait)
         self._failed, self._lost_at = 0, None
@@ -150,8 +150,8 @@ class Membership:
         group, member_id = self._joining.group, self._joining.member_id
         try:
             polled = yield from ask(member_calls.poll(group, member_id, self._generation, limit, wait))
-        except GoQueueClientError as why:
-            self._is_unsure = _may_have_taken(why)
+        except GoQueueClientError as error:
+            self._is_unsure = _may_have_taken(error)
             raise
         self._is_unsure = False
         self._generation, self._has_news = polled.generation, polled.rebalance
@@ -179,11 +179,11 @@ class Membership:
             return
         try:
             self._hear((yield from ask(self._heartbeat())))
-        except GoQueueClientError as why:
-            self._is_in = self._is_in and why.code not in _OUT
-            logger.debug("heartbeat in group %r failed: %s", self._joining.group, why)
+        except GoQueueClientError as error:
+            self._is_in = self._is_in and error.code not in _OUT
+            logger.debug("heartbeat in group %r failed: %s", self._joining.group, error)
 
-    def _settle(self) -> Steps[None]:
+    def _wait_durable(self) -> Steps[None]:
         """Goes along with what changed; the caller is done with what earlier polls handed out."""
         if self._has_news:
             self._hear((yield from ask(self._heartbeat())))
@@ -196,7 +196,7 @@ class Membership:
             group, member_id = self._joining.group, self._joining.member_id
             self._hear((yield from ask(member_calls.revoke(group, member_id, self._generation, revoking))))
 
-    def _heartbeat(self) -> Call[Beat]:
+    def _heartbeat(self) -> RestCall[Beat]:
         return member_calls.heartbeat(self._joining.group, self._joining.member_id, self._generation)
 
     def _hear(self, beat: Beat) -> None:

@@ -195,8 +195,8 @@ def decode_message(data: bytes | msgspec.Raw) -> Message:
             headers=headers_of_json(got.headers),
             priority=got.priority,
         )
-    except ValueError as why:
-        raise bad_reply(why) from None
+    except ValueError as error:
+        raise bad_reply(error) from None
 
 
 def encode_received(message: Message) -> bytes:
@@ -272,8 +272,8 @@ def _to_text(content: Content, field: str) -> tuple[str | None, str | None]:
     if isinstance(content, str):
         try:
             content.encode()
-        except UnicodeEncodeError as why:
-            raise invalid(f"The text cannot be UTF-8 ({why.reason}); send bytes instead.", field) from None
+        except UnicodeEncodeError as error:
+            raise invalid(f"The text cannot be UTF-8 ({error.reason}); send bytes instead.", field) from None
         return content, None
     checks.content(content, field)
     try:

@@ -9,8 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from goqueue.client.accumulator import Batch
-from goqueue.client.calls import Acks, Call, Result, publish_encoded
+from goqueue.client.accumulator import OutgoingBatch
+from goqueue.client.calls import Acks, RestCall, Result, publish_encoded
 from goqueue.client.errors import BufferFull, GoQueueClientError
 from goqueue.client.losses import Losses
 from goqueue.client.messages import Sent
@@ -40,11 +40,11 @@ class Outgoing(msgspec.Struct, Generic[P], frozen=True):
     future: P
 
 
-def request_for(batch: Batch[Outgoing[P]], acks: Acks) -> Call[list[Result]]:
+def request_for(batch: OutgoingBatch[Outgoing[P]], acks: Acks) -> RestCall[list[Result]]:
     return publish_encoded(batch.topic, [outgoing.payload for outgoing in batch.items], acks)
 
 
-def settle(batch: Batch[Outgoing[P]], results: Sequence[Result], losses: Losses) -> None:
+def wait_durable(batch: OutgoingBatch[Outgoing[P]], results: Sequence[Result], losses: Losses) -> None:
     """Tells each message its own result. What failed is also logged, and told again at the end if nobody asks."""
     failures = [result for result in results if isinstance(result, GoQueueClientError)]
     if failures:
@@ -60,9 +60,9 @@ def settle(batch: Batch[Outgoing[P]], results: Sequence[Result], losses: Losses)
             outgoing.future.set_result(result)
 
 
-def settle_all(batch: Batch[Outgoing[P]], why: GoQueueClientError, losses: Losses) -> None:
+def settle_all(batch: OutgoingBatch[Outgoing[P]], why: GoQueueClientError, losses: Losses) -> None:
     """Tells every message of a batch the same."""
-    settle(batch, [copy(why) for _ in batch.items], losses)
+    wait_durable(batch, [copy(why) for _ in batch.items], losses)
 
 
 def never_fits(size: int) -> GoQueueClientError:

@@ -11,16 +11,16 @@ from types import TracebackType
 from typing import TypeAlias, Unpack
 
 from goqueue.client import checks
-from goqueue.client.accumulator import Accumulator, Batch, Batching
+from goqueue.client.accumulator import Accumulator, Batching, OutgoingBatch
 from goqueue.client.calls import Acks, Result, check_topic
 from goqueue.client.client import Client
 from goqueue.client.errors import GoQueueClientError, ProducerClosed
 from goqueue.client.losses import Losses, SentFuture
 from goqueue.client.messages import Content, MessageFields, NewMessage, Sent, encode_message
-from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle, settle_all, unexpected
+from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle_all, unexpected, wait_durable
 from goqueue.client.retry import Retries
 
-_Batch: TypeAlias = Batch[Outgoing[SentFuture]]
+_Batch: TypeAlias = OutgoingBatch[Outgoing[SentFuture]]
 
 
 class Producer:
@@ -124,11 +124,11 @@ class Producer:
         while (batch := self._next_batch()) is not None:
             try:
                 self._check_abandoned()
-                settle(batch, self._results(batch), self._losses)
-            except GoQueueClientError as why:
-                settle_all(batch, why, self._losses)
-            except Exception as why:
-                settle_all(batch, unexpected(why), self._losses)
+                wait_durable(batch, self._results(batch), self._losses)
+            except GoQueueClientError as error:
+                settle_all(batch, error, self._losses)
+            except Exception as error:
+                settle_all(batch, unexpected(error), self._losses)
             with self._lock:
                 self._accumulator.finished(batch)
                 self._room.notify_all()
@@ -155,8 +155,8 @@ class Producer:
         while True:
             try:
                 return self._client.perform(call)
-            except GoQueueClientError as why:
-                pause = self._retries.pause(why, attempt, time.monotonic() - batch.since, random.random())
+            except GoQueueClientError as error:
+                pause = self._retries.pause(error, attempt, time.monotonic() - batch.since, random.random())
                 if pause is None:
                     raise
             self._abandoned.wait(pause)

@@ -10,7 +10,7 @@ import msgspec
 from goqueue.client.messages import Message
 
 
-class Partition(msgspec.Struct, frozen=True):
+class PartitionInfo(msgspec.Struct, frozen=True):
     """One partition: readable are the offsets from `start_offset` up to, not including, `high_watermark`."""
 
     partition: int
@@ -37,7 +37,7 @@ class TopicSummary(msgspec.Struct, frozen=True):
     created_ms: int
 
 
-class Topic(msgspec.Struct, frozen=True):
+class TopicInfo(msgspec.Struct, frozen=True):
     """One topic. `config` is every setting in force, `overrides` those its owner set."""
 
     name: str
@@ -48,7 +48,7 @@ class Topic(msgspec.Struct, frozen=True):
     created_ms: int
     config: dict[str, str]
     overrides: dict[str, str]
-    partitions: list[Partition]
+    partitions: list[PartitionInfo]
 
 
 class GroupSummary(msgspec.Struct, frozen=True):
@@ -147,7 +147,7 @@ class Page(msgspec.Struct, frozen=True):
         return len(self.messages)
 
 
-class Version(msgspec.Struct, frozen=True):
+class BrokerVersion(msgspec.Struct, frozen=True):
     """Which broker answers."""
 
     name: str

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 
 
 class SchemaReference(msgspec.Struct, frozen=True):
@@ -66,74 +66,74 @@ class _Mode(msgspec.Struct):
     mode: str
 
 
-def schemas(latest_only: bool = True, deleted: bool = False) -> Call[list[RegisteredSchema]]:
+def schemas(latest_only: bool = True, deleted: bool = False) -> RestCall[list[RegisteredSchema]]:
     """Of every subject the latest, or all versions."""
     query = {"latestOnly": str(latest_only).lower(), "deleted": str(deleted).lower()}
-    return Call("GET", "/schemas", _reader(list[RegisteredSchema]), query)
+    return RestCall("GET", "/schemas", _reader(list[RegisteredSchema]), query)
 
 
-def schema(subject: str, version: int | str = "latest") -> Call[RegisteredSchema]:
-    return Call("GET", f"{_path(subject)}/versions/{version}", _reader(RegisteredSchema))
+def schema(subject: str, version: int | str = "latest") -> RestCall[RegisteredSchema]:
+    return RestCall("GET", f"{_path(subject)}/versions/{version}", _reader(RegisteredSchema))
 
 
-def schema_by_id(schema_id: int) -> Call[RegisteredSchema]:
-    return Call("GET", f"/schemas/ids/{schema_id}", _reader(RegisteredSchema))
+def schema_by_id(schema_id: int) -> RestCall[RegisteredSchema]:
+    return RestCall("GET", f"/schemas/ids/{schema_id}", _reader(RegisteredSchema))
 
 
-def register_schema(subject: str, new: NewSchema) -> Call[RegisteredSchema]:
+def register_schema(subject: str, new: NewSchema) -> RestCall[RegisteredSchema]:
     """The answer has id and version, not the text."""
     body = msgspec.json.encode(new)
-    return Call("POST", f"{_path(subject)}/versions", _reader(RegisteredSchema), body=body)
+    return RestCall("POST", f"{_path(subject)}/versions", _reader(RegisteredSchema), body=body)
 
 
-def check_schema(subject: str, new: NewSchema, version: int | str | None = None) -> Call[Compatibility]:
+def check_schema(subject: str, new: NewSchema, version: int | str | None = None) -> RestCall[Compatibility]:
     """Against one version, or against those that the subject's level asks for."""
     path = f"/compatibility{_path(subject)}/versions" + (f"/{version}" if version is not None else "")
-    return Call("POST", path, _reader(Compatibility), {"verbose": "true"}, body=msgspec.json.encode(new))
+    return RestCall("POST", path, _reader(Compatibility), {"verbose": "true"}, body=msgspec.json.encode(new))
 
 
-def delete_schema(subject: str, version: int | str | None = None, permanent: bool = False) -> Call[Any]:
+def delete_schema(subject: str, version: int | str | None = None, permanent: bool = False) -> RestCall[Any]:
     path = _path(subject) + (f"/versions/{version}" if version is not None else "")
-    return Call("DELETE", path, _reader(Any), {"permanent": str(permanent).lower()})
+    return RestCall("DELETE", path, _reader(Any), {"permanent": str(permanent).lower()})
 
 
-def compatibility(subject: str | None = None) -> Call[str]:
+def compatibility(subject: str | None = None) -> RestCall[str]:
     """The level that holds."""
 
     def read(status: int, body: bytes) -> str:
         return msgspec.json.decode(body, type=_Level).compatibility_level
 
-    return Call("GET", _of("config", subject), read, {"defaultToGlobal": "true"})
+    return RestCall("GET", _of("config", subject), read, {"defaultToGlobal": "true"})
 
 
-def set_compatibility(level: str, subject: str | None = None) -> Call[str]:
+def set_compatibility(level: str, subject: str | None = None) -> RestCall[str]:
     def read(status: int, body: bytes) -> str:
         return msgspec.json.decode(body, type=_Level).compatibility
 
-    return Call("PUT", _of("config", subject), read, body=msgspec.json.encode({"compatibility": level}))
+    return RestCall("PUT", _of("config", subject), read, body=msgspec.json.encode({"compatibility": level}))
 
 
-def unset_compatibility(subject: str | None = None) -> Call[None]:
-    return Call("DELETE", _of("config", subject), lambda status, body: None)
+def unset_compatibility(subject: str | None = None) -> RestCall[None]:
+    return RestCall("DELETE", _of("config", subject), lambda status, body: None)
 
 
-def registry_mode(subject: str | None = None) -> Call[str]:
+def registry_mode(subject: str | None = None) -> RestCall[str]:
     def read(status: int, body: bytes) -> str:
         return msgspec.json.decode(body, type=_Mode).mode
 
-    return Call("GET", _of("mode", subject), read, {"defaultToGlobal": "true"})
+    return RestCall("GET", _of("mode", subject), read, {"defaultToGlobal": "true"})
 
 
-def set_registry_mode(mode: str, subject: str | None = None, force: bool = False) -> Call[str]:
+def set_registry_mode(mode: str, subject: str | None = None, force: bool = False) -> RestCall[str]:
     def read(status: int, body: bytes) -> str:
         return msgspec.json.decode(body, type=_Mode).mode
 
     query = {"force": str(force).lower()}
-    return Call("PUT", _of("mode", subject), read, query, body=msgspec.json.encode({"mode": mode}))
+    return RestCall("PUT", _of("mode", subject), read, query, body=msgspec.json.encode({"mode": mode}))
 
 
-def registry_stats() -> Call[RegistryStats]:
-    return Call("GET", "/schemas/stats", _reader(RegistryStats))
+def registry_stats() -> RestCall[RegistryStats]:
+    return RestCall("GET", "/schemas/stats", _reader(RegistryStats))
 
 
 def _path(subject: str) -> str:

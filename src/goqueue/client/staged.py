@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from goqueue.client import checks
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.errors import invalid
 from goqueue.client.replies import TopicParts
 
@@ -72,33 +72,33 @@ class _Owners(msgspec.Struct):
     owners: list[StagedOwner]
 
 
-def stage(owner: str, batch: int, writer: str | int, attempt: int, timeout_s: float) -> Call[StagedWriterId]:
+def stage(owner: str, batch: int, writer: str | int, attempt: int, timeout_s: float) -> RestCall[StagedWriterId]:
     checks.whole_number(batch, "batch")
     checks.whole_number(attempt, "attempt")
     checks.seconds(timeout_s, "timeout_s")
     body = {"writer": str(writer), "attempt": attempt, "timeout": round(timeout_s * 1000)}
     path = f"{_path(owner)}/{batch}/writers"
-    return Call("POST", path, _reader(StagedWriterId), body=msgspec.json.encode(body))
+    return RestCall("POST", path, _reader(StagedWriterId), body=msgspec.json.encode(body))
 
 
-def commit(owner: str, batch: int, writers: Sequence[StagedWriterId]) -> Call[StagedEnd]:
+def commit(owner: str, batch: int, writers: Sequence[StagedWriterId]) -> RestCall[StagedEnd]:
     body = msgspec.json.encode({"writers": writers})
-    return Call("POST", f"{_path(owner)}/{batch}/commit", _reader(StagedEnd), body=body)
+    return RestCall("POST", f"{_path(owner)}/{batch}/commit", _reader(StagedEnd), body=body)
 
 
-def abort(owner: str, batch: int) -> Call[StagedEnd]:
-    return Call("POST", f"{_path(owner)}/{batch}/abort", _reader(StagedEnd))
+def abort(owner: str, batch: int) -> RestCall[StagedEnd]:
+    return RestCall("POST", f"{_path(owner)}/{batch}/abort", _reader(StagedEnd))
 
 
-def staged(owner: str) -> Call[Staged]:
-    return Call("GET", _path(owner), _reader(Staged))
+def staged(owner: str) -> RestCall[Staged]:
+    return RestCall("GET", _path(owner), _reader(Staged))
 
 
-def owners(limit: int) -> Call[list[StagedOwner]]:
+def owners(limit: int) -> RestCall[list[StagedOwner]]:
     def read(status: int, body: bytes) -> list[StagedOwner]:
         return msgspec.json.decode(body, type=_Owners).owners
 
-    return Call("GET", "/staged", read, {"limit": str(limit)})
+    return RestCall("GET", "/staged", read, {"limit": str(limit)})
 
 
 def _path(owner: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.errors import GoQueueClientError
 from goqueue.client.replies import TopicParts
 from goqueue.client.retry import Retries
@@ -33,25 +33,25 @@ class Rebalance(msgspec.Struct, frozen=True):
     gained: list[TopicParts]
 
 
-Step: TypeAlias = Call[Any] | Pause | Rebalance
+Step: TypeAlias = RestCall[Any] | Pause | Rebalance
 Steps: TypeAlias = Generator[Step, Any, T]  # is sent each call's answer, or thrown its error
 
 
-def ask(call: Call[T]) -> Steps[T]:
+def ask(call: RestCall[T]) -> Steps[T]:
     """The call's answer."""
     answer: T = yield call
     return answer
 
 
-def persist(call: Call[T], retries: Retries, clock: Clock) -> Steps[T]:
+def persist(call: RestCall[T], retries: Retries, clock: Clock) -> Steps[T]:
     """The call's answer, after repeating what surely was not done."""
     began = clock()
     attempt = 1
     while True:
         try:
             return (yield from ask(call))
-        except GoQueueClientError as why:
-            pause = retries.pause(why, attempt, clock() - began, random.random())
+        except GoQueueClientError as error:
+            pause = retries.pause(error, attempt, clock() - began, random.random())
             if pause is None:
                 raise
         yield Pause(pause)

@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from goqueue.client import calls, checks
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.errors import ConnectionFailed, GoQueueClientError, bad_reply, error_of_problem
-from goqueue.client.events import Event, EventParser
+from goqueue.client.events import EventParser, ServerEvent
 from goqueue.client.messages import Message, Moment, decode_message
 from goqueue.client.replies import Skipped
 from goqueue.client.retry import backoff
@@ -43,7 +43,7 @@ class Tail:
         self._attempt = 0
         self._lost_at: float | None = None
 
-    def request(self) -> Call[None]:
+    def request(self) -> RestCall[None]:
         """What to ask for now."""
         return calls.tail(self._topic, self._from, self._partition, self._cursor)
 
@@ -79,17 +79,17 @@ class Tail:
         return backoff(self._pause_first, max(_PAUSE_MAX, self._pause_first), self._attempt)
 
 
-def _skipped_of(event: Event) -> Skipped:
+def _skipped_of(event: ServerEvent) -> Skipped:
     try:
         return msgspec.json.decode(event.data, type=Skipped)
-    except msgspec.DecodeError as why:
-        raise bad_reply(why) from None
+    except msgspec.DecodeError as error:
+        raise bad_reply(error) from None
 
 
-def _error_of(event: Event) -> GoQueueClientError:
+def _error_of(event: ServerEvent) -> GoQueueClientError:
     try:
         problem = msgspec.json.decode(event.data, type=dict[str, object])
         status = problem.get("status")
         return error_of_problem(status if isinstance(status, int) else None, problem)
-    except msgspec.DecodeError as why:
-        return bad_reply(why)
+    except msgspec.DecodeError as error:
+        return bad_reply(error)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.errors import invalid
 
 
@@ -53,19 +53,19 @@ def _read_many(status: int, body: bytes) -> list[Trace]:
     return msgspec.json.decode(body, type=_Traces).traces
 
 
-def traces(limit: int = 100) -> Call[list[Trace]]:
+def traces(limit: int = 100) -> RestCall[list[Trace]]:
     """The newest."""
-    return Call("GET", "/traces", _read_many, {"limit": str(limit)})
+    return RestCall("GET", "/traces", _read_many, {"limit": str(limit)})
 
 
-def trace(trace_id: str) -> Call[Trace]:
+def trace(trace_id: str) -> RestCall[Trace]:
     """One with all its events."""
     if re.fullmatch(r"[0-9a-fA-F]{32}", trace_id) is None:
         raise invalid("A trace's id is 32 hexadecimal digits.", "id")
-    return Call("GET", f"/traces/{trace_id}", lambda status, body: msgspec.json.decode(body, type=Trace))
+    return RestCall("GET", f"/traces/{trace_id}", lambda status, body: msgspec.json.decode(body, type=Trace))
 
 
-def search_traces(wanted: Mapping[str, str | int | None], limit: int = 100) -> Call[list[Trace]]:
+def search_traces(wanted: Mapping[str, str | int | None], limit: int = 100) -> RestCall[list[Trace]]:
     """Those that fit all that is given: topic, partition, group, key, status, from, to."""
     query = {name: str(value) for name, value in wanted.items() if value is not None}
-    return Call("GET", "/traces/search", _read_many, {**query, "limit": str(limit)})
+    return RestCall("GET", "/traces/search", _read_many, {**query, "limit": str(limit)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.errors import GoQueueClientError
 from goqueue.client.replies import TopicParts
 
@@ -39,29 +39,29 @@ class _Listed(msgspec.Struct):
     transactions: list[Transaction]
 
 
-def transactions(*, idle: bool = False, limit: int = 100) -> Call[list[Transaction]]:
+def transactions(*, idle: bool = False, limit: int = 100) -> RestCall[list[Transaction]]:
     """Open transactions; with `idle` also producers without one."""
     query = {"state": "all" if idle else "open", "limit": str(limit)}
-    return Call("GET", "/transactions", _read, query)
+    return RestCall("GET", "/transactions", _read, query)
 
 
-def transaction(transactional_id: str) -> Call[Transaction]:
+def transaction(transactional_id: str) -> RestCall[Transaction]:
     """One, by any id: in a path some would need escaping."""
 
     def read(status: int, body: bytes) -> Transaction:
         found = _read(status, body)
         if not found:
-            told = f"No producer has the transactional id {transactional_id!r}."
-            raise GoQueueClientError("unknown-transaction", told, "transactional_id", 404)
+            message = f"No producer has the transactional id {transactional_id!r}."
+            raise GoQueueClientError("unknown-transaction", message, "transactional_id", 404)
         return found[0]
 
-    return Call("GET", "/transactions", read, {"state": "all", "transactional_id": transactional_id})
+    return RestCall("GET", "/transactions", read, {"state": "all", "transactional_id": transactional_id})
 
 
-def abort(transactional_id: str) -> Call[Transaction]:
+def abort(transactional_id: str) -> RestCall[Transaction]:
     """Ends an open transaction; its producer is shut out."""
     body = msgspec.json.encode({"transactional_id": transactional_id})
-    return Call(
+    return RestCall(
         "POST", "/transactions/abort", lambda status, body: msgspec.json.decode(body, type=Transaction), body=body
     )
 

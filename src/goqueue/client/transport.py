@@ -7,7 +7,7 @@ from typing import Any, Final
 import httpx
 
 from goqueue.client import checks
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.errors import ConnectionFailed, GoQueueClientError, TimedOut
 from goqueue.client.tail import SILENCE_SECONDS_MAX
 
@@ -24,8 +24,8 @@ def check_url(url: str) -> str:
     checks.text(url, "url")
     try:
         parsed = httpx.URL(url)
-    except (httpx.InvalidURL, ValueError) as why:
-        raise _invalid_url(url, str(why)) from None
+    except (httpx.InvalidURL, ValueError) as error:
+        raise _invalid_url(url, str(error)) from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise _invalid_url(url, "no http:// or https:// and host")
     if parsed.query or parsed.fragment:
@@ -50,7 +50,7 @@ def client_options(url: str, timeout: float) -> dict[str, Any]:
     }
 
 
-def request_options(call: Call[Any], timeout: float) -> dict[str, Any]:
+def request_options(call: RestCall[Any], timeout: float) -> dict[str, Any]:
     """Arguments of one request. A read that waits at the broker gets that much more time."""
     headers = {**call.headers, "content-type": "application/json"} if call.body is not None else dict(call.headers)
     return {
@@ -63,7 +63,7 @@ def request_options(call: Call[Any], timeout: float) -> dict[str, Any]:
     }
 
 
-def stream_options(call: Call[Any], timeout: float) -> dict[str, Any]:
+def stream_options(call: RestCall[Any], timeout: float) -> dict[str, Any]:
     """Arguments of a request whose answer goes on for ever."""
     return request_options(call, timeout) | {"timeout": _timeout(timeout, SILENCE_SECONDS_MAX)}
 

@@ -10,7 +10,7 @@ from goqueue.base.commands import Headers
 from goqueue.base.delays import EXPIRES_HEADER
 from goqueue.base.header_values import number_in, text_in
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.delivery.records import View
+from goqueue.core.delivery.records import ViewId
 from goqueue.format.records import Record
 
 PREFIX: Final = "goqueue-dlq-"
@@ -21,7 +21,7 @@ _EXPIRY: Final = PREFIX + "expires-at"  # instead of the header that queues obey
 KEEPER: Final = "__dlq"  # the group whose view of a dead-letter topic says which letters are gone
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
+class StoredDeadLetter(msgspec.Struct, frozen=True):
     """One dead letter. `topic`, `origin_partition` and `origin_offset` are None if it did not die here."""
 
     partition: int
@@ -44,7 +44,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     redrives: int = 0
 
 
-def letter_of(partition: int, record: Record) -> DeadLetter:
+def letter_of(partition: int, record: Record) -> StoredDeadLetter:
     """Reads a record of a dead-letter topic."""
     told: dict[str, bytes | None] = {}
     kept: list[tuple[str, bytes | None]] = []
@@ -57,7 +57,7 @@ def letter_of(partition: int, record: Record) -> DeadLetter:
             kept.append((name, value))
     partition_told, offset_told = number_in(told.get("partition")), number_in(told.get("offset"))
     has_origin = bool(told.get("topic")) and partition_told is not None
-    return DeadLetter(
+    return StoredDeadLetter(
         partition,
         record.offset,
         record.timestamp_ms,
@@ -79,13 +79,13 @@ def letter_of(partition: int, record: Record) -> DeadLetter:
     )
 
 
-def origin_of(headers: Headers) -> tuple[View, Offset] | None:
+def origin_of(headers: Headers) -> tuple[ViewId, Offset] | None:
     """Of which message of which view a dead letter is the copy; None if it does not tell."""
     told = {name[len(PREFIX) :]: value for name, value in headers if name.startswith(PREFIX)}
     partition, offset = number_in(told.get("partition")), number_in(told.get("offset"))
     if partition is None or offset is None or "group" not in told or "topic" not in told:
         return None
-    return View(text_in(told["group"]), text_in(told["topic"]), partition), offset
+    return ViewId(text_in(told["group"]), text_in(told["topic"]), partition), offset
 
 
 def buried_headers(headers: Headers) -> Headers:
@@ -100,7 +100,7 @@ def redrives_of(headers: Headers) -> int:
     return min(found[-1] or 0, _REDRIVES_MAX) if found else 0
 
 
-def redriven_headers(view: View, message: Record) -> Headers:
+def redriven_headers(view: ViewId, message: Record) -> Headers:
     """The original headers, with how often it was redriven and from where."""
     ours = (REDRIVES_HEADER, REDRIVEN_FROM_HEADER)
     headers = [(EXPIRES_HEADER, value) if name == _EXPIRY else (name, value) for name, value in message.headers]
@@ -110,18 +110,18 @@ def redriven_headers(view: View, message: Record) -> Headers:
     return (*kept, (REDRIVES_HEADER, str(count).encode()), (REDRIVEN_FROM_HEADER, origin.encode()))
 
 
-def redriven_from(headers: Headers) -> tuple[View, Offset] | None:
+def redriven_from(headers: Headers) -> tuple[ViewId, Offset] | None:
     """Which dead letter a redriven message was."""
     for name, value in reversed(headers):
         if name == REDRIVEN_FROM_HEADER and value is not None:
             topic, *rest = value.rsplit(b":", 2)
             partition, offset = (number_in(one) for one in rest) if len(rest) == 2 else (None, None)
             if partition is not None and offset is not None:
-                return View(KEEPER, text_in(topic), partition), offset
+                return ViewId(KEEPER, text_in(topic), partition), offset
     return None
 
 
-class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeadLetterFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which dead letters are meant; everything given has to fit. Times are those of death."""
 
     topic: str | None = None  # those that died in it, and those that died nowhere
@@ -131,7 +131,7 @@ class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
     to_ms: Millis | None = None
     headers: tuple[tuple[str, str], ...] = ()
 
-    def fits(self, letter: DeadLetter) -> bool:
+    def fits(self, letter: StoredDeadLetter) -> bool:
         died_ms = letter.died_ms or letter.buried_ms
         return (
             (self.topic is None or letter.topic in (None, self.topic))
@@ -143,4 +143,4 @@ class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-EVERYTHING: Final = Filter()
+EVERYTHING: Final = DeadLetterFilter()

@@ -19,7 +19,7 @@ BATCHES_KEPT: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
 
 
-class Mark(msgspec.Struct, frozen=True, gc=False):
+class StoredBatch(msgspec.Struct, frozen=True, gc=False):
     """One stored batch."""
 
     first_sequence: int
@@ -28,12 +28,12 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
     last_offset: Offset
 
 
-class Producer(msgspec.Struct):
+class ProducerState(msgspec.Struct):
     """What is known of one producer id in one partition."""
 
     producer_id: int
     epoch: int
-    marks: list[Mark]
+    marks: list[StoredBatch]
     seen_ms: Millis
 
     @property
@@ -47,15 +47,15 @@ class Dedupe:
     __slots__ = ("_producers",)
 
     def __init__(self) -> None:
-        self._producers: dict[int, Producer] = {}
+        self._producers: dict[int, ProducerState] = {}
 
     def __len__(self) -> int:
         return len(self._producers)
 
-    def producers(self) -> list[Producer]:
+    def producers(self) -> list[ProducerState]:
         return list(self._producers.values())
 
-    def check(self, header: BatchHeader) -> Mark | None:
+    def check(self, header: BatchHeader) -> StoredBatch | None:
         """None if the batch is new; the mark of the stored one if it is a repetition; else an error word."""
         known = self._producers.get(header.producer_id)
         if header.producer_id < 0 or known is None:
@@ -92,7 +92,7 @@ class Dedupe:
         known = self._producers.get(producer_id)
         return known.marks[-1].last_offset if known is not None and known.marks else -1
 
-    def find(self, producer_id: int, epoch: int, first_sequence: int) -> Mark | None:
+    def find(self, producer_id: int, epoch: int, first_sequence: int) -> StoredBatch | None:
         """The producer's batch with that sequence, if it is one of the last."""
         known = self._producers.get(producer_id)
         marks = known.marks if known is not None and known.epoch == epoch else []
@@ -105,12 +105,14 @@ class Dedupe:
         known = self._producers.get(header.producer_id)
         if header.is_control:  # a marker with a newer epoch shuts out the producer's older selves
             if known is None or header.producer_epoch > known.epoch:
-                self._producers[header.producer_id] = Producer(header.producer_id, header.producer_epoch, [], now)
+                self._producers[header.producer_id] = ProducerState(header.producer_id, header.producer_epoch, [], now)
             return
         if known is None or known.epoch != header.producer_epoch:
-            known = self._producers[header.producer_id] = Producer(header.producer_id, header.producer_epoch, [], now)
+            known = self._producers[header.producer_id] = ProducerState(
+                header.producer_id, header.producer_epoch, [], now
+            )
         last = _advance(header.base_sequence, header.last_offset_delta)
-        known.marks.append(Mark(header.base_sequence, last, base_offset, base_offset + header.last_offset_delta))
+        known.marks.append(StoredBatch(header.base_sequence, last, base_offset, base_offset + header.last_offset_delta))
         del known.marks[:-BATCHES_KEPT]
         known.seen_ms = now
 
@@ -133,7 +135,7 @@ class Dedupe:
             if known.seen_ms < before:
                 del self._producers[known.producer_id]
 
-    def restore(self, producers: list[Producer]) -> None:
+    def restore(self, producers: list[ProducerState]) -> None:
         self._producers = {known.producer_id: known for known in producers}
 
 

@@ -15,7 +15,7 @@ WEIGHTS: Final = (50, 25, 15, 7, 3)
 GUARD_MS: Final = 30_000
 
 
-class Lanes:
+class LaneTurn:
     """The turn of one consumer, or of one group whose members share everything."""
 
     __slots__ = ("_credit", "_current", "_guard_ms", "_since", "_weights", "visits")

@@ -19,7 +19,7 @@ class InvalidPattern(Invalid):
     """The pattern is no regular expression, or could take too long."""
 
 
-class Pattern:
+class TopicPattern:
     """One regular expression, and which topics it was last found to match. It has to match a whole name."""
 
     __slots__ = ("_compiled", "_found", "_topics")
@@ -53,9 +53,9 @@ class Pattern:
 
 
 @lru_cache(maxsize=PATTERNS_READY_MAX)
-def compile_pattern(text: str) -> Pattern:
+def compile_pattern(text: str) -> TopicPattern:
     """The pattern, or `InvalidPattern`."""
-    return Pattern(text)
+    return TopicPattern(text)
 
 
 def _compiled(text: str) -> re2._Regexp:

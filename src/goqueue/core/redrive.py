@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.dead_letter import EVERYTHING, DeadLetter, Filter
+from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter, StoredDeadLetter
 
 RedriveState = Literal["running", "completed", "cancelling", "cancelled", "failed"]
 LIVE: Final = ("running", "cancelling")
@@ -21,13 +21,13 @@ TARGET_GONE: Final = "The topic that the dead letters should go to was deleted."
 IN_FLIGHT: Final = "in-flight"  # an SQS consumer of the dead letters has it
 
 
-class Redrive(msgspec.Struct, frozen=True):
+class RedriveRequest(msgspec.Struct, frozen=True):
     """What is asked for. `to` None: each letter to the topic that it died in. `limit` None: all that fit."""
 
     source: str
     to: str | None = None
     rate_per_s: int | None = None
-    filter: Filter = EVERYTHING
+    filter: DeadLetterFilter = EVERYTHING
     limit: int | None = None
 
 
@@ -43,7 +43,7 @@ class RedriveTask(msgspec.Struct, frozen=True, omit_defaults=True):
     started_ms: Millis
     to: str | None = None
     rate_per_s: int | None = None
-    filter: Filter = EVERYTHING
+    filter: DeadLetterFilter = EVERYTHING
     limit: int | None = None
     state: RedriveState = "running"
     total: int = 0
@@ -77,7 +77,7 @@ class Preview(msgspec.Struct, frozen=True):
     skipped: dict[str, int]
 
 
-class Target(msgspec.Struct, frozen=True):
+class RedriveTarget(msgspec.Struct, frozen=True):
     """The topic that a letter would go to, as far as it matters."""
 
     topic: str
@@ -86,7 +86,7 @@ class Target(msgspec.Struct, frozen=True):
     redrives_max: int
 
 
-def refusal(letter: DeadLetter, target: Target) -> str | None:
+def refusal(letter: StoredDeadLetter, target: RedriveTarget) -> str | None:
     """Why the letter has to stay; None if it may go."""
     if target.is_compacted and letter.key is None:
         return KEY_REQUIRED

@@ -12,7 +12,7 @@ from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.limits import MIB
 from goqueue.base.priority import NORMAL, priority_of
 from goqueue.format.records import Record
-from goqueue.format.slices import Slice, read
+from goqueue.format.slices import RecordSlice, read
 
 OnUnreadable: TypeAlias = Callable[[Offset, Offset, str], None]  # first and last offset, and why
 
@@ -28,11 +28,11 @@ class Decoded:
 
     __slots__ = ("_lanes", "_on_unreadable", "_records", "_slice", "base_offset", "last_offset", "size")
 
-    def __init__(self, found: Slice, on_unreadable: OnUnreadable) -> None:
+    def __init__(self, found: RecordSlice, on_unreadable: OnUnreadable) -> None:
         self.base_offset = found.first
         self.last_offset = found.last
         self.size = found.size + _RECORD_BYTES * found.count
-        self._slice: Slice | None = found
+        self._slice: RecordSlice | None = found
         self._on_unreadable = on_unreadable
         self._records: list[Record] = []
         self._lanes: list[int] | None = None
@@ -52,12 +52,12 @@ class Decoded:
     def lanes(self) -> list[int] | None:
         return self._lanes if self.records else None
 
-    def _open(self, found: Slice) -> None:
+    def _open(self, found: RecordSlice) -> None:
         self._slice = None
         try:
             self._records = read(found)
-        except CorruptBatch as why:
-            self._on_unreadable(found.first, found.last, why.message)
+        except CorruptBatch as error:
+            self._on_unreadable(found.first, found.last, error.message)
         lanes = [priority_of(one.headers) if one.headers else NORMAL for one in self._records]
         self._lanes = None if all(lane == NORMAL for lane in lanes) else lanes
 

@@ -71,7 +71,7 @@ class Cleaner:
         log = partition.log
         if log.failure is not None or not log.segments:
             return
-        if not self._clock.is_settled(self._settings.clock_wait_ms):
+        if not self._clock.is_durable(self._settings.clock_wait_ms):
             await self._bound_size(partition, config)
             return
         partition.producers.expire(self._clock.now_ms() - _PRODUCER_MS)
@@ -81,8 +81,8 @@ class Cleaner:
             await self._retain(partition, config)
             if is_due(log, config, self._clock.now_ms(), partition.state.last_stable_offset):
                 await self._compact(partition, config)
-        except (OSError, GoQueueError) as why:
-            logger.error("clean-up failed", extra={"partition": str(partition.at), "why": str(why)})
+        except (OSError, GoQueueError) as error:
+            logger.error("clean-up failed", extra={"partition": str(partition.at), "error": str(error)})
 
     async def _retain(self, partition: Partition, config: TopicConfig) -> None:
         log = partition.log
@@ -97,8 +97,8 @@ class Cleaner:
         """The clock was set lately and may be wrong: nothing goes because of its age."""
         try:
             await self._retain(partition, msgspec.structs.replace(config, retention_ms=-1))
-        except (OSError, GoQueueError) as why:
-            logger.error("clean-up failed", extra={"partition": str(partition.at), "why": str(why)})
+        except (OSError, GoQueueError) as error:
+            logger.error("clean-up failed", extra={"partition": str(partition.at), "error": str(error)})
 
     async def _compact(self, partition: Partition, config: TopicConfig) -> None:
         log = partition.log
@@ -120,7 +120,7 @@ class Cleaner:
 
 
 def _work_a_little(steps: Generator[Swap | None, None, Offset]) -> Swap | Offset | None:
-    """Goes on for a few milliseconds; answers with a swap to carry out, or at the end with how far it got."""
+    """Goes on for a few milliseconds; returns a swap to carry out, or at the end with how far it got."""
     until = time.monotonic() + _STEP_S
     try:
         while (found := next(steps)) is None and time.monotonic() < until:

@@ -15,7 +15,7 @@ from goqueue.base.ids import Offset
 from goqueue.base.limits import DECODE_WINDOW_BYTES, DECODE_WINDOW_RECORDS, DECODES_AT_ONCE
 from goqueue.drive.offload import Offload
 from goqueue.format.batch import BatchHeader, Buffer
-from goqueue.format.slices import Slice, light_body, slices
+from goqueue.format.slices import RecordSlice, light_body, slices
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class Decoding:
 
     async def window(
         self, batch: Buffer, header: BatchHeader, begin: Offset, records_max: int = DECODE_WINDOW_RECORDS
-    ) -> list[Slice]:
+    ) -> list[RecordSlice]:
         """Slices of a batch from the one that holds the offset on: all, or as many as one keeps ready. At least one."""
         here = window_here(batch, header, begin, records_max)
         if here is not None:
@@ -55,17 +55,17 @@ class Decoding:
 
 def window_here(
     batch: Buffer, header: BatchHeader, begin: Offset, records_max: int = DECODE_WINDOW_RECORDS
-) -> list[Slice] | None:
+) -> list[RecordSlice] | None:
     """The same, of a batch that is small enough to be looked through on the loop; None if it is not."""
     try:
         body = light_body(batch, header)
-    except CorruptBatch as why:
-        return [Slice(header.base_offset, header.last_offset, 0, problem=why.message)]
+    except CorruptBatch as error:
+        return [RecordSlice(header.base_offset, header.last_offset, 0, problem=error.message)]
     return None if body is None else _window(slices(batch, header, begin, body), records_max)
 
 
-def _window(found: Iterator[Slice], records_max: int) -> list[Slice]:
-    chosen: list[Slice] = []
+def _window(found: Iterator[RecordSlice], records_max: int) -> list[RecordSlice]:
+    chosen: list[RecordSlice] = []
     size = count = 0
     for one in found:
         chosen.append(one)

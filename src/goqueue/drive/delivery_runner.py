@@ -18,7 +18,7 @@ from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import CLOCK_STEP_MS_MIN, MIB
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.policy import Policy
-from goqueue.core.delivery.records import Forgotten, Opened, Record, Snapshot, View, decode_record, encode_record
+from goqueue.core.delivery.records import Forgotten, Opened, Record, ViewId, ViewSnapshot, decode_record, encode_record
 from goqueue.core.delivery.states import IllegalMove
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header
@@ -38,20 +38,20 @@ Retire = Callable[[Partition, Offset], Awaitable[None]]  # makes everything safe
 class DeliveryRunner:
     """Made empty; `replay` and `begin` bring the views back."""
 
-    def __init__(self, policy_of: Callable[[View], Policy], clock: SteadyClock, retire: Retire) -> None:
-        self.views: dict[View, Delivery] = {}
-        self.on_ready: Callable[[View], None] = lambda view: None  # something can be handed out
-        self.on_dead: Callable[[View], None] = lambda view: None  # copies have to be made
-        self.on_moved: Callable[[View], None] = lambda view: None  # the group's position may have moved
-        self.on_records: Callable[[View, Sequence[Record]], None] | None = None  # told what is traced
+    def __init__(self, policy_of: Callable[[ViewId], Policy], clock: SteadyClock, retire: Retire) -> None:
+        self.views: dict[ViewId, Delivery] = {}
+        self.on_ready: Callable[[ViewId], None] = lambda view: None  # something can be handed out
+        self.on_dead: Callable[[ViewId], None] = lambda view: None  # copies have to be made
+        self.on_moved: Callable[[ViewId], None] = lambda view: None  # the group's position may have moved
+        self.on_records: Callable[[ViewId, Sequence[Record]], None] | None = None  # told what is traced
         self._policy_of = policy_of
         self._clock = clock
         self._retire = retire
         self._by_place: dict[TopicPartition, dict[str, Delivery]] = {}
         self._partition: Partition | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._deadlines: list[tuple[Millis, View]] = []
-        self._armed: dict[View, Millis] = {}
+        self._deadlines: list[tuple[Millis, ViewId]] = []
+        self._armed: dict[ViewId, Millis] = {}
         self._bytes_since = 0
         self._newest_ms: Millis = 0  # when the last record was written
         self._rests_until_ms: Millis = 0  # of the monotonic clock: records could not be written
@@ -61,10 +61,10 @@ class DeliveryRunner:
     # --- start and stop ------------------------------------------------------------------------------------
 
     def replay(self, partition: Partition) -> int:
-        """Blocks while it reads the records; run it off the loop. Answers with how many there were."""
+        """Blocks while it reads the records; run it off the loop. Returns how many there were."""
         count = 0
         self._newest_ms = 0
-        whole: set[View] = set()
+        whole: set[ViewId] = set()
         for batch in partition.log.batches(partition.log.start_offset):
             for stored in decode(batch):
                 self._newest_ms = max(self._newest_ms, stored.timestamp_ms)
@@ -74,9 +74,9 @@ class DeliveryRunner:
                     count += 1
         return count
 
-    def _replay_one(self, record: Record, whole: set[View]) -> None:
+    def _replay_one(self, record: Record, whole: set[ViewId]) -> None:
         """Where a checkpoint cut the log, a view's last steps before its snapshot may speak of what is cut off."""
-        if isinstance(record, Opened | Snapshot):
+        if isinstance(record, Opened | ViewSnapshot):
             whole.add(record.view)
         try:
             self._apply(record)
@@ -113,7 +113,7 @@ class DeliveryRunner:
 
     # --- views ---------------------------------------------------------------------------------------------
 
-    def view(self, view: View) -> Delivery:
+    def view(self, view: ViewId) -> Delivery:
         """The view, new if there was none."""
         delivery = self.views.get(view)
         if delivery is None:
@@ -128,7 +128,7 @@ class DeliveryRunner:
     def of(self, group: str) -> list[Delivery]:
         return [delivery for view, delivery in self.views.items() if view.group == group]
 
-    def forget(self, chosen: Callable[[View], bool]) -> None:
+    def forget(self, chosen: Callable[[ViewId], bool]) -> None:
         """The group or the topic is gone."""
         gone = [view for view in self.views if chosen(view)]
         for view in gone:
@@ -136,7 +136,7 @@ class DeliveryRunner:
         if gone:
             self._append([Forgotten(view) for view in gone])
 
-    def _drop(self, view: View) -> None:
+    def _drop(self, view: ViewId) -> None:
         self.views.pop(view, None)
         self._armed.pop(view, None)
         places = self._by_place.get(view.at, {})
@@ -156,13 +156,13 @@ class DeliveryRunner:
                 self.on_dead(delivery.view)
         self._arm(delivery)
 
-    async def settle(self) -> None:
-        if self._partition is not None and not self._partition.is_settled:
-            await self._partition.settle()
+    async def wait_durable(self) -> None:
+        if self._partition is not None and not self._partition.is_durable:
+            await self._partition.wait_durable()
 
     @property
-    def is_settled(self) -> bool:
-        return self._partition is None or self._partition.is_settled
+    def is_durable(self) -> bool:
+        return self._partition is None or self._partition.is_durable
 
     def _append(self, records: Sequence[Record]) -> None:
         partition = self._partition
@@ -198,15 +198,15 @@ class DeliveryRunner:
             begin = partition.log.end_offset
             views = list(self.views)
             for at in range(0, len(views), _SNAPSHOTS_A_BATCH):
-                snapshots: list[Snapshot] = [
+                snapshots: list[ViewSnapshot] = [
                     self.views[view].snapshot() for view in views[at : at + _SNAPSHOTS_A_BATCH] if view in self.views
                 ]
                 if snapshots:
                     self._append(snapshots)
                 await asyncio.sleep(0)
             await self._retire(partition, begin)
-        except (GoQueueError, OSError) as why:
-            logger.error("queue views could not be written whole", extra={"why": str(why)})
+        except (GoQueueError, OSError) as error:
+            logger.error("queue views could not be written whole", extra={"error": str(error)})
         finally:
             self._checkpoint = None
 
@@ -265,8 +265,8 @@ class DeliveryRunner:
         try:
             records, woken = delivery.tick(now, self._policy_of(delivery.view))
             self.write(delivery, records)
-        except GoQueueError as why:
-            logger.error("a queue's time could not be kept", extra={"view": str(delivery.view), "why": why.message})
+        except GoQueueError as error:
+            logger.error("a queue's time could not be kept", extra={"view": str(delivery.view), "error": error.message})
             return
         if records or woken:
             self.on_ready(delivery.view)

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.home import refused_when_full
-from goqueue.log.note import decode_note, encode_note
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class DynamicSettings(msgspec.Struct, frozen=True):
 def load_dynamic_settings(disk: Disk) -> DynamicSettings:
     """Blocks; runs off the loop."""
     data = disk.read_file(_FILE)
-    known = decode_note(data, DynamicSettings)
+    known = decode_crc_json(data, DynamicSettings)
     if known is None and data is not None:
         logger.error("settings that were changed while the node ran cannot be read", extra={"path": _FILE})
     return known or DynamicSettings()
@@ -35,4 +35,4 @@ def load_dynamic_settings(disk: Disk) -> DynamicSettings:
 def save_dynamic_settings(disk: Disk, settings: DynamicSettings) -> None:
     """Safe when it returns. Blocks; runs off the loop."""
     with refused_when_full():
-        disk.write_file(_FILE, encode_note(settings))
+        disk.write_file(_FILE, encode_crc_json(settings))

@@ -17,9 +17,9 @@ import msgspec
 from goqueue.base.metadata import Change, Commit, Entry, Revision, Snapshot
 from goqueue.core.cluster.store_state import StoreState
 from goqueue.drive.offload import Offload
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.home import refused_when_full, unless_full
-from goqueue.log.note import decode_note, encode_note
 
 logger = logging.getLogger(__name__)
 
@@ -111,12 +111,12 @@ class EmbeddedMetadata:
     def _load(self) -> StoreState:
         self._disk.make_dirs(HOME)
         self._disk.sync_dir("")
-        self._unfinished = decode_note(self._disk.read_file(_PENDING), Change)
+        self._unfinished = decode_crc_json(self._disk.read_file(_PENDING), Change)
         if self._unfinished is not None:
             self._try_to_finish(self._unfinished)
-        known = decode_note(self._disk.read_file(_STARTS), _Starts) or _Starts(0)
+        known = decode_crc_json(self._disk.read_file(_STARTS), _Starts) or _Starts(0)
         with unless_full():
-            self._disk.write_file(_STARTS, encode_note(_Starts(known.count + 1)))
+            self._disk.write_file(_STARTS, encode_crc_json(_Starts(known.count + 1)))
         entries = {entry.key: entry for entry in self._read_all()}
         if self._unfinished is not None:
             entries |= {entry.key: entry for entry in self._unfinished.puts}
@@ -138,7 +138,7 @@ class EmbeddedMetadata:
         if file.endswith(_SUFFIX + ".tmp"):
             self._disk.remove(path)  # a write that a crash interrupted
             return []
-        entry = decode_note(self._disk.read_file(path), Entry)
+        entry = decode_crc_json(self._disk.read_file(path), Entry)
         if entry is None or entry.key + _SUFFIX != file:
             logger.error("not metadata, left alone", extra={"path": path})
             return []
@@ -153,7 +153,7 @@ class EmbeddedMetadata:
             if len(durable.puts) + len(durable.deletes) <= 1:
                 self._carry_out(durable)
                 return
-            self._disk.write_file(_PENDING, encode_note(durable))
+            self._disk.write_file(_PENDING, encode_crc_json(durable))
         self._unfinished = durable
         self._try_to_finish(durable)
 
@@ -172,8 +172,8 @@ class EmbeddedMetadata:
         """It is done in any case: what is noted is carried out before the next change, or by the next start."""
         try:
             self._finish(change)
-        except OSError as why:
-            logger.error("a change of metadata is noted, and carried out later", extra={"why": str(why)})
+        except OSError as error:
+            logger.error("a change of metadata is noted, and carried out later", extra={"error": str(error)})
 
     def _finish(self, change: Change) -> None:
         self._carry_out(change)
@@ -184,7 +184,7 @@ class EmbeddedMetadata:
     def _carry_out(self, change: Change) -> None:
         for entry in change.puts:
             self._make_home(entry.key)
-            self._disk.write_file(_path(entry.key), encode_note(entry))
+            self._disk.write_file(_path(entry.key), encode_crc_json(entry))
         for key in change.deletes:
             self._disk.remove(_path(key))
         for directory in _directories(change.deletes):

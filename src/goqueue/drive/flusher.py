@@ -69,9 +69,9 @@ class Flusher:
         self._to_seal[partition] = None
         self._wake_seal.set()
 
-    async def settle(self, partition: Partition) -> None:
+    async def wait_durable(self, partition: Partition) -> None:
         """Under `always`, waits for a round that began after now. Raises what became of the partition."""
-        if self.is_settled(partition):
+        if self.is_durable(partition):
             return
         await self._round_after_now()
         if (error := partition.log.failure or partition.log.sync_refusal) is not None:
@@ -81,7 +81,7 @@ class Flusher:
         """Waits for a round that began after now, under every policy."""
         await self._round_after_now()
 
-    def is_settled(self, partition: Partition) -> bool:
+    def is_durable(self, partition: Partition) -> bool:
         return self._policy != "always" or partition.log.synced_offset >= partition.log.end_offset
 
     async def _round_after_now(self) -> None:
@@ -125,14 +125,14 @@ class Flusher:
     async def _sync_one(self, partition: Partition, job: SyncJob) -> None:
         try:
             await self._offload(job.run)
-        except OSError as why:
-            if why.errno in NO_RESOURCES and not job.sync_failed:
+        except OSError as error:
+            if error.errno in NO_RESOURCES and not job.sync_failed:
                 logger.warning("out of resources, sync tried again", extra={"partition": str(partition.at)})
-                partition.log.refuse_sync(job, why)
+                partition.log.refuse_sync(job, error)
                 self._dirty[partition] = None
             elif not partition.is_closed:
                 partition.log.home.stats.sync_failures += 1
-                partition.log.fail(why)
+                partition.log.fail(error)
             return
         partition.log.finish_sync(job)
         partition.synced()
@@ -163,11 +163,11 @@ class Flusher:
                 await self._sync_for_snapshot(partition)
                 await self._offload(note_producers)
                 await self._offload(job.run)
-            except OSError as why:
-                if why.errno in (*NO_SPACE, *NO_RESOURCES) and not job.sync_failed:
+            except OSError as error:
+                if error.errno in (*NO_SPACE, *NO_RESOURCES) and not job.sync_failed:
                     self._seal_later(partition)
                 elif not partition.is_closed:
-                    log.fail(why)
+                    log.fail(error)
                 return
             log.finish_seal(job)
 

@@ -16,7 +16,7 @@ from goqueue.base.errors import GoQueueError, ShuttingDown
 from goqueue.base.ids import Millis
 from goqueue.core.groups.coordinator import Coordinator
 from goqueue.core.groups.records import decode_record, encode_record
-from goqueue.core.groups.replies import Reply, Result, Step
+from goqueue.core.groups.replies import GroupReply, GroupStep, Result
 from goqueue.core.groups.settings import GroupSettings
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 GROUPS_TOPIC: Final = "__consumer_offsets"  # where Kafka's tools expect such things
 GROUPS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
 
-Question = Callable[[int, int], Step]  # (ticket, now) -> step
+Question = Callable[[int, int], GroupStep]  # (ticket, now) -> step
 
 
 async def _at_once() -> None:
@@ -47,13 +47,13 @@ class GroupRunner:
         self._asked: dict[int, asyncio.Future[Result]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._settling: set[asyncio.Task[None]] = set()
-        self.on_step: Callable[[Step], None] = lambda step: None  # told of everything that is decided
-        self.also_settle: Callable[[], Awaitable[None]] = _at_once  # what was written elsewhere because of it
+        self.on_step: Callable[[GroupStep], None] = lambda step: None  # told of everything that is decided
+        self.also_wait_durable: Callable[[], Awaitable[None]] = _at_once  # what was written elsewhere because of it
 
     # --- start and stop ------------------------------------------------------------------------------------
 
     def replay(self, partition: Partition) -> int:
-        """Blocks while it reads the records; run it off the loop. Answers with how many there were."""
+        """Blocks while it reads the records; run it off the loop. Returns how many there were."""
         count = 0
         for batch in partition.log.batches(partition.log.start_offset):
             for stored in decode(batch):
@@ -86,23 +86,23 @@ class GroupRunner:
         self._perform(question(ticket, self._clock.now_ms()))
         return asked.result() if asked.done() else asked
 
-    def tell(self, news: Callable[[int], Step]) -> None:
+    def tell(self, news: Callable[[int], GroupStep]) -> None:
         """Something happened that nobody waits for an answer to."""
         self._perform(news(self._clock.now_ms()))
 
-    def _perform(self, step: Step) -> None:
+    def _perform(self, step: GroupStep) -> None:
         """Records first, then the replies that they carry."""
         error: GoQueueError | None = None
         if step.records:
             try:
                 self._append(step)
-            except GoQueueError as why:
-                logger.error("group records could not be written", extra={"why": why.message})
-                error = why
-                self._start_over(why)
+            except GoQueueError as cause:
+                logger.error("group records could not be written", extra={"error": cause.message})
+                error = cause
+                self._start_over(cause)
         partition = self._partition
-        if error is None and step.records and partition is not None and not partition.is_settled:
-            task = asyncio.ensure_future(self._settle(partition, step.replies))
+        if error is None and step.records and partition is not None and not partition.is_durable:
+            task = asyncio.ensure_future(self._wait_durable(partition, step.replies))
             self._settling.add(task)
             task.add_done_callback(self._settling.discard)
         else:
@@ -121,7 +121,7 @@ class GroupRunner:
             self.replay(self._partition)
             self.coordinator.recovered(self._clock.now_ms(), self._topics())
 
-    def _append(self, step: Step) -> None:
+    def _append(self, step: GroupStep) -> None:
         partition = self._partition
         if partition is None:
             raise ShuttingDown("Groups are not loaded yet; try again in a moment.")
@@ -130,17 +130,17 @@ class GroupRunner:
         batch = build([NewRecord(key, value, (), now) for key, value in pairs])
         partition.append(batch, read_header(batch), now, append_time=False)
 
-    async def _settle(self, partition: Partition, replies: list[Reply]) -> None:
+    async def _wait_durable(self, partition: Partition, replies: list[GroupReply]) -> None:
         try:
-            await partition.settle()
-            await self.also_settle()
+            await partition.wait_durable()
+            await self.also_wait_durable()
         except GoQueueError as error:
             self._hand_out(replies, error)
             self._start_over(error)
         else:
             self._hand_out(replies, None)
 
-    def _hand_out(self, replies: list[Reply], error: GoQueueError | None) -> None:
+    def _hand_out(self, replies: list[GroupReply], error: GoQueueError | None) -> None:
         for reply in replies:
             asked = self._asked.pop(reply.ticket, None)
             if asked is not None and not asked.done():

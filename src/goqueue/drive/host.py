@@ -230,15 +230,15 @@ class Host(Generic[M, R]):
 
     @property
     def is_durable(self) -> bool:
-        return self._partition is None or self._partition.is_settled
+        return self._partition is None or self._partition.is_durable
 
     async def wait_durable(self) -> None:
         """All that was written so far is as durable as the node promises; raises if it is not known to be."""
         partition, epoch = self._partition, self.epoch
-        if partition is None or partition.is_settled:
+        if partition is None or partition.is_durable:
             return
         try:
-            await partition.settle()
+            await partition.wait_durable()
         except ShuttingDown:
             raise
         except GoQueueError as error:

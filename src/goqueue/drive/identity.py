@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.home import refused_when_full
-from goqueue.log.note import decode_note, encode_note
 
 _FILE: Final = "identity"
 
@@ -20,9 +20,9 @@ class Identity(msgspec.Struct, frozen=True):
 
 def load_identity(disk: Disk, entropy: Entropy) -> Identity:
     """Blocks; runs off the loop."""
-    known = decode_note(disk.read_file(_FILE), Identity)
+    known = decode_crc_json(disk.read_file(_FILE), Identity)
     if known is None:
         known = Identity(new_uuid(entropy))
         with refused_when_full():
-            disk.write_file(_FILE, encode_note(known))
+            disk.write_file(_FILE, encode_crc_json(known))
     return known

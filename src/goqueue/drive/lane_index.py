@@ -18,7 +18,7 @@ from goqueue.base.limits import KIB, MIB
 from goqueue.base.priority import HEADER, NAMES, NORMAL, priority_of
 from goqueue.format.batch import BatchHeader, Buffer, read_header, split
 from goqueue.format.search import has
-from goqueue.format.slices import Slice, light_body, read, slices
+from goqueue.format.slices import RecordSlice, light_body, read, slices
 
 SPANS_MAX: Final = 200_000  # beyond it the log is not looked through further, until some are done
 _MIXED_BYTES: Final = 128 * KIB
@@ -29,7 +29,7 @@ _MARK: Final = HEADER.encode()
 _LANES: Final = range(len(NAMES))
 
 
-class Span(msgspec.Struct, gc=False):
+class OffsetSpan(msgspec.Struct, gc=False):
     """Offsets from `first` up to `end`."""
 
     first: Offset
@@ -50,13 +50,13 @@ class LaneIndex:
     def __init__(self, begin: Offset) -> None:
         self.begin = begin
         self.scanned_to = begin
-        self._spans: list[Span] = []
+        self._spans: list[OffsetSpan] = []
 
     @property
     def is_full(self) -> bool:
         return len(self._spans) >= SPANS_MAX
 
-    def extend(self, found: Iterable[Span]) -> None:
+    def extend(self, found: Iterable[OffsetSpan]) -> None:
         for span in found:
             last = self._spans[-1] if self._spans else None
             if last is not None and _joins(last, span):
@@ -106,38 +106,38 @@ class LaneIndex:
             self.begin = self._spans[0].first
 
 
-class Looked(msgspec.Struct, frozen=True):
+class ScannedSpans(msgspec.Struct, frozen=True):
     """One span a batch, and how many bytes they take in the log."""
 
-    spans: list[Span]
+    spans: list[OffsetSpan]
     size: int
 
 
-def look_through(data: Buffer, is_visible: Callable[[BatchHeader], bool]) -> Looked:
+def look_through(data: Buffer, is_visible: Callable[[BatchHeader], bool]) -> ScannedSpans:
     """As many batches as can be looked through in a few milliseconds. None if the first is larger than that."""
-    spans: list[Span] = []
+    spans: list[OffsetSpan] = []
     at = cost = 0
     for batch in split(data):
         header = read_header(batch)
         found = _counts_here(batch, header) if is_visible(header) else ([0] * len(NAMES), 0)
         if found is None:
             break
-        spans.append(Span(header.base_offset, header.last_offset + 1, header.size, found[0]))
+        spans.append(OffsetSpan(header.base_offset, header.last_offset + 1, header.size, found[0]))
         at += header.size
         cost += found[1]
         if cost >= _HERE_BYTES:
             break
-    return Looked(spans, at)
+    return ScannedSpans(spans, at)
 
 
-def look_through_one(data: Buffer) -> Looked:
+def look_through_one(data: Buffer) -> ScannedSpans:
     """The first batch, which is visible, however large; off the loop."""
     batch = next(split(data), None)
     if batch is None:
-        return Looked([], 0)
+        return ScannedSpans([], 0)
     header = read_header(batch)
     counts = _counted(slices(batch, header))
-    return Looked([Span(header.base_offset, header.last_offset + 1, header.size, counts)], header.size)
+    return ScannedSpans([OffsetSpan(header.base_offset, header.last_offset + 1, header.size, counts)], header.size)
 
 
 def _counts_here(batch: Buffer, header: BatchHeader) -> tuple[list[int], int] | None:
@@ -164,7 +164,7 @@ def _all_normal(count: int) -> list[int]:
     return counts
 
 
-def _counted(found: Iterable[Slice]) -> list[int]:
+def _counted(found: Iterable[RecordSlice]) -> list[int]:
     """Of those slices that can be read. Never less than there is: what is not counted is not handed out."""
     counts = [0] * len(NAMES)
     for one in found:
@@ -179,12 +179,12 @@ def _counted(found: Iterable[Slice]) -> list[int]:
     return counts
 
 
-def _joins(last: Span, span: Span) -> bool:
+def _joins(last: OffsetSpan, span: OffsetSpan) -> bool:
     if last.size + span.size <= _MIXED_BYTES:
         return True
     lane = last.lane
     return lane is not None and lane == span.lane
 
 
-def _first(span: Span) -> Offset:
+def _first(span: OffsetSpan) -> Offset:
     return span.first

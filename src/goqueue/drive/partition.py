@@ -9,7 +9,7 @@ from goqueue.base.commands import Isolation
 from goqueue.base.errors import UnknownTopic
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import BATCH_BYTES_MAX
-from goqueue.core.dedupe import Dedupe, Mark
+from goqueue.core.dedupe import Dedupe, StoredBatch
 from goqueue.core.partition import PartitionState
 from goqueue.core.partition_txns import Aborted
 from goqueue.drive.offload import Offload
@@ -18,7 +18,7 @@ from goqueue.drive.partition_producers import PartitionProducers
 from goqueue.drive.producers import note_transaction
 from goqueue.format.batch import BatchHeader, Buffer
 from goqueue.log.partition_log import PartitionLog
-from goqueue.log.reader import Suspect, WouldBlock
+from goqueue.log.reader import NeedsVerification, WouldBlock
 
 
 class Syncs(Protocol):
@@ -26,9 +26,9 @@ class Syncs(Protocol):
 
     def note_append(self, partition: Partition) -> None: ...
 
-    def is_settled(self, partition: Partition) -> bool: ...
+    def is_durable(self, partition: Partition) -> bool: ...
 
-    async def settle(self, partition: Partition) -> None: ...
+    async def wait_durable(self, partition: Partition) -> None: ...
 
 
 class Partition(PartitionMarks):
@@ -55,7 +55,7 @@ class Partition(PartitionMarks):
 
     # --- write -------------------------------------------------------------------------------------------
 
-    def find_duplicate(self, header: BatchHeader) -> Mark | None:
+    def find_duplicate(self, header: BatchHeader) -> StoredBatch | None:
         """Where the producer's batch is stored already; None if it is new. An error word if it must not be stored."""
         return self.dedupe.check(header)
 
@@ -73,12 +73,12 @@ class Partition(PartitionMarks):
         return base_offset
 
     @property
-    def is_settled(self) -> bool:
-        return self._syncs.is_settled(self)
+    def is_durable(self) -> bool:
+        return self._syncs.is_durable(self)
 
-    async def settle(self) -> None:
+    async def wait_durable(self) -> None:
         """Returns when all that was appended so far is as safe as the node promises."""
-        await self._syncs.settle(self)
+        await self._syncs.wait_durable(self)
 
     def synced(self) -> None:
         """The group commit reached this partition."""
@@ -96,7 +96,7 @@ class Partition(PartitionMarks):
             return self.log.read(offset, bytes_max, limit, False, first_max)
         except WouldBlock:
             pass
-        except Suspect:
+        except NeedsVerification:
             # Damaged while the node was down. Rolled, the segment can be verified and fenced whole.
             self.log.roll()
         return await self._read_off_loop(offset, bytes_max, limit, first_max)
@@ -104,7 +104,7 @@ class Partition(PartitionMarks):
     async def _read_off_loop(self, offset: Offset, bytes_max: int, limit: Offset, first_max: int) -> bytes:
         try:
             return await self._offload(lambda: self.log.read(offset, bytes_max, limit, True, first_max))
-        except Suspect:
+        except NeedsVerification:
             self.log.roll()
             return await self._offload(lambda: self.log.read(offset, bytes_max, limit, True, first_max))
 
@@ -120,7 +120,7 @@ class Partition(PartitionMarks):
         """The same without waiting: None if it has to be done off the loop."""
         try:
             return self.log.read(offset, bytes_max, self.state.read_limit(isolation), False, first_max)
-        except (WouldBlock, Suspect):
+        except (WouldBlock, NeedsVerification):
             return None
 
     def is_visible(self, header: BatchHeader) -> bool:
@@ -143,7 +143,7 @@ class Partition(PartitionMarks):
 
     def holds_safely(self, producer_id: int) -> bool:
         """What the producer wrote is as safe as the node promises."""
-        return self.is_settled or self.dedupe.last_offset(producer_id) < self.log.synced_offset
+        return self.is_durable or self.dedupe.last_offset(producer_id) < self.log.synced_offset
 
     # --- wait --------------------------------------------------------------------------------------------
 

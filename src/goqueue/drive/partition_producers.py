@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.dedupe import Dedupe, Producer
+from goqueue.core.dedupe import Dedupe, ProducerState
 from goqueue.core.partition_txns import PartitionTxns
 from goqueue.drive.offload import Offload
 from goqueue.drive.producers import snapshot_producers, write_producers
@@ -27,7 +27,7 @@ class PartitionProducers:
     def __len__(self) -> int:
         return len(self._dedupe)
 
-    def all(self) -> list[Producer]:
+    def all(self) -> list[ProducerState]:
         return self._dedupe.producers()
 
     def next_sequence(self, producer_id: int, epoch: int) -> int:

@@ -12,27 +12,27 @@ from typing import Final
 import msgspec
 
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.dedupe import Dedupe, Producer
+from goqueue.core.dedupe import Dedupe, ProducerState
 from goqueue.core.partition_txns import Aborted, PartitionTxns
 from goqueue.format.batch import BatchHeader, Buffer, read_header
 from goqueue.format.control import is_commit
-from goqueue.log.note import decode_note, encode_note
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.partition_log import PartitionLog
 
 FILE: Final = "producers"
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class ProducerSnapshot(msgspec.Struct, frozen=True):
     """The producers and transactions of all batches below an offset."""
 
     offset: Offset
-    producers: list[Producer]
+    producers: list[ProducerState]
     open: dict[int, Offset] = {}
     aborted: list[Aborted] = []
 
 
 def snapshot_producers(dedupe: Dedupe, txns: PartitionTxns, offset: Offset) -> bytes:
-    return encode_note(Snapshot(offset, dedupe.producers(), txns.open, list(txns.aborted)))
+    return encode_crc_json(ProducerSnapshot(offset, dedupe.producers(), txns.open, list(txns.aborted)))
 
 
 def note_transaction(
@@ -59,7 +59,7 @@ def recover_producers(log: PartitionLog, was_clean: bool, now: Millis) -> tuple[
     if not log.segments:
         return dedupe, txns
     stored = log.home.disk.read_file(f"{log.home.directory}/{FILE}")
-    snapshot = decode_note(stored, Snapshot)
+    snapshot = decode_crc_json(stored, ProducerSnapshot)
     if snapshot is not None and snapshot.offset > log.end_offset:
         snapshot = None  # it may have seen markers that are gone: only the log can tell
     if snapshot is not None:
@@ -74,7 +74,7 @@ def recover_producers(log: PartitionLog, was_clean: bool, now: Millis) -> tuple[
     return dedupe, txns
 
 
-def _unnoted_from(log: PartitionLog, snapshot: Snapshot | None, was_there: bool, was_clean: bool) -> Offset:
+def _unnoted_from(log: PartitionLog, snapshot: ProducerSnapshot | None, was_there: bool, was_clean: bool) -> Offset:
     """From where on the log says more than the snapshot."""
     if snapshot is not None:
         return max(snapshot.offset, log.start_offset)

@@ -6,9 +6,9 @@ import logging
 from typing import Final
 
 from goqueue.core.redrive import RedriveTask
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.home import refused_when_full
-from goqueue.log.note import decode_note, encode_note
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class RedriveNotes:
         found: list[RedriveTask] = []
         for name in self._disk.names(_HOME):
             if name.endswith(_SUFFIX):
-                task = decode_note(self._disk.read_file(f"{_HOME}/{name}"), RedriveTask)
+                task = decode_crc_json(self._disk.read_file(f"{_HOME}/{name}"), RedriveTask)
                 if task is None:
                     logger.error("the note of a redrive cannot be read", extra={"file": f"{_HOME}/{name}"})
                 else:
@@ -40,7 +40,7 @@ class RedriveNotes:
             if not self._disk.is_dir(_HOME):
                 self._disk.make_dirs(_HOME)
                 self._disk.sync_dir("")
-            self._disk.write_file(f"{_HOME}/{task.id}{_SUFFIX}", encode_note(task))
+            self._disk.write_file(f"{_HOME}/{task.id}{_SUFFIX}", encode_crc_json(task))
 
     def remove(self, task_id: str) -> None:
         self._disk.remove(f"{_HOME}/{task_id}{_SUFFIX}")

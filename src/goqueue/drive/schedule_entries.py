@@ -12,7 +12,7 @@ from goqueue.base.errors import GoQueueError, ShuttingDown
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import MIB
 from goqueue.base.settings import Fsync
-from goqueue.core.schedule.records import Ended, Entry, ScheduleRecord, State, next_tombstone
+from goqueue.core.schedule.records import EntryEnded, ScheduleEntry, ScheduleRecord, State, next_tombstone
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule_firing import Deliver, Firings
@@ -47,7 +47,7 @@ class Entries:
         self.firings = Firings(self.pending, table, deliver, clock, fsync)
         self.changed = asyncio.Event()  # the index has something to learn
         self.on_due: Callable[[Millis], None] = lambda due_ms: None  # told when a new entry is due
-        self.on_taken: Callable[[Sequence[Offset], Sequence[Entry]], None] | None = None  # told what is traced
+        self.on_taken: Callable[[Sequence[Offset], Sequence[ScheduleEntry]], None] | None = None  # told what is traced
         self._table = table
         self._clock = clock
         self._offload = offload
@@ -55,7 +55,7 @@ class Entries:
         self._syncs = fsync != "never"
         self._log: ScheduleLog | None = None
         self._unsure: list[tuple[Offset, Partition, Offset]] = []
-        self._refused: list[Ended] = []
+        self._refused: list[EntryEnded] = []
 
     def begin(self, log: ScheduleLog) -> None:
         self._log = log
@@ -69,7 +69,7 @@ class Entries:
 
     # --- take in -------------------------------------------------------------------------------------------
 
-    def accept(self, entries: Sequence[Entry]) -> list[Offset | GoQueueError]:
+    def accept(self, entries: Sequence[ScheduleEntry]) -> list[Offset | GoQueueError]:
         """Stores entries; not safe before `settle`. One result each, in order."""
         results: list[Offset | GoQueueError] = []
         for at in range(0, len(entries), _ACCEPT):
@@ -85,7 +85,7 @@ class Entries:
                 results += [error] * (len(some) - len(offsets))
         return results
 
-    def took(self, offsets: Sequence[Offset], entries: Sequence[Entry]) -> None:
+    def took(self, offsets: Sequence[Offset], entries: Sequence[ScheduleEntry]) -> None:
         """Entries are in the log: from now on they count."""
         for offset, entry in zip(offsets, entries, strict=True):
             self.pending.note(offset, entry)
@@ -96,7 +96,7 @@ class Entries:
         self.firings.tally.scheduled += len(entries)
         self.changed.set()
 
-    def accept_with(self, entries: Sequence[Entry], target: Partition, write: Callable[[], T]) -> T:
+    def accept_with(self, entries: Sequence[ScheduleEntry], target: Partition, write: Callable[[], T]) -> T:
         """Stores entries that count only together with a write to their target log, which follows at once.
 
         Where the node waits for its disk it does so here, on the loop: the next batch of the same producer may be right
@@ -117,13 +117,13 @@ class Entries:
         self.watch([at for at, one in zip(offsets, entries, strict=True) if one.origin], target, target.log.end_offset)
         return written
 
-    def _void(self, offsets: Sequence[Offset], entries: Sequence[Entry]) -> None:
+    def _void(self, offsets: Sequence[Offset], entries: Sequence[ScheduleEntry]) -> None:
         """Those that are stored never counted; a start that makes the index anew must know it."""
         if not offsets:
             return
         now = self._clock.now_ms()
         self._refused += [
-            Ended(offset, entry.topic_id, entry.partition, entry.due_ms, "cancelled", now)
+            EntryEnded(offset, entry.topic_id, entry.partition, entry.due_ms, "cancelled", now)
             for offset, entry in zip(offsets, entries, strict=False)
         ]
         self.pending.refused.update(offsets)
@@ -135,7 +135,7 @@ class Entries:
         try:
             self.note(*self._refused)
         except GoQueueError as error:
-            logger.error("refused entries wait to be taken back", extra={"why": error.message})
+            logger.error("refused entries wait to be taken back", extra={"error": error.message})
             return
         self.pending.refused.difference_update(one.offset for one in self._refused)
         self._refused = []
@@ -144,7 +144,7 @@ class Entries:
         """What entries in the log from there on are marked with."""
         found = self.log.records(start)
         return await self._offload(
-            lambda: {record.mark for _, record in found if isinstance(record, Entry) and record.mark}
+            lambda: {record.mark for _, record in found if isinstance(record, ScheduleEntry) and record.mark}
         )
 
     async def keep_up(self) -> None:
@@ -154,14 +154,14 @@ class Entries:
 
     # --- end -----------------------------------------------------------------------------------------------
 
-    async def cancel(self, topic_id: str, partition: int, offset: Offset) -> Due | Ended | None:
+    async def cancel(self, topic_id: str, partition: int, offset: Offset) -> Due | EntryEnded | None:
         """The entry that is cancelled now; or what became of it before; None if it is unknown."""
         async with self.pending.lock:
             found = await self.find_locked(topic_id, partition, offset)
             if not isinstance(found, Due):
                 return found
             self.end([found], "cancelled")
-        await self.log.partition.settle()
+        await self.log.partition.wait_durable()
         return found
 
     async def cancel_all(self, topic_id: str) -> int:
@@ -169,19 +169,19 @@ class Entries:
         count = 0
         while some := await self._sweep_some(topic_id):
             count += some
-        await self.log.partition.settle()
+        await self.log.partition.wait_durable()
         return count
 
-    async def find(self, topic_id: str, partition: int, offset: Offset) -> Due | Ended | None:
+    async def find(self, topic_id: str, partition: int, offset: Offset) -> Due | EntryEnded | None:
         async with self.pending.lock:
             return await self.find_locked(topic_id, partition, offset)
 
-    async def find_locked(self, topic_id: str, partition: int, offset: Offset) -> Due | Ended | None:
+    async def find_locked(self, topic_id: str, partition: int, offset: Offset) -> Due | EntryEnded | None:
         """An entry at exactly this address. One that is being fired counts as delivered."""
-        found: Due | Ended | None = await self.pending.find(offset)
+        found: Due | EntryEnded | None = await self.pending.find(offset)
         if (fired := self.firings.under_way.get(offset)) is not None:
             now = self._clock.now_ms()
-            found = Ended(offset, fired.topic_id, fired.partition, fired.due_ms, "delivered", now)
+            found = EntryEnded(offset, fired.topic_id, fired.partition, fired.due_ms, "delivered", now)
         if offset in self.pending.refused:
             return None
         if found is None or (found.topic_id, found.partition) != (topic_id, partition):
@@ -190,7 +190,7 @@ class Entries:
 
     def end(self, dues: Sequence[Due], state: State) -> None:
         now = self._clock.now_ms()
-        ended = [Ended(due.offset, due.topic_id, due.partition, due.due_ms, state, now) for due in dues]
+        ended = [EntryEnded(due.offset, due.topic_id, due.partition, due.due_ms, state, now) for due in dues]
         repeated = [next_tombstone(due.offset) for due in dues if due.count]
         for offset, record in zip(self.log.append(ended, repeated), ended, strict=True):
             self.pending.note(offset, record)
@@ -204,8 +204,8 @@ class Entries:
                 if self._table.name_of(topic_id) is None:
                     while await self._sweep_some(topic_id):
                         pass
-        except GoQueueError as why:
-            logger.error("a deleted topic's delayed messages wait for the next start", extra={"why": why.message})
+        except GoQueueError as error:
+            logger.error("a deleted topic's delayed messages wait for the next start", extra={"error": error.message})
 
     async def _sweep_some(self, topic_id: str) -> int:
         async with self.pending.lock:
@@ -230,7 +230,7 @@ class Entries:
     async def next_due(self) -> Millis | None:
         return await self._look(self.index.next_due)
 
-    async def payloads(self, offsets: Sequence[Offset]) -> dict[Offset, Entry | None]:
+    async def payloads(self, offsets: Sequence[Offset]) -> dict[Offset, ScheduleEntry | None]:
         """The entries themselves, until they are many bytes."""
         return await self._offload(lambda: self.log.read_entries(offsets, READ_BYTES))
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.schedule.records import Ended, Entry, Fired, Firing, Next, Origin, ScheduleRecord
+from goqueue.core.schedule.records import EntryEnded, Fired, Firing, NextDue, OriginBatch, ScheduleEntry, ScheduleRecord
 from goqueue.log.private import create_private
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Unsure(msgspec.Struct, frozen=True):
     offset: Offset
     topic_id: str
     partition: int
-    origin: Origin
+    origin: OriginBatch
 
 
 class ScheduleIndex:
@@ -89,12 +89,14 @@ class ScheduleIndex:
                 return applied
             if applied is not None:
                 logger.warning("schedule index is ahead of its log, made anew", extra={"path": self._path})
-        except sqlite3.Error as why:
-            logger.warning("schedule index unreadable, made anew", extra={"path": self._path, "why": str(why)})
+        except sqlite3.Error as error:
+            logger.warning("schedule index unreadable, made anew", extra={"path": self._path, "error": str(error)})
         try:
             self._make(self._path, log_id)
-        except (sqlite3.Error, OSError) as why:
-            logger.error("schedule index cannot be stored; kept in memory", extra={"path": self._path, "why": str(why)})
+        except (sqlite3.Error, OSError) as error:
+            logger.error(
+                "schedule index cannot be stored; kept in memory", extra={"path": self._path, "error": str(error)}
+            )
             self._make(IN_MEMORY, log_id)
         return 0
 
@@ -164,7 +166,7 @@ class ScheduleIndex:
 
     def _apply_run(self, db: sqlite3.Connection, kind: type, run: Sequence[tuple[Offset, Any]]) -> None:
         """Records of one kind that follow each other."""
-        if kind is Entry:
+        if kind is ScheduleEntry:
             rows = [(at, one.due_ms, self._number(one.topic_id), one.partition, 0) for at, one in run]
             db.executemany("REPLACE INTO pending VALUES (?, ?, ?, ?, ?)", rows)
             taken = [
@@ -177,10 +179,10 @@ class ScheduleIndex:
             db.executemany("REPLACE INTO firings VALUES (?, ?)", [(at, msgspec.msgpack.encode(one)) for at, one in run])
             gone = ((offset,) for _, one in run for offset, _ in one.entries)
             db.executemany("DELETE FROM pending WHERE offset = ?", gone)
-        elif kind is Next:
+        elif kind is NextDue:
             moved = [(n.offset, n.due_ms, self._number(n.topic_id), n.partition, n.count) for _, n in run]
             db.executemany("REPLACE INTO pending VALUES (?, ?, ?, ?, ?)", moved)
-        elif kind is Ended:
+        elif kind is EntryEnded:
             for table in ("pending", "unsure"):
                 db.executemany(f"DELETE FROM {table} WHERE offset = ?", [(one.offset,) for _, one in run])
             ends = [
@@ -231,7 +233,7 @@ class ScheduleIndex:
         page = "SELECT offset FROM pending INDEXED BY by_due WHERE topic = ? ORDER BY due, offset LIMIT ? OFFSET ?"
         return self._dues(f"WHERE offset IN ({page})", "ORDER BY due, offset", (number, limit, skip))
 
-    def find(self, offset: Offset) -> Due | Ended | None:
+    def find(self, offset: Offset) -> Due | EntryEnded | None:
         """A pending entry, or what became of it; None if it is unknown or long done."""
         pending = self._dues("WHERE offset = ?", "", (offset,))
         if pending:
@@ -240,7 +242,7 @@ class ScheduleIndex:
         if not rows:
             return None
         topic, partition, due, state, at = rows[0]
-        return Ended(offset, self._ids[topic], partition, due, state, at)
+        return EntryEnded(offset, self._ids[topic], partition, due, state, at)
 
     def topic_ids(self) -> list[str]:
         """Of everything that is pending."""
@@ -254,7 +256,7 @@ class ScheduleIndex:
     def unsure(self) -> list[Unsure]:
         rows = self._rows("SELECT offset, topic, partition, origin FROM unsure ORDER BY offset")
         return [
-            Unsure(int(at), self._ids[int(topic)], int(partition), msgspec.msgpack.decode(origin, type=Origin))
+            Unsure(int(at), self._ids[int(topic)], int(partition), msgspec.msgpack.decode(origin, type=OriginBatch))
             for at, topic, partition, origin in rows
         ]
 

@@ -9,12 +9,12 @@ from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Offset
 from goqueue.base.limits import KIB, MIB
-from goqueue.core.schedule.records import Encoded, Entry, ScheduleRecord, decode_record, encode_record
+from goqueue.core.schedule.records import Encoded, ScheduleEntry, ScheduleRecord, decode_record, encode_record
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header, split
 from goqueue.format.records import NewRecord, Record, build, decode
 from goqueue.log.home import NO_RESOURCES, out_of_resources
-from goqueue.log.reader import Suspect
+from goqueue.log.reader import NeedsVerification
 
 SCHEDULE_TOPIC: Final = "__goqueue_schedule"
 SCHEDULE_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(32 * MIB)}
@@ -34,7 +34,7 @@ class ScheduleLog:
     def end_offset(self) -> Offset:
         return self.partition.log.end_offset
 
-    def append_entries(self, entries: Sequence[Entry]) -> tuple[list[Offset], GoQueueError | None]:
+    def append_entries(self, entries: Sequence[ScheduleEntry]) -> tuple[list[Offset], GoQueueError | None]:
         """The offsets of those that are stored, the first ones; and why the others are not."""
         offsets: list[Offset] = []
         try:
@@ -62,11 +62,11 @@ class ScheduleLog:
             job.new_names |= log.segments[-1].base_offset >= log.synced_offset
             try:
                 job.run()
-            except OSError as why:
-                if why.errno in NO_RESOURCES and not job.sync_failed:
-                    log.refuse_sync(job, why)
-                    raise out_of_resources(why) from why
-                raise log.fail(why) from why
+            except OSError as error:
+                if error.errno in NO_RESOURCES and not job.sync_failed:
+                    log.refuse_sync(job, error)
+                    raise out_of_resources(error) from error
+                raise log.fail(error) from error
             log.finish_sync(job)
             self.partition.synced()
 
@@ -79,9 +79,9 @@ class ScheduleLog:
                 if record is not None and stored.offset >= start:
                     yield stored.offset, record
 
-    def read_entries(self, offsets: Sequence[Offset], bytes_max: int) -> dict[Offset, Entry | None]:
+    def read_entries(self, offsets: Sequence[Offset], bytes_max: int) -> dict[Offset, ScheduleEntry | None]:
         """Entries in the order asked for, until they are many bytes; None where there is none to read. Blocks."""
-        found: dict[Offset, Entry | None] = {}
+        found: dict[Offset, ScheduleEntry | None] = {}
         beside: dict[Offset, Record] = {}  # of the batch read last: neighbours are often wanted together
         size = 0
         for offset in offsets:
@@ -98,12 +98,12 @@ class ScheduleLog:
         try:
             batch = next(split(log.read(offset, _READ_BYTES, log.end_offset, wait=True)), None)
             return {one.offset: one for one in decode(batch)} if batch is not None else {}
-        except (GoQueueError, Suspect):
+        except (GoQueueError, NeedsVerification):
             return {}
 
 
-def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    batch: list[Entry] = []
+def _batches(entries: Sequence[ScheduleEntry]) -> Iterator[list[ScheduleEntry]]:
+    batch: list[ScheduleEntry] = []
     size = 0
     for entry in entries:
         if batch and (len(batch) >= _ENTRIES_MAX or size + entry.size > _BATCH_BYTES):
@@ -115,6 +115,6 @@ def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
         yield batch
 
 
-def _entry(stored: Record | None) -> Entry | None:
+def _entry(stored: Record | None) -> ScheduleEntry | None:
     record = None if stored is None else decode_record(stored.key, stored.value, stored.headers)
-    return record if isinstance(record, Entry) else None
+    return record if isinstance(record, ScheduleEntry) else None

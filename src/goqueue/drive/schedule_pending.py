@@ -18,7 +18,7 @@ from goqueue.base.clock import Clock
 from goqueue.base.errors import Overloaded
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import MIB, NEAR_ENTRIES_MAX
-from goqueue.core.schedule.records import Ended, Entry, ScheduleRecord
+from goqueue.core.schedule.records import EntryEnded, ScheduleEntry, ScheduleRecord
 from goqueue.core.wheel import Wheel
 from goqueue.drive.offload import Offload
 from goqueue.drive.schedule_index import Due, ScheduleIndex
@@ -49,7 +49,7 @@ class Pending:
         self._offload = offload
         self._clock = clock
         self._horizon: Millis = 0
-        self._payloads: dict[Offset, Entry] = {}
+        self._payloads: dict[Offset, ScheduleEntry] = {}
         self._held_bytes = 0
         self._unwritten: list[tuple[Offset, ScheduleRecord]] = []
         self._noted_to: Offset = 0
@@ -59,7 +59,7 @@ class Pending:
 
     def note(self, offset: Offset, record: ScheduleRecord) -> None:
         """A record is in the log; the index learns of it a little later."""
-        if isinstance(record, Entry):
+        if isinstance(record, ScheduleEntry):
             record = msgspec.structs.replace(record, key=None, value=None, headers=())
         self._unwritten.append((offset, record))
         self._noted_to = offset + 1
@@ -85,7 +85,7 @@ class Pending:
     def is_behind(self) -> bool:
         return len(self._unwritten) >= _UNWRITTEN_HIGH
 
-    def accept(self, offset: Offset, entry: Entry) -> None:
+    def accept(self, offset: Offset, entry: ScheduleEntry) -> None:
         """A new entry, noted already."""
         self.counted(entry.topic_id, 1)
         due = Due(offset, entry.due_ms, entry.topic_id, entry.partition)
@@ -121,7 +121,7 @@ class Pending:
             if due.offset in self.wheel:
                 self._set_timer(due, now)
 
-    def correct(self, due: Due, entry: Entry) -> None:
+    def correct(self, due: Due, entry: ScheduleEntry) -> None:
         """What its log says of an entry that is due; one whose time has not come gets its timer back."""
         due.topic_id, due.partition = entry.topic_id, entry.partition
         if entry.repeat is None:
@@ -137,7 +137,7 @@ class Pending:
 
     # --- payloads ------------------------------------------------------------------------------------------
 
-    def hold(self, offset: Offset, entry: Entry) -> bool:
+    def hold(self, offset: Offset, entry: ScheduleEntry) -> bool:
         """Keeps a payload until it is used; False if there is no room."""
         if offset not in self.near or offset in self._payloads:
             return True
@@ -147,7 +147,7 @@ class Pending:
         self._held_bytes += entry.size
         return True
 
-    def held(self, offset: Offset) -> Entry | None:
+    def held(self, offset: Offset) -> ScheduleEntry | None:
         return self._payloads.get(offset)
 
     # --- the index -----------------------------------------------------------------------------------------
@@ -179,10 +179,10 @@ class Pending:
         """Lets the index work, off the loop. Call it with the lock. `Overloaded` if it fails; a flush reopens it."""
         try:
             return await self._offload(question)
-        except sqlite3.Error as why:
+        except sqlite3.Error as error:
             self.index.close()
-            logger.error("the schedule's index failed", extra={"why": str(why)})
-            raise Overloaded("The schedule's index cannot be used; check the disk and try again.") from why
+            logger.error("the schedule's index failed", extra={"error": str(error)})
+            raise Overloaded("The schedule's index cannot be used; check the disk and try again.") from error
 
     async def doubt(self) -> None:
         """The index said what the log does not: it is made anew."""
@@ -223,7 +223,7 @@ class Pending:
             if due.offset not in self.near and due.offset not in left and due.offset not in self.refused:
                 self._set_timer(due, now)
 
-    async def find(self, offset: Offset) -> Due | Ended | None:
+    async def find(self, offset: Offset) -> Due | EntryEnded | None:
         """Call it with the lock, and act before it is released."""
         await self.flush_locked()
         near = self.near.get(offset)

@@ -8,7 +8,7 @@ from typing import Final
 from goqueue.base.delays import SCHEDULED_HEADER
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.schedule.records import Firing, Origin
+from goqueue.core.schedule.records import Firing, OriginBatch
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule_firing import scheduled_mark
 from goqueue.drive.schedule_index import Due, ScheduleIndex
@@ -79,7 +79,7 @@ def _marks_of(batch: Buffer) -> Iterable[bytes]:
                 yield value
 
 
-def came(origin: Origin, partition: Partition) -> bool:
+def came(origin: OriginBatch, partition: Partition) -> bool:
     """Whether the rest of an entry's batch is in the log; what retention or compaction took was there. Blocks."""
     log = partition.log
     if origin.offset >= log.end_offset:

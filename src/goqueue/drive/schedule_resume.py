@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from goqueue.base.ids import Millis
-from goqueue.core.schedule.records import Ended, Fired
+from goqueue.core.schedule.records import EntryEnded, Fired
 from goqueue.drive.offload import Offload
 from goqueue.drive.schedule_entries import Entries
-from goqueue.drive.schedule_firing import Shot
+from goqueue.drive.schedule_firing import DueBatch
 from goqueue.drive.schedule_index import Due
 from goqueue.drive.schedule_recovery import already_in, came, missing_of
 from goqueue.drive.topic_table import TopicTable
@@ -16,7 +16,7 @@ from goqueue.drive.topic_table import TopicTable
 _OVERDUE: Final = 1_000
 
 
-async def void_what_never_came(entries: Entries, offload: Offload) -> None:
+async def discard_unconfirmed(entries: Entries, offload: Offload) -> None:
     """A producer's batch was stored in two places; where the second write is missing, the first one is void."""
     for one in await offload(entries.index.unsure):
         partition = entries.partition_of(one.topic_id, one.partition)
@@ -38,12 +38,12 @@ async def resume_firings(entries: Entries, table: TopicTable, now: Millis, offlo
         topic = table.get(table.name_of(firing.topic_id) or "")
         if partition is None or topic is None:
             place = (firing.topic_id, firing.partition, now)
-            entries.note(*(Ended(one, *place, "cancelled", now) for one, _ in firing.entries), Fired(offset))
+            entries.note(*(EntryEnded(one, *place, "cancelled", now) for one, _ in firing.entries), Fired(offset))
             continue
         missing = set(await offload(lambda f=firing, p=partition: missing_of(f, p)))  # type: ignore[misc]
         offsets = [entry for entry, _ in firing.entries]
         read = await offload(lambda o=offsets: entries.log.read_entries(o, 1 << 62))  # type: ignore[misc]
-        shot = Shot(topic, partition, [], offset=offset)
+        shot = DueBatch(topic, partition, [], offset=offset)
         for entry_offset, count in firing.entries:
             entry = read[entry_offset]
             if entry is None:
@@ -61,7 +61,7 @@ async def resume_firings(entries: Entries, table: TopicTable, now: Millis, offlo
             entries.firings.await_safety(shot)
 
 
-async def spot_doubles(entries: Entries, now: Millis, offload: Offload) -> None:
+async def find_duplicates(entries: Entries, now: Millis, offload: Offload) -> None:
     """Overdue entries whose messages are in the log already: a power cut took the firing and left the messages."""
     overdue = await offload(lambda: entries.index.window(0, now, _OVERDUE))
     by_place: dict[tuple[str, int], list[Due]] = {}

@@ -11,7 +11,7 @@ from goqueue.base.clock import SteadyClock
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.settings import Fsync
-from goqueue.core.schedule.records import Entry
+from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule_entries import Entries
@@ -19,7 +19,7 @@ from goqueue.drive.schedule_firing import RETRY_MS, Deliver, Member
 from goqueue.drive.schedule_index import Due, ScheduleIndex
 from goqueue.drive.schedule_log import ScheduleLog
 from goqueue.drive.schedule_recovery import catch_up
-from goqueue.drive.schedule_resume import resume_firings, spot_doubles, void_what_never_came
+from goqueue.drive.schedule_resume import discard_unconfirmed, find_duplicates, resume_firings
 from goqueue.drive.topic_table import TopicTable
 
 logger = logging.getLogger(__name__)
@@ -69,13 +69,13 @@ class ScheduleRunner:
         await self._pending.flush()
         self._pending.counts = await self._offload(self._index.pending_counts)
         self.entries.begin(log)
-        await void_what_never_came(self.entries, self._offload)
+        await discard_unconfirmed(self.entries, self._offload)
         now = self._clock.now_ms()
         await resume_firings(self.entries, self._table, now, self._offload)
         if self._fsync != "always":
-            await spot_doubles(self.entries, now, self._offload)
+            await find_duplicates(self.entries, now, self._offload)
         await self._pending.load()
-        for work in (self._run(), self._firings.settle_for_ever(), self._keep_index(), self._fetch_ahead()):
+        for work in (self._run(), self._firings.wait_durable_for_ever(), self._keep_index(), self._fetch_ahead()):
             self._spawn(work)
         self._spawn(self.entries.sweep())
 
@@ -105,8 +105,8 @@ class ScheduleRunner:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (why := task.exception()) is not None:
-            logger.critical("the schedule stopped", exc_info=why)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.critical("the schedule stopped", exc_info=error)
 
     # --- the timer -----------------------------------------------------------------------------------------
 
@@ -165,7 +165,9 @@ class ScheduleRunner:
             if due:
                 await asyncio.sleep(0)
 
-    async def _believe_the_log(self, members: list[tuple[Due, Entry | None]]) -> list[tuple[Due, Entry | None]]:
+    async def _believe_the_log(
+        self, members: list[tuple[Due, ScheduleEntry | None]]
+    ) -> list[tuple[Due, ScheduleEntry | None]]:
         """Where the index says of an entry what the log does not, the log is right, and the index is made anew."""
         wrong = [(due, entry) for due, entry in members if entry is not None and _differs(due, entry)]
         if not wrong:
@@ -185,13 +187,13 @@ class ScheduleRunner:
             except GoQueueError:
                 self._firings.put_back(unreadable, self._clock.now_ms())
 
-    async def _members(self, dues: Sequence[Due]) -> list[tuple[Due, Entry | None]]:
+    async def _members(self, dues: Sequence[Due]) -> list[tuple[Due, ScheduleEntry | None]]:
         """The dues with their payloads, as many as fit."""
         wanted = [due.offset for due in dues if self._pending.held(due.offset) is None]
-        read: dict[Offset, Entry | None] = {}
+        read: dict[Offset, ScheduleEntry | None] = {}
         if wanted:
             read = await self.entries.payloads(wanted)
-        members: list[tuple[Due, Entry | None]] = []
+        members: list[tuple[Due, ScheduleEntry | None]] = []
         for due in dues:
             entry = self._pending.held(due.offset)
             if entry is None and due.offset not in read:
@@ -263,6 +265,6 @@ class ScheduleRunner:
                 self.entries.changed.set()
 
 
-def _differs(due: Due, entry: Entry) -> bool:
+def _differs(due: Due, entry: ScheduleEntry) -> bool:
     is_moved = due.due_ms != entry.due_ms and entry.repeat is None
     return is_moved or (due.topic_id, due.partition) != (entry.topic_id, entry.partition)

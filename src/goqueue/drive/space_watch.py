@@ -28,5 +28,7 @@ class SpaceWatch:
         usage = await self._offload(self._guard.measure)
         if self._guard.is_full != self._was_full:
             self._was_full = self._guard.is_full
-            told = "disk over its limit, writes refused" if self._was_full else "disk has room again, writes accepted"
-            logger.warning(told, extra={"used_percent": round(usage.used_percent, 1)})
+            message = (
+                "disk over its limit, writes refused" if self._was_full else "disk has room again, writes accepted"
+            )
+            logger.warning(message, extra={"used_percent": round(usage.used_percent, 1)})

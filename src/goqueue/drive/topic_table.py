@@ -22,9 +22,9 @@ from goqueue.core.partitioner import Partitioner
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import LOGS, PartitionOpener, roll_rule
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.home import refused_when_full, unless_full
-from goqueue.log.note import decode_note, encode_note
 from goqueue.log.recovery import Recovered
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ _SUFFIX: Final = ".topic"
 _DELETING: Final = ".deleting"
 
 
-class TopicRecord(msgspec.Struct, frozen=True):
+class StoredTopic(msgspec.Struct, frozen=True):
     """What is durable about a topic."""
 
     name: str
@@ -63,7 +63,7 @@ class Topic:
 
     __slots__ = ("config", "partitioner", "partitions", "record")
 
-    def __init__(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> None:
+    def __init__(self, record: StoredTopic, config: TopicConfig, partitions: list[Partition]) -> None:
         self.record = record
         self.config = config
         self.partitions = partitions
@@ -127,7 +127,7 @@ class TopicTable:
     # --- start and stop ------------------------------------------------------------------------------------
 
     async def load(self) -> list[Recovered]:
-        """Opens every topic on disk; answers with what each partition's recovery found."""
+        """Opens every topic on disk; returns what each partition's recovery found."""
         await self._offload(self._make_directories)
         found: list[Recovered] = []
         for record in await self._offload(self._read_records):
@@ -144,13 +144,13 @@ class TopicTable:
             self._disk.make_dirs(directory)
         self._disk.sync_dir("")
 
-    def _read_records(self) -> list[TopicRecord]:
-        records: list[TopicRecord] = []
+    def _read_records(self) -> list[StoredTopic]:
+        records: list[StoredTopic] = []
         for file in self._disk.names(RECORDS):
             if file.endswith(_SUFFIX + ".tmp"):
                 self._disk.remove(f"{RECORDS}/{file}")  # a write that a crash interrupted
                 continue
-            record = decode_note(self._disk.read_file(f"{RECORDS}/{file}"), TopicRecord)
+            record = decode_crc_json(self._disk.read_file(f"{RECORDS}/{file}"), StoredTopic)
             names = ("", "") if record is None else (record.name + _SUFFIX, record.name + _DELETING)
             if record is None or file not in names or not _is_sane(record):
                 logger.error("not a topic record, left alone", extra={"path": f"{RECORDS}/{file}"})
@@ -159,7 +159,7 @@ class TopicTable:
                 records.append(self._put_right(msgspec.structs.replace(record, deleting=is_gone)))
         return records
 
-    def _put_right(self, record: TopicRecord) -> TopicRecord:
+    def _put_right(self, record: StoredTopic) -> StoredTopic:
         """With other settings one of the broker's own topics would lose what the broker keeps in it."""
         own = self._own.get(record.name)
         if own is None or (record.overrides == own and record.partitions == 1):
@@ -189,7 +189,7 @@ class TopicTable:
 
     # --- changes -------------------------------------------------------------------------------------------
 
-    async def create(self, record: TopicRecord, check: Callable[[str], object] = lambda name: None) -> Topic | None:
+    async def create(self, record: StoredTopic, check: Callable[[str], object] = lambda name: None) -> Topic | None:
         """The new topic, durable; None if the name is taken. `check` may refuse it, when no other is being made.
 
         Of the broker's own topics nothing is set aside: if their record cannot be read, what they hold still counts.
@@ -205,7 +205,7 @@ class TopicTable:
             self.on_changed(None)
             return self._topics[record.name]
 
-    async def change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord]) -> None:
+    async def change(self, topic: Topic, decide: Callable[[StoredTopic], StoredTopic]) -> None:
         """Makes new settings durable, then lets them hold; may add partitions. One change sees the one before it."""
         async with self._changing:
             record = decide(topic.record)
@@ -242,7 +242,7 @@ class TopicTable:
             self.on_changed(topic.name)
             self._empty_trash()
 
-    async def _open(self, record: TopicRecord) -> list[Recovered]:
+    async def _open(self, record: StoredTopic) -> list[Recovered]:
         topic = Topic(record, resolve(record.overrides, self._defaults), [])
         found = await self._open_partitions(topic, range(record.partitions))
         self._topics[record.name] = topic
@@ -263,17 +263,17 @@ class TopicTable:
 
     # --- files ---------------------------------------------------------------------------------------------
 
-    def _write(self, record: TopicRecord) -> None:
+    def _write(self, record: StoredTopic) -> None:
         """`DiskFull` if there is no room, and then the record is as before."""
         with refused_when_full():
-            self._disk.write_file(f"{RECORDS}/{record.name}{_SUFFIX}", encode_note(record))
+            self._disk.write_file(f"{RECORDS}/{record.name}{_SUFFIX}", encode_crc_json(record))
 
-    def _note_deletion(self, gone: TopicRecord) -> None:
+    def _note_deletion(self, gone: StoredTopic) -> None:
         """By another name, which needs no room: who deletes a topic may do it because the disk is full."""
         self._disk.rename(f"{RECORDS}/{gone.name}{_SUFFIX}", f"{RECORDS}/{gone.name}{_DELETING}")
         self._disk.sync_dir(RECORDS)
 
-    def _set_aside_orphan(self, record: TopicRecord) -> None:
+    def _set_aside_orphan(self, record: StoredTopic) -> None:
         """Data of unknown origin under the new topic's name must not become its messages."""
         if self._disk.names(f"{LOGS}/{record.name}"):
             aside = f"orphans/{record.name}-{record.created_ms}"
@@ -283,7 +283,7 @@ class TopicTable:
             for directory in ("", "orphans", LOGS):
                 self._disk.sync_dir(directory)
 
-    def _carry_out_deletion(self, record: TopicRecord) -> None:
+    def _carry_out_deletion(self, record: StoredTopic) -> None:
         if self._disk.is_dir(f"{LOGS}/{record.name}"):
             self._disk.remove_tree(f"{TRASH}/{record.id}")
             self._disk.rename(f"{LOGS}/{record.name}", f"{TRASH}/{record.id}")
@@ -312,7 +312,7 @@ def _close_logs(jobs: Sequence[tuple[Callable[[], None], Callable[[], None]]]) -
             close()
 
 
-def _is_sane(record: TopicRecord) -> bool:
+def _is_sane(record: StoredTopic) -> bool:
     """A record that was damaged or edited by hand must not lead out of the data directory or to a crash later."""
     try:
         check_name(record.name)

@@ -26,7 +26,7 @@ class TryAgain(Exception):
         self.after_s = after_s
 
 
-class Refused(Exception):
+class ExportRefused(Exception):
     """The other end will not take some of these; trying again would not help."""
 
     def __init__(self, why: str, count: int | None = None) -> None:
@@ -99,14 +99,14 @@ class Exporter:
                 self._send(batch)
                 self._went_well(count)
                 wait_s = self._wait_s
-            except TryAgain as why:
-                self._failed(str(why))
+            except TryAgain as error:
+                self._failed(str(error))
                 self._put_back(batch)
-                self._pause(wait_s if why.after_s is None else min(why.after_s, _WAIT_S_MAX))
+                self._pause(wait_s if error.after_s is None else min(error.after_s, _WAIT_S_MAX))
                 wait_s = min(2 * wait_s, _WAIT_S_MAX)
-            except (Refused, OSError) as why:
-                lost = why.count if isinstance(why, Refused) and why.count is not None else count
-                self._failed(str(why))
+            except (ExportRefused, OSError) as error:
+                lost = error.count if isinstance(error, ExportRefused) and error.count is not None else count
+                self._failed(str(error))
                 self.dropped += lost
                 self.exported += count - lost
             finally:
@@ -150,5 +150,5 @@ class Exporter:
 
     def _failed(self, why: str) -> None:
         if not self.failure:
-            logger.warning("traces cannot be exported", extra={"exporter": self.name, "why": why})
+            logger.warning("traces cannot be exported", extra={"exporter": self.name, "error": why})
         self.failure = why or "failed"

@@ -16,7 +16,7 @@ import msgspec
 from goqueue.base.clock import SteadyClock
 from goqueue.base.ids import Millis
 from goqueue.base.settings import TraceSettings
-from goqueue.core.traces.span import Filter, Found, Span
+from goqueue.core.traces.span import FoundTraces, Span, TraceFilter
 from goqueue.drive.trace_entries import Entry, lines_of
 from goqueue.log.private import create_private, make_private_dirs
 
@@ -66,7 +66,7 @@ class TraceFiles:
         files = self.files()
         surplus = max(0, len(files) - self._settings.files_max)
         horizon_s = (self._clock.now_ms() - self._settings.retention_ms) / 1000
-        if not self._clock.is_settled(CLOCK_WAIT_MS):
+        if not self._clock.is_durable(CLOCK_WAIT_MS):
             horizon_s = 0.0  # the clock was set lately and may be wrong
         for number, path in enumerate(files[:-1]):
             if number < surplus or _modified_s(path) < horizon_s:
@@ -96,10 +96,10 @@ class TraceFiles:
                 found += _spans(line for line in data.split(b"\n") if line[_ID_AT] in wanted)
         return found
 
-    def search(self, chosen: Filter, limit: int) -> list[Span]:
+    def search(self, chosen: TraceFilter, limit: int) -> list[Span]:
         """Everything about the traces that fit, as many of the newest as asked for."""
         files = [path for path in self.files() if _may_hold(path, chosen)]
-        found = Found(chosen)
+        found = FoundTraces(chosen)
         for path in files:
             for span in _spans(_read(path).split(b"\n")):
                 found.look(span)
@@ -140,7 +140,7 @@ def _modified_s(path: Path) -> float:
         return 0
 
 
-def _may_hold(path: Path, chosen: Filter) -> bool:
+def _may_hold(path: Path, chosen: TraceFilter) -> bool:
     """Whether the file's time meets the one asked for: its name says when it began, its last change when it ended."""
     if chosen.to_ms is not None and _began_ms(path) >= chosen.to_ms:
         return False

@@ -12,7 +12,7 @@ import msgspec
 from goqueue import __version__
 from goqueue.base.settings import TraceSettings
 from goqueue.core.traces.span import Span, spelled_out
-from goqueue.drive.trace_exporter import Refused, TryAgain
+from goqueue.drive.trace_exporter import ExportRefused, TryAgain
 
 _PATH: Final = "/v1/traces"
 _TIMEOUT_S: Final = 10.0
@@ -39,15 +39,15 @@ class OtlpSender:
         body = encode(spans, self._resource)
         try:
             status, after, answer = self._post(body)
-        except (OSError, http.client.HTTPException) as why:
+        except (OSError, http.client.HTTPException) as error:
             self._close()
-            raise TryAgain(f"{self._url.netloc}: {why or type(why).__name__}") from None
+            raise TryAgain(f"{self._url.netloc}: {error or type(error).__name__}") from None
         if status in _RETRYABLE:
             raise TryAgain(f"{self._url.netloc} answers {status}", float(after) if after.isdecimal() else None)
         if not 200 <= status < 300:
-            raise Refused(f"{self._url.netloc} answers {status}: {answer[:200].decode(errors='replace')}")
+            raise ExportRefused(f"{self._url.netloc} answers {status}: {answer[:200].decode(errors='replace')}")
         if rejected := _rejected(answer):
-            raise Refused(f"{self._url.netloc} took only some of them", min(rejected, len(spans)))
+            raise ExportRefused(f"{self._url.netloc} took only some of them", min(rejected, len(spans)))
 
     def _post(self, body: bytes) -> tuple[int, str, bytes]:
         """A connection that the other end closed meanwhile is made again, once."""

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.core.traces.span import Span, Trace, trace_of
+from goqueue.core.traces.span import Span, TraceSummary, trace_of
 from goqueue.drive.trace_entries import Entry, count_of
 
 SPANS_EACH: Final = 5  # on average; a ring of so many traces holds at most so many times as many spans
@@ -69,7 +69,7 @@ class TraceRing:
     def find(self, trace_id: str) -> list[Span]:
         return list(self._traces.get(trace_id, ()))
 
-    def newest(self, limit: int) -> list[Trace]:
+    def newest(self, limit: int) -> list[TraceSummary]:
         ids = [trace_id for trace_id, _ in zip(reversed(self._traces), range(limit), strict=False)]
         return [trace_of(trace_id, self._traces[trace_id]) for trace_id in ids]
 

@@ -17,7 +17,7 @@ from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError, ShuttingDown
 from goqueue.base.ids import Millis
 from goqueue.base.limits import CLOCK_STEP_MS_MIN
-from goqueue.core.txn.epochs import NEW, is_worn
+from goqueue.core.txn.epochs import NEW, epoch_exhausted
 from goqueue.core.txn.errors import ConcurrentTransactions
 from goqueue.core.txn.machine import Transactions
 from goqueue.core.txn.records import ENDING, Record, TxnOwner, TxnOwnerGone, TxnState, decode_record, encode_record
@@ -63,7 +63,7 @@ class TxnRunner:
     # --- start and stop --------------------------------------------------------------------------------------
 
     def replay(self, partition: Partition) -> int:
-        """Blocks while it reads the records; run it off the loop. Answers with how many there were."""
+        """Blocks while it reads the records; run it off the loop. Returns how many there were."""
         count = 0
         self._newest_ms = 0
         for batch in partition.log.batches(partition.log.start_offset):
@@ -82,7 +82,7 @@ class TxnRunner:
         if self._newest_ms - now >= CLOCK_STEP_MS_MIN:
             logger.warning("the clock was set back while the node was down", extra={"ms": self._newest_ms - now})
             self.transactions.shift(now - self._newest_ms)
-        self.transactions.hear_all(now)
+        self.transactions.touch_all(now)
         self._forget_at = now + _FORGET_EVERY_MS
         for some in _by_some(self.transactions.in_doubt()):
             done = await asyncio.gather(*(self._try_finish(state, state.bumps, NEW) for state in some))
@@ -150,7 +150,7 @@ class TxnRunner:
     async def write(self, *records: Record) -> None:
         """Makes decisions durable and lets them hold. Nothing changes if they cannot be written."""
         self.append(*records)
-        await self.settle()
+        await self.wait_durable()
 
     def append(self, *records: Record) -> None:
         """All of them, or none; what a transaction that is over leaves behind goes with it."""
@@ -177,9 +177,9 @@ class TxnRunner:
         if self.on_traced is not None:
             self.on_traced(before, after)
 
-    async def settle(self) -> None:
-        if self._partition is not None and not self._partition.is_settled:
-            await self._partition.settle()
+    async def wait_durable(self) -> None:
+        if self._partition is not None and not self._partition.is_durable:
+            await self._partition.wait_durable()
 
     async def end(self, decided: TxnState, bump: bool, fresh_id: int) -> TxnState:
         """Writes the decision and carries it out; once written it cannot fail, only take longer.
@@ -187,18 +187,18 @@ class TxnRunner:
         It goes on if the caller goes away.
         """
         self.append(decided)
-        await self.carry_on(self._settle_and_finish(decided, bump, fresh_id))
+        await self.carry_on(self._wait_and_finish(decided, bump, fresh_id))
         return self.transactions.require(decided.transactional_id)
 
-    async def _settle_and_finish(self, decided: TxnState, bump: bool, fresh_id: int) -> None:
-        await self.settle()
+    async def _wait_and_finish(self, decided: TxnState, bump: bool, fresh_id: int) -> None:
+        await self.wait_durable()
         await self.force()
         await self._finish(decided, bump, fresh_id)
 
     async def end_all(self, decided: Sequence[TxnState], *also: Record) -> None:
         """The same for many, whose decision is one; it goes on only if the caller does."""
         self.append(*also, *decided)
-        await self.settle()
+        await self.wait_durable()
         await self.force()
         for some in _by_some(decided):
             await asyncio.gather(*(self._finish(one, one.bumps) for one in some))
@@ -214,13 +214,13 @@ class TxnRunner:
         try:
             await self._carry_out(decided)
             await self.force()
-            if bump and fresh_id == NEW and is_worn(decided):
+            if bump and fresh_id == NEW and epoch_exhausted(decided):
                 fresh_id = await self._next_id()
             done = self.transactions.completed(decided.transactional_id, self._clock.now_ms(), bump, fresh_id)
             await self.write(done)
-        except (GoQueueError, OSError) as why:
+        except (GoQueueError, OSError) as error:
             logger.error(
-                "a transaction's end waits", extra={"transactional_id": decided.transactional_id, "why": str(why)}
+                "a transaction's end waits", extra={"transactional_id": decided.transactional_id, "error": str(error)}
             )
             return self.transactions.require(decided.transactional_id).stage not in ENDING
         return True
@@ -254,8 +254,8 @@ class TxnRunner:
         try:
             if left and self._partition is not None:
                 self.append(*left)
-        except GoQueueError as why:
-            logger.error("transactions could not be noted by the new time", extra={"why": why.message})
+        except GoQueueError as error:
+            logger.error("transactions could not be noted by the new time", extra={"error": error.message})
         self._planned = None
         self._reset_timer()
 
@@ -277,8 +277,8 @@ class TxnRunner:
                     self.append(gone)
             for owner in list(self.transactions.staged.forgotten(now)):
                 self.append(owner)
-        except GoQueueError as why:
-            logger.error("idle producers could not be forgotten", extra={"why": why.message})
+        except GoQueueError as error:
+            logger.error("idle producers could not be forgotten", extra={"error": error.message})
 
     async def _abort(self, transactional_id: str) -> None:
         try:
@@ -291,8 +291,8 @@ class TxnRunner:
                     logger.info("a transaction ran out of time", extra={"transactional_id": transactional_id})
                     self.on_timeout()
                     await self.end(decided, bump=False, fresh_id=NEW)
-        except GoQueueError as why:
-            logger.error("a transaction could not be aborted", extra={"why": why.message})
+        except GoQueueError as error:
+            logger.error("a transaction could not be aborted", extra={"error": error.message})
 
 
 async def _no_force() -> None:

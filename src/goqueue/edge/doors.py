@@ -10,7 +10,7 @@ Address = tuple[str, int]
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::"})
 
 
-class Doors(msgspec.Struct, frozen=True):
+class DoorAddresses(msgspec.Struct, frozen=True):
     """The addresses that are listened at; None for a door that is shut. `advertised` is what Kafka's clients are told.
 
     A door that listens everywhere is where the asker reached the node: `reached` is the host of that.

@@ -66,9 +66,9 @@ def decompress_within(codec: int, data: Buffer, limit: int) -> Buffer | None:
         into: bytearray | mmap.mmap = bytearray(size) if size < _MAPPED_BYTES else mmap.mmap(-1, size)
         try:
             return memoryview(into)[: getattr(cramjam, name).decompress_into(data, into)]
-        except cramjam.DecompressionError as why:
-            if "failed to write whole buffer" not in str(why):
-                raise CorruptBatch(f"The record batch's {name} data cannot be read: {why}.") from None
+        except cramjam.DecompressionError as error:
+            if "failed to write whole buffer" not in str(error):
+                raise CorruptBatch(f"The record batch's {name} data cannot be read: {error}.") from None
             if size >= limit:
                 return None
             size = min(limit, size * 4)
@@ -113,5 +113,5 @@ def _snappy_block(block: memoryview, limit: int) -> bytes | None:
         if cramjam.snappy.decompress_raw_len(block) > limit:
             return None
         return bytes(cramjam.snappy.decompress_raw(block))
-    except cramjam.DecompressionError as why:
-        raise CorruptBatch(f"The record batch's snappy data cannot be read: {why}.") from None
+    except cramjam.DecompressionError as error:
+        raise CorruptBatch(f"The record batch's snappy data cannot be read: {error}.") from None

@@ -116,8 +116,8 @@ def decode(batch: Buffer) -> list[Record]:
             Record(record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
             for record in reader
         ]
-    except (CorruptRecordException, UnicodeDecodeError, ValueError, IndexError, OverflowError) as why:
-        raise CorruptBatch(f"The records of a batch cannot be read: {why}.") from None
+    except (CorruptRecordException, UnicodeDecodeError, ValueError, IndexError, OverflowError) as error:
+        raise CorruptBatch(f"The records of a batch cannot be read: {error}.") from None
     check_offsets(records, header.base_offset, header.last_offset)
     return records
 

@@ -27,7 +27,7 @@ from goqueue.format.compression import decompress_within
 from goqueue.format.records import Record, decode, in_the_open, payload, varint
 
 
-class Slice(msgspec.Struct, frozen=True, gc=False):
+class RecordSlice(msgspec.Struct, frozen=True, gc=False):
     """Offsets from `first` to `last`, and at most `count` records of them, as a batch of their own.
 
     With `problem` the records cannot be read, and `batch` is empty.
@@ -54,13 +54,13 @@ def light_body(batch: Buffer, header: BatchHeader, records_max: int = DECODE_HER
     return decompress_within(header.codec, body, DECODE_HERE_BYTES) if len(body) <= DECODE_HERE_BYTES else None
 
 
-def slices(batch: Buffer, header: BatchHeader, begin: Offset = 0, body: Buffer | None = None) -> Iterator[Slice]:
+def slices(batch: Buffer, header: BatchHeader, begin: Offset = 0, body: Buffer | None = None) -> Iterator[RecordSlice]:
     """From the one that holds the offset on. `body` is the unfolded payload, if it is known."""
     try:
         check_claims(header)
         body = payload(batch, header) if body is None else body
-    except (CorruptBatch, InvalidBatch) as why:
-        yield Slice(header.base_offset, header.last_offset, 0, problem=why.message)
+    except (CorruptBatch, InvalidBatch) as error:
+        yield RecordSlice(header.base_offset, header.last_offset, 0, problem=error.message)
         return
     if header.record_count <= DECODE_SLICE_RECORDS and len(body) <= DECODE_SLICE_BYTES:
         yield _whole(batch, header, body)
@@ -70,7 +70,7 @@ def slices(batch: Buffer, header: BatchHeader, begin: Offset = 0, body: Buffer |
             yield one
 
 
-def read(one: Slice) -> list[Record]:
+def read(one: RecordSlice) -> list[Record]:
     """The slice's records; `CorruptBatch` if they are not what the batch promises."""
     if one.problem:
         raise CorruptBatch(one.problem)
@@ -82,19 +82,19 @@ def read(one: Slice) -> list[Record]:
     return records
 
 
-def readable(found: Iterable[Slice]) -> Iterator[Record]:
+def readable(found: Iterable[RecordSlice]) -> Iterator[Record]:
     """The records of those slices that can be read, for who has nobody to tell of the others."""
     for one in found:
         with suppress(CorruptBatch):
             yield from read(one)
 
 
-def _whole(batch: Buffer, header: BatchHeader, body: Buffer) -> Slice:
+def _whole(batch: Buffer, header: BatchHeader, body: Buffer) -> RecordSlice:
     plain = in_the_open(header, body) if header.codec else bytes(memoryview(batch)[: header.size])
-    return Slice(header.base_offset, header.last_offset, header.record_count, plain)
+    return RecordSlice(header.base_offset, header.last_offset, header.record_count, plain)
 
 
-def _cut(body: memoryview, header: BatchHeader, begin: Offset) -> Iterator[Slice]:
+def _cut(body: memoryview, header: BatchHeader, begin: Offset) -> Iterator[RecordSlice]:
     """Walks the records' lengths. The last slice has to end where the payload ends."""
     first, start, left = header.base_offset, 0, header.record_count
     walked: Buffer = bytes(body) if len(body) <= DECODE_HERE_BYTES else body  # looked into twice as fast
@@ -114,9 +114,9 @@ def _cut(body: memoryview, header: BatchHeader, begin: Offset) -> Iterator[Slice
         if not header.record_count and len(body):
             raise CorruptBatch("A batch holds other records than it counts.")
     except IndexError:
-        yield Slice(first, header.last_offset, 0, problem="A record ends in the middle of a number.")
-    except CorruptBatch as why:
-        yield Slice(first, header.last_offset, 0, problem=why.message)
+        yield RecordSlice(first, header.last_offset, 0, problem="A record ends in the middle of a number.")
+    except CorruptBatch as error:
+        yield RecordSlice(first, header.last_offset, 0, problem=error.message)
 
 
 def _slice_end(body: Buffer, start: int, count_max: int) -> tuple[int, int]:
@@ -140,12 +140,12 @@ def _slice_end(body: Buffer, start: int, count_max: int) -> tuple[int, int]:
     return at, count
 
 
-def _made(records: memoryview, header: BatchHeader, first: Offset, last: Offset, count: int) -> Slice:
+def _made(records: memoryview, header: BatchHeader, first: Offset, last: Offset, count: int) -> RecordSlice:
     """A single large record can have any number of headers; those of small ones are few by their size."""
     if len(records) > DECODE_SLICE_BYTES and _headers_of(records) > HEADERS_PER_RECORD_MAX:
-        return Slice(first, last, 0, problem=f"A record has more than {HEADERS_PER_RECORD_MAX} headers.")
+        return RecordSlice(first, last, 0, problem=f"A record has more than {HEADERS_PER_RECORD_MAX} headers.")
     alone = msgspec.structs.replace(header, record_count=count, length=HEADER_BYTES - PREFIX_BYTES + len(records))
-    return Slice(first, last, count, in_the_open(alone, records))
+    return RecordSlice(first, last, count, in_the_open(alone, records))
 
 
 def _offset_delta(body: memoryview, at: int) -> int:

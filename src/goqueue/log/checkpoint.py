@@ -14,15 +14,15 @@ from typing import Final
 import msgspec
 
 from goqueue.base.ids import Millis, Offset
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.epoch_history import Epochs
-from goqueue.log.note import decode_note, encode_note
 
 FILE: Final = "checkpoint"
 _SLOT_BYTES: Final = 512
 
 
-class Checkpoint(msgspec.Struct, frozen=True):
+class SegmentCheckpoint(msgspec.Struct, frozen=True):
     """The active segment as it was when last synced."""
 
     sync: int  # counts syncs, so that the newer of two is known
@@ -45,16 +45,16 @@ class Meta(msgspec.Struct, frozen=True):
     epochs: Epochs = ()  # none beside messages if an earlier version wrote it, which knew epoch 0 alone
 
 
-def write_checkpoint(disk: Disk, directory: str, checkpoint: Checkpoint) -> None:
+def write_checkpoint(disk: Disk, directory: str, checkpoint: SegmentCheckpoint) -> None:
     """Overwrites the older slot."""
-    slot = encode_note(checkpoint).ljust(_SLOT_BYTES)
+    slot = encode_crc_json(checkpoint).ljust(_SLOT_BYTES)
     disk.write_at(f"{directory}/{FILE}", checkpoint.sync % 2 * _SLOT_BYTES, slot)
 
 
-def read_checkpoint(disk: Disk, directory: str) -> Checkpoint | None:
+def read_checkpoint(disk: Disk, directory: str) -> SegmentCheckpoint | None:
     """The newest sound one."""
     data = disk.read_file(f"{directory}/{FILE}") or b""
-    slots = [decode_note(data[at : at + _SLOT_BYTES].rstrip(), Checkpoint) for at in (0, _SLOT_BYTES)]
+    slots = [decode_crc_json(data[at : at + _SLOT_BYTES].rstrip(), SegmentCheckpoint) for at in (0, _SLOT_BYTES)]
     return max((slot for slot in slots if slot is not None), key=lambda slot: slot.sync, default=None)
 
 

@@ -29,12 +29,12 @@ class DataDir:
         try:
             self._make()
             fd = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        except OSError as why:
+        except OSError as error:
             raise DataDirUnusable(
-                f"The data directory {self.path} cannot be used: {why.strerror}. Choose another with --data, or "
+                f"The data directory {self.path} cannot be used: {error.strerror}. Choose another with --data, or "
                 "make it writable for this user.",
                 field="data.dir",
-            ) from why
+            ) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

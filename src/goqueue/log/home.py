@@ -38,10 +38,10 @@ def unless_full() -> Iterator[None]:
     """For notes that the next start can do without: no space is no reason to fail."""
     try:
         yield
-    except OSError as why:
-        if why.errno not in (*NO_SPACE, *NO_RESOURCES):
+    except OSError as error:
+        if error.errno not in (*NO_SPACE, *NO_RESOURCES):
             raise
-        logger.warning("no space for a note", extra={"why": str(why)})
+        logger.warning("no space for a note", extra={"error": str(error)})
 
 
 @contextlib.contextmanager
@@ -49,12 +49,12 @@ def refused_when_full() -> Iterator[None]:
     """For notes that somebody waits for: no space, or no descriptor, is an answer, not a failure."""
     try:
         yield
-    except OSError as why:
-        if why.errno in NO_RESOURCES:
-            raise out_of_resources(why) from why
-        if why.errno not in NO_SPACE:
+    except OSError as error:
+        if error.errno in NO_RESOURCES:
+            raise out_of_resources(error) from error
+        if error.errno not in NO_SPACE:
             raise
-        raise DiskFull("No space left on the disk; free some or add retention. Nothing was changed.") from why
+        raise DiskFull("No space left on the disk; free some or add retention. Nothing was changed.") from error
 
 
 class Closable(Protocol):

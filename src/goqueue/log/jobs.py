@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from goqueue.base.ids import Offset
-from goqueue.log.checkpoint import Checkpoint
+from goqueue.log.checkpoint import SegmentCheckpoint
 from goqueue.log.disk import Disk, File
 from goqueue.log.home import NO_SPACE, unless_full
 from goqueue.log.segment import Seal, Segment
@@ -22,7 +22,7 @@ class SyncJob(msgspec.Struct):
     log: PartitionLog
     parts: list[tuple[Segment, File | None, int]]  # what is not sealed, its handle if that is open, and its length
     new_names: bool
-    checkpoint: Checkpoint
+    checkpoint: SegmentCheckpoint
     cuts: int  # how often the log had been cut when it began
     sync_failed: bool = False
 
@@ -82,8 +82,8 @@ class MetaJob(msgspec.Struct):
         them in any case."""
         try:
             self.log.write_meta()
-        except OSError as why:
-            if why.errno not in NO_SPACE or not self.dropped:
+        except OSError as error:
+            if error.errno not in NO_SPACE or not self.dropped:
                 raise
             self._remove()
             self.log.write_meta()

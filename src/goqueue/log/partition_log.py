@@ -20,14 +20,14 @@ from goqueue.base.errors import DamagedRange, DiskFull, OffsetOutOfRange, OutOfR
 from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.base.limits import BATCH_BYTES_MAX, MIB
 from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time, strides
-from goqueue.log.checkpoint import Checkpoint, Meta, forget_checkpoint, write_checkpoint
+from goqueue.log.checkpoint import Meta, SegmentCheckpoint, forget_checkpoint, write_checkpoint
+from goqueue.log.crc_json import encode_crc_json
 from goqueue.log.epoch_history import NO_EPOCH, begun, cut_head, cut_tail
 from goqueue.log.home import NO_RESOURCES, NO_SPACE, SegmentHome, out_of_resources, unless_full
 from goqueue.log.jobs import MetaJob, SealJob, SyncJob
-from goqueue.log.note import encode_note
 from goqueue.log.reader import (
     BatchTooLarge,
-    Suspect,
+    NeedsVerification,
     WouldBlock,
     boundary,
     first_at_time,
@@ -117,8 +117,8 @@ class PartitionLog:
         segment = self._segment_for_append(header, now)
         try:
             segment.append(buffers, header, base_offset)
-        except OSError as why:
-            raise self._append_failed(why) from why
+        except OSError as error:
+            raise self._append_failed(error) from error
         self.end_offset = base_offset + header.last_offset_delta + 1
         self._dirty = True
         if epoch != self._epoch:
@@ -160,8 +160,8 @@ class PartitionLog:
             if not self.segments:
                 self.home.disk.make_dirs(self.home.directory)
             segment = Segment.create(self.home, self.end_offset)
-        except OSError as why:
-            raise self._append_failed(why) from why
+        except OSError as error:
+            raise self._append_failed(error) from error
         self._new_names = True
         self.segments = (*self.segments, segment)
         return segment
@@ -176,7 +176,7 @@ class PartitionLog:
 
     def fail(self, why: OSError) -> StorageFailed:
         """After a failed write or sync nobody knows what is on disk: no more writes until recovery looks."""
-        logger.critical("disk error, partition is read-only", extra={"log": self.home.directory, "why": str(why)})
+        logger.critical("disk error, partition is read-only", extra={"log": self.home.directory, "error": str(why)})
         self._failure = StorageFailed(
             f"The disk failed ({why}); this partition is read-only. Check the disk and restart the node."
         )
@@ -193,10 +193,10 @@ class PartitionLog:
         self._dirty = self._new_names = False
         return job
 
-    def _checkpoint(self) -> Checkpoint:
+    def _checkpoint(self) -> SegmentCheckpoint:
         active = self.segments[-1]
         self._syncs_begun += 1
-        return Checkpoint(
+        return SegmentCheckpoint(
             self._syncs_begun,
             self.end_offset,
             active.base_offset,
@@ -278,9 +278,9 @@ class PartitionLog:
                 if segment in self.segments:
                     raise
                 return self.read(offset, bytes_max, limit, wait, first_max)  # dropped or merged meanwhile
-            except OSError as why:
-                if why.errno in NO_RESOURCES:
-                    raise out_of_resources(why) from why
+            except OSError as error:
+                if error.errno in NO_RESOURCES:
+                    raise out_of_resources(error) from error
                 raise
             if data:
                 self.home.stats.reads += 1
@@ -316,7 +316,7 @@ class PartitionLog:
             except DamagedRange as damage:
                 start = cast(Offset, damage.detail["next_offset"])
                 continue
-            except Suspect:
+            except NeedsVerification:
                 self.roll()
                 continue
             if not data:
@@ -365,7 +365,7 @@ class PartitionLog:
                 self.home.disk.make_dirs(self.home.directory)
             self._meta_changed = False  # what changes from here on is written the next time
             try:
-                self.home.disk.write_file(f"{self.home.directory}/{META_FILE}", encode_note(self.meta))
+                self.home.disk.write_file(f"{self.home.directory}/{META_FILE}", encode_crc_json(self.meta))
             except OSError:
                 self._meta_changed = True
                 raise

@@ -23,7 +23,7 @@ class BatchTooLarge(Exception):
     """The first batch alone is larger than this read may be."""
 
 
-class Suspect(Exception):
+class NeedsVerification(Exception):
     """The active segment holds a damaged batch: roll it, so that it can be verified whole, and read again."""
 
 
@@ -81,7 +81,7 @@ def read_unverified(
     for found in walk(segment.file(), position, segment.length, next_offset, may_skip=False):
         if isinstance(found, Flaw):
             if start < 0:
-                raise Suspect
+                raise NeedsVerification
             break
         if found.header.last_offset >= limit or (start >= 0 and found.end - start > bytes_max):
             break

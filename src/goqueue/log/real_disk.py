@@ -79,8 +79,8 @@ class RealFile:
             os.preadv(self._fd, [bytearray(1)], position, _NOWAIT or 0)
         except BlockingIOError:
             return False
-        except OSError as why:
-            if why.errno not in _NO_NOWAIT:
+        except OSError as error:
+            if error.errno not in _NO_NOWAIT:
                 raise
             self._nowait = False
         return True

@@ -17,10 +17,10 @@ import msgspec
 
 from goqueue.base.errors import DataTooNew
 from goqueue.base.ids import Offset
-from goqueue.log.checkpoint import Checkpoint, Meta, read_checkpoint
+from goqueue.log.checkpoint import Meta, SegmentCheckpoint, read_checkpoint
+from goqueue.log.crc_json import decode_crc_json
 from goqueue.log.epoch_history import Epochs, EpochStart, cut_tail, with_batches
 from goqueue.log.home import SegmentHome, refused_when_full
-from goqueue.log.note import decode_note
 from goqueue.log.partition_log import META_FILE, PartitionLog, RollRule
 from goqueue.log.scan import Sound, walk
 from goqueue.log.segment import FORMAT_VERSION, DamagedRegion, Seal, Segment
@@ -84,7 +84,7 @@ class _Recovery:
     def _read_meta(self, topic_id: str) -> Meta:
         path = f"{self._home.directory}/{META_FILE}"
         data = self._disk.read_file(path)
-        meta = decode_note(data, Meta)
+        meta = decode_crc_json(data, Meta)
         self._meta_lost = meta is None
         if data is not None and meta is None:
             logger.error("damaged note replaced by its defaults", extra={"path": path})
@@ -137,7 +137,7 @@ class _Recovery:
         return segment.seal is None and segment.verified and segment.length > 0
 
     def _tidy(self) -> list[Offset]:
-        """Removes litter and dropped segments; answers with the bases that count, ascending."""
+        """Removes litter and dropped segments; returns the bases that count, ascending."""
         logs: list[Offset] = []
         others: set[Offset] = set()
         for name in self._disk.names(self._home.directory):
@@ -160,7 +160,7 @@ class _Recovery:
     def _open_segment(self, base: Offset, following: Offset | None) -> tuple[Segment, bool]:
         """The segment, and whether the log ends with it because it had to be cut."""
         if following is not None:
-            seal = decode_note(self._disk.read_file(Segment(self._home, base).path(".seal")), Seal)
+            seal = decode_crc_json(self._disk.read_file(Segment(self._home, base).path(".seal")), Seal)
             if seal is not None:
                 return self._open_sealed(base, seal), False
         elif self._checkpoint is not None and (opened := self._open_clean(base, self._checkpoint)):
@@ -174,7 +174,7 @@ class _Recovery:
             segment.verify()
         return segment
 
-    def _open_clean(self, base: Offset, known: Checkpoint) -> Segment | None:
+    def _open_clean(self, base: Offset, known: SegmentCheckpoint) -> Segment | None:
         """The last segment as the checkpoint knows it, if file and indexes fit and the tail batch is sound."""
         segment = Segment(self._home, base)
         length = self._disk.size(segment.path(".log"))

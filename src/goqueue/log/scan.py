@@ -58,8 +58,8 @@ def walk(
             verify(window, header, at)
             if header.base_offset < next_offset or (header.base_offset > next_offset and not may_skip):
                 raise CorruptBatch(f"Offset {header.base_offset} follows offset {next_offset - 1}.")
-        except CorruptBatch as why:
-            yield Flaw(position, why.message)
+        except CorruptBatch as error:
+            yield Flaw(position, error.message)
             return
         yield Sound(position, header)
         position += header.size

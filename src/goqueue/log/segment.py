@@ -19,10 +19,10 @@ from crc32c import crc32c
 from goqueue.base.ids import Millis, Offset, Position
 from goqueue.base.limits import MIB
 from goqueue.format.batch import BatchHeader, Buffer
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import File
 from goqueue.log.home import SegmentHome, unless_full
 from goqueue.log.index import OffsetIndex, TimeIndex
-from goqueue.log.note import decode_note, encode_note
 from goqueue.log.scan import Flaw, Sound, behind, find_sound, walk
 
 logger = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Segment:
         segment = cls(home, base_offset)
         segment._take_facts(seal)
         segment.seal = seal
-        segment.damage = tuple(decode_note(home.disk.read_file(segment.path(".damage")), list[DamagedRegion]) or ())
+        segment.damage = tuple(decode_crc_json(home.disk.read_file(segment.path(".damage")), list[DamagedRegion]) or ())
         segment.verified = False
         segment.let_go()
         return segment
@@ -281,7 +281,7 @@ class Segment:
             self.first_timestamp,
             tombstones_since,
         )
-        self.home.disk.write_file(self.path(".seal"), encode_note(seal))
+        self.home.disk.write_file(self.path(".seal"), encode_crc_json(seal))
         return seal
 
     def write_indexes(self) -> None:
@@ -346,7 +346,7 @@ class Segment:
         self.damage = tuple(regions)
         self.home.stats.damaged_ranges += len(regions)
         with unless_full():
-            self.home.disk.write_file(self.path(".damage"), encode_note(self.damage))
+            self.home.disk.write_file(self.path(".damage"), encode_crc_json(self.damage))
         for region in regions:
             logger.error(
                 "damaged bytes quarantined",
@@ -354,7 +354,7 @@ class Segment:
             )
 
     def check(self, start: Position, end: Position, offset_limit: Offset | None) -> list[DamagedRegion]:
-        """Walks and indexes the batches of a stretch; answers with what could not be read.
+        """Walks and indexes the batches of a stretch; returns what could not be read.
 
         A region that nothing sound follows reaches to `offset_limit`; without one it is a torn tail, and its
         `next_offset` equals its `first_offset`.

@@ -31,8 +31,8 @@ class SpareDescriptors:
         """Does the work; where it finds no descriptor, once more with one of these."""
         try:
             found = work()
-        except OSError as why:
-            if why.errno not in (errno.EMFILE, errno.ENFILE) or not self._give_up_one():
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._give_up_one():
                 raise
             found = work()
         if len(self._held) < self._count:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         DataSourceStreamReader,
     )
 
-    from goqueue.pipeline.source.rows import Reading
+    from goqueue.pipeline.source.rows import SourceReadOptions
     from goqueue.pipeline.source.typed import Typed
 
 
@@ -59,12 +59,12 @@ class GoQueueSource(DataSource):
 
         return stream_writer(write_options(self.options), schema)
 
-    def _planned(self, asked: StructType, use: Use) -> tuple[Options, Reading]:
-        from goqueue.pipeline.source.rows import Reading
+    def _planned(self, asked: StructType, use: Use) -> tuple[Options, SourceReadOptions]:
+        from goqueue.pipeline.source.rows import SourceReadOptions
 
         options = read_options(self.options, use)
         check_asked(asked, self._schema(options))
-        return options, Reading(
+        return options, SourceReadOptions(
             columns_of(options),
             options.isolation,
             options.fail_on_loss,

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from goqueue.pipeline import running
-from goqueue.pipeline.progress import Clock, Step, Watched, lines
+from goqueue.pipeline.progress import Clock, ProgressStep, Watched, lines
 
 
 class _Told(ProgressColumn):
@@ -24,7 +24,7 @@ class _Told(ProgressColumn):
         self._now = now
 
     def render(self, task: Task) -> Text:
-        step: Step | None = task.fields["step"]
+        step: ProgressStep | None = task.fields["step"]
         return Text("starting" if step is None else step.told(self._now()))
 
 
@@ -35,10 +35,10 @@ class Bar:
         self._name, self._bar = name, bar
         self._line = bar.add_task(name, total=None, step=None)
 
-    def update(self, step: Step, now: float) -> None:
+    def update(self, step: ProgressStep, now: float) -> None:
         self._bar.update(self._line, completed=step.done or 0, total=step.total, step=step)
 
-    def finish(self, step: Step, now: float) -> None:
+    def finish(self, step: ProgressStep, now: float) -> None:
         self._bar.console.print(f"[green]✓[/green] [bold]{self._name}[/bold]  ", end="")
         self._bar.console.print(step.told(now), markup=False, highlight=False)
 

@@ -15,10 +15,10 @@ import msgspec
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_duration_ms
 from goqueue.pipeline.source import kafka_settings
-from goqueue.pipeline.source.edges import Edge, Offsets, parse_edge
+from goqueue.pipeline.source.edges import Edge, StartingOffsets, parse_edge
 from goqueue.pipeline.source.errors import BadOption, unknown
 from goqueue.pipeline.source.offsets import EARLIEST, LATEST
-from goqueue.pipeline.source.subscription import WAYS, Subscription, parse_subscription
+from goqueue.pipeline.source.subscription import WAYS, SourceSubscription, parse_subscription
 
 log = logging.getLogger("goqueue.pipeline")
 
@@ -70,7 +70,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str | None = None
     url: str | None = None
     # --- reading ------------------------------------------------------------------------------------------------
-    what: Subscription = Subscription()
+    what: SourceSubscription = SourceSubscription()
     start: Edge | None = None
     end: Edge | None = None
     unmatched: str = "error"
@@ -174,9 +174,9 @@ def _unknown(name: str, side: Side) -> BadOption:
 
 
 def _check_setting(setting: str, value: str) -> None:
-    why = kafka_settings.refusal(setting, value)
-    if why is not None:
-        raise BadOption(f"The option 'kafka.{setting}' cannot be taken: {why}.")
+    error = kafka_settings.refusal(setting, value)
+    if error is not None:
+        raise BadOption(f"The option 'kafka.{setting}' cannot be taken: {error}.")
     if setting not in kafka_settings.KNOWN:
         raise unknown("option", f"kafka.{setting}", (f"kafka.{one}" for one in kafka_settings.KNOWN))
     log.info("The option kafka.%s tunes Kafka's own client and changes nothing here.", setting)
@@ -219,8 +219,8 @@ def _duration_ms(named: Mapping[str, str], name: str, default: str) -> int:
     try:
         # Spark also writes minutes as `min`.
         return parse_duration_ms(text.removesuffix("in") if text.endswith("min") else text, name)
-    except InvalidField as why:
-        raise BadOption(f"The option {name!r}: {why}") from None
+    except InvalidField as error:
+        raise BadOption(f"The option {name!r}: {error}") from None
 
 
 def _agreed(named: Mapping[str, str], *names: str) -> str | None:
@@ -268,7 +268,7 @@ def _check_edges(options: Options, use: Use | None) -> None:
 
 
 def _says(edge: Edge | None, word: str, number: int) -> bool:
-    return edge == word or (isinstance(edge, Offsets) and number in edge.each.values())
+    return edge == word or (isinstance(edge, StartingOffsets) and number in edge.each.values())
 
 
 def _check_pace(options: Options) -> None:

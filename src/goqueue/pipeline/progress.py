@@ -12,7 +12,7 @@ _LINE_EVERY_S: Final = 2.0
 Clock = Callable[[], float]
 
 
-class Step:
+class ProgressStep:
     """One step: since when, how far, how fast."""
 
     def __init__(self, text: str, began: float) -> None:
@@ -39,8 +39,8 @@ class Step:
 class _Shown(Protocol):
     """A place where steps are shown."""
 
-    def update(self, step: Step, now: float) -> None: ...
-    def finish(self, step: Step, now: float) -> None: ...
+    def update(self, step: ProgressStep, now: float) -> None: ...
+    def finish(self, step: ProgressStep, now: float) -> None: ...
 
 
 class _Lines:
@@ -49,13 +49,13 @@ class _Lines:
     def __init__(self, name: str, out: IO[str]) -> None:
         self._name, self._out, self._last = name, out, float("-inf")
 
-    def update(self, step: Step, now: float) -> None:
+    def update(self, step: ProgressStep, now: float) -> None:
         self._last = max(self._last, step.began)
         if now - self._last >= _LINE_EVERY_S:
             self._last = now
             self._print(f"{step.told(now)} …")
 
-    def finish(self, step: Step, now: float) -> None:
+    def finish(self, step: ProgressStep, now: float) -> None:
         self._last = now
         self._print(step.told(now))
 
@@ -68,13 +68,13 @@ class Watched:
 
     def __init__(self, shown: _Shown, now: Clock = time.monotonic) -> None:
         self._shown, self._now = shown, now
-        self._step: Step | None = None
+        self._step: ProgressStep | None = None
 
     def step(self, text: str, done: int | None = None, total: int | None = None) -> None:
         now = self._now()
         if self._step is None or self._step.text != text:
             self.close()
-            self._step = Step(text, now)
+            self._step = ProgressStep(text, now)
         self._step.done = self._step.done if done is None else done
         self._step.total = self._step.total if total is None else total
         self._shown.update(self._step, now)

@@ -18,10 +18,10 @@ PIPELINES: Final = {
     "archive": "goqueue.pipeline.archive",
     "replay": "goqueue.pipeline.replay",
     "compact": "goqueue.pipeline.compact",
-    "rates": "goqueue.pipeline.studies.rates",
-    "latency": "goqueue.pipeline.studies.latency",
-    "dlq": "goqueue.pipeline.studies.dlq",
-    "quality": "goqueue.pipeline.studies.quality",
+    "rates": "goqueue.pipeline.analytics.rates",
+    "latency": "goqueue.pipeline.analytics.latency",
+    "dlq": "goqueue.pipeline.analytics.dlq",
+    "quality": "goqueue.pipeline.analytics.quality",
     "report": "goqueue.pipeline.report.report",
 }
 METRICS: Final = "_metrics"

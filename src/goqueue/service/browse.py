@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from goqueue.base.commands import Browse, Fetch, Fetched, FetchFrom, Isolation, Page, Skipped, Stored
+from goqueue.base.commands import Browse, Fetch, Fetched, FetchFrom, Isolation, MessagePage, SkippedOffsets, Stored
 from goqueue.base.errors import CorruptBatch, InvalidField
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import KIB, MIB
 from goqueue.drive.decoding import Decoding
 from goqueue.format.batch import BatchHeader, read_header, split
-from goqueue.format.slices import Slice, read
+from goqueue.format.slices import RecordSlice, read
 from goqueue.service.fetch import Fetching
 from goqueue.service.topics import Topics
-from goqueue.service.unreadable import Unreadable
+from goqueue.service.unreadable import UnreadableRecords
 
 _PART_BYTES = 256 * KIB
 _FETCH_BYTES = 8 * MIB
@@ -31,7 +31,7 @@ class _Run(msgspec.Struct):
 
     messages: list[Stored]
     offset_after: Offset  # where to go on once all messages are handed out
-    skipped: list[Skipped]
+    skipped: list[SkippedOffsets]
     taken: int = 0
 
     @property
@@ -47,7 +47,9 @@ class _Run(msgspec.Struct):
 class Browsing:
     """The verb."""
 
-    def __init__(self, topics: Topics, fetching: Fetching, decoding: Decoding, on_unreadable: Unreadable) -> None:
+    def __init__(
+        self, topics: Topics, fetching: Fetching, decoding: Decoding, on_unreadable: UnreadableRecords
+    ) -> None:
         self._topics = topics
         self._fetching = fetching
         self._decoding = decoding
@@ -76,7 +78,7 @@ class Browsing:
     def high_watermark(self, topic: str, partition: int) -> Offset:
         return self._topics.require(topic).partition(partition).high_watermark
 
-    async def read(self, command: Browse) -> Page:
+    async def read(self, command: Browse) -> MessagePage:
         """Partitions are merged by timestamp; within one, offset order holds. A page is bounded in bytes too.
 
         What cannot be read is passed over, and told.
@@ -85,7 +87,7 @@ class Browsing:
         if not offsets:
             raise InvalidField("No partition to read from.", field="from")
         messages: list[Stored] = []
-        skipped: list[Skipped] = []
+        skipped: list[SkippedOffsets] = []
         room = command.bytes_max
         loop = asyncio.get_running_loop()
         deadline = loop.time() + command.wait_ms_max / 1000 + _WORK_S
@@ -105,7 +107,7 @@ class Browsing:
             offsets = progress
             enough = len(messages) >= command.limit or room <= 0 or len(skipped) >= _SKIPS_MAX
             if error is not None or enough or not moved or loop.time() >= deadline:
-                return Page(messages, offsets, skipped, room <= 0)
+                return MessagePage(messages, offsets, skipped, room <= 0)
             await asyncio.sleep(0)  # decoding is work: others go first
 
     async def _run(self, command: Browse, answer: Fetched, limit: int, room: int) -> _Run:
@@ -128,13 +130,13 @@ class Browsing:
                         await asyncio.sleep(0)  # decoding is work: others go first
         return run
 
-    def _take(self, run: _Run, at: TopicPartition, one: Slice, begin: Offset) -> int:
-        """Adds a slice's messages; answers with their size."""
+    def _take(self, run: _Run, at: TopicPartition, one: RecordSlice, begin: Offset) -> int:
+        """Adds a slice's messages; returns their size."""
         try:
             records = read(one)
-        except CorruptBatch as why:
-            self._on_unreadable(at, one.first, one.last, why.message)
-            run.skipped.append(Skipped(at.partition, max(begin, one.first), one.last, why.message))
+        except CorruptBatch as error:
+            self._on_unreadable(at, one.first, one.last, error.message)
+            run.skipped.append(SkippedOffsets(at.partition, max(begin, one.first), one.last, error.message))
             return 0
         found = [
             Stored(at.topic, at.partition, one.offset, one.timestamp_ms, one.key, one.value, one.headers)
@@ -166,7 +168,7 @@ def _size(message: Stored) -> int:
 
 
 def _merge(runs: list[_Run], limit: int, room: int) -> tuple[list[Stored], int]:
-    """Takes the oldest head until the limit; a partition's own order is never touched. Answers with the room left."""
+    """Takes the oldest head until the limit; a partition's own order is never touched. Returns the room left."""
     merged: list[Stored] = []
     while len(merged) < limit and room > 0:
         heads = [run for run in runs if run.head is not None] if len(runs) > 1 else runs

@@ -27,7 +27,7 @@ from goqueue.core.groups.replies import OffsetResult, RestBeat, RestJoined
 from goqueue.core.groups.requests import CommitRequest, RestJoin
 from goqueue.service.groups import Groups
 from goqueue.service.leasing import Leasing
-from goqueue.service.readers import Reader, Readers, Reading, flat, nested
+from goqueue.service.readers import MemberReading, Reader, Readers, flat, nested
 from goqueue.service.topics import Topics
 
 AUTO_COMMIT_S: Final = 5.0
@@ -45,7 +45,7 @@ class Poll(msgspec.Struct, frozen=True):
     caller: Caller = ANYONE
 
 
-class Polled(msgspec.Struct, frozen=True):
+class PollResult(msgspec.Struct, frozen=True):
     """What was handed out. `generation` is the one to go on with; `rebalance` says that a heartbeat has news."""
 
     messages: Sequence[Delivered]
@@ -91,7 +91,7 @@ class Consuming:
 
     # --- membership ------------------------------------------------------------------------------------------
 
-    async def join(self, request: RestJoin, reading: Reading) -> RestJoined:
+    async def join(self, request: RestJoin, reading: MemberReading) -> RestJoined:
         """A member that joins again begins again with what it did not finish."""
         for topic in request.topics:
             self._topics.require_users(topic, "topics")
@@ -154,7 +154,7 @@ class Consuming:
 
     # --- poll ------------------------------------------------------------------------------------------------
 
-    async def poll(self, poll: Poll) -> Polled:
+    async def poll(self, poll: Poll) -> PollResult:
         """Counts as a heartbeat, now and for as long as it waits."""
         self._groups.rest_readable(poll.group, poll.member_id, poll.generation)
         reader = self._readers.require(poll.group, poll.member_id)
@@ -162,13 +162,13 @@ class Consuming:
         async with reader.polling:
             return await self._poll(reader, poll, turn)
 
-    async def _poll(self, reader: Reader, poll: Poll, turn: int) -> Polled:
+    async def _poll(self, reader: Reader, poll: Poll, turn: int) -> PollResult:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + poll.wait_ms_max / 1000
         while True:
             with self._watching(reader) as woken:
                 if not reader.has_turn(turn):
-                    return Polled([], reader.generation, False)
+                    return PollResult([], reader.generation, False)
                 await self._auto_commit(reader)
                 before = reader.assigned
                 rebalance = await self._beat(reader, poll.generation)
@@ -181,7 +181,7 @@ class Consuming:
                 if len(messages) < len(found):  # a heartbeat beside the poll took partitions away
                     self._leasing.give_back(reader.group, [one for one in found if _at(one) not in assigned])
                 if messages or rebalance or loop.time() >= deadline or self._stopping:
-                    return Polled(messages, reader.generation, rebalance)
+                    return PollResult(messages, reader.generation, rebalance)
 
     def _take(self, reader: Reader, poll: Poll, among: Sequence[TopicPartition], wait_ms: Millis) -> Take:
         reading = reader.reading

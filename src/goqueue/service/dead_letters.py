@@ -19,9 +19,8 @@ from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import DiskFull, GoQueueError, InvalidField, RedriveRunning, UnknownRedrive
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.dead_letter import EVERYTHING, DeadLetter, Filter
-from goqueue.core.delivery.policy import Grave
-from goqueue.core.pace import Pace
+from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter, StoredDeadLetter
+from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.redrive import (
     IN_FLIGHT,
     NO_ORIGIN,
@@ -29,18 +28,19 @@ from goqueue.core.redrive import (
     TARGET_GONE,
     UNKNOWN_TOPIC,
     Preview,
-    Redrive,
+    RedriveRequest,
+    RedriveTarget,
     RedriveTask,
-    Target,
     eta_ms,
     per_second,
     refusal,
 )
+from goqueue.core.token_bucket import TokenBucket
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.redrive_notes import RedriveNotes
 from goqueue.drive.topic_table import Topic
-from goqueue.service.letters import Letters
+from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.redriven import Redriven
 from goqueue.service.topics import Topics
 from goqueue.service.transfer import Transfer
@@ -53,7 +53,7 @@ _AT_ONCE: Final = 500
 _NOTE_MS: Final = 1_000
 _CANCEL_S: Final = 2.0
 
-Go = tuple[DeadLetter, Grave]
+Go = tuple[StoredDeadLetter, DeadLetterTarget]
 
 
 class _Run:
@@ -61,7 +61,7 @@ class _Run:
 
     def __init__(self, task: RedriveTask, now: Millis) -> None:
         self.task = task
-        self.pace = Pace(task.rate_per_s, now)
+        self.pace = TokenBucket(task.rate_per_s, now)
         self.cancelled = asyncio.Event()
         self.began_ms = self.noted_ms = now
         self.looked_at = 0
@@ -74,7 +74,7 @@ class Redrives:
 
     def __init__(
         self,
-        letters: Letters,
+        letters: DeadLetterView,
         transfer: Transfer,
         copies: Redriven,
         topics: Topics,
@@ -116,11 +116,11 @@ class Redrives:
         source: str,
         to: str | None = None,
         rate_per_s: int | None = None,
-        filter: Filter = EVERYTHING,  # noqa: A002
+        filter: DeadLetterFilter = EVERYTHING,  # noqa: A002
         limit: int | None = None,
     ) -> RedriveTask:
         """Begins, and answers when the task is durable. One at a time for each dead-letter topic."""
-        asked = Redrive(source, to, rate_per_s, filter, limit)
+        asked = RedriveRequest(source, to, rate_per_s, filter, limit)
         self._check(asked)
         if any(task.is_live and task.source == source for task in self._tasks.values()):
             raise RedriveRunning(f"The dead letters of {source!r} are being redriven; wait, or cancel that redrive.")
@@ -135,7 +135,7 @@ class Redrives:
         await self._forget_old(source)
         return task
 
-    async def preview(self, asked: Redrive) -> Preview:
+    async def preview(self, asked: RedriveRequest) -> Preview:
         """Counts what a redrive would move now, and moves nothing."""
         self._check(asked)
         reasons, skipped = dict[str, int](), dict[str, int]()
@@ -174,7 +174,7 @@ class Redrives:
             await asyncio.wait([run.loop], timeout=_CANCEL_S)
         return self.find(task_id)
 
-    def _check(self, asked: Redrive) -> None:
+    def _check(self, asked: RedriveRequest) -> None:
         if asked.rate_per_s is not None and not 1 <= asked.rate_per_s <= RATE_MAX:
             raise InvalidField(f"A rate is from 1 to {RATE_MAX:,} messages a second.", field="rate")
         if asked.limit is not None and asked.limit < 1:
@@ -184,7 +184,7 @@ class Redrives:
                 raise InvalidField("The dead letters are in that topic already; name another.", field="to")
             self._topics.require_users(asked.to, "to")
 
-    def _tasks_new(self, asked: Redrive) -> RedriveTask:
+    def _tasks_new(self, asked: RedriveRequest) -> RedriveTask:
         topic = self._topics.find(asked.source)
         partitions = [] if topic is None else topic.partitions
         ends = {one.at.partition: one.high_watermark for one in partitions}
@@ -219,9 +219,9 @@ class Redrives:
     async def _run(self, run: _Run) -> None:
         try:
             state, failure = await self._carry_out(run)
-        except (GoQueueError, OSError) as why:
-            logger.error("a redrive failed", extra={"task": run.task.id, "why": str(why)})
-            state, failure = "failed", str(why)
+        except (GoQueueError, OSError) as error:
+            logger.error("a redrive failed", extra={"task": run.task.id, "error": str(error)})
+            state, failure = "failed", str(error)
         task = self._progress(run)
         done = msgspec.structs.replace(
             task, state=state, failure=failure or task.failure, finished_ms=self._clock.now_ms(), eta_ms=None
@@ -255,10 +255,12 @@ class Redrives:
             return SOURCE_GONE
         return TARGET_GONE if task.to is not None and self._topics.find(task.to) is None else ""
 
-    async def _slices(self, task: RedriveTask, partition: Partition) -> AsyncIterator[tuple[list[DeadLetter], Offset]]:
+    async def _slices(
+        self, task: RedriveTask, partition: Partition
+    ) -> AsyncIterator[tuple[list[StoredDeadLetter], Offset]]:
         """Letters to look at, so many at once, and where the next begin."""
         end = task.ends.get(partition.at.partition, 0)
-        found: list[DeadLetter] = []
+        found: list[StoredDeadLetter] = []
         async for letter in self._letters.open(partition, task.cursors.get(partition.at.partition, 0), end):
             found.append(letter)
             if len(found) == _AT_ONCE:
@@ -266,7 +268,9 @@ class Redrives:
                 found = []
         yield found, end
 
-    async def _move_slice(self, run: _Run, partition: Partition, letters: list[DeadLetter], cursor: Offset) -> bool:
+    async def _move_slice(
+        self, run: _Run, partition: Partition, letters: list[StoredDeadLetter], cursor: Offset
+    ) -> bool:
         """Moves those that fit as fast as they may go; False if the redrive is to end."""
         waiting = [letter for letter in letters if run.task.filter.fits(letter)]
         while waiting:
@@ -297,7 +301,7 @@ class Redrives:
         return _AT_ONCE if task.limit is None else max(0, task.limit - self._moved(task))
 
     def _choose(
-        self, run: _Run, partition: Partition, letters: Sequence[DeadLetter], allowed: int
+        self, run: _Run, partition: Partition, letters: Sequence[StoredDeadLetter], allowed: int
     ) -> tuple[list[Go], int]:
         """Which go, and how many were looked at; those that must stay are counted."""
         going: list[Go] = []
@@ -316,7 +320,7 @@ class Redrives:
         run.task = msgspec.structs.replace(run.task, skipped=skipped)
         return going, passed
 
-    def _verdict(self, partition: Partition, letter: DeadLetter, to: str | None) -> Grave | str:
+    def _verdict(self, partition: Partition, letter: StoredDeadLetter, to: str | None) -> DeadLetterTarget | str:
         """Where the letter goes, or why it stays."""
         name = to or letter.topic
         if name is None:
@@ -327,16 +331,18 @@ class Redrives:
         if self._letters.is_in_flight(partition, letter.offset):
             return IN_FLIGHT
         config = topic.config
-        target = Target(name, len(topic.partitions), config.compacts, config.queue_max_redrives)
+        target = RedriveTarget(name, len(topic.partitions), config.compacts, config.queue_max_redrives)
         return refusal(letter, target) or _grave(topic, letter)
 
     async def _go(self, run: _Run, partition: Partition, going: list[Go]) -> None:
         """Written down, one record for each target, and carried out."""
-        graves: dict[tuple[str, int], tuple[Grave, list[Offset]]] = {}
-        for letter, grave in going:
-            graves.setdefault((grave.topic, grave.partition), (grave, []))[1].append(letter.offset)
-        for grave, offsets in graves.values():
-            self._letters.pull(partition, offsets, grave, run.task.id)
+        graves: dict[tuple[str, int], tuple[DeadLetterTarget, list[Offset]]] = {}
+        for letter, dead_letter_target in going:
+            graves.setdefault((dead_letter_target.topic, dead_letter_target.partition), (dead_letter_target, []))[
+                1
+            ].append(letter.offset)
+        for dead_letter_target, offsets in graves.values():
+            self._letters.pull(partition, offsets, dead_letter_target, run.task.id)
         view = self._letters.keeper(partition).view
         await self._transfer.finish(view)
         failed, failure = self._copies.refusals.pop(view, (0, run.task.failure))
@@ -377,21 +383,21 @@ class Redrives:
         task = run.task if not run.task.is_live else self._progress(run)
         try:
             await self._offload(lambda: self._notes.save(task))
-        except (OSError, DiskFull) as why:  # a start goes on from the last note; what was moved is known otherwise
-            logger.error("how far a redrive got could not be noted", extra={"task": task.id, "why": str(why)})
+        except (OSError, DiskFull) as error:  # a start goes on from the last note; what was moved is known otherwise
+            logger.error("how far a redrive got could not be noted", extra={"task": task.id, "error": str(error)})
 
 
 def _look_to(run: _Run, partition: Partition, cursor: Offset) -> None:
     run.task = msgspec.structs.replace(run.task, cursors={**run.task.cursors, partition.at.partition: cursor})
 
 
-def _grave(topic: Topic, letter: DeadLetter) -> Grave:
+def _grave(topic: Topic, letter: StoredDeadLetter) -> DeadLetterTarget:
     """Back to the partition where it was, if it was there; else where its key belongs."""
     count = len(topic.partitions)
     number = letter.origin_partition
     if letter.topic != topic.name or number is None or number >= count:
         number = topic.partitioner.choose(letter.key, None, count)
-    return Grave(topic.name, number, topic.partitions[number].end_offset)
+    return DeadLetterTarget(topic.name, number, topic.partitions[number].end_offset)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

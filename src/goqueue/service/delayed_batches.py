@@ -14,7 +14,7 @@ from goqueue.base.delays import asked_due
 from goqueue.base.errors import InvalidBatch, InvalidField
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import DELAYED_PER_BATCH_MAX
-from goqueue.core.schedule.records import Entry, Origin
+from goqueue.core.schedule.records import OriginBatch, ScheduleEntry
 from goqueue.format.batch import CODEC_MASK, BatchHeader, Buffer, assemble
 from goqueue.format.compression import compress
 from goqueue.format.records import Record, raw_records
@@ -25,7 +25,7 @@ NEEDLE: Final = b"goqueue-de"  # what both headers begin with
 class Parted(msgspec.Struct, frozen=True):
     """The entries that wait, and the batch without them."""
 
-    entries: list[Entry]
+    entries: list[ScheduleEntry]
     rest: bytes
 
 
@@ -48,8 +48,8 @@ class Delays:
         """Looks at one; `InvalidBatch` if it cannot have what it asks for."""
         try:
             due = asked_due(record.headers, self._now)
-        except InvalidField as why:
-            raise InvalidBatch(why.message, field=why.field) from None
+        except InvalidField as error:
+            raise InvalidBatch(error.message, field=error.field) from None
         if due is None or due <= self._now:
             return
         if header.is_transactional:
@@ -76,9 +76,9 @@ class Delays:
         """`at` is the offset that the batch will have."""
         origin = None
         if header.producer_id >= 0:
-            origin = Origin(at, header.producer_id, header.producer_epoch, header.base_sequence)
+            origin = OriginBatch(at, header.producer_id, header.producer_epoch, header.base_sequence)
         return Parted([self._entry(one, topic_id, partition, origin) for one in self.found], self._rest)
 
-    def _entry(self, one: Waiting, topic_id: str, partition: int, origin: Origin | None) -> Entry:
+    def _entry(self, one: Waiting, topic_id: str, partition: int, origin: OriginBatch | None) -> ScheduleEntry:
         fields = (one.record.key, one.record.value, one.record.headers)
-        return Entry(topic_id, partition, one.due_ms, *fields, accepted_ms=self._now, origin=origin)
+        return ScheduleEntry(topic_id, partition, one.due_ms, *fields, accepted_ms=self._now, origin=origin)

@@ -27,7 +27,7 @@ def _aborted(partition: Partition, begin: Offset, batches: bytes) -> list[tuple[
     return [(one.producer_id, one.first_offset) for one in partition.aborted_between(begin, end)]
 
 
-class Room(Protocol):
+class ReadMemory(Protocol):
     """Memory for what is read. Bytes are asked for before a read and given back when the answer is handed on."""
 
     def reserve(self, wanted: int) -> int:
@@ -68,7 +68,7 @@ class Fetching:
         self._waiting: set[asyncio.Future[None]] = set()
         self._stopping = False
 
-    async def fetch(self, command: Fetch, room: Room = UNBOUNDED) -> list[Fetched]:
+    async def fetch(self, command: Fetch, room: ReadMemory = UNBOUNDED) -> list[Fetched]:
         """One answer a partition, in order. Errors are answers too, and end the wait."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(max(command.wait_ms_max, 0), FETCH_WAIT_MS_MAX) / 1000
@@ -89,14 +89,14 @@ class Fetching:
                 for partition in watched:
                     partition.unwatch(watcher)
 
-    async def _read_in_room(self, command: Fetch, room: Room, deadline: float) -> list[Fetched]:
+    async def _read_in_room(self, command: Fetch, room: ReadMemory, deadline: float) -> list[Fetched]:
         granted = await self._reserve(_wanted(command), room, deadline)
         try:
             return await self._read_all(command, granted)
         finally:
             room.release(granted)
 
-    async def _reserve(self, wanted: int, room: Room, deadline: float) -> int:
+    async def _reserve(self, wanted: int, room: ReadMemory, deadline: float) -> int:
         """Waits for room as long as for messages, and a moment at least: who asks at once again gets no more."""
         loop = asyncio.get_running_loop()
         deadline = max(deadline, loop.time() + _ROOM_WAIT_S)
@@ -137,7 +137,7 @@ class Fetching:
             self._waiting.discard(watcher)
             self._metrics.long_polls.dec()
 
-    def fetch_now(self, command: Fetch, room: Room = UNBOUNDED) -> list[Fetched] | None:
+    def fetch_now(self, command: Fetch, room: ReadMemory = UNBOUNDED) -> list[Fetched] | None:
         """The answers, if all is in memory and enough, or there is nothing to wait for; None otherwise."""
         if len(command.parts) > SLICE_ELEMENTS or not (granted := room.reserve(_wanted(command))):
             return None

@@ -17,13 +17,13 @@ from goqueue.core.groups.records import GroupState, OffsetCommitted, Record
 from goqueue.core.groups.replies import (
     GroupDescription,
     GroupListing,
+    GroupStep,
     OffsetResult,
     OffsetsReply,
     RebalanceStats,
     RestBeat,
     RestJoined,
     Result,
-    Step,
 )
 from goqueue.core.groups.requests import (
     CommitRequest,
@@ -37,7 +37,7 @@ from goqueue.core.groups.requests import (
 )
 from goqueue.core.patterns import InvalidPattern, compile_pattern
 from goqueue.drive.group_runner import GroupRunner, Question
-from goqueue.service.paced import Pace
+from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
 
 Answer = Result | asyncio.Future[Result]
@@ -85,7 +85,7 @@ class Groups:
 
     async def resolve_pattern(self, text: str) -> None:
         """Finds the topics of a pattern, with pauses for others; what it finds is ready for the coordinator."""
-        pattern, pace = compile_pattern(text), Pace(PATTERN_SECONDS_MAX)
+        pattern, pace = compile_pattern(text), TimeSlices(PATTERN_SECONDS_MAX)
         for _ in pattern.look(self._runner.coordinator.topics):
             await pace.pause()
             if pace.is_over:
@@ -110,7 +110,7 @@ class Groups:
         )
 
     def check_config(self, group: str, changes: Mapping[str, str | None]) -> None:
-        """Complains as `configure` would."""
+        """Raises as `configure` would."""
         changed_config(group, self.config(group), changes, self._runner.settings)
 
     def config(self, group: str) -> Mapping[str, str]:
@@ -159,7 +159,7 @@ class Groups:
         )
 
     def rest_readable(self, group: str, member_id: str, generation: int) -> PartList:
-        """What a REST member may read; complains if it is not known or the generation is not its current one."""
+        """What a REST member may read; raises if it is not known or the generation is not its current one."""
         return self._runner.coordinator.rest_readable(group, member_id, generation)
 
     # --- waiting for a change --------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Groups:
         if not watchers:
             self._watchers.pop(group, None)
 
-    def _noticed(self, step: Step) -> None:
+    def _noticed(self, step: GroupStep) -> None:
         """Who watches a group that a step changes is woken."""
         if step.records:
             self.on_records(step.records)
@@ -191,7 +191,7 @@ class Groups:
         return self._ask(request.group, lambda ticket, now: self._runner.coordinator.commit(ticket, request, now))
 
     def check_commit(self, request: CommitRequest) -> None:
-        """Complains if the request would be refused."""
+        """Raises if the request would be refused."""
         self._runner.coordinator.check_commit(request)
 
     async def commit_settled(self, group: str, offsets: Sequence[OffsetCommit]) -> None:
@@ -200,7 +200,7 @@ class Groups:
         await self._wait(self._ask(group, question))
 
     def check_member(self, group: str, member_id: str, epoch: int) -> None:
-        """Complains if a member of the server-side protocol asks with a stale epoch."""
+        """Raises if a member of the server-side protocol asks with a stale epoch."""
         self._runner.coordinator.offsets(group, (), member_id=member_id, epoch=epoch)
 
     async def commit_all(self, request: CommitRequest) -> list[OffsetResult]:
@@ -226,7 +226,7 @@ class Groups:
         return answer.results
 
     async def reset_offsets(self, group: str, offsets: Sequence[OffsetCommit]) -> None:
-        """Moves a group without live members; complains otherwise."""
+        """Moves a group without live members; raises otherwise."""
         answer = await self._wait(
             self._ask(group, lambda ticket, now: self._runner.coordinator.reset_offsets(ticket, group, offsets, now))
         )
@@ -241,7 +241,7 @@ class Groups:
         self._runner.tell(lambda now: self._runner.coordinator.move(group, commits, now))
 
     def lag(self, group: str) -> list[PartitionLag]:
-        """Of every partition that the group committed or a member reads; complains if there is no such group.
+        """Of every partition that the group committed or a member reads; raises if there is no such group.
 
         Safe to ask from another thread.
         """

@@ -17,13 +17,13 @@ from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.leases import Delivered, Take
 from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.keys import choose_runs
-from goqueue.core.delivery.lane import Held
+from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.offers import PARKED_MAX, RUN_LOOK_AHEAD, Grant
 from goqueue.core.delivery.policy import Policy
-from goqueue.core.delivery.records import View
+from goqueue.core.delivery.records import ViewId
 from goqueue.drive.delivery_runner import DeliveryRunner
-from goqueue.drive.feed import Feed
+from goqueue.drive.lane_reader import LaneReader
 from goqueue.drive.partition import Partition
 from goqueue.format.records import Record
 from goqueue.service.metrics import BrokerMetrics
@@ -40,7 +40,7 @@ class Source(msgspec.Struct, frozen=True):
     """One partition that a take draws from."""
 
     partition: Partition
-    feed: Feed
+    feed: LaneReader
     delivery: Delivery
     policy: Policy
 
@@ -147,7 +147,7 @@ class Handing:
     def _fates(self, source: Source, now: Millis) -> Callable[[Record], str]:
         """Whether a message is handed out; a dead letter that was redriven or deleted is not."""
         at = source.partition.at
-        keeper = self._runner.views.get(View(KEEPER, at.topic, at.partition))
+        keeper = self._runner.views.get(ViewId(KEEPER, at.topic, at.partition))
         topic = self._topics.find(at.topic)
         oldest = 0 if topic is None else oldest_ms(topic, now)
 
@@ -177,7 +177,7 @@ class Handing:
         if self.traces is not None and fate == _OLD:
             self.traces.expired(delivery.view, records)
         if fate == _OLD and self._topics.require(delivery.view.topic).config.queue_expired_dead_letter == "true":
-            self._runner.write(delivery, delivery.bury_unread(lane, offsets, source.policy, now))
+            self._runner.write(delivery, delivery.dead_letter_unread(lane, offsets, source.policy, now))
         else:
             self._runner.write(delivery, delivery.drop(lane, offsets))
         if fate == _OLD:
@@ -229,7 +229,7 @@ def _in_order(leased: list[Delivered], order: Sequence[Offset]) -> list[Delivere
     return sorted(leased, key=lambda one: places[one.stored.offset])
 
 
-def _delivered(at: TopicPartition, record: Record, held: Held, grant: Grant) -> Delivered:
+def _delivered(at: TopicPartition, record: Record, held: TrackedMessage, grant: Grant) -> Delivered:
     offset, handed = record.offset, held.handed
     stored = Stored(at.topic, at.partition, offset, record.timestamp_ms, record.key, record.value, record.headers)
     receipt = f"{at.topic}:{at.partition}:{offset}:{handed}:{grant.nonce}"

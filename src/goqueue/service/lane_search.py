@@ -7,21 +7,21 @@ import contextlib
 from collections.abc import Callable
 
 from goqueue.base.errors import GoQueueError
-from goqueue.core.delivery.records import View
+from goqueue.core.delivery.records import ViewId
 from goqueue.drive.delivery_runner import DeliveryRunner
-from goqueue.drive.feed import Feed
+from goqueue.drive.lane_reader import LaneReader
 
 
 class LaneSearch:
     """One search at a time; each is wanted at most once."""
 
-    def __init__(self, runner: DeliveryRunner, on_found: Callable[[View], None]) -> None:
+    def __init__(self, runner: DeliveryRunner, on_found: Callable[[ViewId], None]) -> None:
         self._runner = runner
         self._on_found = on_found
-        self._wanted: dict[tuple[View, int], Feed] = {}
+        self._wanted: dict[tuple[ViewId, int], LaneReader] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def want(self, view: View, lane: int, feed: Feed) -> None:
+    def want(self, view: ViewId, lane: int, feed: LaneReader) -> None:
         """`on_found` is called if the lane turns out to be further than it was known to be."""
         self._wanted[view, lane] = feed
         if self._task is None:
@@ -41,7 +41,7 @@ class LaneSearch:
         finally:
             self._task = None
 
-    async def _search(self, view: View, lane: int, feed: Feed) -> None:
+    async def _search(self, view: ViewId, lane: int, feed: LaneReader) -> None:
         delivery = self._runner.views.get(view)
         if delivery is None:
             return

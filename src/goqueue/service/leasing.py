@@ -16,19 +16,19 @@ from goqueue.base.entropy import Entropy
 from goqueue.base.errors import GoQueueError, InvalidField, InvalidReceipt
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.leases import Delivered, Outcome, QueueCounts, Receipt, Take, parse_receipt
-from goqueue.core.delivery.lane import Held
+from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import Record as Move
-from goqueue.core.delivery.records import View
-from goqueue.core.delivery.states import State
+from goqueue.core.delivery.records import ViewId
+from goqueue.core.delivery.states import MessageState
 from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.service.lease_allocator import LeaseAllocator
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.positions import Positions
 from goqueue.service.queue_rules import QueueRules
 from goqueue.service.receipts import sort_receipts
 from goqueue.service.receive_attempts import ReceiveAttempts
-from goqueue.service.taking import Taking
 from goqueue.service.topics import Topics
 
 LEASE_MS_MAX: Final = 12 * 3_600_000
@@ -37,7 +37,7 @@ _MOVE_S: Final = 1.0
 Answer = Callable[[Delivery, list[Offset], Policy, Millis], Sequence[Move]]
 
 
-async def _at_once(view: View) -> None:
+async def _at_once(view: ViewId) -> None:
     return
 
 
@@ -53,7 +53,7 @@ class Leasing:
 
     def __init__(
         self,
-        taking: Taking,
+        taking: LeaseAllocator,
         runner: DeliveryRunner,
         topics: Topics,
         rules: QueueRules,
@@ -71,7 +71,7 @@ class Leasing:
         self._entropy = entropy
         self._metrics = metrics
         self._attempts = ReceiveAttempts(self.extend, clock)
-        self.until_moved: Callable[[View], Awaitable[None]] = _at_once  # returns when nothing of the view is dying
+        self.until_moved: Callable[[ViewId], Awaitable[None]] = _at_once  # returns when nothing of the view is dying
         self.on_answer: Callable[[str, str], None] = lambda group, owner: None  # a consumer answers by receipt
 
     def stop(self) -> None:
@@ -141,7 +141,7 @@ class Leasing:
             raise InvalidField(f"A lease is from 0 to {LEASE_MS_MAX} ms.", field="visibility_timeout")
         latest_ms = None if total_ms_max is None else self._clock.now_ms() + lease_ms - total_ms_max
 
-        def check(held: Held) -> None:
+        def check(held: TrackedMessage) -> None:
             if latest_ms is not None and held.lease is not None and held.lease.since_ms < latest_ms:
                 raise InvalidField(f"A lease lasts at most {total_ms_max} ms in all.", field="visibility_timeout")
 
@@ -160,7 +160,7 @@ class Leasing:
                 await asyncio.wait_for(self.until_moved(view), _MOVE_S)
 
     def check(self, receipts: Sequence[str]) -> None:
-        """Complains about the first that no longer names a live lease."""
+        """Raises for the first that no longer names a live lease."""
         outcomes: list[Outcome] = [None] * len(receipts)
         sort_receipts(self._runner, receipts, outcomes)
         for outcome in outcomes:
@@ -180,7 +180,7 @@ class Leasing:
         receipts: Sequence[str],
         answer: Answer,
         late_too: bool = False,
-        check: Callable[[Held], None] | None = None,
+        check: Callable[[TrackedMessage], None] | None = None,
     ) -> list[Outcome]:
         outcomes: list[Outcome] = [None] * len(receipts)
         now = self._clock.now_ms()
@@ -192,13 +192,13 @@ class Leasing:
             except GoQueueError as error:
                 for place in named.offsets.values():
                     outcomes[place] = error
-            if delivery.count(State.READY):
+            if delivery.count(MessageState.READY):
                 self._taking.ready(view)
             self._positions.moved(view)
             for owner in named.owners:
                 self.on_answer(view.group, owner)
                 self._taking.has_room(view.group, owner)
-        await self._runner.settle()
+        await self._runner.wait_durable()
         return outcomes
 
     # --- members ---------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class Leasing:
                 self._runner.write(delivery, delivery.ack(sorted(delivery.held_by(owner))))
                 self._positions.moved(delivery.view)
         self._taking.has_room(group, owner)
-        await self._runner.settle()
+        await self._runner.wait_durable()
 
     def release(self, group: str, owner: str, lost: Callable[[TopicPartition], bool], is_failure: bool = False) -> None:
         """The owner no longer has these partitions: what it holds of them goes to others."""
@@ -230,24 +230,24 @@ class Leasing:
         """How the group stands in a topic; a group that never took anything has all of it before it."""
         ready = in_flight = waiting = dead = 0
         for partition in self._topics.require(topic).partitions:
-            delivery = self._runner.views.get(View(group, topic, partition.at.partition))
-            ready += self._positions.backlog(View(group, topic, partition.at.partition), partition)
+            delivery = self._runner.views.get(ViewId(group, topic, partition.at.partition))
+            ready += self._positions.backlog(ViewId(group, topic, partition.at.partition), partition)
             if delivery is not None:
-                in_flight += delivery.count(State.LEASED)
-                waiting += delivery.count(State.WAITING)
-                dead += delivery.count(State.DEAD)
+                in_flight += delivery.count(MessageState.LEASED)
+                waiting += delivery.count(MessageState.WAITING)
+                dead += delivery.count(MessageState.DEAD)
         return QueueCounts(ready, in_flight, waiting, dead)
 
     def held_of(self, group: str, topic: str) -> int:
         """How many messages of the topic are with consumers of the group now."""
         partitions = range(len(self._topics.require(topic).partitions))
-        views = (self._runner.views.get(View(group, topic, number)) for number in partitions)
-        return sum(delivery.count(State.LEASED) for delivery in views if delivery is not None)
+        views = (self._runner.views.get(ViewId(group, topic, number)) for number in partitions)
+        return sum(delivery.count(MessageState.LEASED) for delivery in views if delivery is not None)
 
     async def skip_all(self, group: str, topic: str) -> None:
         """Everything up to now counts as done."""
         for partition in self._topics.require_users(topic).partitions:
-            delivery = self._runner.view(View(group, topic, partition.at.partition))
+            delivery = self._runner.view(ViewId(group, topic, partition.at.partition))
             self._runner.write(delivery, delivery.pass_to(partition.high_watermark))
             self._positions.moved(delivery.view)
-        await self._runner.settle()
+        await self._runner.wait_durable()

@@ -28,7 +28,7 @@ class LostEpochs:
         self._clock = clock
 
     async def recover(self) -> int:
-        """Moves producers on to the epochs that partitions know of; answers with how many there were."""
+        """Moves producers on to the epochs that partitions know of; returns how many there were."""
         count = 0
         for producer_id, seen in sorted(self._seen().items()):
             state = self._runner.transactions.of_producer(producer_id)
@@ -52,8 +52,8 @@ class LostEpochs:
                 await self._runner.write(replace(state, epoch=seen))
             else:
                 await self._abort(state, seen)
-        except GoQueueError as why:
-            logger.error("a lost epoch may be given out again", extra={"why": why.message})
+        except GoQueueError as error:
+            logger.error("a lost epoch may be given out again", extra={"error": error.message})
             return False
         return True
 

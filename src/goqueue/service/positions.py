@@ -12,13 +12,13 @@ from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.priority import NAMES, NORMAL
 from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.machine import Delivery
-from goqueue.core.delivery.records import View
-from goqueue.core.delivery.states import State
+from goqueue.core.delivery.records import ViewId
+from goqueue.core.delivery.states import MessageState
 from goqueue.core.groups.records import GroupGone, OffsetCommitted, Record
 from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.drive.partition import Partition
-from goqueue.service.feeds import Feeds
 from goqueue.service.groups import Groups
+from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.lane_search import LaneSearch
 from goqueue.service.topics import Topics
 
@@ -29,12 +29,12 @@ _LANES: Final = range(len(NAMES))
 class Positions:
     """Keeps the two views of a group, per message and per offset, in step."""
 
-    def __init__(self, runner: DeliveryRunner, groups: Groups, topics: Topics, feeds: Feeds) -> None:
+    def __init__(self, runner: DeliveryRunner, groups: Groups, topics: Topics, feeds: LaneReaders) -> None:
         self._runner = runner
         self._groups = groups
         self._topics = topics
         self._feeds = feeds
-        self._to_tell: dict[View, None] = {}
+        self._to_tell: dict[ViewId, None] = {}
         self._known: WeakKeyDictionary[Delivery, Offset] = WeakKeyDictionary()
         self._search = LaneSearch(runner, self.moved)
         runner.on_moved = self.moved
@@ -52,7 +52,7 @@ class Positions:
             if committed is not None and delivery.base < committed.offset <= end:
                 self._runner.write(delivery, delivery.pass_to(committed.offset))
 
-    def begin(self, view: View, partition: Partition, place: str) -> Offset:
+    def begin(self, view: ViewId, partition: Partition, place: str) -> Offset:
         """Where a view that is new begins: at the group's offset, or where its consumer asks."""
         committed = self._groups.offsets(view.group, [view.at]).get(view.at)
         start, end = partition.start_offset, partition.high_watermark
@@ -62,7 +62,7 @@ class Positions:
 
     # --- acks move offsets -----------------------------------------------------------------------------------
 
-    def moved(self, view: View) -> None:
+    def moved(self, view: ViewId) -> None:
         """Something was done; the group is told a little later, once for many. The views themselves are durable."""
         if view.group == KEEPER:
             return  # no group that anybody can see
@@ -159,7 +159,7 @@ class Positions:
                 self._runner.forget(lambda view, group=record.group: view.group == group)  # type: ignore[misc]
 
     def _committed(self, record: OffsetCommitted) -> None:
-        view = View(record.group, record.topic, record.partition)
+        view = ViewId(record.group, record.topic, record.partition)
         delivery = self._runner.views.get(view)
         if delivery is None or self._known.get(delivery) == record.offset:
             return
@@ -170,30 +170,30 @@ class Positions:
         self._known[delivery] = record.offset
         self._runner.on_ready(view)
 
-    def _end(self, view: View) -> Offset:
+    def _end(self, view: ViewId) -> Offset:
         return self._topics.require(view.topic).partition(view.partition).high_watermark
 
     # --- counts ----------------------------------------------------------------------------------------------
 
-    def backlog(self, view: View, partition: Partition) -> int:
+    def backlog(self, view: ViewId, partition: Partition) -> int:
         """About how many messages could be handed out now."""
-        keeper = self._runner.views.get(View(KEEPER, *view[1:]))
+        keeper = self._runner.views.get(ViewId(KEEPER, *view[1:]))
         unseen = sum(self.unseen_of(view, partition, lane) for lane in _LANES)
         if keeper is not None and unseen:
             unseen = max(0, unseen - self._taken_out(view, partition, keeper))
         return self._ready(view, partition, keeper) + unseen
 
-    def _ready(self, view: View, partition: Partition, keeper: Delivery | None) -> int:
+    def _ready(self, view: ViewId, partition: Partition, keeper: Delivery | None) -> int:
         """Looked at, and free; without those that the log lost, or that were redriven since."""
         delivery = self._runner.views.get(view)
         start = partition.start_offset
-        if delivery is None or not delivery.count(State.READY):
+        if delivery is None or not delivery.count(MessageState.READY):
             return 0
         if keeper is None and delivery.is_done_below(start):
-            return delivery.count(State.READY)
+            return delivery.count(MessageState.READY)
         return sum(keeper is None or keeper.is_open(offset) for offset in delivery.ready_from(start))
 
-    def _taken_out(self, view: View, partition: Partition, keeper: Delivery) -> int:
+    def _taken_out(self, view: ViewId, partition: Partition, keeper: Delivery) -> int:
         """How many dead letters that the view has not looked at are gone: redriven, or deleted."""
         delivery = self._runner.views.get(view)
         begin, end = partition.start_offset, partition.read_limit(Isolation.READ_COMMITTED)
@@ -201,7 +201,7 @@ class Positions:
             begin = max(begin, delivery.looked_from)
         return keeper.gone_between(begin, end)
 
-    def unseen_of(self, view: View, partition: Partition, lane: int) -> int:
+    def unseen_of(self, view: ViewId, partition: Partition, lane: int) -> int:
         """About how many of a lane were never looked at; what was not looked through counts as normal."""
         delivery = self._runner.views.get(view)
         index = self._feeds.of(partition).index

@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 
 from goqueue.drive.offload import Offload
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.home import refused_when_full
-from goqueue.log.note import decode_note, encode_note
 
 _FILE: Final = "producer-ids"
 _BLOCK: Final = 1_000
@@ -42,9 +42,9 @@ class ProducerIds:
 
     def _reserve(self) -> None:
         if not self._loaded:
-            known = decode_note(self._disk.read_file(_FILE), Reserved)
+            known = decode_crc_json(self._disk.read_file(_FILE), Reserved)
             self._next = self._below = known.below if known else 0
             self._loaded = True
         with refused_when_full():
-            self._disk.write_file(_FILE, encode_note(Reserved(self._below + _BLOCK)))
+            self._disk.write_file(_FILE, encode_crc_json(Reserved(self._below + _BLOCK)))
         self._below += _BLOCK

@@ -14,12 +14,12 @@ from goqueue.base.commands import (
     Acks,
     Appended,
     Caller,
-    Message,
-    Placed,
+    InputMessage,
     PublishBatch,
     PublishMessages,
     PublishResult,
-    Scheduled,
+    ScheduledAt,
+    StoredAt,
 )
 from goqueue.base.errors import (
     CorruptBatch,
@@ -38,23 +38,23 @@ from goqueue.format.batch import NO_PRODUCER_ID, SCHEDULE_PRODUCER_ID, BatchHead
 from goqueue.format.compression import CODECS
 from goqueue.format.records import InTransaction, NewRecord, build
 from goqueue.log.space import SpaceGuard
-from goqueue.service.delayed_batches import Delays
-from goqueue.service.hooks import Hooks
-from goqueue.service.looking import (
+from goqueue.service.batch_inspection import (
     NOTHING,
     SAW_NOTHING,
-    Asked,
-    Looked,
+    InspectedBatch,
+    Inspection,
     TooMuchHere,
     asks_for_nothing,
     look,
     look_here,
     wanted_of,
 )
+from goqueue.service.delayed_batches import Delays
+from goqueue.service.hooks import Hooks
 from goqueue.service.metrics import BrokerMetrics
-from goqueue.service.paced import paced
 from goqueue.service.record_checks import check_times
-from goqueue.service.sorting import Delayed, Pile, Plan, Sorting, record_of
+from goqueue.service.sorting import PartitionBatch, SortedMessages, Sorting, WaitingMessage, record_of
+from goqueue.service.time_slices import paced
 from goqueue.service.topics import Topics
 from goqueue.service.tracer import Sampled
 from goqueue.service.tracing import Moments
@@ -91,19 +91,19 @@ class Publish:
         """Stores one encoded batch as it is, and waits until it is as safe as promised."""
         appended = await self.append_any(command)
         if command.acks is not Acks.NONE:
-            await self.settle(command.at)
+            await self.wait_durable(command.at)
         return appended
 
     async def append_any(self, command: PublishBatch) -> Appended:
         """The same for a batch of any size."""
-        looked: Looked | None = None
+        looked: Inspection | None = None
         while True:  # the topic's settings may change while it is looked at
             try:
                 return self.append(command, looked)
             except TooMuchHere:
                 looked = await self.look(command)
 
-    def append(self, command: PublishBatch, looked: Looked | None = None) -> Appended:
+    def append(self, command: PublishBatch, looked: Inspection | None = None) -> Appended:
         """Puts one encoded batch into its log, at once. It is not safe before `settle`.
 
         `TooMuchHere` if its records have to be looked at, and are many: `look` first, and give what it found.
@@ -134,7 +134,7 @@ class Publish:
         self._metrics.publish_seconds.observe(time.perf_counter() - started)
         return appended
 
-    async def look(self, command: PublishBatch) -> Looked:
+    async def look(self, command: PublishBatch) -> Inspection:
         """Looks at a batch that is too large for the loop; raises what its publish is refused with."""
         try:
             topic = self._topics.require(command.at.topic)
@@ -142,13 +142,13 @@ class Publish:
             _check_size(topic, header)
             self._admit(topic, command.caller, 0)
             wanted = wanted_of(topic, command.is_copy, self._hooks.schema is not None)
-            asked = Asked(topic, command.at, wanted, command.batch, header, self._clock.now_ms())
+            asked = InspectedBatch(topic, command.at, wanted, command.batch, header, self._clock.now_ms())
             return await self._decoding.run(lambda: look(asked, self._hooks.schema))
         except GoQueueError as error:
             self._metrics.publish_errors.labels(error.code).inc()
             raise
 
-    def _looked(self, topic: Topic, header: BatchHeader, command: PublishBatch, known: Looked | None) -> Looked:
+    def _looked(self, topic: Topic, header: BatchHeader, command: PublishBatch, known: Inspection | None) -> Inspection:
         if not header.codec and asks_for_nothing(topic.config, command):
             return SAW_NOTHING
         wanted = wanted_of(topic, command.is_copy, self._hooks.schema is not None)
@@ -156,16 +156,16 @@ class Publish:
             return SAW_NOTHING
         if known is not None and known.wanted == wanted:
             return known
-        asked = Asked(topic, command.at, wanted, command.batch, header, self._clock.now_ms())
+        asked = InspectedBatch(topic, command.at, wanted, command.batch, header, self._clock.now_ms())
         return look_here(asked, self._hooks.schema)
 
-    def is_settled(self, at: TopicPartition) -> bool:
+    def is_durable(self, at: TopicPartition) -> bool:
         """Nothing that was appended still waits to be made safe."""
-        return self._topics.require(at.topic).partition(at.partition).is_settled
+        return self._topics.require(at.topic).partition(at.partition).is_durable
 
-    async def settle(self, at: TopicPartition) -> None:
+    async def wait_durable(self, at: TopicPartition) -> None:
         """Returns when all that was appended to the partition is as safe as the node promises."""
-        await self._topics.require(at.topic).partition(at.partition).settle()
+        await self._topics.require(at.topic).partition(at.partition).wait_durable()
 
     async def messages(self, command: PublishMessages) -> list[PublishResult]:
         """Stores messages in the open, one batch for each partition (or a few, if they are large)."""
@@ -183,13 +183,13 @@ class Publish:
                 if isinstance(outcome, GoQueueError):
                     results[at] = outcome
                 else:
-                    results[at] = Placed(pile.partition, outcome + delta)
+                    results[at] = StoredAt(pile.partition, outcome + delta)
             touched.setdefault(partition, []).extend(pile.places)
         if sorting.delayed:
             self._schedule(topic, sorting.delayed, results, command)
             touched[self._require_schedule().log.partition] = [one.place for one in sorting.delayed]
         if command.acks is not Acks.NONE:
-            await self._settle(touched, results)
+            await self._wait_durable(touched, results)
         if sorting.delayed:
             await self._require_schedule().keep_up()
         for result in results:
@@ -198,7 +198,7 @@ class Publish:
         self._metrics.publish_seconds.observe(time.perf_counter() - started)
         return results  # type: ignore[return-value]
 
-    async def plan(self, command: PublishMessages) -> Plan:
+    async def plan(self, command: PublishMessages) -> SortedMessages:
         """Where messages would go, without storing any."""
         topic = await self._topics.for_publish(command.topic, command.caller)
         sorting = Sorting(topic, self._clock.now_ms(), self._hooks.schema)
@@ -206,9 +206,9 @@ class Publish:
         if sorting.delayed:
             self._admit_delayed(topic, sorting.delayed, command.caller)
             self._trace_delayed(topic, sorting.delayed, self._moments(time.perf_counter()), command.caller)
-        return Plan(topic, sorting.piles, sorting.delayed, [error for error in told if error is not None])
+        return SortedMessages(topic, sorting.piles, sorting.delayed, [error for error in told if error is not None])
 
-    def record(self, topic: Topic, message: Message) -> NewRecord:
+    def record(self, topic: Topic, message: InputMessage) -> NewRecord:
         """How a message that does not wait looks in the log."""
         return record_of(topic, message, self._clock.now_ms(), self._hooks.schema)
 
@@ -217,7 +217,7 @@ class Publish:
         partition = topic.partition(number)
         self.check_transaction(txn.producer_id, txn.epoch, partition.at)
         moments = self._moments(time.perf_counter())
-        outcome = self._store(topic, partition, Pile(number, records), Acks.ALL, caller, txn, moments)
+        outcome = self._store(topic, partition, PartitionBatch(number, records), Acks.ALL, caller, txn, moments)
         if isinstance(outcome, GoQueueError):
             self._metrics.publish_errors.labels(outcome.code).inc()
             raise outcome
@@ -227,7 +227,7 @@ class Publish:
         self,
         topic: Topic,
         partition: Partition,
-        pile: Pile,
+        pile: PartitionBatch,
         acks: Acks,
         caller: Caller,
         txn: InTransaction | None = None,
@@ -253,24 +253,26 @@ class Publish:
         """When it came in and now; None if nobody wants to know."""
         return None if started is None or self._hooks.trace is None else (started, time.perf_counter())
 
-    def _trace_delayed(self, topic: Topic, delayed: list[Delayed], moments: Moments | None, caller: Caller) -> None:
+    def _trace_delayed(
+        self, topic: Topic, delayed: list[WaitingMessage], moments: Moments | None, caller: Caller
+    ) -> None:
         trace = self._hooks.trace
         if trace is not None and moments is not None and delayed:
             traced = trace.take_in(topic, [one.entry for one in delayed], moments, caller.door)
             for one, entry in zip(delayed, traced, strict=True):
                 one.entry = entry
 
-    async def _settle(self, touched: dict[Partition, list[int]], results: list[PublishResult | None]) -> None:
+    async def _wait_durable(self, touched: dict[Partition, list[int]], results: list[PublishResult | None]) -> None:
         """Waits for all partitions; one round of the group commit serves them. Where it fails, nothing was promised."""
         for partition, places in touched.items():
             try:
-                await partition.settle()
+                await partition.wait_durable()
             except GoQueueError as error:
                 for at in places:
                     results[at] = error
 
     def _schedule(
-        self, topic: Topic, delayed: list[Delayed], results: list[PublishResult | None], command: PublishMessages
+        self, topic: Topic, delayed: list[WaitingMessage], results: list[PublishResult | None], command: PublishMessages
     ) -> None:
         """Stores messages that wait for their time; the same checks as for others come first."""
         try:
@@ -282,9 +284,9 @@ class Publish:
             if isinstance(outcome, GoQueueError):
                 results[one.place] = outcome
             else:
-                results[one.place] = Scheduled(one.entry.partition, outcome, one.entry.due_ms)
+                results[one.place] = ScheduledAt(one.entry.partition, outcome, one.entry.due_ms)
 
-    def _admit_delayed(self, topic: Topic, delayed: list[Delayed], caller: Caller) -> None:
+    def _admit_delayed(self, topic: Topic, delayed: list[WaitingMessage], caller: Caller) -> None:
         self._admit(topic, caller, sum(one.record.size_max for one in delayed))
 
     def _require_schedule(self) -> Entries:

@@ -16,7 +16,7 @@ from goqueue.base.clock import SteadyClock
 from goqueue.base.commands import (
     Browse,
     DeduplicationScope,
-    Message,
+    InputMessage,
     OnceMessage,
     OnceResult,
     PublishedOnce,
@@ -155,7 +155,7 @@ class DeduplicatedPublish:
                 yield stored
 
 
-def _numbered(one: OnceMessage, sequence: int) -> Message:
+def _numbered(one: OnceMessage, sequence: int) -> InputMessage:
     envelope = msgspec.structs.replace(one.envelope, sequence=sequence)
     return msgspec.structs.replace(one.message, headers=with_envelope(one.message.headers, envelope))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from goqueue.base.ids import Millis
-from goqueue.core.delivery.policy import Grave, Policy
-from goqueue.core.delivery.records import View
+from goqueue.core.delivery.policy import DeadLetterTarget, Policy
+from goqueue.core.delivery.records import ViewId
 from goqueue.drive.topic_table import INTERNAL, Topic
 from goqueue.service.topics import Topics
 
@@ -19,7 +19,7 @@ class QueueRules:
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
 
-    def policy(self, view: View) -> Policy:
+    def policy(self, view: ViewId) -> Policy:
         topic = self._topics.find(view.topic)
         if topic is None:
             return Policy(failures_max=0)
@@ -30,7 +30,7 @@ class QueueRules:
             deliveries_max=config.queue_max_deliveries if self.grave_topic(topic) else 0,
             retry_ms=config.queue_retry_ms,
             retry_ms_max=config.queue_retry_max_ms,
-            grave=self._grave(topic, view.partition),
+            dead_letter_target=self._grave(topic, view.partition),
             ordered=config.queue_order == "key",
         )
 
@@ -41,15 +41,15 @@ class QueueRules:
             return named if named != topic.name else None
         return None if topic.name.endswith(DEAD_LETTER_SUFFIX) else dead_letter_topic(topic.name)
 
-    def _grave(self, topic: Topic, partition: int) -> Grave | None:
+    def _grave(self, topic: Topic, partition: int) -> DeadLetterTarget | None:
         name = self.grave_topic(topic)
         if name is None:
             return None
         found = self._topics.find(name)
         if found is None:
-            return Grave(name, partition, 0)
+            return DeadLetterTarget(name, partition, 0)
         number = partition % len(found.partitions)
-        return Grave(name, number, found.partitions[number].end_offset)
+        return DeadLetterTarget(name, number, found.partitions[number].end_offset)
 
 
 def dead_letter_topic(topic: str) -> str:

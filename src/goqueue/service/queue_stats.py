@@ -12,10 +12,10 @@ from goqueue.base.priority import NAMES
 from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.questions import LaneCounts
-from goqueue.core.delivery.states import State
+from goqueue.core.delivery.states import MessageState
 from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.drive.partition import Partition
-from goqueue.service.feeds import Feeds
+from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.positions import Positions
 from goqueue.service.topics import Topics
 
@@ -54,7 +54,7 @@ class LaneNumbers(msgspec.Struct, frozen=True):
 class QueueStats:
     """The verbs. They run on the loop: what they read changes under other threads."""
 
-    def __init__(self, runner: DeliveryRunner, topics: Topics, positions: Positions, feeds: Feeds) -> None:
+    def __init__(self, runner: DeliveryRunner, topics: Topics, positions: Positions, feeds: LaneReaders) -> None:
         self._runner = runner
         self._topics = topics
         self._positions = positions
@@ -87,8 +87,8 @@ class QueueStats:
             sum(tally.expired for tally in tallies),
             dict(dead),
             sum(self._positions.backlog(delivery.view, partition) for delivery, partition in parts),
-            sum(delivery.count(State.LEASED) for delivery, _ in parts),
-            sum(delivery.count(State.WAITING) for delivery, _ in parts),
+            sum(delivery.count(MessageState.LEASED) for delivery, _ in parts),
+            sum(delivery.count(MessageState.WAITING) for delivery, _ in parts),
         )
 
     async def lanes(self, group: str | None = None, topic: str | None = None) -> list[LaneNumbers]:

@@ -16,7 +16,7 @@ from goqueue.core.groups.parts import PartList
 _SWEEP_SIZE_MIN: Final = 64
 
 
-class Reading(msgspec.Struct, frozen=True):
+class MemberReading(msgspec.Struct, frozen=True):
     """How a member wants to read: where a group without a position begins, who commits, for how long it leases."""
 
     begin: Begin = "earliest"
@@ -28,7 +28,7 @@ class Reading(msgspec.Struct, frozen=True):
 class Reader:
     """One member. `assigned` is what it may read, `leaving` what it must give back and did not yet."""
 
-    def __init__(self, group: str, member_id: str, reading: Reading, beat_ms: Millis) -> None:
+    def __init__(self, group: str, member_id: str, reading: MemberReading, beat_ms: Millis) -> None:
         self.group = group
         self.member_id = member_id
         self.reading = reading
@@ -61,7 +61,7 @@ class Reader:
             self._waiting.set_result(None)
 
     def keep(self, assigned: Iterable[TopicPartition], revoked: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """What it has now; answers with what it no longer has and did not know of."""
+        """What it has now; returns what it no longer has and did not know of."""
         before = {*self.assigned, *self.leaving}
         self.assigned, self.leaving = tuple(assigned), frozenset(revoked)
         self.untold &= set(self.assigned)

@@ -9,12 +9,12 @@ import msgspec
 from goqueue.base.errors import Invalid, StaleReceipt
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.leases import Outcome, Receipt, parse_receipt
-from goqueue.core.delivery.lane import Held, Lease
+from goqueue.core.delivery.lane import Lease, TrackedMessage
 from goqueue.core.delivery.machine import Delivery
 from goqueue.drive.delivery_runner import DeliveryRunner
 
 
-class Named(msgspec.Struct):
+class LeasedMessages(msgspec.Struct):
     """Messages of one view that receipts name, with the receipts' places, and who holds them."""
 
     delivery: Delivery
@@ -27,11 +27,11 @@ def sort_receipts(
     receipts: Sequence[str],
     outcomes: list[Outcome],
     late_too: bool = False,
-    check: Callable[[Held], None] | None = None,
-) -> list[Named]:
+    check: Callable[[TrackedMessage], None] | None = None,
+) -> list[LeasedMessages]:
     """Live receipts by view, with `late_too` also those whose leases are over; the others get their error. `check` may
     refuse a message."""
-    found: dict[int, Named] = {}
+    found: dict[int, LeasedMessages] = {}
     views: dict[tuple[str, int], list[Delivery]] = {}
     for place, text in enumerate(receipts):
         try:
@@ -43,7 +43,7 @@ def sort_receipts(
             delivery, lease = _holder(deliveries, receipt, late_too)
             named = found.get(id(delivery))
             if named is None:
-                named = found[id(delivery)] = Named(delivery)
+                named = found[id(delivery)] = LeasedMessages(delivery)
             if receipt.offset in named.offsets:
                 raise StaleReceipt("The receipt is there twice; once is enough.")
             if check is not None:

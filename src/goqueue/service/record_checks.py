@@ -22,8 +22,8 @@ NO_TIME = -1
 
 def keyless(at: TopicPartition, places: Iterable[int]) -> KeyRequired:
     """The error for a batch with records that have no key, in these places."""
-    told = f"Compacted topic cannot accept message without key in topic partition {at.topic}-{at.partition}."
-    failures = _first((place, told) for place in places)
+    message = f"Compacted topic cannot accept message without key in topic partition {at.topic}-{at.partition}."
+    failures = _first((place, message) for place in places)
     return KeyRequired("The topic is compacted: every message needs a key.", field="key", failures=failures)
 
 

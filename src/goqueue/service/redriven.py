@@ -7,10 +7,10 @@ from goqueue.base.delays import EXPIRES_HEADER, expires_at
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.dead_letter import KEEPER, redriven_from, redriven_headers
-from goqueue.core.delivery.lane import Held
-from goqueue.core.delivery.records import View
+from goqueue.core.delivery.lane import TrackedMessage
+from goqueue.core.delivery.records import ViewId
 from goqueue.format.records import NewRecord, Record
-from goqueue.service.burial import Burials
+from goqueue.service.dead_letter_copy import Burials
 from goqueue.service.metrics import BrokerMetrics
 
 
@@ -22,9 +22,9 @@ class Redriven:
 
     def __init__(self, metrics: BrokerMetrics) -> None:
         self._metrics = metrics
-        self.refusals: dict[View, tuple[int, str]] = {}  # since somebody asked
+        self.refusals: dict[ViewId, tuple[int, str]] = {}  # since somebody asked
 
-    def copy(self, view: View, message: Record, held: Held, now: Millis) -> NewRecord:
+    def copy(self, view: ViewId, message: Record, held: TrackedMessage, now: Millis) -> NewRecord:
         """As it was. A time to live that has passed is taken off: it would die again at once."""
         headers = redriven_headers(view, message)
         expiry = expires_at(headers)
@@ -32,13 +32,13 @@ class Redriven:
             headers = tuple(pair for pair in headers if pair[0] != EXPIRES_HEADER)
         return NewRecord(message.key, message.value, headers, now)
 
-    def origin(self, headers: Headers) -> tuple[View, Offset] | None:
+    def origin(self, headers: Headers) -> tuple[ViewId, Offset] | None:
         return redriven_from(headers)
 
-    def moved(self, view: View, dead: dict[Offset, Held]) -> None:
+    def moved(self, view: ViewId, dead: dict[Offset, TrackedMessage]) -> None:
         self._metrics.redriven.inc(len(dead))
 
-    def refused(self, view: View, count: int, why: GoQueueError) -> None:
+    def refused(self, view: ViewId, count: int, why: GoQueueError) -> None:
         before = self.refusals.get(view, (0, ""))
         self.refusals[view] = before[0] + count, why.message
 
@@ -50,5 +50,5 @@ class AllCopies:
         self._burials = Burials(metrics)
         self.redriven = Redriven(metrics)
 
-    def of(self, view: View) -> Burials | Redriven:
+    def of(self, view: ViewId) -> Burials | Redriven:
         return self.redriven if view.group == KEEPER else self._burials

@@ -45,7 +45,7 @@ class ResetOffsets:
         self._browsing = browsing
 
     async def reset(self, command: Reset) -> list[Moved]:
-        """All partitions or none. A dry run complains of the same and changes nothing."""
+        """All partitions or none. A dry run raises the same and changes nothing."""
         if self._groups.describe(command.group).members:
             raise GroupNotEmpty("The group has members; stop them first.", field="group")
         targets = await self._targets(command)

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from goqueue.base.commands import ANYONE, Caller, Repeat, Stored
 from goqueue.base.errors import AlreadyDelivered, UnknownDelayed
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.schedule.records import Ended, Entry, State
+from goqueue.core.schedule.records import EntryEnded, ScheduleEntry, State
 from goqueue.drive.schedule_entries import Entries
 from goqueue.drive.schedule_index import Due
 from goqueue.drive.topic_table import Topic
@@ -116,7 +116,7 @@ class Scheduling:
         found = await self._entries.find(topic.record.id, partition, offset)
         if found is None:
             raise _unknown(name, partition, offset)
-        if isinstance(found, Ended):
+        if isinstance(found, EntryEnded):
             return _ended(topic, found)
         return _pending(topic, found, (await self._entries.payloads([offset]))[offset])
 
@@ -148,9 +148,9 @@ class Scheduling:
             trace.cancelled(offset, entry)
         if found is None:
             raise _unknown(name, partition, offset)
-        if isinstance(found, Ended) and found.state != "cancelled":
-            told = f"The message was {found.state}; it cannot be cancelled any more."
-            raise AlreadyDelivered(told, state=found.state)
+        if isinstance(found, EntryEnded) and found.state != "cancelled":
+            message = f"The message was {found.state}; it cannot be cancelled any more."
+            raise AlreadyDelivered(message, state=found.state)
 
     async def cancel_all(self, name: str) -> int:
         """Cancels everything that waits for a topic; how many that were."""
@@ -176,7 +176,7 @@ def _unknown(topic: str, partition: int, offset: Offset) -> UnknownDelayed:
     )
 
 
-def _pending(topic: Topic, due: Due, entry: Entry | None) -> DelayedMessage:
+def _pending(topic: Topic, due: Due, entry: ScheduleEntry | None) -> DelayedMessage:
     message = None
     if entry is not None:
         message = Stored(
@@ -195,5 +195,5 @@ def _pending(topic: Topic, due: Due, entry: Entry | None) -> DelayedMessage:
     )
 
 
-def _ended(topic: Topic, ended: Ended) -> DelayedMessage:
+def _ended(topic: Topic, ended: EntryEnded) -> DelayedMessage:
     return DelayedMessage(topic.name, ended.partition, ended.offset, ended.state, ended.due_ms, ended_ms=ended.ended_ms)

@@ -19,8 +19,8 @@ from goqueue.base.limits import (
     SCHEMA_REFERENCES_MAX,
     SCHEMAS_COMPILED_MAX,
 )
-from goqueue.core.compat.breaks import Break
-from goqueue.core.compat.levels import Found, against
+from goqueue.core.compat.breaks import Incompatibility
+from goqueue.core.compat.levels import VersionBreak, against
 from goqueue.core.schemas.errors import (
     IncompatibleSchema,
     InvalidSchema,
@@ -33,16 +33,16 @@ from goqueue.core.schemas.model import (
     GLOBAL,
     KINDS,
     LATEST,
+    CompatibilitySettings,
     Level,
     Mode,
     Schema,
-    Settings,
     check_bounds,
     check_subject,
     fingerprint,
 )
 from goqueue.core.schemas.proto_schema import ProtoDocument
-from goqueue.core.schemas.table import SchemaTable, Version
+from goqueue.core.schemas.table import SchemaTable, SchemaVersion
 from goqueue.drive.coordinators import SchemaHost
 from goqueue.drive.offload import Offload
 
@@ -96,7 +96,7 @@ class Schemas:
         schema_id: int | None = None,
         version: int | None = None,
         normalize: bool = False,
-    ) -> Version:
+    ) -> SchemaVersion:
         """The version that holds the schema, new or not; `IncompatibleSchema` with every break if it may not be."""
         check_subject(subject)
         async with self._changing:
@@ -107,12 +107,12 @@ class Schemas:
             if registry.table.mode(subject) != "IMPORT" and self._held(subject, prepared) is None:
                 await self._check_compatible(subject, prepared)
             chosen = (subject, prepared.schema, prepared.fingerprint, schema_id, version)
-            held: Version = await self._host.call(lambda registry, *_: registry.register(*chosen))
+            held: SchemaVersion = await self._host.call(lambda registry, *_: registry.register(*chosen))
             _keep(self._documents, held.id, prepared.document)
             _keep(self._checkers, held.id, prepared.checker)
             return held
 
-    def _held(self, subject: str, prepared: Prepared) -> Version | None:
+    def _held(self, subject: str, prepared: Prepared) -> SchemaVersion | None:
         known = self.table.id_of(prepared.fingerprint)
         return None if known is None else self.table.holding(subject, known)
 
@@ -120,19 +120,23 @@ class Schemas:
         versions = self.table.versions(subject) if self.table.has_live(subject) else []
         found = await self._against(self.table.level(subject), prepared, versions)
         if found:
-            told = f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
+            message = (
+                f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
+            )
             level = f", {{compatibility: '{self.table.level(subject)}'}}"
             breaks = list(map(str, found))
-            raise IncompatibleSchema(f"{told}[{'; '.join(breaks)}{level}]", field="schema", breaks=breaks)
+            raise IncompatibleSchema(f"{message}[{'; '.join(breaks)}{level}]", field="schema", breaks=breaks)
 
-    async def _against(self, level: Level, prepared: Prepared, versions: list[Version]) -> list[Found]:
+    async def _against(self, level: Level, prepared: Prepared, versions: list[SchemaVersion]) -> list[VersionBreak]:
         if level == "NONE" or not versions:
             return []
         chosen = versions if level.endswith("_TRANSITIVE") else versions[-1:]
         earlier = [(one.version, await self.document(one.id)) for one in chosen]
         return await self._work(lambda: _compared(level, prepared.document, earlier))
 
-    async def test(self, subject: str, schema: Schema, number: int | None, normalize: bool = False) -> list[Found]:
+    async def test(
+        self, subject: str, schema: Schema, number: int | None, normalize: bool = False
+    ) -> list[VersionBreak]:
         """Breaks of a schema against one version, or against those that the subject's level asks for."""
         versions = self.table.versions(subject) if self.table.has_live(subject) else []
         if number is not None and number != LATEST and number not in [one.version for one in versions]:
@@ -148,8 +152,8 @@ class Schemas:
         try:
             schema = self._resolve_latest(schema)
             references = self.references_of(schema)
-        except NotFound as why:
-            raise InvalidSchema(why.message, field="references") from None
+        except NotFound as error:
+            raise InvalidSchema(error.message, field="references") from None
         return await self._work(lambda: _prepared(schema, references, normalize))
 
     def _resolve_latest(self, schema: Schema) -> Schema:
@@ -185,9 +189,11 @@ class Schemas:
                 self._gather(referred, found, depth + 1)
                 found[reference.name] = referred
 
-    async def lookup(self, subject: str, schema: Schema, deleted: bool = False, normalize: bool = False) -> Version:
+    async def lookup(
+        self, subject: str, schema: Schema, deleted: bool = False, normalize: bool = False
+    ) -> SchemaVersion:
         """The subject's version with this schema."""
-        self.table.versions(subject, deleted=True)  # complains if there is no such subject
+        self.table.versions(subject, deleted=True)  # raises if there is no such subject
         prepared = await self.prepare(schema, normalize or self.table.normalizes(subject))
         known = self.table.id_of(prepared.fingerprint)
         held = None if known is None else self.table.holding(subject, known, deleted)
@@ -228,8 +234,8 @@ class Schemas:
     def _checker_of(self, schema: Schema) -> Checker:
         try:
             return checker(parse(schema, self.references_of(schema)))
-        except GoQueueError as why:  # written down before a limit was set, or with a package that is not here now
-            return Unusable(why.message)
+        except GoQueueError as error:  # written down before a limit was set, or with a package that is not here now
+            return Unusable(error.message)
 
     async def _make_ready(self, schema_id: int) -> None:
         stored = self.table.stored.get(schema_id)
@@ -273,11 +279,13 @@ class Schemas:
             done: list[int] = await self._host.call(lambda registry, *_: registry.delete_subject(subject, permanent))
             return done
 
-    async def set_settings(self, subject: str, settings: Settings) -> Settings:
+    async def set_settings(self, subject: str, settings: CompatibilitySettings) -> CompatibilitySettings:
         if subject != GLOBAL:
             check_subject(subject)
         async with self._changing:
-            held: Settings = await self._host.call(lambda registry, *_: registry.set_settings(subject, settings))
+            held: CompatibilitySettings = await self._host.call(
+                lambda registry, *_: registry.set_settings(subject, settings)
+            )
             return held
 
     async def delete_settings(self, subject: str) -> Level:
@@ -315,10 +323,10 @@ class Schemas:
         )
 
 
-def _compared(level: Level, new: Document, earlier: list[tuple[int, Document]]) -> list[Found]:
+def _compared(level: Level, new: Document, earlier: list[tuple[int, Document]]) -> list[VersionBreak]:
     until = time.monotonic() + SCHEMA_COMPARE_SECONDS_MAX
 
-    def in_time(reader: Document, writer: Document, is_newer: bool) -> list[Break]:
+    def in_time(reader: Document, writer: Document, is_newer: bool) -> list[Incompatibility]:
         return compare(reader, writer, is_newer, lambda: time.monotonic() > until)
 
     return against(level, new, earlier, in_time)

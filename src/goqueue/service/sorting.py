@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from goqueue.base.commands import Message
+from goqueue.base.commands import InputMessage
 from goqueue.base.delays import with_expiry
 from goqueue.base.errors import GoQueueError, KeyRequired, MessageTooLarge
 from goqueue.base.ids import Millis
 from goqueue.base.limits import BUILD_BATCH_BYTES
 from goqueue.base.topic_config import TopicConfig
 from goqueue.core.schedule.delays import due_of, entry_of
-from goqueue.core.schedule.records import Entry
+from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import HEADER_BYTES
 from goqueue.format.records import NewRecord
@@ -19,15 +19,15 @@ from goqueue.service.hooks import SchemaCheck
 from goqueue.service.record_checks import check_time
 
 
-class Delayed(msgspec.Struct, gc=False):
+class WaitingMessage(msgspec.Struct, gc=False):
     """A message that waits, its place in the request, and how it would look in the log."""
 
     place: int
     record: NewRecord
-    entry: Entry
+    entry: ScheduleEntry
 
 
-class Pile(msgspec.Struct):
+class PartitionBatch(msgspec.Struct):
     """Records bound for one batch, and the places of their messages in the request."""
 
     partition: int
@@ -36,12 +36,12 @@ class Pile(msgspec.Struct):
     size: int = HEADER_BYTES
 
 
-class Plan(msgspec.Struct):
+class SortedMessages(msgspec.Struct):
     """Messages sorted by where they go, and why some cannot."""
 
     topic: Topic
-    piles: list[Pile]
-    delayed: list[Delayed]
+    piles: list[PartitionBatch]
+    delayed: list[WaitingMessage]
     errors: list[GoQueueError]
 
 
@@ -53,16 +53,16 @@ class Sorting:
         self._config = config = topic.config
         self._now = now
         self._check = check if config.validates else None
-        self._open: dict[int, Pile] = {}
+        self._open: dict[int, PartitionBatch] = {}
         self._compacts = config.compacts
         self._partitions = len(topic.partitions)
         self._pile_max = min(BUILD_BATCH_BYTES, config.max_message_bytes)
         self._choose = topic.partitioner.choose
-        self.piles: list[Pile] = []
-        self.delayed: list[Delayed] = []
+        self.piles: list[PartitionBatch] = []
+        self.delayed: list[WaitingMessage] = []
         topic.partitioner.begin_publish()
 
-    def take(self, place: int, message: Message) -> GoQueueError | None:
+    def take(self, place: int, message: InputMessage) -> GoQueueError | None:
         due = None
         try:
             if self._compacts and message.key is None:
@@ -79,11 +79,11 @@ class Sorting:
             return error
         if due is not None:
             entry = entry_of(message, self._topic.record.id, partition, due, self._now)
-            self.delayed.append(Delayed(place, record, entry))
+            self.delayed.append(WaitingMessage(place, record, entry))
             return None
         pile = self._open.get(partition)
         if pile is None or pile.size + size > self._pile_max:
-            pile = self._open[partition] = Pile(partition)
+            pile = self._open[partition] = PartitionBatch(partition)
             self.piles.append(pile)
         pile.records.append(record)
         pile.places.append(place)
@@ -91,7 +91,7 @@ class Sorting:
         return None
 
 
-def record_of(topic: Topic, message: Message, now: Millis, check: SchemaCheck | None) -> NewRecord:
+def record_of(topic: Topic, message: InputMessage, now: Millis, check: SchemaCheck | None) -> NewRecord:
     """How a message that does not wait looks in the log."""
     if check is not None and topic.config.validates:
         check.record(topic, message.key, message.value, message.headers)
@@ -100,7 +100,7 @@ def record_of(topic: Topic, message: Message, now: Millis, check: SchemaCheck | 
     return record
 
 
-def _record(config: TopicConfig, message: Message, due: Millis | None, now: Millis) -> NewRecord:
+def _record(config: TopicConfig, message: InputMessage, due: Millis | None, now: Millis) -> NewRecord:
     time_ms = now
     if message.timestamp_ms is not None:
         time_ms = message.timestamp_ms

@@ -18,14 +18,14 @@ from goqueue.core.txn import staged_moves as moves
 from goqueue.core.txn.epochs import EPOCH_MAX, NEW
 from goqueue.core.txn.errors import ConcurrentTransactions, InvalidTxnTimeout
 from goqueue.core.txn.machine import Transactions
-from goqueue.core.txn.records import Record, Stage, TxnGone, TxnOwner, TxnState
-from goqueue.core.txn.staged import Named, StagedSets, check_batch, check_owner, staged_id
+from goqueue.core.txn.records import Record, TxnGone, TxnOwner, TxnStage, TxnState
+from goqueue.core.txn.staged import NamedWriter, StagedSets, check_batch, check_owner, staged_id
 from goqueue.drive.txn_runner import TxnRunner
 from goqueue.service.producers import ProducerIds
 from goqueue.service.transactions import TransactionVerbs
 
 
-class Ended(msgspec.Struct, frozen=True):
+class StagedSetEnded(msgspec.Struct, frozen=True):
     """How a set ended, and how many writers were aborted by the way."""
 
     outcome: Literal["committed", "already", "aborted", "already committed"]
@@ -109,7 +109,7 @@ class StagedVerbs:
 
     # --- sets ------------------------------------------------------------------------------------------------
 
-    async def commit(self, owner: str, batch: int, named: Sequence[Named]) -> Ended:
+    async def commit(self, owner: str, batch: int, named: Sequence[NamedWriter]) -> StagedSetEnded:
         """Shows what the named writers wrote, all at once; the owner's other writers are dropped.
 
         A batch up to the owner's last one was committed before: what is staged for it is dropped. It goes on if the
@@ -119,18 +119,20 @@ class StagedVerbs:
         check_batch(batch)
         return await self._runner.carry_on(self._commit(owner, batch, named))
 
-    async def _commit(self, owner: str, batch: int, named: Sequence[Named]) -> Ended:
+    async def _commit(self, owner: str, batch: int, named: Sequence[NamedWriter]) -> StagedSetEnded:
         async with self._runner.held(_gate(owner)):
             if batch <= self._sets.last_batch(owner):
                 await self._until_safe(owner, batch)
-                return Ended("already", await self._drop(owner, lambda state: state.batch <= batch))
+                return StagedSetEnded("already", await self._drop(owner, lambda state: state.batch <= batch))
             moves.check_named(self._machine, owner, batch, named)  # before it waits for anything
             self._sets.check_owner_room(owner)
             names = {one.transactional_id for one in named} | set(self._sets.open(owner))
             async with self._runner.held(*names):
                 return await self._commit_held(owner, batch, named, sorted(names))
 
-    async def _commit_held(self, owner: str, batch: int, named: Sequence[Named], names: Sequence[str]) -> Ended:
+    async def _commit_held(
+        self, owner: str, batch: int, named: Sequence[NamedWriter], names: Sequence[str]
+    ) -> StagedSetEnded:
         states = moves.check_named(self._machine, owner, batch, named)
         await self._transactions.settle_writes(states)
         for place, (one, state) in enumerate(zip(named, states, strict=True)):
@@ -138,31 +140,31 @@ class StagedVerbs:
         verdict = moves.commit(self._machine, owner, batch, named, names, self._clock.now_ms())
         committed = self._transactions.prepared(verdict.committed)
         await self._runner.end_all([*committed, *verdict.dropped], verdict.owner)
-        return Ended("committed", len(verdict.dropped))
+        return StagedSetEnded("committed", len(verdict.dropped))
 
-    async def abort(self, owner: str, batch: int) -> Ended:
+    async def abort(self, owner: str, batch: int) -> StagedSetEnded:
         """Drops what is staged for the batch. What was committed stays."""
         check_owner(owner)
         check_batch(batch)
         return await self._runner.carry_on(self._abort(owner, batch))
 
-    async def _abort(self, owner: str, batch: int) -> Ended:
+    async def _abort(self, owner: str, batch: int) -> StagedSetEnded:
         async with self._runner.held(_gate(owner)):
             is_over = batch <= self._sets.last_batch(owner)
             if is_over:
                 await self._until_safe(owner, batch)
             dropped = await self._drop(owner, lambda state: state.batch == batch)
-            return Ended("already committed" if is_over else "aborted", dropped)
+            return StagedSetEnded("already committed" if is_over else "aborted", dropped)
 
     async def _until_safe(self, owner: str, batch: int) -> None:
         """Nobody hears that a batch is committed before that is safe and everything of it is visible."""
         for state in self._open(owner):
-            if state.batch <= batch and state.stage is Stage.PREPARE_COMMIT:
+            if state.batch <= batch and state.stage is TxnStage.PREPARE_COMMIT:
                 raise ConcurrentTransactions(
                     f"Batch {state.batch} of {owner!r} is committed, but not all of it is visible yet; try again in a "
                     "moment."
                 )
-        await self._runner.settle()
+        await self._runner.wait_durable()
         await self._runner.force()
 
     async def _drop(self, owner: str, is_meant: Callable[[TxnState], bool]) -> int:

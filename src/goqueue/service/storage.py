@@ -24,7 +24,7 @@ class Storage:
         return self._space.usage
 
     async def delete_records(self, topic: str, number: int, before: Offset) -> Offset:
-        """Makes a partition begin at an offset (-1: at its end), durably; answers with where it begins now."""
+        """Makes a partition begin at an offset (-1: at its end), durably; returns where it begins now."""
         partition = self._topics.require_users(topic).partition(number)
         end = partition.high_watermark
         if before == -1:

@@ -17,7 +17,7 @@ from goqueue.base.names import check_name
 from goqueue.base.settings import TopicSettings
 from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, as_text, parse_overrides
 from goqueue.drive.partition import Partition
-from goqueue.drive.topic_table import INTERNAL, Topic, TopicRecord, TopicTable
+from goqueue.drive.topic_table import INTERNAL, StoredTopic, Topic, TopicTable
 from goqueue.log.space import SpaceGuard
 from goqueue.service.hooks import Hooks
 
@@ -45,7 +45,7 @@ class PartitionView(msgspec.Struct, frozen=True):
     damaged: list[DamagedOffsets]
 
 
-class TopicSummary(msgspec.Struct, frozen=True):
+class TopicOverview(msgspec.Struct, frozen=True):
     name: str
     id: str
     num_partitions: int
@@ -132,7 +132,7 @@ class Topics:
                 pass  # somebody was faster
         return self.require_users(name)
 
-    def list(self, caller: Caller = ANYONE) -> list[TopicSummary]:
+    def list(self, caller: Caller = ANYONE) -> list[TopicOverview]:
         """The users' topics; the broker's own are left out."""
         return [_summary(topic) for topic in self.all()]
 
@@ -163,7 +163,7 @@ class Topics:
     ) -> Topic:
         self._allow(caller, "create", name)
         count = self.check_new(name, partitions, config, may_collide)
-        record = TopicRecord(name, new_uuid(self._entropy), count, parse_overrides(config), self._clock.now_ms())
+        record = StoredTopic(name, new_uuid(self._entropy), count, parse_overrides(config), self._clock.now_ms())
         self._space.check()
         topic = await (self._table.create(record) if may_collide else self._table.create(record, self._check_collision))
         if topic is None:
@@ -173,7 +173,7 @@ class Topics:
     def check_new(
         self, name: str, partitions: int | None, config: Mapping[str, object], may_collide: bool = False
     ) -> int:
-        """Complains about what could not be created; answers with the number of partitions it would have."""
+        """Raises for what could not be created; returns the number of partitions it would have."""
         check_name(name)
         if name in INTERNAL:
             raise _own(name, "name")
@@ -211,7 +211,7 @@ class Topics:
         if unknown := [key for key in config if key not in CONFIG_KEYS and key not in KAFKA_ONLY]:
             parse_overrides(dict.fromkeys(unknown, ""))
 
-        def decide(before: TopicRecord) -> TopicRecord:
+        def decide(before: StoredTopic) -> StoredTopic:
             kept = {key: text for key, text in before.overrides.items() if key not in config}
             count = _check_more(before.partitions, partitions)
             return msgspec.structs.replace(before, overrides={**kept, **changed}, partitions=count)
@@ -254,8 +254,8 @@ def _check_more(before: int, partitions: int | None) -> int:
     return count
 
 
-def _summary(topic: Topic) -> TopicSummary:
-    return TopicSummary(
+def _summary(topic: Topic) -> TopicOverview:
+    return TopicOverview(
         topic.name,
         topic.record.id,
         len(topic.partitions),

@@ -21,7 +21,7 @@ from goqueue.drive.trace_otlp import OtlpSender
 from goqueue.drive.trace_recorder import Recorder
 from goqueue.drive.trace_ring import TraceRing
 from goqueue.drive.txn_runner import TxnRunner
-from goqueue.service.taking import Taking
+from goqueue.service.lease_allocator import LeaseAllocator
 from goqueue.service.topics import Topics
 from goqueue.service.trace_leases import TracedLeases
 from goqueue.service.tracer import Tracer
@@ -73,7 +73,7 @@ class TraceParts:
         self,
         topics: Topics,
         deliveries: DeliveryRunner,
-        taking: Taking,
+        taking: LeaseAllocator,
         transfer: Transfer,
         entries: Entries,
         transactions: TxnRunner,

@@ -17,7 +17,7 @@ from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.trace_context import TraceContext, context_of, with_context
 from goqueue.core.dead_letter import PREFIX, REDRIVEN_FROM_HEADER, REDRIVES_HEADER
 from goqueue.core.delivery.machine import Delivery
-from goqueue.core.delivery.records import Condemned, Done, Extended, Opened, Passed, Returned, View, unpack_cells
+from goqueue.core.delivery.records import Acked, DeadLettering, Extended, Opened, Passed, Returned, ViewId, unpack_cells
 from goqueue.core.delivery.records import Record as Move
 from goqueue.core.delivery.tally import EXPIRED as LEASE_EXPIRED
 from goqueue.core.delivery.tally import REJECTED as WAS_REJECTED
@@ -55,11 +55,11 @@ class _Lease(msgspec.Struct, frozen=True, gc=False):
 class TracedLeases:
     """For the queue's verbs and their runner."""
 
-    def __init__(self, tracer: Tracer, topics: Topics, is_known: Callable[[View], bool]) -> None:
+    def __init__(self, tracer: Tracer, topics: Topics, is_known: Callable[[ViewId], bool]) -> None:
         self._tracer = tracer
         self._topics = topics
         self._is_known = is_known
-        self._held: dict[View, dict[Offset, _Lease]] = {}
+        self._held: dict[ViewId, dict[Offset, _Lease]] = {}
         self._count = 0
         self.forgotten = 0  # whose answers will not be told
 
@@ -92,7 +92,7 @@ class TracedLeases:
         share = self._tracer.share(topic)
         return share is None or (not share and not any(record.headers for record in records))
 
-    def _fetched(self, view: View, record: Record, context: TraceContext, more: More, lease_ms: Millis) -> None:
+    def _fetched(self, view: ViewId, record: Record, context: TraceContext, more: More, lease_ms: Millis) -> None:
         key = key_text(record.key)
         at = (context, view.topic, view.partition, record.offset)
         self._tracer.emit(FETCHED, *at, group=view.group, key=key, more={**more, "lease_ms": lease_ms})
@@ -104,7 +104,7 @@ class TracedLeases:
             for offset, lease in known.items():
                 known[offset] = replace(lease, since_ns=lease.since_ns + by_ms * 1_000_000)
 
-    def _keep(self, view: View, offset: Offset, lease: _Lease) -> None:
+    def _keep(self, view: ViewId, offset: Offset, lease: _Lease) -> None:
         if self._count >= HELD_MAX:
             self._sweep()
         if self._count >= HELD_MAX:
@@ -119,7 +119,7 @@ class TracedLeases:
         for view in [view for view in self._held if not self._is_known(view)]:
             self._count -= len(self._held.pop(view))
 
-    def expired(self, view: View, records: Iterable[Record]) -> None:
+    def expired(self, view: ViewId, records: Iterable[Record]) -> None:
         """These are too old to be handed out."""
         topic = self._topics.find(view.topic)
         for record in records:
@@ -130,20 +130,20 @@ class TracedLeases:
 
     # --- what becomes of leases ----------------------------------------------------------------------------
 
-    def moved(self, view: View, moves: Sequence[Move]) -> None:
+    def moved(self, view: ViewId, moves: Sequence[Move]) -> None:
         """The view wrote these down."""
         held = self._held.get(view)
         if not held:
             return
         for move in moves:
             match move:
-                case Done():
+                case Acked():
                     self._end(view, ACKED, _among(held, move.offsets), {})
                 case Returned(is_expired=True):
                     self._end(view, TIMEOUT, _among(held, move.offsets), {"reason": LEASE_EXPIRED})
                 case Returned():
                     self._end(view, NACKED if move.is_failure else RELEASED, _among(held, move.offsets), {})
-                case Condemned():
+                case DeadLettering():
                     offsets = _among(held, [offset for _, offset in unpack_cells(move.cells)])
                     self._end(view, _verdict(move.reason), offsets, {"reason": move.text or move.reason})
                 case Extended(owner=None):
@@ -157,14 +157,14 @@ class TracedLeases:
         if not held:
             self._held.pop(view, None)
 
-    def _end(self, view: View, name: str, offsets: Iterable[Offset], more: More) -> None:
+    def _end(self, view: ViewId, name: str, offsets: Iterable[Offset], more: More) -> None:
         for offset in offsets:
             lease = self._held[view].pop(offset)
             self._count -= 1
             at = (lease.context, view.topic, view.partition, offset)
             self._tracer.emit(name, *at, group=view.group, key=lease.key, start_ns=lease.since_ns, more=more)
 
-    def _extended(self, view: View, offsets: Iterable[Offset], until_ms: Millis) -> None:
+    def _extended(self, view: ViewId, offsets: Iterable[Offset], until_ms: Millis) -> None:
         for offset in offsets:
             lease = self._held[view][offset]
             at = (lease.context, view.topic, view.partition, offset)
@@ -172,7 +172,7 @@ class TracedLeases:
 
     # --- dead letters --------------------------------------------------------------------------------------
 
-    def carry(self, view: View, message: Record, copy: NewRecord) -> NewRecord:
+    def carry(self, view: ViewId, message: Record, copy: NewRecord) -> NewRecord:
         """The copy of a message whose trace follows from its old place takes it along to the new one."""
         if context_of(copy.headers) is not None:
             return copy
@@ -194,9 +194,9 @@ class TracedLeases:
 
     def recall(self, spans: Iterable[Span]) -> None:
         """What the last life saw of leases that may still hold."""
-        found: dict[tuple[View, Offset], _Lease] = {}
+        found: dict[tuple[ViewId, Offset], _Lease] = {}
         for span in spans:
-            place = (View(span.group, span.topic, span.partition), span.offset)
+            place = (ViewId(span.group, span.topic, span.partition), span.offset)
             if span.name == FETCHED:
                 found[place] = _Lease(TraceContext(span.trace_id, span.parent_id), span.end_ns, span.key)
             elif span.name in _ENDS:

@@ -9,7 +9,7 @@ import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from goqueue.base.errors import UnknownTrace
-from goqueue.core.traces.span import Filter, Found, Span, Trace, trace_of
+from goqueue.core.traces.span import FoundTraces, Span, TraceFilter, TraceSummary, trace_of
 from goqueue.drive.offload import Offload
 from goqueue.drive.trace_files import TraceFiles
 from goqueue.drive.trace_recorder import Recorder
@@ -95,11 +95,11 @@ class Traces:
 
     # --- look ----------------------------------------------------------------------------------------------
 
-    async def newest(self, limit: int) -> list[Trace]:
+    async def newest(self, limit: int) -> list[TraceSummary]:
         await self._recorder.flush()
         return self._recorder.ring.newest(limit)
 
-    async def show(self, trace_id: str) -> Trace:
+    async def show(self, trace_id: str) -> TraceSummary:
         """All that is known of it, in memory and on disk."""
         await self._recorder.flush()
         spans = self._recorder.ring.find(trace_id)
@@ -113,13 +113,13 @@ class Traces:
             )
         return trace_of(trace_id, spans)
 
-    async def search(self, chosen: Filter, limit: int) -> list[Trace]:
+    async def search(self, chosen: TraceFilter, limit: int) -> list[TraceSummary]:
         """In memory and on disk, the newest first."""
         await self._recorder.flush()
         known = self._recorder.ring.all()
         return await self._offload(lambda: self._search(known, chosen, limit))
 
-    def _search(self, known: Sequence[list[Span]], chosen: Filter, limit: int) -> list[Trace]:
+    def _search(self, known: Sequence[list[Span]], chosen: TraceFilter, limit: int) -> list[TraceSummary]:
         spans = [] if self._files is None else self._files.search(chosen, limit)
         ring = [one for trace in known for one in list(trace)]
         wanted = set(_fitting(ring, chosen, limit)) | {span.trace_id for span in spans}
@@ -156,8 +156,8 @@ def _last(files: TraceFiles) -> list[Span]:
     return files.tail(_RECALLED)
 
 
-def _fitting(spans: Iterable[Span], chosen: Filter, limit: int) -> Sequence[str]:
-    found = Found(chosen)
+def _fitting(spans: Iterable[Span], chosen: TraceFilter, limit: int) -> Sequence[str]:
+    found = FoundTraces(chosen)
     for span in spans:
         found.look(span)
     return found.newest(limit)

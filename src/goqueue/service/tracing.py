@@ -20,10 +20,10 @@ from goqueue.base.errors import CorruptBatch
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.limits import DECODE_HERE_BYTES
 from goqueue.base.trace_context import TRACEPARENT, TraceContext, context_of, with_context
-from goqueue.core.schedule.records import Entry
+from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.core.traces.sampling import WHOLE, Identities, chosen, is_chosen, phase_of
 from goqueue.core.traces.span import CANCELLED, DELAY_EXPIRED, PERSISTED, READY, SCHEDULED, key_text
-from goqueue.core.txn.records import ENDING, IDLE, Stage, TxnState
+from goqueue.core.txn.records import ENDING, IDLE, TxnStage, TxnState
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule_firing import Member
 from goqueue.drive.topic_table import Topic, TopicTable
@@ -60,7 +60,7 @@ class Tracing:
         self, topic: Topic, partition: Partition, records: list[NewRecord], size: int
     ) -> tuple[list[NewRecord], list[Sampled]]:
         """Just before they are stored: gives those that are chosen the header, as long as the batch does not outgrow
-        the topic's limit. Answers with the records and those of them that are traced."""
+        the topic's limit. Returns the records and those of them that are traced."""
         share = self.tracer.share(topic)
         if share is None or not (share or any(record.headers for record in records)):
             return records, []
@@ -171,12 +171,14 @@ class Tracing:
 
     # --- delayed messages ----------------------------------------------------------------------------------
 
-    def take_in(self, topic: Topic, entries: Sequence[Entry], moments: Moments, door: str) -> list[Entry]:
-        """Just before they wait: those that are chosen get the header. Answers with the entries."""
+    def take_in(
+        self, topic: Topic, entries: Sequence[ScheduleEntry], moments: Moments, door: str
+    ) -> list[ScheduleEntry]:
+        """Just before they wait: those that are chosen get the header. Returns the entries."""
         share = self.tracer.share(topic)
         if share is None:
             return list(entries)
-        stamped: list[Entry] = []
+        stamped: list[ScheduleEntry] = []
         sampled: dict[int, list[Sampled]] = {}
         for entry in entries:
             found = context_of(entry.headers)
@@ -201,7 +203,7 @@ class Tracing:
         token = self._entropy.token(24).hex()
         return TraceContext(token[:32], token[32:])
 
-    def scheduled(self, offsets: Sequence[Offset], entries: Sequence[Entry]) -> None:
+    def scheduled(self, offsets: Sequence[Offset], entries: Sequence[ScheduleEntry]) -> None:
         """These wait now."""
         for offset, entry in zip(offsets, entries, strict=True):
             if (found := self._of_entry(entry)) is not None:
@@ -222,18 +224,18 @@ class Tracing:
         for due, entry in members:
             self._ended(DELAY_EXPIRED, due.offset, entry)
 
-    def cancelled(self, offset: Offset, entry: Entry | None) -> None:
+    def cancelled(self, offset: Offset, entry: ScheduleEntry | None) -> None:
         """Nobody will see it."""
         if entry is not None:
             self._ended(CANCELLED, offset, entry)
 
-    def _ended(self, name: str, offset: Offset, entry: Entry) -> None:
+    def _ended(self, name: str, offset: Offset, entry: ScheduleEntry) -> None:
         if (found := self._of_entry(entry)) is not None:
             began = entry.accepted_ms * _MILLION
             at = (found[1], found[0], entry.partition)
             self.tracer.emit(name, *at, start_ns=began, key=key_text(entry.key), more={"scheduled": offset})
 
-    def _of_entry(self, entry: Entry) -> tuple[str, TraceContext] | None:
+    def _of_entry(self, entry: ScheduleEntry) -> tuple[str, TraceContext] | None:
         """Its topic and its trace, if it has one."""
         context = context_of(entry.headers) if entry.headers else None
         topic = None if context is None else self._table.get(self._table.name_of(entry.topic_id) or "")
@@ -244,8 +246,8 @@ class Tracing:
     # --- transactions --------------------------------------------------------------------------------------
 
     def transaction_changed(self, before: TxnState | None, after: TxnState | None) -> None:
-        was = before.stage if before is not None else Stage.EMPTY
-        stage = after.stage if after is not None else Stage.EMPTY
+        was = before.stage if before is not None else TxnStage.EMPTY
+        stage = after.stage if after is not None else TxnStage.EMPTY
         if after is not None and stage in ENDING and was not in ENDING:
             self.transactions.prepared(after.producer_id, after.transactional_id, after.commits)
         elif before is not None and was in ENDING and stage in IDLE:

@@ -19,7 +19,7 @@ from goqueue.core.groups.requests import CommitRequest
 from goqueue.core.txn.epochs import EPOCH_MAX, NEW
 from goqueue.core.txn.errors import InvalidTxnState, UnknownTransaction
 from goqueue.core.txn.machine import Transactions
-from goqueue.core.txn.records import ENDING, IDLE, Stage, TxnAnswer, TxnDelayed, TxnOffset, TxnState
+from goqueue.core.txn.records import ENDING, IDLE, TxnAnswer, TxnDelayed, TxnOffset, TxnStage, TxnState
 from goqueue.drive.partition import Partition
 from goqueue.drive.txn_runner import TxnRunner
 from goqueue.format.batch import read_header
@@ -90,9 +90,9 @@ class TransactionVerbs:
         shown = epoch
         async with runner.alone(transactional_id):
             known = machine.get(transactional_id)
-            is_worn = known is None or known.epoch >= EPOCH_MAX - 1
-            fresh_id = await self._ids.next_id() if is_worn else NEW
-            if known is not None and known.stage is Stage.ONGOING:
+            epoch_exhausted = known is None or known.epoch >= EPOCH_MAX - 1
+            fresh_id = await self._ids.next_id() if epoch_exhausted else NEW
+            if known is not None and known.stage is TxnStage.ONGOING:
                 if producer_id != NEW:
                     machine.check(transactional_id, producer_id, epoch)
                 decided = machine.fence(transactional_id, self._clock.now_ms())
@@ -107,7 +107,7 @@ class TransactionVerbs:
             return state
 
     def beat(self, producer_id: int, epoch: int | None) -> TxnState:
-        """The producer is alive; complains if another took its place."""
+        """The producer is alive; raises if another took its place."""
         return self.runner.transactions.beat(producer_id, epoch, self._clock.now_ms())
 
     # --- a transaction ---------------------------------------------------------------------------------------
@@ -195,9 +195,9 @@ class TransactionVerbs:
         return state
 
     def check_write(self, producer_id: int, epoch: int, at: TopicPartition) -> None:
-        """Complains unless the batch belongs to an open transaction that the partition is part of."""
+        """Raises unless the batch belongs to an open transaction that the partition is part of."""
         self.runner.transactions.check_write(producer_id, epoch, at.topic, at.partition)
-        self.runner.transactions.hear(producer_id, self._clock.now_ms())
+        self.runner.transactions.touch(producer_id, self._clock.now_ms())
 
     async def end(
         self,
@@ -229,7 +229,7 @@ class TransactionVerbs:
         touched = [(state.producer_id, partition) for state in states for partition in self._touched(state)]
         for producer_id, partition in touched:
             while not partition.holds_safely(producer_id):
-                await partition.settle()
+                await partition.wait_durable()
         await self.runner.force()
         for _, partition in touched:
             if partition.failure is not None:
@@ -240,7 +240,7 @@ class TransactionVerbs:
         return sum(one.producers.next_sequence(state.producer_id, state.epoch) for one in self._touched(state))
 
     def prepared(self, decided: Sequence[TxnState]) -> list[TxnState]:
-        """Just before commits are written: complains if one cannot be carried out, and has then touched none."""
+        """Just before commits are written: raises if one cannot be carried out, and has then touched none."""
         for one in decided:
             self._effects.check(one)
         return [self._effects.prepare(one) for one in decided]
@@ -268,7 +268,7 @@ class TransactionVerbs:
         if epoch < partition.producers.epoch_of(producer_id):
             raise InvalidProducerEpoch(f"Epoch {epoch} of producer {producer_id} is over.", field="epoch")
         self._mark(partition, producer_id, epoch, commit)
-        await partition.settle()
+        await partition.wait_durable()
 
     def _mark(self, partition: Partition, producer_id: int, epoch: int, commit: bool) -> None:
         now = self._clock.now_ms()
@@ -284,7 +284,7 @@ class TransactionVerbs:
             self._mark(partition, state.producer_id, state.epoch, state.commits)
         await self._effects.carry_out(state, self.runner.transactions)
         for partition in touched:
-            await partition.settle()
+            await partition.wait_durable()
 
     def _touched(self, state: TxnState) -> Iterator[Partition]:
         """Without those that were deleted meanwhile, and their messages with them."""
@@ -309,13 +309,13 @@ class TransactionVerbs:
         logger.warning("an orphaned transaction is aborted", extra={"partition": str(partition.at)})
         epoch = partition.producers.epoch_of(producer_id)
         state = self.runner.transactions.of_producer(producer_id)
-        if state is not None and state.stage is Stage.ONGOING and state.epoch == epoch:
+        if state is not None and state.stage is TxnStage.ONGOING and state.epoch == epoch:
             epoch = min(epoch, EPOCH_MAX) + 1  # not whole any more: nobody may go on with it and commit the rest
         try:
             self._mark(partition, producer_id, epoch, False)
-            await partition.settle()
-        except GoQueueError as why:
-            logger.error("an orphaned transaction stays open", extra={"why": why.message})
+            await partition.wait_durable()
+        except GoQueueError as error:
+            logger.error("an orphaned transaction stays open", extra={"error": error.message})
             return False
         return True
 
@@ -356,9 +356,9 @@ class TransactionVerbs:
     # --- counting --------------------------------------------------------------------------------------------
 
     def _count(self, before: TxnState | None, after: TxnState | None, now: Millis) -> None:
-        was = before.stage if before is not None else Stage.EMPTY
-        stage = after.stage if after is not None else Stage.EMPTY
-        if stage is Stage.ONGOING and was is not Stage.ONGOING:
+        was = before.stage if before is not None else TxnStage.EMPTY
+        stage = after.stage if after is not None else TxnStage.EMPTY
+        if stage is TxnStage.ONGOING and was is not TxnStage.ONGOING:
             self.tally.begun += 1
             self._metrics.txns_begun.inc()
         elif before is not None and was in ENDING and stage in IDLE:
@@ -375,7 +375,7 @@ class TransactionVerbs:
 
 def _is_used(state: TxnState) -> bool:
     touched = state.partitions or state.offsets or state.answers or state.groups or state.calls or state.delayed
-    return state.stage is Stage.ONGOING and bool(touched)
+    return state.stage is TxnStage.ONGOING and bool(touched)
 
 
 def _has_news(before: TxnState, after: TxnState) -> bool:

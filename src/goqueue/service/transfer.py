@@ -18,14 +18,14 @@ from goqueue.base.commands import Acks, Caller, Headers, PublishBatch
 from goqueue.base.errors import Forbidden, GoQueueError, Invalid, NotFound, TooLarge, TopicExists
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import MIB
-from goqueue.core.delivery.lane import Held
+from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.machine import Delivery
-from goqueue.core.delivery.policy import Grave
-from goqueue.core.delivery.records import View
+from goqueue.core.delivery.policy import DeadLetterTarget
+from goqueue.core.delivery.records import ViewId
 from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.format.batch import HEADER_BYTES
 from goqueue.format.records import NewRecord, Record, build
-from goqueue.service.feeds import Feeds
+from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.positions import Positions
 from goqueue.service.publish import Publish
 from goqueue.service.topics import Topics
@@ -38,7 +38,7 @@ _AT_ONCE: Final = 500  # copies in one round
 _RETRY_S: Final = 1.0
 _REFUSED: Final = (Invalid, Forbidden, NotFound, TooLarge)  # trying again would not help
 
-Dead = dict[Offset, Held]
+Dead = dict[Offset, TrackedMessage]
 
 
 class Copies(Protocol):
@@ -47,17 +47,17 @@ class Copies(Protocol):
     makes_topics: bool  # the target is made if it is not there
     puts_back: bool  # what the target refuses stays where it was
 
-    def copy(self, view: View, message: Record, held: Held, now: Millis) -> NewRecord: ...
+    def copy(self, view: ViewId, message: Record, held: TrackedMessage, now: Millis) -> NewRecord: ...
 
-    def origin(self, headers: Headers) -> tuple[View, Offset] | None:
+    def origin(self, headers: Headers) -> tuple[ViewId, Offset] | None:
         """Of which message something in the target is the copy."""
         ...
 
-    def moved(self, view: View, dead: Dead) -> None:
+    def moved(self, view: ViewId, dead: Dead) -> None:
         """The copies are safe."""
         ...
 
-    def refused(self, view: View, count: int, why: GoQueueError) -> None: ...
+    def refused(self, view: ViewId, count: int, why: GoQueueError) -> None: ...
 
 
 class Transfer:
@@ -68,10 +68,10 @@ class Transfer:
         runner: DeliveryRunner,
         topics: Topics,
         publish: Publish,
-        feeds: Feeds,
+        feeds: LaneReaders,
         positions: Positions,
         clock: Clock,
-        copies_of: Callable[[View], Copies],
+        copies_of: Callable[[ViewId], Copies],
     ) -> None:
         self._runner = runner
         self._topics = topics
@@ -80,8 +80,8 @@ class Transfer:
         self._positions = positions
         self._clock = clock
         self._copies_of = copies_of
-        self._tasks: dict[View, asyncio.Task[None]] = {}
-        self._unsure: set[View] = set()  # some copies may be there already
+        self._tasks: dict[ViewId, asyncio.Task[None]] = {}
+        self._unsure: set[ViewId] = set()  # some copies may be there already
         self._recovered = False
         self.traces: TracedLeases | None = None
         runner.on_dead = self.begin
@@ -94,11 +94,11 @@ class Transfer:
                 self._unsure.add(view)
                 self.begin(view)
 
-    def begin(self, view: View) -> None:
+    def begin(self, view: ViewId) -> None:
         if self._recovered and view not in self._tasks:
             self._tasks[view] = asyncio.ensure_future(self._move_until_none(view))
 
-    async def finish(self, view: View) -> None:
+    async def finish(self, view: ViewId) -> None:
         """Returns when nothing of the view is on its way."""
         if (task := self._tasks.get(view)) is not None:
             await asyncio.wait([task])
@@ -110,14 +110,14 @@ class Transfer:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _move_until_none(self, view: View) -> None:
+    async def _move_until_none(self, view: ViewId) -> None:
         """Gone from the table the moment it looked last: who dies after that starts another."""
         try:
             await self._move_all(view)
         finally:
             self._tasks.pop(view, None)
 
-    async def _move_all(self, view: View) -> None:
+    async def _move_all(self, view: ViewId) -> None:
         while (delivery := self._runner.views.get(view)) is not None and delivery.has_dead:
             if self._topics.find(view.topic) is None:
                 break  # deleted, and the view with it in a moment
@@ -126,8 +126,8 @@ class Transfer:
                     await self._find_copies(delivery)
                     self._unsure.discard(view)
                 await self._move(delivery)
-            except (GoQueueError, OSError) as why:
-                logger.error("dead letters wait", extra={"view": str(view), "why": str(why)})
+            except (GoQueueError, OSError) as error:
+                logger.error("dead letters wait", extra={"view": str(view), "error": str(error)})
                 self._unsure.add(view)  # it is not known how far it got
                 await asyncio.sleep(_RETRY_S)
         self._unsure.discard(view)
@@ -136,11 +136,11 @@ class Transfer:
 
     async def _move(self, delivery: Delivery) -> None:
         """Some of them, all with one target."""
-        await self._runner.settle()  # that they go comes first
+        await self._runner.wait_durable()  # that they go comes first
         topic = self._topics.find(delivery.view.topic)
         if topic is None or not delivery.has_dead:
             return
-        grave, chosen = delivery.next_dead(_AT_ONCE)
+        dead_letter_target, chosen = delivery.next_dead(_AT_ONCE)
         copies = self._copies_of(delivery.view)
         messages = await self._feeds.of(topic.partition(delivery.view.partition)).at(chosen)
         records = [
@@ -150,39 +150,41 @@ class Transfer:
         ]
         try:
             if records:
-                await self._store(grave, len(topic.partitions), records, copies.makes_topics)
-        except _REFUSED as why:
+                await self._store(dead_letter_target, len(topic.partitions), records, copies.makes_topics)
+        except _REFUSED as error:
             if not copies.puts_back:
                 raise
-            await self._put_back(delivery, grave, chosen, copies, why)
+            await self._put_back(delivery, dead_letter_target, chosen, copies, error)
             return
         self._done(delivery, chosen)
 
-    def _copy(self, copies: Copies, view: View, message: Record, held: Held) -> NewRecord:
+    def _copy(self, copies: Copies, view: ViewId, message: Record, held: TrackedMessage) -> NewRecord:
         copy = copies.copy(view, message, held, self._clock.now_ms())
         return copy if self.traces is None else self.traces.carry(view, message, copy)
 
-    async def _store(self, grave: Grave, partitions: int, records: list[NewRecord], makes_topic: bool) -> None:
-        if makes_topic and self._topics.find(grave.topic) is None:
+    async def _store(
+        self, dead_letter_target: DeadLetterTarget, partitions: int, records: list[NewRecord], makes_topic: bool
+    ) -> None:
+        if makes_topic and self._topics.find(dead_letter_target.topic) is None:
             with suppress(TopicExists):
-                await self._topics.create(grave.topic, partitions, {}, may_collide=True)
-        found = self._topics.require(grave.topic)
-        at = TopicPartition(grave.topic, grave.partition % len(found.partitions))
+                await self._topics.create(dead_letter_target.topic, partitions, {}, may_collide=True)
+        found = self._topics.require(dead_letter_target.topic)
+        at = TopicPartition(dead_letter_target.topic, dead_letter_target.partition % len(found.partitions))
         stored: list[tuple[Offset, list[NewRecord]]] = []
         for batch in _batches(records, found.config.max_message_bytes):
             appended = self._publish.append(PublishBatch(at, build(batch), Acks.LEADER, CALLER, is_copy=True))
             stored.append((appended.base_offset, batch))
-        await self._publish.settle(at)
+        await self._publish.wait_durable(at)
         if self.traces is not None:
             for base_offset, batch in stored:
                 self.traces.copied(at, base_offset, batch, is_burial=makes_topic)
 
     async def _put_back(
-        self, delivery: Delivery, grave: Grave, chosen: Dead, copies: Copies, why: GoQueueError
+        self, delivery: Delivery, dead_letter_target: DeadLetterTarget, chosen: Dead, copies: Copies, why: GoQueueError
     ) -> None:
         """Some may be in the target before the one that it refused; the others stay where they were."""
-        if self._topics.find(grave.topic) is not None:
-            await self._publish.settle(TopicPartition(grave.topic, grave.partition))
+        if self._topics.find(dead_letter_target.topic) is not None:
+            await self._publish.wait_durable(TopicPartition(dead_letter_target.topic, dead_letter_target.partition))
         await self._find_copies(delivery)
         if self._runner.views.get(delivery.view) is delivery:
             left = list(delivery.dead_among(chosen))
@@ -204,7 +206,7 @@ class Transfer:
             if there:
                 self._done(delivery, there)
 
-    async def _copied(self, at: TopicPartition, begin: Offset, view: View) -> list[Offset]:
+    async def _copied(self, at: TopicPartition, begin: Offset, view: ViewId) -> list[Offset]:
         topic = self._topics.find(at.topic)
         if topic is None or at.partition >= len(topic.partitions):
             return []

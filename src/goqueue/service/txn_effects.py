@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from goqueue.base.errors import GoQueueError, InvalidReceipt, StaleReceipt
 from goqueue.base.leases import Outcome
 from goqueue.core.groups.requests import OffsetCommit
-from goqueue.core.schedule.records import Entry
+from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.core.txn.machine import Transactions, mark_of
 from goqueue.core.txn.records import TxnAnswer, TxnState
 from goqueue.drive.schedule_entries import Entries
@@ -33,7 +33,7 @@ class TxnEffects:
         self._done: dict[str, set[str]] = {}  # parts that are safe, of endings under way
 
     def check(self, decided: TxnState) -> None:
-        """Just before a commit is written: complains about receipts that are over."""
+        """Just before a commit is written: raises for receipts that are over."""
         self._leasing.check(decided.receipts)
 
     def prepare(self, decided: TxnState) -> TxnState:
@@ -82,7 +82,7 @@ class TxnEffects:
 
     async def _take_delayed(self, state: TxnState, transactions: Transactions) -> None:
         there = await self._schedule.marks(state.schedule_from)
-        missing: list[Entry] = []
+        missing: list[ScheduleEntry] = []
         for one in transactions.delayed(state.transactional_id):
             for place, entry in enumerate(one.entries):
                 mark = mark_of(state, one.number, place)
@@ -91,7 +91,7 @@ class TxnEffects:
         for outcome in self._schedule.accept(missing):
             if isinstance(outcome, GoQueueError):
                 raise outcome
-        await self._schedule.log.partition.settle()
+        await self._schedule.log.partition.wait_durable()
         await self._schedule.keep_up()
 
 

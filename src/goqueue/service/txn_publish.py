@@ -11,25 +11,25 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from goqueue.base.clock import Clock
-from goqueue.base.commands import ANYONE, Caller, Message, Placed, PublishMessages, PublishResult, Scheduled
+from goqueue.base.commands import ANYONE, Caller, InputMessage, PublishMessages, PublishResult, ScheduledAt, StoredAt
 from goqueue.base.errors import InvalidField, Overloaded
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.limits import TXN_DELAYED_BYTES_MAX
-from goqueue.core.schedule.records import Entry
+from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.core.txn.records import TxnBatch, TxnCall, TxnDelayed, TxnState, TxnWait
 from goqueue.drive.partition import Partition
 from goqueue.format.records import InTransaction, NewRecord
 from goqueue.service.publish import Publish
-from goqueue.service.sorting import Plan
+from goqueue.service.sorting import SortedMessages
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
 
 
-class Part(msgspec.Struct, frozen=True):
+class TopicMessages(msgspec.Struct, frozen=True):
     """Messages for one topic."""
 
     topic: str
-    messages: Sequence[Message]
+    messages: Sequence[InputMessage]
 
 
 class PublishInTransaction(msgspec.Struct, frozen=True):
@@ -38,12 +38,12 @@ class PublishInTransaction(msgspec.Struct, frozen=True):
     transactional_id: str
     producer_id: int
     epoch: int
-    parts: Sequence[Part]
+    parts: Sequence[TopicMessages]
     sequence: int | None = None
     caller: Caller = ANYONE
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[InputMessage]:
         return [message for part in self.parts for message in part.messages]
 
 
@@ -95,13 +95,15 @@ class TransactionalPublish:
         await self._transactions.add_alone(*who, more, delayed)
         return call, [pile.records for plan, _ in plans for pile in plan.piles]
 
-    async def _plan(self, part: Part, caller: Caller, place: int) -> tuple[Plan, int]:
+    async def _plan(self, part: TopicMessages, caller: Caller, place: int) -> tuple[SortedMessages, int]:
         plan = await self._publish.plan(PublishMessages(part.topic, part.messages, caller=caller))
         for error in plan.errors:
             raise error
         return plan, place
 
-    def _batches(self, command: PublishInTransaction, plans: Sequence[tuple[Plan, int]]) -> Iterator[TxnBatch]:
+    def _batches(
+        self, command: PublishInTransaction, plans: Sequence[tuple[SortedMessages, int]]
+    ) -> Iterator[TxnBatch]:
         used: dict[TopicPartition, int] = {}
         for plan, base in plans:
             for pile in plan.piles:
@@ -113,7 +115,7 @@ class TransactionalPublish:
                 places = tuple(base + place for place in pile.places)
                 yield TxnBatch(plan.topic.name, pile.partition, sequence, places)
 
-    def _delayed(self, command: PublishInTransaction, state: TxnState, entries: list[Entry]) -> TxnDelayed:
+    def _delayed(self, command: PublishInTransaction, state: TxnState, entries: list[ScheduleEntry]) -> TxnDelayed:
         delayed = TxnDelayed(command.transactional_id, command.epoch, state.delayed, entries)
         if self._transactions.runner.transactions.delayed_bytes + delayed.size > TXN_DELAYED_BYTES_MAX:
             raise Overloaded("Open transactions hold too many delayed messages; try again when some are over.")
@@ -138,12 +140,12 @@ class TransactionalPublish:
                 txn = InTransaction(command.producer_id, command.epoch, batch.base_sequence)
                 offset = self._publish.store(topic, batch.partition, records, txn, command.caller)
             for delta, place in enumerate(batch.places):
-                results[place] = Placed(batch.partition, offset + delta)
+                results[place] = StoredAt(batch.partition, offset + delta)
             touched[partition.at] = None
         for wait in call.delayed:
-            results[wait.place] = Scheduled(wait.partition, -1, wait.due_ms)
+            results[wait.place] = ScheduledAt(wait.partition, -1, wait.due_ms)
         for at in touched:
-            await self._publish.settle(at)
+            await self._publish.wait_durable(at)
         return results  # type: ignore[return-value]
 
     async def _stored(self, partition: Partition, command: PublishInTransaction, sequence: int) -> Offset | None:
@@ -154,7 +156,7 @@ class TransactionalPublish:
         return await partition.producers.find_batch(*who, sequence)
 
 
-def _parts(command: PublishInTransaction) -> Iterator[tuple[Part, int]]:
+def _parts(command: PublishInTransaction) -> Iterator[tuple[TopicMessages, int]]:
     place = 0
     for part in command.parts:
         yield part, place

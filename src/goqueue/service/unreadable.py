@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 _KNOWN_MAX: Final = 10_000
 
 
-class Unreadable:
+class UnreadableRecords:
     """Told by everything that decodes records for somebody."""
 
     def __init__(self, metrics: BrokerMetrics) -> None:

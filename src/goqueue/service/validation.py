@@ -12,7 +12,7 @@ from goqueue.core.schemas.framing import Framed, by_header, by_prefix
 from goqueue.core.schemas.kinds import Checker
 from goqueue.core.schemas.mismatch import Mismatch
 from goqueue.core.schemas.proto_data import ProtoChecker
-from goqueue.core.schemas.table import Version
+from goqueue.core.schemas.table import SchemaVersion
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import BatchHeader, Buffer
 from goqueue.format.slices import read, slices
@@ -30,7 +30,7 @@ class Validation:
         self._schemas = schemas
         self._ok = metrics.schema_validations.labels("ok")
         self._failed = metrics.schema_validations.labels("failed")
-        self._ready: dict[tuple[str, str, int], tuple[Version, Checker]] = {}
+        self._ready: dict[tuple[str, str, int], tuple[SchemaVersion, Checker]] = {}
 
     def changed(self) -> None:
         """What the registry said may not hold any more."""
@@ -47,14 +47,14 @@ class Validation:
                 raise SchemaMismatch("Checking the batch takes too long; send smaller ones.", field="value")
             try:
                 self.record(topic, record.key, record.value, record.headers)
-            except SchemaMismatch as why:
-                first = first or why
-                failures.append((place, why.message))
+            except SchemaMismatch as error:
+                first = first or error
+                failures.append((place, error.message))
                 if len(failures) >= SCHEMA_FAILURES_MAX:
                     break
         if first is not None:
-            told = f"Record {failures[0][0]} of the batch: {first.message}"
-            raise SchemaMismatch(told, field=first.field, **first.detail, failures=failures)
+            message = f"Record {failures[0][0]} of the batch: {first.message}"
+            raise SchemaMismatch(message, field=first.field, **first.detail, failures=failures)
 
     def record(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """A record without value passes: it deletes a key. So does one without key."""
@@ -70,7 +70,7 @@ class Validation:
         self._ok.inc()
 
     def _check(self, topic: str, part: str, how: str, data: bytes, headers: Headers) -> None:
-        version: Version | None = None
+        version: SchemaVersion | None = None
         try:
             framed = self._framed(part, how, data, headers)
             version, checker = self._find(topic, part, framed.id)
@@ -78,8 +78,8 @@ class Validation:
                 checker.check(framed.data, framed.indexes)
             else:
                 checker.check(framed.data)
-        except Mismatch as why:
-            raise _error(part, version, why) from None
+        except Mismatch as error:
+            raise _error(part, version, error) from None
 
     def _framed(self, part: str, how: str, data: bytes, headers: Headers) -> Framed:
         if how == "prefix":
@@ -92,7 +92,7 @@ class Validation:
         stored = self._schemas.table.stored.get(schema_id)
         return stored is not None and stored.schema.kind == "PROTOBUF"
 
-    def _find(self, topic: str, part: str, schema_id: int) -> tuple[Version, Checker]:
+    def _find(self, topic: str, part: str, schema_id: int) -> tuple[SchemaVersion, Checker]:
         found = self._ready.get((topic, part, schema_id))
         if found is None:
             version = self._version(topic, part, schema_id)
@@ -102,7 +102,7 @@ class Validation:
             self._ready[topic, part, schema_id] = found
         return found
 
-    def _version(self, topic: str, part: str, schema_id: int) -> Version:
+    def _version(self, topic: str, part: str, schema_id: int) -> SchemaVersion:
         """TopicNameStrategy: the topic's name with `-value` or `-key` behind it; the bare name is for values too."""
         table = self._schemas.table
         subjects = (f"{topic}-value", topic) if part == "value" else (f"{topic}-key",)
@@ -125,11 +125,11 @@ class _Stopwatch:
         return time.perf_counter() > self._soonest and time.thread_time() > self._until
 
 
-def _error(part: str, version: Version | None, why: Mismatch) -> SchemaMismatch:
+def _error(part: str, version: SchemaVersion | None, why: Mismatch) -> SchemaMismatch:
     place = f" at {why.path}" if why.steps else ""
     if version is None:
-        told = f"The {part} cannot be checked: {why.reason}."
-        return SchemaMismatch(told, field=part, path=why.path, reason=why.reason)
+        message = f"The {part} cannot be checked: {why.reason}."
+        return SchemaMismatch(message, field=part, path=why.path, reason=why.reason)
     shown = f"{version.subject} version {version.version} (id {version.id})"
-    told = f"The {part} does not fit {shown}{place}: {why.reason}."
-    return SchemaMismatch(told, field=part + why.path[1:], path=why.path, reason=why.reason, schema_id=version.id)
+    message = f"The {part} does not fit {shown}{place}: {why.reason}."
+    return SchemaMismatch(message, field=part + why.path[1:], path=why.path, reason=why.reason, schema_id=version.id)

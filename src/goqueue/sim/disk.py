@@ -1,7 +1,7 @@
 """A disk in memory that can lose power at any write or sync.
 
 It keeps apart what is durable and what is only pending: a file's bytes become durable with `sync`, a name with
-`sync_dir`. `crash` answers with the disk as it may be found afterwards: pending writes and names kept, dropped, or
+`sync_dir`. `crash` returns the disk as it may be found afterwards: pending writes and names kept, dropped, or
 torn, where each is kept, lost or cut short by a seeded chance. It can also be too small, fail to sync, or be full from
 a chosen write on: `full_at` counts the calls that need space, and a write in place that finds none has written a part.
 """

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from goqueue.core.delivery.policy import Policy
-from goqueue.core.delivery.states import State
+from goqueue.core.delivery.states import MessageState
 from tests.core.delivery.views import GRAVE, Given, Queue, look
 
 LANES = st.sampled_from([0, 2, 4])
@@ -38,18 +38,18 @@ class Views(RuleBasedStateMachine):
     @initialize(
         failures=st.integers(0, 3),
         deliveries=st.sampled_from([0, 0, 2, 4]),
-        grave=st.booleans(),
+        dead_letter_target=st.booleans(),
         ordered=st.booleans(),
         runs=st.booleans(),
     )
-    def begin(self, failures: int, deliveries: int, grave: bool, ordered: bool, runs: bool) -> None:
+    def begin(self, failures: int, deliveries: int, dead_letter_target: bool, ordered: bool, runs: bool) -> None:
         self.policy = Policy(
             lease_ms=100,
             failures_max=failures,
             deliveries_max=deliveries,
             retry_ms=10,
             retry_ms_max=1_000,
-            grave=GRAVE if grave else None,
+            dead_letter_target=GRAVE if dead_letter_target else None,
             ordered=ordered,
         )
         self.queue = Queue(self.policy, runs)
@@ -131,7 +131,7 @@ class Views(RuleBasedStateMachine):
                 fate, held = self.fates[offset], self.queue.book.held.get(offset)
                 if fate.state == "waiting":
                     assert held is not None
-                    fate.until = held.due_ms if held.state is State.WAITING else self.queue.now
+                    fate.until = held.due_ms if held.state is MessageState.WAITING else self.queue.now
                     wait = min(10 << fate.failed - 1, 1_000) if delay is None else delay
                     assert self.queue.now + int(wait * (0.8 if delay is None else 1)) <= fate.until
                     assert fate.until <= self.queue.now + wait
@@ -148,7 +148,7 @@ class Views(RuleBasedStateMachine):
         if offsets := self.pick(number, "leased"):
             self.queue.reject(*offsets)
             for offset in offsets:
-                self.over(offset, "dead" if self.policy.grave else "done")
+                self.over(offset, "dead" if self.policy.dead_letter_target else "done")
 
     @rule(number=PICK, lease_ms=st.sampled_from([5, 500]))
     def extend(self, number: int, lease_ms: int) -> None:
@@ -193,11 +193,11 @@ class Views(RuleBasedStateMachine):
         chosen = [one.offset for one in queue.log if one.offset >= begin and one.lane == lane][:count]
         chosen = [offset for offset in chosen if self.fates[offset].state == "ready"]
         if buries:
-            queue.kept(queue.delivery.bury_unread(lane, chosen, self.policy, queue.now))
+            queue.kept(queue.delivery.dead_letter_unread(lane, chosen, self.policy, queue.now))
         else:
             queue.kept(queue.delivery.drop(lane, chosen))
         for offset in chosen:
-            self.over(offset, "dead" if buries and self.policy.grave else "done")
+            self.over(offset, "dead" if buries and self.policy.dead_letter_target else "done")
 
     @rule(number=PICK)
     def commit(self, number: int) -> None:
@@ -251,7 +251,7 @@ class Views(RuleBasedStateMachine):
         fate = self.fates[offset]
         fate.failed += 1
         if self.policy.gives_up(fate.failed, fate.handed):
-            self.over(offset, "dead" if self.policy.grave else "done")
+            self.over(offset, "dead" if self.policy.dead_letter_target else "done")
         else:
             fate.until = self.queue.now
             self.over(offset, "waiting")
@@ -259,7 +259,7 @@ class Views(RuleBasedStateMachine):
     def give_back(self, offset: int) -> None:
         fate = self.fates[offset]
         if self.policy.gives_up(0, fate.handed):
-            self.over(offset, "dead" if self.policy.grave else "done")
+            self.over(offset, "dead" if self.policy.dead_letter_target else "done")
         else:
             self.over(offset, "ready")
 
@@ -279,7 +279,7 @@ class Views(RuleBasedStateMachine):
         for offset, fate in self.fates.items():
             held = book.held.get(offset)
             lane = book.lanes.get(fate.lane)
-            if held is not None and held.state is State.WAITING and held.due_ms <= self.queue.now:
+            if held is not None and held.state is MessageState.WAITING and held.due_ms <= self.queue.now:
                 told = "ready"
             elif held is not None:
                 told = held.state.name.lower()
@@ -301,15 +301,15 @@ class Views(RuleBasedStateMachine):
         if not hasattr(self, "queue"):
             return
         book = self.queue.book
-        for state in State:
+        for state in MessageState:
             assert book.counts[state] == sum(one.state is state for one in book.held.values()), state
         in_flight: dict[str, int] = {}
         for one in book.held.values():
             if one.lease is not None:
-                assert one.state is State.LEASED
+                assert one.state is MessageState.LEASED
                 in_flight[one.lease.owner] = in_flight.get(one.lease.owner, 0) + 1
         assert book.in_flight == in_flight
-        assert {offset for offset, one in book.held.items() if one.state is State.DEAD} == set(book.dead)
+        assert {offset for offset, one in book.held.items() if one.state is MessageState.DEAD} == set(book.dead)
         for number, lane in book.lanes.items():
             held = [offset for offset, one in book.held.items() if one.lane == number]
             assert lane.held == len(held)

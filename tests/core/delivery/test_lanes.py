@@ -6,13 +6,15 @@ from collections import Counter
 
 import pytest
 
-from goqueue.core.lanes import GUARD_MS, WEIGHTS, Lanes
+from goqueue.core.lanes import GUARD_MS, WEIGHTS, LaneTurn
 
 LANES = len(WEIGHTS)
 FULL = [True] * LANES
 
 
-def serve(lanes: Lanes, waiting: list[bool], now: int, size: int, counts: Counter[int], strict: bool = False) -> None:
+def serve(
+    lanes: LaneTurn, waiting: list[bool], now: int, size: int, counts: Counter[int], strict: bool = False
+) -> None:
     """One poll of this size, as the queue does it."""
     left = size
     while left:
@@ -28,7 +30,7 @@ def serve(lanes: Lanes, waiting: list[bool], now: int, size: int, counts: Counte
 
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_full_lanes_get_their_shares(size: int) -> None:
-    lanes, counts = Lanes(), Counter[int]()
+    lanes, counts = LaneTurn(), Counter[int]()
     while counts.total() < 10_000:
         serve(lanes, FULL, 0, size, counts)
     shares = [100 * counts[lane] / counts.total() for lane in range(LANES)]
@@ -37,7 +39,7 @@ def test_full_lanes_get_their_shares(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_what_an_empty_lane_cannot_use_goes_to_the_others_by_weight(size: int) -> None:
-    lanes, counts = Lanes(), Counter[int]()
+    lanes, counts = LaneTurn(), Counter[int]()
     while counts.total() < 10_000:
         serve(lanes, [False, True, True, False, True], 0, size, counts)
     total = 25 + 15 + 3
@@ -47,12 +49,12 @@ def test_what_an_empty_lane_cannot_use_goes_to_the_others_by_weight(size: int) -
 
 
 def test_no_lane_has_anything() -> None:
-    assert Lanes().next([False] * LANES, 0) is None
-    assert Lanes().next([False] * LANES, 0, strict=True) is None
+    assert LaneTurn().next([False] * LANES, 0) is None
+    assert LaneTurn().next([False] * LANES, 0, strict=True) is None
 
 
 def test_a_lane_that_waited_too_long_goes_first_once() -> None:
-    lanes, counts = Lanes(weights=(1_000_000, 1, 1, 1, 1)), Counter[int]()
+    lanes, counts = LaneTurn(weights=(1_000_000, 1, 1, 1, 1)), Counter[int]()
     for now in range(0, GUARD_MS, 1_000):
         serve(lanes, FULL, now, 10, counts)
     assert set(counts) == {0}
@@ -67,7 +69,7 @@ def test_a_lane_that_waited_too_long_goes_first_once() -> None:
 
 
 def test_nobody_waits_longer_than_the_guard_and_a_little() -> None:
-    lanes = Lanes(weights=(1_000_000, 1, 1, 1, 1))
+    lanes = LaneTurn(weights=(1_000_000, 1, 1, 1, 1))
     last = [0] * LANES
     for now in range(0, 10 * GUARD_MS, 500):
         chosen = lanes.next(FULL, now)
@@ -78,7 +80,7 @@ def test_nobody_waits_longer_than_the_guard_and_a_little() -> None:
 
 
 def test_a_lane_that_was_empty_did_not_wait() -> None:
-    lanes = Lanes(weights=(1_000_000, 1, 1, 1, 1))
+    lanes = LaneTurn(weights=(1_000_000, 1, 1, 1, 1))
     lanes.next([True, True, False, False, False], 0)
     lanes.served(0, 1, 0)
     lanes.next([True, False, False, False, False], GUARD_MS - 1)
@@ -88,14 +90,14 @@ def test_a_lane_that_was_empty_did_not_wait() -> None:
 
 
 def test_a_lane_that_had_none_after_all_loses_its_turn() -> None:
-    lanes = Lanes()
+    lanes = LaneTurn()
     assert lanes.next(FULL, 0) == (0, 50)
     lanes.served(0, 0, 0)
     assert lanes.next(FULL, 0) == (1, 25)
 
 
 def test_a_turn_goes_on_over_polls() -> None:
-    lanes, counts = Lanes(), Counter[int]()
+    lanes, counts = LaneTurn(), Counter[int]()
     for _ in range(49):
         serve(lanes, FULL, 0, 1, counts)
     assert lanes.next(FULL, 0) == (0, 1)
@@ -104,7 +106,7 @@ def test_a_turn_goes_on_over_polls() -> None:
 
 
 def test_strict_always_serves_the_highest() -> None:
-    lanes, counts = Lanes(), Counter[int]()
+    lanes, counts = LaneTurn(), Counter[int]()
     for now in range(0, 10 * GUARD_MS, 1_000):
         serve(lanes, [False, True, False, True, True], now, 7, counts, strict=True)
     assert set(counts) == {1}

@@ -7,8 +7,8 @@ import pytest
 from goqueue.base.errors import StaleReceipt
 from goqueue.core.delivery.offers import TOO_OLD
 from goqueue.core.delivery.policy import Policy
-from goqueue.core.delivery.records import Condemned, Done, Dropped, decode_record, pack_cells, unpack_cells
-from goqueue.core.delivery.states import IllegalMove, State
+from goqueue.core.delivery.records import Acked, DeadLettering, Dropped, decode_record, pack_cells, unpack_cells
+from goqueue.core.delivery.states import IllegalMove, MessageState
 from goqueue.core.delivery.tally import EXPIRED, FAILED, REJECTED
 from goqueue.core.retry import JITTER, backoff_ms
 from tests.core.delivery.views import GRAVE, NORMAL, POLICY, Queue, look
@@ -24,7 +24,7 @@ def test_messages_are_handed_out_once_in_order() -> None:
     assert [one.offset for one in queue.take()] == [4]
     assert queue.take() == []
     assert queue.book.in_flight == {"me": 3, "you": 2}
-    assert queue.book.counts[State.LEASED] == 5
+    assert queue.book.counts[MessageState.LEASED] == 5
 
 
 def test_a_receipt_is_good_for_one_lease() -> None:
@@ -91,13 +91,13 @@ def test_extending_moves_the_end_and_keeps_the_receipt() -> None:
     first, second = queue.take(lease_ms=100)
     queue.extend(0, until_ms=queue.now + 500)
     assert queue.wait(100)
-    assert queue.state(0) is State.LEASED and queue.state(1) is State.READY
+    assert queue.state(0) is MessageState.LEASED and queue.state(1) is MessageState.READY
     queue.delivery.check(*first)
     with pytest.raises(StaleReceipt):
         queue.delivery.check(*second)
     assert queue.delivery.next_deadline() == queue.now + 400
     queue.extend(0, until_ms=queue.now + 10)  # a lease can be made shorter as well
-    assert queue.wait(10) and queue.state(0) is State.READY
+    assert queue.wait(10) and queue.state(0) is MessageState.READY
 
 
 def test_giving_back_is_no_failure_and_at_once() -> None:
@@ -141,16 +141,16 @@ def test_a_nack_waits_and_the_last_one_kills(chance: float) -> None:
     for failures, wait in ((1, 1_000), (2, 2_000)):
         queue.take()
         queue.nack(0, chance=chance)
-        assert queue.state(0) is State.WAITING and queue.take() == []
+        assert queue.state(0) is MessageState.WAITING and queue.take() == []
         due = queue.book.held[0].due_ms - queue.now
         assert wait * (1 - JITTER) - 1 <= due <= wait and queue.delivery.next_deadline() == queue.now + due
         assert not queue.wait(due - 1) and queue.wait(1)
         assert queue.book.held[0].failed == failures
     queue.take()
     queue.nack(0)
-    assert queue.state(0) is State.DEAD and queue.take() == []
+    assert queue.state(0) is MessageState.DEAD and queue.take() == []
     held = queue.book.dead[0]
-    assert (held.reason, held.text, held.handed, held.failed, held.grave) == (FAILED, "why", 3, 3, GRAVE)
+    assert (held.reason, held.text, held.handed, held.failed, held.dead_letter_target) == (FAILED, "why", 3, 3, GRAVE)
     assert queue.book.lane(NORMAL).floor == 0, "its copy is not safe yet"
     assert queue.bury() == [0]
     assert queue.book.lane(NORMAL).floor == 1 and not queue.book.held and not queue.book.dead
@@ -162,8 +162,8 @@ def test_a_nack_with_a_delay_waits_just_that() -> None:
     queue.take()
     queue.nack(0, delay_ms=7)
     queue.nack(1, delay_ms=0)
-    assert queue.state(1) is State.READY
-    assert queue.wait(7) and queue.state(0) is State.READY
+    assert queue.state(1) is MessageState.READY
+    assert queue.wait(7) and queue.state(0) is MessageState.READY
 
 
 def test_rejected_means_dead_at_once() -> None:
@@ -185,7 +185,7 @@ def test_leases_that_run_out_kill_as_nacks_do() -> None:
 
 
 def test_no_limit_on_failures() -> None:
-    queue = Queue(Policy(failures_max=0, grave=GRAVE))
+    queue = Queue(Policy(failures_max=0, dead_letter_target=GRAVE))
     queue.publish()
     for attempt in range(1, 100):
         assert queue.take()[0].attempt == attempt
@@ -194,10 +194,10 @@ def test_no_limit_on_failures() -> None:
 
 @pytest.mark.parametrize("how", ["release", "nack", "expire", "restart"])
 def test_a_limit_on_deliveries_holds_however_a_message_comes_back(how: str) -> None:
-    queue = Queue(Policy(failures_max=0, deliveries_max=2, grave=GRAVE))
+    queue = Queue(Policy(failures_max=0, deliveries_max=2, dead_letter_target=GRAVE))
     queue.publish()
     for attempt in (1, 2):
-        assert queue.state(0) is not State.DEAD
+        assert queue.state(0) is not MessageState.DEAD
         assert queue.take(lease_ms=10)[0].attempt == attempt
         if how == "release":
             queue.release(0)
@@ -208,7 +208,7 @@ def test_a_limit_on_deliveries_holds_however_a_message_comes_back(how: str) -> N
         else:
             queue.now += 10
             queue.restart()
-    assert queue.state(0) is State.DEAD and queue.take() == []
+    assert queue.state(0) is MessageState.DEAD and queue.take() == []
 
 
 def test_without_a_grave_what_is_given_up_is_done() -> None:
@@ -219,7 +219,7 @@ def test_without_a_grave_what_is_given_up_is_done() -> None:
     queue.reject(1)
     queue.wait(10)
     assert not queue.book.held and queue.book.lane(NORMAL).floor == 3
-    assert sum(isinstance(one, Done) for one in queue.records) == 3
+    assert sum(isinstance(one, Acked) for one in queue.records) == 3
 
 
 # --- time to live ------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_what_is_too_old_is_passed_over_or_buried() -> None:
     queue.publish(3)
     queue.kept(queue.delivery.drop(NORMAL, [0]))
     assert [one.offset for one in queue.take(1)] == [1]
-    queue.kept(queue.delivery.bury_unread(NORMAL, [2], queue.policy, queue.now))
+    queue.kept(queue.delivery.dead_letter_unread(NORMAL, [2], queue.policy, queue.now))
     assert queue.book.dead[2].reason == TOO_OLD and queue.book.dead[2].handed == 0
     assert queue.take() == []
     queue.ack(1)
@@ -241,7 +241,7 @@ def test_what_is_too_old_is_passed_over_or_buried() -> None:
 def test_without_a_grave_what_is_too_old_is_dropped() -> None:
     queue = Queue(Policy())
     queue.publish()
-    (record,) = queue.delivery.bury_unread(NORMAL, [0], queue.policy, queue.now)
+    (record,) = queue.delivery.dead_letter_unread(NORMAL, [0], queue.policy, queue.now)
     assert isinstance(record, Dropped)
 
 
@@ -251,7 +251,7 @@ def test_a_message_that_came_back_can_be_too_old() -> None:
     queue.take()
     queue.release(0, 1)
     queue.kept(queue.delivery.drop(NORMAL, [0]))
-    queue.kept(queue.delivery.bury_unread(NORMAL, [1], queue.policy, queue.now))
+    queue.kept(queue.delivery.dead_letter_unread(NORMAL, [1], queue.policy, queue.now))
     assert queue.take() == [] and list(queue.book.dead) == [1]
     assert look(queue.replayed()._state, queue.now) == look(queue.book, queue.now)
 
@@ -261,8 +261,8 @@ def test_what_somebody_holds_is_never_dropped() -> None:
     queue.publish(2)
     queue.take(1)
     assert queue.delivery.drop(NORMAL, [0]) == []
-    assert queue.delivery.bury_unread(NORMAL, [0], POLICY, queue.now) == []
-    assert queue.state(0) is State.LEASED
+    assert queue.delivery.dead_letter_unread(NORMAL, [0], POLICY, queue.now) == []
+    assert queue.state(0) is MessageState.LEASED
 
 
 # --- the group's position ----------------------------------------------------------------------------------
@@ -335,8 +335,8 @@ def test_leases_that_ran_out_while_the_node_was_down_are_nobodys_failure() -> No
     queue.take(1, lease_ms=10_000)
     queue.now += 5_000
     queue.restart()
-    assert queue.state(0) is State.READY and queue.book.held[0].failed == 0
-    assert queue.state(1) is State.LEASED
+    assert queue.state(0) is MessageState.READY and queue.book.held[0].failed == 0
+    assert queue.state(1) is MessageState.LEASED
     assert [(one.offset, one.attempt) for one in queue.take()] == [(0, 2)]
 
 
@@ -359,11 +359,11 @@ def test_a_hundred_thousand_leases_leave_nothing_behind() -> None:
         queue.ack(*reversed(offsets))
     assert not queue.book.held and len(queue.book.lane(NORMAL).done) == 0
     assert len(queue.book.lease_ends) <= 1_100 and len(queue.book.lane(NORMAL).ready) == 0
-    assert not any(isinstance(one, Condemned) for one in queue.records)
+    assert not any(isinstance(one, DeadLettering) for one in queue.records)
 
 
 def test_coming_and_going_does_not_pile_up() -> None:
-    queue = Queue(Policy(failures_max=0, grave=GRAVE))
+    queue = Queue(Policy(failures_max=0, dead_letter_target=GRAVE))
     queue.publish(3)
     for _ in range(5_000):
         queue.take()

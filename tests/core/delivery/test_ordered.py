@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goqueue.core.delivery.keys import choose_runs
-from goqueue.core.delivery.states import State
+from goqueue.core.delivery.states import MessageState
 from tests.core.delivery.views import NORMAL, ORDERED, Queue, look
 
 
@@ -163,7 +163,7 @@ def test_opening_again_forgets_all_keys() -> None:
     queue.kept(queue.delivery.open_at(0))
     assert not queue.book.keys.locks and not queue.book.keys.parked
     assert offsets(queue, 1) == [0] and offsets(queue) == []
-    assert queue.state(1) is State.READY
+    assert queue.state(1) is MessageState.READY
 
 
 def test_one_that_comes_back_goes_although_those_behind_it_are_out() -> None:

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from goqueue.core.delivery.states import MOVES, Event, IllegalMove, State, moved
+from goqueue.core.delivery.states import MOVES, DeliveryEvent, IllegalMove, MessageState, moved
 
 LEGAL = {
     "ready take leased",
@@ -32,8 +32,8 @@ def test_the_table_says_what_this_file_says() -> None:
     assert {f"{state.name} {event.name} {after.name}".lower() for (state, event), after in MOVES.items()} == LEGAL
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(State, Event)), ids=str)
-def test_every_move_is_in_the_table_or_refused(state: State, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(MessageState, DeliveryEvent)), ids=str)
+def test_every_move_is_in_the_table_or_refused(state: MessageState, event: DeliveryEvent) -> None:
     if (state, event) in MOVES:
         assert moved(state, event) is MOVES[state, event]
     else:
@@ -42,12 +42,12 @@ def test_every_move_is_in_the_table_or_refused(state: State, event: Event) -> No
 
 
 def test_done_is_the_end_and_reached_from_everywhere() -> None:
-    assert not any(state is State.DONE for state, _ in MOVES)
-    reached = {State.READY}
-    for _ in State:
+    assert not any(state is MessageState.DONE for state, _ in MOVES)
+    reached = {MessageState.READY}
+    for _ in MessageState:
         reached |= {after for (state, _), after in MOVES.items() if state in reached}
-    assert reached == set(State)
-    ends = {State.DONE}
-    for _ in State:
+    assert reached == set(MessageState)
+    ends = {MessageState.DONE}
+    for _ in MessageState:
         ends |= {state for (state, _), after in MOVES.items() if after in ends}
-    assert ends == set(State), "a state from which nothing leads to the end"
+    assert ends == set(MessageState), "a state from which nothing leads to the end"

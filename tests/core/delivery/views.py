@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from goqueue.core.delivery.book import Book
+from goqueue.core.delivery.delivery_state import DeliveryState
 from goqueue.core.delivery.keys import choose_runs
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.offers import Grant
-from goqueue.core.delivery.policy import Grave, Policy
-from goqueue.core.delivery.records import Record, View, decode_record, encode_record
-from goqueue.core.delivery.states import State
+from goqueue.core.delivery.policy import DeadLetterTarget, Policy
+from goqueue.core.delivery.records import Record, ViewId, decode_record, encode_record
+from goqueue.core.delivery.states import MessageState
 
-VIEW = View("g", "t", 0)
-GRAVE = Grave("t.dlq", 0, 0)
+VIEW = ViewId("g", "t", 0)
+GRAVE = DeadLetterTarget("t.dlq", 0, 0)
 NORMAL = 2
 LOOK_AHEAD = 8  # for more of a key; a poll of a node looks further
-POLICY = Policy(grave=GRAVE)
-ORDERED = Policy(grave=GRAVE, ordered=True)
+POLICY = Policy(dead_letter_target=GRAVE)
+ORDERED = Policy(dead_letter_target=GRAVE, ordered=True)
 
 
 class Entry(NamedTuple):
@@ -49,7 +49,7 @@ class Queue:
         self.kept(self.delivery.open_at(0))
 
     @property
-    def book(self) -> Book:
+    def book(self) -> DeliveryState:
         return self.delivery._state
 
     def kept(self, records: list[Record]) -> list[Record]:
@@ -123,7 +123,7 @@ class Queue:
         self.kept(self.delivery.interred(dead))
         return dead
 
-    def state(self, offset: int) -> State | None:
+    def state(self, offset: int) -> MessageState | None:
         held = self.book.held.get(offset)
         return None if held is None else held.state
 
@@ -147,25 +147,25 @@ class Queue:
         self.records = [self.book.snapshot()]
 
 
-def look(book: Book, now: int) -> dict[str, object]:
+def look(book: DeliveryState, now: int) -> dict[str, object]:
     """All that a view knows and has to know after a restart. Waits that are over count as over."""
     held = {}
     for offset, one in book.held.items():
-        state = State.READY if one.state is State.WAITING and one.due_ms <= now else one.state
-        due = one.due_ms if state in (State.WAITING, State.DEAD) else None
+        state = MessageState.READY if one.state is MessageState.WAITING and one.due_ms <= now else one.state
+        due = one.due_ms if state in (MessageState.WAITING, MessageState.DEAD) else None
         told = one.lease
         lease = None if told is None else (told.owner, told.nonce, told.until_ms, told.since_ms, one.earlier)
-        start = None if state is State.DEAD else one.start
+        start = None if state is MessageState.DEAD else one.start
         held[offset] = (one.lane, start, state, one.handed, one.failed, one.first_ms, due, lease, one.key)
     locks: dict[bytes, int] = {}
     for one in book.held.values():
-        over = one.state is State.WAITING and one.due_ms <= now
-        if one.key is not None and one.state in (State.LEASED, State.WAITING) and not over:
+        over = one.state is MessageState.WAITING and one.due_ms <= now
+        if one.key is not None and one.state in (MessageState.LEASED, MessageState.WAITING) and not over:
             locks[one.key] = locks.get(one.key, 0) + 1
     return {
         "base": book.base,
         "held": held,
-        "dead": {offset: (one.reason, one.text, one.grave) for offset, one in book.dead.items()},
+        "dead": {offset: (one.reason, one.text, one.dead_letter_target) for offset, one in book.dead.items()},
         "in flight": dict(book.in_flight),
         "floors": {n: lane.floor for n, lane in book.lanes.items() if lane.floor != book.base or lane.held},
         "done": {n: list(lane.done) for n, lane in book.lanes.items() if len(lane.done)},

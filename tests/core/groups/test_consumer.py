@@ -25,7 +25,7 @@ from tests.core.groups.world import World
 
 
 def join(world: World, member_id: str, *topics: str, **changes: Any) -> Any:
-    return world.hear(member_id, 0, subscribed_topics=list(topics) or ["a"], rebalance_ms=20_000, owned=[], **changes)
+    return world.touch(member_id, 0, subscribed_topics=list(topics) or ["a"], rebalance_ms=20_000, owned=[], **changes)
 
 
 def test_a_lone_member_gets_everything_at_once() -> None:
@@ -39,9 +39,9 @@ def test_a_lone_member_gets_everything_at_once() -> None:
 def test_an_assignment_is_sent_when_it_changed_or_when_asked_for() -> None:
     world = World()
     join(world, "m1")
-    assert world.hear("m1", 1).assignment is None
-    assert world.hear("m1", 1, owned=[]).assignment == [("a", [0, 1, 2])]
-    assert world.hear("m1", 1).assignment is None
+    assert world.touch("m1", 1).assignment is None
+    assert world.touch("m1", 1, owned=[]).assignment == [("a", [0, 1, 2])]
+    assert world.touch("m1", 1).assignment is None
 
 
 def test_a_partition_goes_to_a_new_owner_only_after_the_old_one_let_go() -> None:
@@ -50,12 +50,12 @@ def test_a_partition_goes_to_a_new_owner_only_after_the_old_one_let_go() -> None
     second = join(world, "m2")
     assert (second.member_epoch, second.assignment) == (2, [])
     assert world.state() == "Reconciling"
-    told = world.hear("m1", 1)
+    told = world.touch("m1", 1)
     assert (told.member_epoch, told.assignment) == (1, [("a", [0, 1])])
-    assert world.hear("m2", 2).assignment is None  # m1 has not let go
-    assert world.hear("m1", 1, owned=[("a", [0, 1, 2])]).member_epoch == 1
-    assert world.hear("m1", 1, owned=[("a", [0, 1])]).member_epoch == 2
-    assert world.hear("m2", 2).assignment == [("a", [2])]
+    assert world.touch("m2", 2).assignment is None  # m1 has not let go
+    assert world.touch("m1", 1, owned=[("a", [0, 1, 2])]).member_epoch == 1
+    assert world.touch("m1", 1, owned=[("a", [0, 1])]).member_epoch == 2
+    assert world.touch("m2", 2).assignment == [("a", [2])]
     assert world.state() == "Stable"
 
 
@@ -67,7 +67,7 @@ def test_a_third_member_leaves_one_each() -> None:
         owned[member] = (reply.member_epoch, reply.assignment)
         for _ in range(3):
             for each, (epoch, parts) in list(owned.items()):
-                reply = world.hear(each, epoch, owned=parts)
+                reply = world.touch(each, epoch, owned=parts)
                 owned[each] = (reply.member_epoch, parts if reply.assignment is None else reply.assignment)
     assert sorted(number for _, parts in owned.values() for _, [number] in parts) == [0, 1, 2]
     assert world.state() == "Stable"
@@ -77,11 +77,11 @@ def test_what_a_leaving_member_had_goes_to_the_others() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")
-    assert world.hear("m1", -1).member_epoch == -1
-    reply = world.hear("m2", 2)
+    assert world.touch("m1", -1).member_epoch == -1
+    reply = world.touch("m2", 2)
     assert (reply.member_epoch, reply.assignment) == (3, [("a", [0, 1, 2])])
     with pytest.raises(UnknownMember):
-        world.hear("m1", 1)
+        world.touch("m1", 1)
 
 
 def test_a_silent_member_is_removed_after_its_session() -> None:
@@ -89,11 +89,11 @@ def test_a_silent_member_is_removed_after_its_session() -> None:
     join(world, "m1")
     join(world, "m2")
     world.run(29_999)
-    world.hear("m2", 2)
+    world.touch("m2", 2)
     world.run(1)
-    assert world.hear("m2", 2).assignment == [("a", [0, 1, 2])]
+    assert world.touch("m2", 2).assignment == [("a", [0, 1, 2])]
     with pytest.raises(UnknownMember):
-        world.hear("m1", 1)
+        world.touch("m1", 1)
 
 
 def test_a_member_that_does_not_let_go_in_time_is_fenced() -> None:
@@ -102,28 +102,28 @@ def test_a_member_that_does_not_let_go_in_time_is_fenced() -> None:
     join(world, "m2")
     everything = [("a", [0, 1, 2])]
     for _ in range(4):
-        world.hear("m1", 1, owned=everything)
-        world.hear("m2", 2)
+        world.touch("m1", 1, owned=everything)
+        world.touch("m2", 2)
         world.run(5_000)
     with pytest.raises(UnknownMember):
-        world.hear("m1", 1, owned=everything)
-    assert world.hear("m2", 2).assignment == everything
+        world.touch("m1", 1, owned=everything)
+    assert world.touch("m2", 2).assignment == everything
 
 
 def test_a_member_that_missed_an_answer_may_use_its_former_epoch() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")
-    world.hear("m1", 1)
-    world.hear("m1", 1, owned=[("a", [0, 1])])
-    again = world.hear("m1", 1, owned=[("a", [0, 1])])
+    world.touch("m1", 1)
+    world.touch("m1", 1, owned=[("a", [0, 1])])
+    again = world.touch("m1", 1, owned=[("a", [0, 1])])
     assert (again.member_epoch, again.assignment) == (2, [("a", [0, 1])])
     with pytest.raises(FencedMemberEpoch):
-        world.hear("m1", 1, owned=[("a", [2])])
+        world.touch("m1", 1, owned=[("a", [2])])
     with pytest.raises(FencedMemberEpoch):
-        world.hear("m1", 1)
+        world.touch("m1", 1)
     with pytest.raises(FencedMemberEpoch):
-        world.hear("m1", 9)
+        world.touch("m1", 9)
 
 
 def test_a_fenced_member_starts_over_with_the_same_id() -> None:
@@ -132,15 +132,15 @@ def test_a_fenced_member_starts_over_with_the_same_id() -> None:
     join(world, "m2")
     again = join(world, "m1")
     assert (again.member_epoch, again.assignment) == (2, [("a", [0, 1])])
-    assert world.hear("m2", 2).assignment == [("a", [2])]
+    assert world.touch("m2", 2).assignment == [("a", [2])]
 
 
 def test_a_changed_subscription_makes_a_new_target() -> None:
     world = World()
     join(world, "m1")
-    reply = world.hear("m1", 1, subscribed_topics=["b"], owned=[("a", [0, 1, 2])])
+    reply = world.touch("m1", 1, subscribed_topics=["b"], owned=[("a", [0, 1, 2])])
     assert (reply.member_epoch, reply.assignment) == (1, [])
-    reply = world.hear("m1", 1, owned=[])
+    reply = world.touch("m1", 1, owned=[])
     assert (reply.member_epoch, reply.assignment) == (2, [("b", [0, 1, 2, 3])])
 
 
@@ -148,20 +148,20 @@ def test_topics_that_come_grow_and_go_change_the_assignment() -> None:
     world = World({"a": 1})
     join(world, "m1", "a", "later")
     world.take(world.coordinator.topics_changed({"a": 2, "later": 1, "other": 5}, world.now))
-    assert world.hear("m1", 1).assignment == [("a", [0, 1]), ("later", [0])]
+    assert world.touch("m1", 1).assignment == [("a", [0, 1]), ("later", [0])]
     stored = len(world.stored)
     world.take(world.coordinator.topics_changed({"a": 2, "later": 1}, world.now))
     assert len(world.stored) == stored  # nobody reads the other one
     world.take(world.coordinator.topics_changed({"a": 2}, world.now))
-    assert world.hear("m1", 2).assignment == [("a", [0, 1])]
+    assert world.touch("m1", 2).assignment == [("a", [0, 1])]
 
 
 def test_a_pattern_follows_the_topics() -> None:
     world = World({"orders.eu": 1, "clicks": 1})
-    reply = world.hear("m1", 0, subscribed_regex="orders\\..*")
+    reply = world.touch("m1", 0, subscribed_regex="orders\\..*")
     assert reply.assignment == [("orders.eu", [0])]
     world.take(world.coordinator.topics_changed({"orders.eu": 1, "orders.us": 1, "clicks": 1}, world.now))
-    assert world.hear("m1", 1).assignment == [("orders.eu", [0]), ("orders.us", [0])]
+    assert world.touch("m1", 1).assignment == [("orders.eu", [0]), ("orders.us", [0])]
 
 
 @pytest.mark.parametrize(
@@ -169,32 +169,32 @@ def test_a_pattern_follows_the_topics() -> None:
 )
 def test_a_bad_or_too_large_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidPattern):
-        World().hear("m1", 0, subscribed_regex=pattern)
+        World().touch("m1", 0, subscribed_regex=pattern)
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*", "a*a*a*a*a*b"])
 def test_a_pattern_that_is_slow_elsewhere_is_taken(pattern: str) -> None:
     world = World({"a" * 249: 1, "aab": 1})
-    assert world.hear("m1", 0, subscribed_regex=pattern).assignment
+    assert world.touch("m1", 0, subscribed_regex=pattern).assignment
 
 
 def test_members_of_a_group_have_a_bounded_number_of_different_patterns() -> None:
     world = World()
     for number in range(GROUP_PATTERNS_MAX):
-        world.hear(f"m{number}", 0, subscribed_regex=f"a{number}")
+        world.touch(f"m{number}", 0, subscribed_regex=f"a{number}")
     with pytest.raises(GroupFull):
-        world.hear("late", 0, subscribed_regex="another")
-    assert world.hear("late", 0, subscribed_regex="a7").member_epoch > 0
+        world.touch("late", 0, subscribed_regex="another")
+    assert world.touch("late", 0, subscribed_regex="a7").member_epoch > 0
 
 
 def test_a_stored_pattern_that_is_none_any_more_stops_no_start() -> None:
     world = World()
-    world.hear("m1", 0, subscribed_regex="a", subscribed_topics=["b"])
+    world.touch("m1", 0, subscribed_regex="a", subscribed_topics=["b"])
     before = GroupState("g", "consumer", 1, consumer={"m1": ConsumerMember("m1", topics=("b",), regex="(?=a)a")})
     world.stored = [encode_record(before)]
     world.crash()
     assert world.coordinator.describe("g").members[0].regex == "(?=a)a"
-    assert world.hear("m1", 0, subscribed_regex="a").assignment == [("a", [0, 1, 2]), ("b", [0, 1, 2, 3])]
+    assert world.touch("m1", 0, subscribed_regex="a").assignment == [("a", [0, 1, 2]), ("b", [0, 1, 2, 3])]
 
 
 def test_wrong_joins_are_refused_and_leave_no_group() -> None:
@@ -202,16 +202,16 @@ def test_wrong_joins_are_refused_and_leave_no_group() -> None:
     with pytest.raises(UnsupportedAssignor):
         join(world, "m1", server_assignor="best")
     with pytest.raises(InvalidField):
-        world.hear("m1", 0)
+        world.touch("m1", 0)
     with pytest.raises(InvalidField):
         join(world, "")
     with pytest.raises(UnknownGroup):
-        world.hear("m1", 5)
+        world.touch("m1", 5)
     assert world.coordinator.list_groups() == []
     assert world.stored == []
     join(world, "m1")
     with pytest.raises(InvalidField):
-        world.hear("m1", -3)
+        world.touch("m1", -3)
 
 
 def test_a_full_group_takes_nobody_new() -> None:
@@ -219,7 +219,7 @@ def test_a_full_group_takes_nobody_new() -> None:
     join(world, "m1")
     with pytest.raises(GroupFull):
         join(world, "m2")
-    world.hear("m1", 1)
+    world.touch("m1", 1)
 
 
 def test_the_range_assignor_can_be_asked_for() -> None:
@@ -238,30 +238,30 @@ def test_a_static_member_finds_its_partitions_when_it_is_back() -> None:
     world = World()
     join(world, "s1", instance_id="i1")
     join(world, "m2")
-    world.hear("s1", 1, instance_id="i1", owned=[("a", [0, 1])])
-    world.hear("s1", 1, instance_id="i1", owned=[("a", [0, 1])])
-    assert world.hear("s1", -2, instance_id="i1").member_epoch == -2
+    world.touch("s1", 1, instance_id="i1", owned=[("a", [0, 1])])
+    world.touch("s1", 1, instance_id="i1", owned=[("a", [0, 1])])
+    assert world.touch("s1", -2, instance_id="i1").member_epoch == -2
     generation = world.coordinator.describe("g").generation
     reply = join(world, "s2", instance_id="i1")
     assert (reply.member_epoch, reply.assignment) == (generation, [("a", [0, 1])])
     with pytest.raises(FencedInstance):
-        world.hear("s1", 2, instance_id="i1")
+        world.touch("s1", 2, instance_id="i1")
 
 
 def test_a_static_member_that_is_back_holds_nothing_it_would_have_to_give_back() -> None:
     world = World()
     join(world, "s1", instance_id="i1")
-    world.hear("s1", -2, instance_id="i1")
+    world.touch("s1", -2, instance_id="i1")
     join(world, "m2")
     reply = join(world, "s2", instance_id="i1")
     assert (reply.member_epoch, reply.assignment) == (2, [("a", [0, 1])])
-    assert world.hear("m2", 2).assignment == [("a", [2])]
+    assert world.touch("m2", 2).assignment == [("a", [2])]
 
 
 def test_a_static_place_is_lost_with_the_session() -> None:
     world = World()
     join(world, "s1", instance_id="i1")
-    world.hear("s1", -2, instance_id="i1")
+    world.touch("s1", -2, instance_id="i1")
     world.run(30_000)
     assert world.state() == "Empty"
 
@@ -272,10 +272,10 @@ def test_a_static_place_that_is_held_is_not_given_away() -> None:
     with pytest.raises(UnreleasedInstance):
         join(world, "s2", instance_id="i1")
     with pytest.raises(UnknownMember):
-        world.hear("s1", 1, instance_id="i9")
+        world.touch("s1", 1, instance_id="i9")
     with pytest.raises(FencedMemberEpoch):
-        world.hear("s1", -2, instance_id="i1")
-        world.hear("s1", 1, instance_id="i1", owned=[])
+        world.touch("s1", -2, instance_id="i1")
+        world.touch("s1", 1, instance_id="i1", owned=[])
 
 
 # --- offsets, kinds and restart
@@ -303,7 +303,7 @@ def test_kinds_do_not_mix_and_an_empty_group_changes_kind_with_its_offsets() -> 
     world.commit(5, "m1", 1)
     with pytest.raises(InconsistentProtocol):
         world.result(world.join())
-    world.hear("m1", -1)
+    world.touch("m1", -1)
     joined = world.result(world.join(new_member_id="c1"))
     assert joined.generation == 3  # generations go on
     with pytest.raises(InconsistentProtocol):
@@ -318,13 +318,13 @@ def test_everything_survives_a_restart() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")
-    world.hear("m1", 1)
+    world.touch("m1", 1)
     before = world.coordinator.describe("g")
     world.crash()
     assert world.coordinator.describe("g") == before
     world.run(19_999)
-    world.hear("m1", 1, owned=[("a", [0, 1])])
-    assert world.hear("m2", 2).assignment == [("a", [2])]
+    world.touch("m1", 1, owned=[("a", [0, 1])])
+    assert world.touch("m2", 2).assignment == [("a", [2])]
 
 
 def test_topics_that_changed_while_the_node_was_down_are_seen() -> None:
@@ -332,16 +332,16 @@ def test_topics_that_changed_while_the_node_was_down_are_seen() -> None:
     join(world, "m1")
     world.topics = {"a": 2}
     world.crash()
-    assert world.hear("m1", 1).assignment == [("a", [0, 1])]
+    assert world.touch("m1", 1).assignment == [("a", [0, 1])]
 
 
 def test_rebalances_are_counted_and_timed() -> None:
     world = World()
     join(world, "m1")
     join(world, "m2")
-    world.hear("m1", 1)
+    world.touch("m1", 1)
     world.run(40)
-    world.hear("m1", 1, owned=[("a", [0, 1])])
-    world.hear("m2", 2)
+    world.touch("m1", 1, owned=[("a", [0, 1])])
+    world.touch("m2", 2)
     stats = world.coordinator.stats("g")
     assert (stats.rebalances, stats.last_duration_ms, stats.running_since_ms) == (2, 40, None)

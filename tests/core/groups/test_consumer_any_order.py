@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from goqueue.base.errors import GoQueueError
-from goqueue.core.groups import ConsumerHeartbeat, RestJoin, Step
+from goqueue.core.groups import ConsumerHeartbeat, GroupStep, RestJoin
 from goqueue.core.groups.errors import UnreleasedInstance
 from goqueue.core.groups.parts import listed, make, minus
 from goqueue.core.groups.records import Style
@@ -46,7 +46,7 @@ class ConsumerGroups(RuleBasedStateMachine):
         self.epochs: dict[str, int] = {}
         self.group_epoch = 0
 
-    def ask(self, client: Client, call: Callable[..., Step], *arguments: Any, lost: bool = False) -> Any:
+    def ask(self, client: Client, call: Callable[..., GroupStep], *arguments: Any, lost: bool = False) -> Any:
         """The answer, or None if it was lost on the way or was an error, after which the client starts over."""
         ticket = self.world.ask(call, *arguments)
         answer = self.world.answers[ticket]

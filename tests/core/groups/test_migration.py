@@ -108,7 +108,7 @@ def classic_group(world: World, *names: str) -> list[Classic]:
 
 
 def join(world: World, member_id: str, **changes: Any) -> Any:
-    return world.hear(member_id, 0, subscribed_topics=["a"], rebalance_ms=20_000, owned=[], **changes)
+    return world.touch(member_id, 0, subscribed_topics=["a"], rebalance_ms=20_000, owned=[], **changes)
 
 
 def kind(world: World) -> str:
@@ -139,7 +139,7 @@ def test_the_first_consumer_of_the_new_protocol_moves_the_group_and_nobody_stops
     assert one.beat() and one.owned == {"a": (0, 2)}
     one.follow()
     two.follow()
-    told = world.hear("n", new.member_epoch, owned=[])
+    told = world.touch("n", new.member_epoch, owned=[])
     assert sorted(assigned(world).values()) == [[("a", [0])], [("a", [1])], [("a", [2])]]
     assert told.assignment and not one.beat() and not two.beat()
     assert world.state() == "Stable"
@@ -150,13 +150,13 @@ def test_a_partition_is_given_to_another_only_after_the_classic_member_gave_it_b
     (one,) = classic_group(world, "c1")
     new = join(world, "n")
     one.join()  # it still owns everything: it is told what it keeps
-    assert world.hear("n", new.member_epoch, owned=[]).assignment == []
+    assert world.touch("n", new.member_epoch, owned=[]).assignment == []
     kept = dict(one.owned)
     assert kept != {"a": (0, 1, 2)}
     assert one.beat()
     one.join()  # now without what it gave back
     assert one.owned == kept
-    assert sum(len(numbers) for _, numbers in world.hear("n", new.member_epoch, owned=[]).assignment) == 3 - len(
+    assert sum(len(numbers) for _, numbers in world.touch("n", new.member_epoch, owned=[]).assignment) == 3 - len(
         kept["a"]
     )
 
@@ -167,11 +167,11 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_removed() -> None:
     new = join(world, "n")
     for _ in range(4):
         assert one.beat()
-        world.hear("n", new.member_epoch)
+        world.touch("n", new.member_epoch)
         world.run(5_000)
     with pytest.raises(UnknownMember):
         one.beat()
-    assert world.hear("n", new.member_epoch, owned=[]).assignment == [("a", [0, 1, 2])]
+    assert world.touch("n", new.member_epoch, owned=[]).assignment == [("a", [0, 1, 2])]
 
 
 def test_when_the_last_consumer_of_the_new_protocol_leaves_the_group_is_classic_again() -> None:
@@ -180,7 +180,7 @@ def test_when_the_last_consumer_of_the_new_protocol_leaves_the_group_is_classic_
     join(world, "n")
     one.follow()
     two.follow()
-    world.hear("n", -1)
+    world.touch("n", -1)
     assert kind(world) == "classic"
     assert one.beat() and two.beat(), "everybody joins again"
     tickets = [one.send_join(), two.send_join()]
@@ -207,8 +207,8 @@ def test_a_new_classic_consumer_joins_a_group_of_the_new_protocol() -> None:
     late = Classic(world, "late")
     late.join()
     assert late.owned == {}
-    told = world.hear("n", first.member_epoch)
-    world.hear("n", first.member_epoch, owned=told.assignment)
+    told = world.touch("n", first.member_epoch)
+    world.touch("n", first.member_epoch, owned=told.assignment)
     late.follow()
     assert sum(map(len, late.owned.values())) == 1
     assert world.state() == "Stable"
@@ -226,7 +226,7 @@ def test_what_a_classic_member_says_is_fenced_by_its_generation() -> None:
     with pytest.raises(UnknownMember):
         world.beat("n", 1)
     with pytest.raises(UnknownMember):
-        world.hear(one.id, one.generation)
+        world.touch(one.id, one.generation)
     assert world.committed() == {"a/0": 5}
 
 
@@ -276,7 +276,7 @@ def test_a_crash_in_the_middle_changes_nothing() -> None:
     assert kind(world) == "consumer" and assigned(world) == before
     one.follow()
     two.follow()
-    world.hear("n", new.member_epoch, owned=[])
+    world.touch("n", new.member_epoch, owned=[])
     one.follow()
     two.follow()
     assert world.state() == "Stable"
@@ -300,7 +300,7 @@ def test_in_any_order_no_partition_has_two_readers_and_in_the_end_each_has_one(s
                 member.join()
         else:
             name = chance.choice(sorted(consumers))
-            told = world.hear(name, consumers[name], owned=list(held[name].items()))
+            told = world.touch(name, consumers[name], owned=list(held[name].items()))
             consumers[name] = told.member_epoch
             if told.assignment is not None:
                 held[name] = make(told.assignment)

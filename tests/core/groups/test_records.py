@@ -9,7 +9,7 @@ from goqueue.core.groups import (
     GroupGone,
     GroupState,
     OffsetCommitted,
-    OffsetGone,
+    OffsetDeleted,
     decode_record,
     encode_record,
 )
@@ -26,7 +26,7 @@ CONSUMER = ConsumerMember("m2", "rest", topics=("a",), epoch=3, assigned={"a": (
         GroupState("g", "consumer", 4, consumer={"m2": CONSUMER}, topics={"a": 3}, mode="shared"),
         GroupGone("g"),
         OffsetCommitted("g", "a", 0, 1 << 40, 7, "text", 99, 100),
-        OffsetGone("g", "a", 0),
+        OffsetDeleted("g", "a", 0),
     ],
 )
 def test_records_come_back_as_they_were(record: Record) -> None:
@@ -38,9 +38,9 @@ def test_a_group_and_its_tombstone_share_a_key_and_partitions_have_their_own() -
         encode_record(GroupState("g", "classic"))[0],
         encode_record(GroupGone("g"))[0],
         encode_record(OffsetCommitted("g", "a", 0, 1))[0],
-        encode_record(OffsetGone("g", "a", 0))[0],
-        encode_record(OffsetGone("g", "a", 1))[0],
-        encode_record(OffsetGone("h", "a", 0))[0],
+        encode_record(OffsetDeleted("g", "a", 0))[0],
+        encode_record(OffsetDeleted("g", "a", 1))[0],
+        encode_record(OffsetDeleted("h", "a", 0))[0],
     ]
     assert keys[0] == keys[1]
     assert keys[2] == keys[3]

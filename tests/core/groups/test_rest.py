@@ -40,7 +40,7 @@ class Reader:
         return sum(len(numbers) for _, numbers in self.assignment)
 
 
-def settle(*readers: Reader) -> None:
+def wait_durable(*readers: Reader) -> None:
     for _ in range(3):
         for reader in readers:
             reader.beat()
@@ -52,10 +52,10 @@ def test_two_members_over_three_partitions_get_two_and_one_and_a_third_leaves_on
     first = Reader(world, "m1")
     assert first.size == 3
     second = Reader(world, "m2")
-    settle(first, second)
+    wait_durable(first, second)
     assert (first.size, second.size) == (2, 1)
     third = Reader(world, "m3")
-    settle(first, second, third)
+    wait_durable(first, second, third)
     assert (first.size, second.size, third.size) == (1, 1, 1)
 
 
@@ -184,7 +184,7 @@ def test_a_member_that_keeps_what_it_should_give_back_is_removed() -> None:
 def test_with_eager_everybody_gives_everything_back_first() -> None:
     world = World({"a": 4})
     one, two = (Reader(world, name, protocol="eager") for name in ("m1", "m2"))
-    settle(one, two)
+    wait_durable(one, two)
     world.rest_join("m3", protocol="eager")
     beat = world.rest_beat("m1", one.generation)
     assert (beat.assignment, beat.revoke) == ([], [("a", [0, 1])])
@@ -204,7 +204,7 @@ def test_with_eager_everybody_gives_everything_back_first() -> None:
 def test_assignors_run_on_the_server(assignor: str, expected: list[tuple[str, list[int]]]) -> None:
     world = World()
     readers = [Reader(world, name, "a", "b", assignor=assignor) for name in ("m1", "m2")]
-    settle(*readers)
+    wait_durable(*readers)
     assert readers[0].assignment == expected
 
 
@@ -212,27 +212,27 @@ def test_wrong_joins_are_refused() -> None:
     world = World()
     with pytest.raises(UnsupportedAssignor):
         world.rest_join("m1", assignor="best")
-    world.hear("k1", 0, subscribed_topics=["a"])
+    world.touch("k1", 0, subscribed_topics=["a"])
     with pytest.raises(InconsistentProtocol):
         world.rest_join("unused", known_as="k1")
     with pytest.raises(UnknownMember):
         world.rest_beat("k1", 1)
     world.rest_join("m1")
     with pytest.raises(InconsistentProtocol):
-        world.hear("m1", 0, subscribed_topics=["a"])
+        world.touch("m1", 0, subscribed_topics=["a"])
     with pytest.raises(UnknownMember):
-        world.hear("m1", 1)
+        world.touch("m1", 1)
     with pytest.raises(InvalidField):
         world.now_or_never(world.coordinator.rest_join, RestJoin("g", "", "m5", "c", []))
 
 
 def test_kafka_and_rest_members_share_a_group() -> None:
     world = World()
-    world.hear("k1", 0, subscribed_topics=["a"])
+    world.touch("k1", 0, subscribed_topics=["a"])
     joined = world.rest_join("m1")
     assert joined.assignment == []
-    world.hear("k1", 1, owned=[("a", [0, 1, 2])])
-    world.hear("k1", 1, owned=[("a", [0, 1])])
+    world.touch("k1", 1, owned=[("a", [0, 1, 2])])
+    world.touch("k1", 1, owned=[("a", [0, 1])])
     assert world.rest_beat("m1", joined.generation).assignment == [("a", [2])]
 
 
@@ -242,7 +242,7 @@ def test_in_a_shared_group_everybody_reads_everything_and_the_first_chooses() ->
         joined = world.rest_join(name, mode="shared" if name == "m1" else "partition")
         assert (joined.mode, joined.assignment) == ("shared", [("a", [0, 1, 2])])
     with pytest.raises(InconsistentProtocol):
-        world.hear("k1", 0, subscribed_topics=["a"])
+        world.touch("k1", 0, subscribed_topics=["a"])
     assert world.replayed().describe("g").mode == "shared"
     for name in ("m1", "m2", "m3", "m4"):
         world.now_or_never(world.coordinator.rest_leave, "g", name)
@@ -267,5 +267,5 @@ def test_members_go_on_after_a_restart() -> None:
     first, second = Reader(world, "m1"), Reader(world, "m2")
     first.beat()
     world.crash()
-    settle(first, second)
+    wait_durable(first, second)
     assert (first.size, second.size) == (2, 1)

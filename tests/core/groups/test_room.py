@@ -62,11 +62,11 @@ def test_ids_that_are_given_out_take_places() -> None:
 
 def test_a_member_of_the_server_side_protocol_names_no_more_than_fits() -> None:
     world = World(group_bytes_max=10_000)
-    world.hear("m1", 0, subscribed_topics=["a"])
+    world.touch("m1", 0, subscribed_topics=["a"])
     with pytest.raises(GroupFull):
-        world.hear("m2", 0, subscribed_topics=[f"topic-{number:0200}" for number in range(50)])
+        world.touch("m2", 0, subscribed_topics=[f"topic-{number:0200}" for number in range(50)])
     assert [member.member_id for member in world.coordinator.describe("g").members] == ["m1"]
-    assert world.hear("m1", 1).member_epoch == 1
+    assert world.touch("m1", 1).member_epoch == 1
 
 
 def test_members_that_share_all_partitions_take_no_more_than_fits() -> None:
@@ -118,7 +118,7 @@ def test_a_new_group_has_a_name_of_bounded_length() -> None:
 
 def test_a_classic_member_among_those_of_the_server_says_no_more_than_fits() -> None:
     world = World(group_bytes_max=10_000)
-    world.hear("m1", 0, subscribed_topics=["a"])
+    world.touch("m1", 0, subscribed_topics=["a"])
     small = subscription(["a"])
     with pytest.raises(GroupFull):
         world.result(world.join(new_member_id="m2", protocols=[("range", small), ("other", bytes(20_000))]))

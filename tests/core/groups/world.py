@@ -11,12 +11,12 @@ from goqueue.core.groups import (
     ConsumerHeartbeat,
     Coordinator,
     GroupSettings,
+    GroupStep,
     HeartbeatRequest,
     JoinRequest,
     LeaveRequest,
     OffsetCommit,
     RestJoin,
-    Step,
     SyncRequest,
     decode_record,
     encode_record,
@@ -40,14 +40,14 @@ class World:
 
     # --- plumbing
 
-    def take(self, step: Step) -> Step:
+    def take(self, step: GroupStep) -> GroupStep:
         self.stored += [encode_record(record) for record in step.records]
         for reply in step.replies:
             assert reply.ticket not in self.answers, "answered twice"
             self.answers[reply.ticket] = reply.result
         return step
 
-    def ask(self, call: Callable[..., Step], *arguments: Any) -> int:
+    def ask(self, call: Callable[..., GroupStep], *arguments: Any) -> int:
         self.asked += 1
         self.take(call(self.asked, *arguments, self.now))
         return self.asked
@@ -59,7 +59,7 @@ class World:
             raise answer
         return answer
 
-    def now_or_never(self, call: Callable[..., Step], *arguments: Any) -> Any:
+    def now_or_never(self, call: Callable[..., GroupStep], *arguments: Any) -> Any:
         ticket = self.ask(call, *arguments)
         assert ticket in self.answers, "parked"
         return self.result(ticket)
@@ -136,7 +136,7 @@ class World:
 
     # --- consumer
 
-    def hear(self, member_id: str, epoch: int, **changes: Any) -> Any:
+    def touch(self, member_id: str, epoch: int, **changes: Any) -> Any:
         return self.now_or_never(
             self.coordinator.consumer_heartbeat, ConsumerHeartbeat("g", member_id, epoch, **changes)
         )

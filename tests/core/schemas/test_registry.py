@@ -9,10 +9,18 @@ from hypothesis import strategies as st
 from goqueue.base.errors import GoQueueError
 from goqueue.core.machine import Decision
 from goqueue.core.schemas import errors
-from goqueue.core.schemas.model import GLOBAL, Reference, Schema, Settings, check_subject, fingerprint, guid_of
+from goqueue.core.schemas.model import (
+    GLOBAL,
+    CompatibilitySettings,
+    Reference,
+    Schema,
+    check_subject,
+    fingerprint,
+    guid_of,
+)
 from goqueue.core.schemas.records import Record, decode_record, encode_record
 from goqueue.core.schemas.registry import Registry
-from goqueue.core.schemas.table import SchemaTable, Version
+from goqueue.core.schemas.table import SchemaTable, SchemaVersion
 
 
 class Books:
@@ -31,10 +39,10 @@ class Books:
         (reply,) = decision.replies
         return reply.result
 
-    def register(self, subject: str, text: str, *references: Reference, **more: int) -> Version:
+    def register(self, subject: str, text: str, *references: Reference, **more: int) -> SchemaVersion:
         schema = Schema("AVRO", text, references)
         held = self.do(self.registry.register(subject, schema, fingerprint(schema, text), **more))
-        assert isinstance(held, Version)
+        assert isinstance(held, SchemaVersion)
         return held
 
     def restart(self) -> None:
@@ -51,8 +59,8 @@ def test_the_same_schema_has_one_id_everywhere() -> None:
     books = Books()
     assert books.register("a", "int").id == 1
     assert books.register("b", "int").id == 1
-    assert books.register("a", "long") == Version("a", 2, 2, False)
-    assert books.register("a", "int") == Version("a", 1, 1, False), "what a subject has is not registered again"
+    assert books.register("a", "long") == SchemaVersion("a", 2, 2, False)
+    assert books.register("a", "int") == SchemaVersion("a", 1, 1, False), "what a subject has is not registered again"
     assert [use.subject for use in books.registry.table.uses(1)] == ["a", "b"]
 
 
@@ -88,14 +96,14 @@ def test_neither_ids_nor_versions_are_ever_given_twice(restart: bool) -> None:
     if restart:
         books.restart()
     assert books.registry.table.subjects() == []
-    assert books.register("a", "int") == Version("a", 3, 3, False)
+    assert books.register("a", "int") == SchemaVersion("a", 3, 3, False)
 
 
 def test_a_schema_that_was_deleted_softly_comes_back_with_its_id_and_a_new_version() -> None:
     books = Books()
     books.register("a", "int")
     books.do(books.registry.delete_version("a", 1, permanent=False))
-    assert books.register("a", "int") == Version("a", 2, 1, False)
+    assert books.register("a", "int") == SchemaVersion("a", 2, 1, False)
 
 
 def test_what_is_referred_to_cannot_be_deleted() -> None:
@@ -118,8 +126,8 @@ def test_levels_and_modes_fall_back_to_the_registrys() -> None:
     books = Books()
     registry, table = books.registry, books.registry.table
     assert (table.level("a"), table.mode("a")) == ("BACKWARD", "READWRITE")
-    books.do(registry.set_settings(GLOBAL, Settings("FULL")))
-    books.do(registry.set_settings("a", Settings("NONE")))
+    books.do(registry.set_settings(GLOBAL, CompatibilitySettings("FULL")))
+    books.do(registry.set_settings("a", CompatibilitySettings("NONE")))
     assert (table.level("a"), table.level("b")) == ("NONE", "FULL")
     assert books.do(registry.delete_settings("a")) == "NONE"
     assert table.level("a") == "FULL"
@@ -149,7 +157,7 @@ def test_importing_gives_the_callers_ids_and_later_ids_are_above_them() -> None:
     books.do(registry.set_mode("new", "IMPORT", force=False))
     with pytest.raises(errors.RegistryReadOnly):
         registry.check_import("new", None, None)
-    assert books.register("new", "string", schema_id=100, version=7) == Version("new", 7, 100, False)
+    assert books.register("new", "string", schema_id=100, version=7) == SchemaVersion("new", 7, 100, False)
     with pytest.raises(errors.RegistryReadOnly):
         books.register("new", "bytes", schema_id=1)
     with pytest.raises(errors.RegistryReadOnly):
@@ -214,7 +222,7 @@ def test_any_life_is_the_same_after_a_restart(steps: list[Step], restart_at: int
             elif what == "delete_subject":
                 books.do(books.registry.delete_subject(subject, flag))
             elif what == "level":
-                books.do(books.registry.set_settings(subject, Settings("FULL" if flag else "NONE")))
+                books.do(books.registry.set_settings(subject, CompatibilitySettings("FULL" if flag else "NONE")))
             else:
                 books.do(books.registry.set_mode(subject, "READONLY" if flag else "READWRITE", False))
         except GoQueueError:
@@ -233,7 +241,7 @@ def seen(table: SchemaTable) -> object:
 def test_every_record_survives_being_written(subtests: object = None) -> None:
     books = Books()
     books.register("a", "int", Reference("x", "a", 1))
-    books.do(books.registry.set_settings("a", Settings("FULL", True)))
+    books.do(books.registry.set_settings("a", CompatibilitySettings("FULL", True)))
     books.do(books.registry.set_mode("a", "READWRITE", False))
     written: list[Record] = []
     for key, value in books.kept.items():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from goqueue.base.errors import GoQueueError, InvalidField, OutOfOrderSequence
-from goqueue.core.schedule.records import Entry
+from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.core.txn.epochs import EPOCH_MAX
 from goqueue.core.txn.errors import (
     ConcurrentTransactions,
@@ -21,13 +21,13 @@ from goqueue.core.txn.errors import (
 from goqueue.core.txn.machine import Transactions
 from goqueue.core.txn.records import (
     Record,
-    Stage,
     TxnAnswer,
     TxnCall,
     TxnDelayed,
     TxnDelayedGone,
     TxnGone,
     TxnOffset,
+    TxnStage,
     TxnState,
     decode_record,
     encode_record,
@@ -71,13 +71,13 @@ class World:
         return self
 
 
-STAGES: dict[Stage, Callable[[], World]] = {
-    Stage.EMPTY: World,
-    Stage.ONGOING: lambda: World().open(),
-    Stage.PREPARE_COMMIT: lambda: World().prepare(True),
-    Stage.PREPARE_ABORT: lambda: World().prepare(False),
-    Stage.COMPLETE_COMMIT: lambda: World().complete(True),
-    Stage.COMPLETE_ABORT: lambda: World().complete(False),
+STAGES: dict[TxnStage, Callable[[], World]] = {
+    TxnStage.EMPTY: World,
+    TxnStage.ONGOING: lambda: World().open(),
+    TxnStage.PREPARE_COMMIT: lambda: World().prepare(True),
+    TxnStage.PREPARE_ABORT: lambda: World().prepare(False),
+    TxnStage.COMPLETE_COMMIT: lambda: World().complete(True),
+    TxnStage.COMPLETE_ABORT: lambda: World().complete(False),
 }
 
 REQUESTS: dict[str, Callable[[World], TxnState | None]] = {
@@ -91,21 +91,23 @@ REQUESTS: dict[str, Callable[[World], TxnState | None]] = {
 }
 
 BUSY, WRONG = ConcurrentTransactions, InvalidTxnState
-TABLE: dict[str, dict[Stage, Stage | type[GoQueueError] | None]] = {
+TABLE: dict[str, dict[TxnStage, TxnStage | type[GoQueueError] | None]] = {
     # what each request leads to, by stage: another stage, nothing, or an error word
-    "init": dict(zip(Stage, [Stage.EMPTY, BUSY, BUSY, BUSY, Stage.EMPTY, Stage.EMPTY], strict=True)),
-    "add": dict(zip(Stage, [Stage.ONGOING, Stage.ONGOING, BUSY, BUSY, Stage.ONGOING, Stage.ONGOING], strict=True)),
-    "add inside": dict(zip(Stage, [WRONG, Stage.ONGOING, BUSY, BUSY, WRONG, WRONG], strict=True)),
-    "write": dict(zip(Stage, [WRONG, None, WRONG, WRONG, WRONG, WRONG], strict=True)),
-    "commit": dict(zip(Stage, [WRONG, Stage.PREPARE_COMMIT, BUSY, WRONG, None, WRONG], strict=True)),
-    "abort": dict(zip(Stage, [WRONG, Stage.PREPARE_ABORT, WRONG, BUSY, WRONG, None], strict=True)),
-    "fence": dict(zip(Stage, [None, Stage.PREPARE_ABORT, None, None, None, None], strict=True)),
+    "init": dict(zip(TxnStage, [TxnStage.EMPTY, BUSY, BUSY, BUSY, TxnStage.EMPTY, TxnStage.EMPTY], strict=True)),
+    "add": dict(
+        zip(TxnStage, [TxnStage.ONGOING, TxnStage.ONGOING, BUSY, BUSY, TxnStage.ONGOING, TxnStage.ONGOING], strict=True)
+    ),
+    "add inside": dict(zip(TxnStage, [WRONG, TxnStage.ONGOING, BUSY, BUSY, WRONG, WRONG], strict=True)),
+    "write": dict(zip(TxnStage, [WRONG, None, WRONG, WRONG, WRONG, WRONG], strict=True)),
+    "commit": dict(zip(TxnStage, [WRONG, TxnStage.PREPARE_COMMIT, BUSY, WRONG, None, WRONG], strict=True)),
+    "abort": dict(zip(TxnStage, [WRONG, TxnStage.PREPARE_ABORT, WRONG, BUSY, WRONG, None], strict=True)),
+    "fence": dict(zip(TxnStage, [None, TxnStage.PREPARE_ABORT, None, None, None, None], strict=True)),
 }
 
 
-@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("stage", TxnStage)
 @pytest.mark.parametrize("request_", REQUESTS)
-def test_each_request_in_each_state(request_: str, stage: Stage) -> None:
+def test_each_request_in_each_state(request_: str, stage: TxnStage) -> None:
     world = STAGES[stage]()
     assert world.state.stage is stage
     expected = TABLE[request_][stage]
@@ -202,7 +204,7 @@ def test_an_open_transaction_runs_out_of_time_and_its_producer_is_fenced() -> No
     assert world.machine.overdue(1_600) == [], "told once"
     assert world.machine.overdue(2_500) == [ID], "and again if it is still open"
     fenced = world.machine.fence(ID, 2_500)
-    assert fenced is not None and (fenced.stage, fenced.epoch) == (Stage.PREPARE_ABORT, 1)
+    assert fenced is not None and (fenced.stage, fenced.epoch) == (TxnStage.PREPARE_ABORT, 1)
     world.apply(fenced)
     assert world.machine.overdue(10_000) == []
     world.apply(world.machine.completed(ID, 10_000, False))
@@ -246,7 +248,7 @@ def test_a_silent_producer_loses_its_transaction_and_one_that_is_heard_keeps_it(
 def test_after_a_start_everybody_gets_a_whole_session() -> None:
     fresh = Transactions(900_000, 1_000_000, 1_000_000)
     fresh.apply(World(session_ms=100).open().state)
-    fresh.hear_all(5_000)
+    fresh.touch_all(5_000)
     assert fresh.overdue(5_099) == []
     assert fresh.overdue(5_100) == [ID]
 
@@ -296,7 +298,7 @@ def test_the_last_publishes_are_known_by_their_numbers() -> None:
 
 def test_delayed_messages_stay_with_the_transaction_and_go_with_its_end() -> None:
     world = World().open()
-    entry = Entry("t", 0, 5, b"k", b"v")
+    entry = ScheduleEntry("t", 0, 5, b"k", b"v")
     world.apply(world.machine.add(*world.key, world.now, delayed=1))
     world.apply(TxnDelayed(ID, 0, 0, [entry]))
     assert [one.entries for one in world.machine.delayed(ID)] == [[entry]]
@@ -323,7 +325,7 @@ def test_only_what_is_not_over_counts_as_open() -> None:
 
 def test_records_come_back_as_they_were_written() -> None:
     state = World().open().state
-    entry = Entry("t", 0, 5, b"k", None, (("h", b"x"),), mark="7/0/0/0")
+    entry = ScheduleEntry("t", 0, 5, b"k", None, (("h", b"x"),), mark="7/0/0/0")
     for record in (state, TxnGone(ID), TxnDelayed(ID, 1, 2, [entry]), TxnDelayedGone(ID, 1, 2)):
         assert decode_record(*encode_record(record)) == record
     assert encode_record(TxnDelayed(ID, 1, 2, []))[0] == encode_record(TxnDelayedGone(ID, 1, 2))[0]

@@ -58,7 +58,7 @@ class ClassicMember:
         self._line, self._group = line, group
         self.member_id, self.generation, self.assignment = "", 0, b""
 
-    async def settle(self) -> None:
+    async def wait_durable(self) -> None:
         while True:
             joined = await self._line.ask(raw.join(self._group, self.member_id))
             self.member_id = joined.member_id
@@ -76,11 +76,11 @@ class ClassicMember:
 
     async def live(self) -> None:
         """Joins, then sends heartbeats and goes back into every rebalance, without waiting for any other member."""
-        await self.settle()
+        await self.wait_durable()
         while True:
             beaten = await self._line.ask(HeartbeatRequest(self._group, self.generation, self.member_id))
             if beaten.error_code:
-                await self.settle()
+                await self.wait_durable()
             await asyncio.sleep(0.01)
 
 
@@ -163,7 +163,7 @@ async def settle_served(kafka: str, group: str, topic: str) -> tuple[float, floa
     members = [ServedMember(line, group, f"m{number}", topic) for number, line in enumerate(lines)]
     newcomer = members.pop()
 
-    async def settle() -> tuple[float, int]:
+    async def wait_durable() -> tuple[float, int]:
         began = time.perf_counter()
         for rounds in itertools.count(1):
             await asyncio.gather(*(one.beat() for one in members))
@@ -171,9 +171,9 @@ async def settle_served(kafka: str, group: str, topic: str) -> tuple[float, floa
                 return time.perf_counter() - began, rounds
         raise AssertionError
 
-    first, rounds = await settle()
+    first, rounds = await wait_durable()
     members.append(newcomer)
-    second, _ = await settle()
+    second, _ = await wait_durable()
     for line in lines:
         await line.close()
     return first, second, rounds

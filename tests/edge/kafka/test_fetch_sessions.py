@@ -12,7 +12,7 @@ from goqueue.edge.kafka.errors import (
     FETCH_SESSION_TOPIC_ID_ERROR,
     INVALID_FETCH_SESSION_EPOCH,
 )
-from goqueue.edge.kafka.fetch_sessions import EVICT_AFTER_S, FetchSession, FetchSessions, Refused, wanted_of
+from goqueue.edge.kafka.fetch_sessions import EVICT_AFTER_S, FetchSession, FetchSessions, SessionRefused, wanted_of
 from goqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 
 
@@ -52,7 +52,7 @@ def opened(found: FetchSessions, count: int, now: float = 0.0, high_watermark: i
 
 def resumed(found: FetchSessions, asked: FetchRequest, now: float = 0.0) -> tuple[FetchSession, list[int]]:
     answer = found.resume(asked, False, now)
-    assert not isinstance(answer, Refused) and answer[0] is not None
+    assert not isinstance(answer, SessionRefused) and answer[0] is not None
     return answer[0], [one.partition for one in answer[1]]
 
 
@@ -78,7 +78,7 @@ def test_a_session_reads_what_it_was_told_and_the_changes() -> None:
 def test_what_does_not_fit_is_refused(asked: FetchRequest, by_id: bool, code: int) -> None:
     found, _ = sessions()
     assert opened(found, 1) == 1
-    assert found.resume(asked, by_id, 0) == Refused(code)
+    assert found.resume(asked, by_id, 0) == SessionRefused(code)
     assert resumed(found, request(session=1, epoch=1))[1] == [0], "and changes nothing"
 
 
@@ -105,7 +105,7 @@ def test_there_is_no_session_without_a_place_and_stale_ones_make_room() -> None:
     assert opened(found, 9, now=10) == 0, "the others are young and in use"
     resumed(found, request(session=second, epoch=1), now=EVICT_AFTER_S)
     assert opened(found, 1, now=EVICT_AFTER_S + 1) > 0
-    assert len(evicted) == 1 and isinstance(found.resume(request(session=first, epoch=1), False, 0), Refused)
+    assert len(evicted) == 1 and isinstance(found.resume(request(session=first, epoch=1), False, 0), SessionRefused)
 
 
 def test_an_old_session_makes_room_for_one_that_is_no_smaller() -> None:
@@ -121,7 +121,7 @@ def test_partitions_that_are_remembered_are_bounded() -> None:
     made = [opened(found, 40_000) for _ in range(FETCH_SESSION_PARTITIONS_MAX // 40_000 + 1)]
     assert made[-1] == 0 and all(made[:-1])
     grown = request(*range(40_000, 40_002), session=made[0], epoch=1)
-    assert found.resume(grown, False, 0) == Refused(FETCH_SESSION_ID_NOT_FOUND)
+    assert found.resume(grown, False, 0) == SessionRefused(FETCH_SESSION_ID_NOT_FOUND)
     assert opened(found, 40_000) > 0, "its place is free again"
 
 

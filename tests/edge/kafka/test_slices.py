@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goqueue.base.limits import REQUEST_ELEMENTS_MAX, WHOLE_REQUEST_ELEMENTS_MAX
-from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.slices import PACED, SLICED, answer_in_slices, elements_max, join, split
 from goqueue.wire.errors import TooManyElements, WireError
 from goqueue.wire.messages import describe_groups, offset_fetch
@@ -44,7 +44,7 @@ def test_the_answers_of_all_parts_are_one_and_others_run_between_them() -> None:
     request = epochs.OffsetForLeaderEpochRequest(topics=[epochs.OffsetForLeaderTopic("t", asked)])
     turns: list[int] = []
 
-    def handler(call: Call, part: epochs.OffsetForLeaderEpochRequest) -> epochs.OffsetForLeaderEpochResponse:
+    def handler(call: KafkaCall, part: epochs.OffsetForLeaderEpochRequest) -> epochs.OffsetForLeaderEpochResponse:
         turns.append(sum(len(topic.partitions) for topic in part.topics))
         topics = [
             epochs.OffsetForLeaderTopicResult(
@@ -64,7 +64,7 @@ def test_the_answers_of_all_parts_are_one_and_others_run_between_them() -> None:
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(other())
-        answer = await answer_in_slices(APIS[23], Call(4, "", "", ("", 0)), handler, request)
+        answer = await answer_in_slices(APIS[23], KafkaCall(4, "", "", ("", 0)), handler, request)
         task.cancel()
         return answer, others
 
@@ -78,13 +78,13 @@ def test_an_answer_that_outgrows_every_bound_ends_the_connection() -> None:
     request = describe_groups.DescribeGroupsRequest([f"g{number}" for number in range(40_000)])
     member = describe_groups.DescribedGroupMember("m", member_metadata=bytes(4_000))
 
-    def handler(call: Call, part: describe_groups.DescribeGroupsRequest) -> describe_groups.DescribeGroupsResponse:
+    def handler(call: KafkaCall, part: describe_groups.DescribeGroupsRequest) -> describe_groups.DescribeGroupsResponse:
         return describe_groups.DescribeGroupsResponse(
             groups=[describe_groups.DescribedGroup(group_id=name, members=[member]) for name in part.groups]
         )
 
     with pytest.raises(WireError, match="an answer of more than"):
-        asyncio.run(answer_in_slices(APIS[15], Call(5, "", "", ("", 0)), handler, request))
+        asyncio.run(answer_in_slices(APIS[15], KafkaCall(5, "", "", ("", 0)), handler, request))
 
 
 @pytest.mark.parametrize("key", sorted(SLICED))

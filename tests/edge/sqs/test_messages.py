@@ -12,12 +12,12 @@ from goqueue.base.sqs_envelope import Envelope, envelope_in
 from goqueue.edge.sqs.checks import check_message
 from goqueue.edge.sqs.digests import attributes_md5
 from goqueue.edge.sqs.errors import SqsError
-from goqueue.edge.sqs.messages import Wanted, headers_of, message_out
+from goqueue.edge.sqs.messages import WantedAttributes, headers_of, message_out
 from goqueue.edge.sqs.names import Arns, check_queue_name, is_queue_name, name_of_url
 from goqueue.edge.sqs.schema import AttributeValue, Sent
 
 ARNS = Arns("eu-west-1")
-EVERYTHING = Wanted({"All"}, all_names=True)
+EVERYTHING = WantedAttributes({"All"}, all_names=True)
 
 
 def delivered(value: bytes | None, headers: Headers = (), key: bytes | None = None, topic: str = "q") -> Delivered:
@@ -66,7 +66,7 @@ def test_what_is_sent_is_what_is_received(body: str, attributes: dict[str, Attri
 )
 def test_any_message_of_another_door_can_be_shown(headers: list[tuple[str, bytes | None]], value: bytes | None) -> None:
     shown = message_out(delivered(value, tuple(headers), b"\xff"), EVERYTHING, False, ARNS)
-    assert shown["MessageId"] == message_out(delivered(value), Wanted(), False, ARNS)["MessageId"]
+    assert shown["MessageId"] == message_out(delivered(value), WantedAttributes(), False, ARNS)["MessageId"]
     names = {name for name, data in headers if data is not None and not name.startswith("goqueue-")}
     assert set(shown.get("MessageAttributes", {})) - {"goqueue-encoding"} == names
 

@@ -17,7 +17,7 @@ from goqueue.pipeline.arrow.columns import BASE, HEADERS, METADATA, arrow_schema
 from goqueue.pipeline.arrow.decode import decode, decode_all
 from goqueue.pipeline.arrow.spots import Spot, unfold
 from goqueue.pipeline.link.errors import PipelineError
-from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.place import OffsetRange
 from tests.format import by_hand
 from tests.pipeline.arrow.slow_reader import Read, Unreadable, read_records
 from tests.pipeline.arrow.some_records import EVERYTHING, expected, new_records, record_lists
@@ -64,7 +64,7 @@ def test_many_batches_with_gaps_give_exactly_the_range(parts: list[Any], data: s
         everything += expected(records, base=base)
         base += header.record_count + 3
     start = data.draw(st.integers(0, base))
-    wanted = Range("t", 3, start, data.draw(st.integers(start, base + 2)))
+    wanted = OffsetRange("t", 3, start, data.draw(st.integers(start, base + 2)))
     spots = [Spot(read_header(buffer, at), at) for at, _, _, _ in strides(buffer)]
     size = data.draw(st.sampled_from([1, 2_000, 1 << 20]))
     found = [row for one in unfold(buffer, spots, size) for row in decode(one, wanted, EVERYTHING).to_pylist()]
@@ -92,7 +92,7 @@ def test_many_small_batches_are_read_side_by_side(shape: list[tuple[int, int]], 
     batches[data.draw(st.integers(0, 30))] = [NewRecord(None, bytes(9_000), (("h", b"1"),), 7), *batches[3]]
     buffer, spots = in_a_row(batches, data.draw(st.sampled_from([0, 4])))
     (group,) = unfold(buffer, spots, 1 << 30)
-    found = decode(group, Range("t", 3, 0, 10_000), EVERYTHING).to_pylist()
+    found = decode(group, OffsetRange("t", 3, 0, 10_000), EVERYTHING).to_pylist()
     assert found == expected([record for records in batches for record in records])
 
 
@@ -116,7 +116,7 @@ def test_damage_in_one_of_many_batches_is_read_or_refused_as_the_specification_s
 
 
 def read_all(buffer: bytearray, spots: list[Spot]) -> int:
-    return sum(decode(one, Range("t", 0, 0, 999), (HEADERS,)).num_rows for one in unfold(buffer, spots, 1 << 30))
+    return sum(decode(one, OffsetRange("t", 0, 0, 999), (HEADERS,)).num_rows for one in unfold(buffer, spots, 1 << 30))
 
 
 def test_groups_are_bounded_by_their_unfolded_size() -> None:
@@ -293,4 +293,4 @@ def test_records_need_not_be_aligned_in_memory() -> None:
         buffer = bytes(shift) + build(records) + bytes(shift)
         spots = [Spot(read_header(buffer, shift), shift)]
         (group,) = unfold(np.frombuffer(buffer, np.uint8).data, spots, 1 << 20)
-        assert decode(group, Range("t", 3, 0, 100), EVERYTHING).to_pylist() == expected(records)
+        assert decode(group, OffsetRange("t", 3, 0, 100), EVERYTHING).to_pylist() == expected(records)

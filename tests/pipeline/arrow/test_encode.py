@@ -13,13 +13,13 @@ from goqueue.format.batch import HEADER_BYTES, verified_header
 from goqueue.format.records import InTransaction, NewRecord, build, decode, payload
 from goqueue.pipeline.arrow.columns import HEADERS
 from goqueue.pipeline.arrow.decode import decode_all
-from goqueue.pipeline.arrow.encode import Encoded, Producer, encode, sizes_of
+from goqueue.pipeline.arrow.encode import BatchProducer, Encoded, encode, sizes_of
 from goqueue.pipeline.arrow.rows import Rows, rows_of
 from goqueue.pipeline.link.errors import PipelineError
 from tests.pipeline.arrow.some_records import EVERYTHING, expected, record_lists, rows_to_write
 
 NOW = 1_700_000_000_000
-PRODUCER = Producer(77, 3)
+PRODUCER = BatchProducer(77, 3)
 every_codec = pytest.mark.parametrize("codec", range(5))
 
 

@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.format.records import NewRecord, decode
-from goqueue.pipeline.arrow.encode import Producer, encode
-from goqueue.pipeline.arrow.piles import Pile
+from goqueue.pipeline.arrow.encode import BatchProducer, encode
+from goqueue.pipeline.arrow.piles import PartitionRows
 from goqueue.pipeline.arrow.rows import rows_of
 from tests.pipeline.arrow.some_records import record_lists, rows_to_write
 
 Message = tuple[bytes | None, bytes | None, object, int]
 
 
-def messages(pile: Pile) -> list[Message]:
-    (one,) = encode(pile.take(), Producer(1, 0), 0, 0, 1 << 30)
+def messages(pile: PartitionRows) -> list[Message]:
+    (one,) = encode(pile.take(), BatchProducer(1, 0), 0, 0, 1 << 30)
     return [(one.key, one.value, one.headers, one.timestamp_ms) for one in decode(one.batch)]
 
 
@@ -24,7 +24,7 @@ def messages(pile: Pile) -> list[Message]:
 @given(st.lists(record_lists, min_size=1, max_size=4), st.sets(st.sampled_from(["key", "headers"])))
 def test_a_pile_keeps_everything_in_order(parts: list[list[NewRecord]], absent: set[str]) -> None:
     """Columns that some parts do not have are null in those."""
-    pile = Pile()
+    pile = PartitionRows()
     expected: list[Message] = []
     for number, records in enumerate(parts):
         rows = rows_to_write(records)
@@ -45,7 +45,7 @@ def test_a_pile_keeps_everything_in_order(parts: list[list[NewRecord]], absent: 
 
 
 def test_a_pile_of_bare_values_stays_bare() -> None:
-    pile = Pile()
+    pile = PartitionRows()
     for value in ("a", "b"):
         pile.add(rows_of(pa.record_batch({"value": [value]}), 5))
     taken = pile.take()

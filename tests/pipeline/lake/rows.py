@@ -13,8 +13,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from goqueue.pipeline.arrow.columns import arrow_schema
 from goqueue.pipeline.lake import messages
-from goqueue.pipeline.lake.commits import Batch, commit
-from goqueue.pipeline.lake.parts import Part, Parts
+from goqueue.pipeline.lake.commits import QueryBatch, commit
+from goqueue.pipeline.lake.parts import DataFile, Parts
 from goqueue.pipeline.lake.schemas import arrow_schema as arrow_schema_of
 from goqueue.pipeline.lake.tables import ensure_table
 
@@ -36,14 +36,16 @@ def small_table(path: Path, partition_by: Sequence[str] = ()) -> DeltaTable:
     return ensure_table(str(path), SMALL, partition_by)
 
 
-def small_files(path: Path, numbers: Sequence[int], partition_by: Sequence[str] = (), lane: str = "a") -> list[Part]:
+def small_files(
+    path: Path, numbers: Sequence[int], partition_by: Sequence[str] = (), lane: str = "a"
+) -> list[DataFile]:
     """Files with these numbers in the table's folder, in no transaction."""
     parts = Parts(str(path), arrow_schema_of(SMALL), partition_by)
     parts.write(pa.RecordBatch.from_pydict({"n": list(numbers), "lane": [lane] * len(numbers)}))
     return parts.close()
 
 
-def add(path: Path, numbers: Sequence[int], batch: Batch | None = None) -> bool:
+def add(path: Path, numbers: Sequence[int], batch: QueryBatch | None = None) -> bool:
     """Files and commit."""
     return commit(small_table(path), small_files(path, numbers), batch=batch)
 

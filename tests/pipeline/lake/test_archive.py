@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from bench.node_process import NodeProcess
 from goqueue.pipeline import archive, compact, replay
 from goqueue.pipeline.lake import LakeUnwritable, read_table, write_stream, write_table
-from goqueue.pipeline.link.errors import UnknownTopic
+from goqueue.pipeline.link.errors import TopicNotFound
 from goqueue.pipeline.running import Silent, Summary
 from tests.pipeline.lake.shop import Shop, archived, check_archived, register, run_of
 from tests.pipeline.running import ended, forget_last_commit
@@ -198,7 +198,7 @@ def test_a_lake_that_stops_taking_files_is_told(spark: SparkSession, shop: Shop,
 
 
 def test_a_topic_that_is_not_there_is_told(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
-    with pytest.raises(UnknownTopic, match="There is no topic 'nowhere'"):
+    with pytest.raises(TopicNotFound, match="There is no topic 'nowhere'"):
         run(spark, shop.node, tmp_path, "nowhere")
 
 

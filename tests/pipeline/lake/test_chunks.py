@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goqueue.pipeline.lake.chunks import Block, cut, in_order
-from goqueue.pipeline.link.place import Place, Range
+from goqueue.pipeline.link.place import OffsetRange, Place
 
 
 def blocks_of(topic: str, partition: int, times: list[int], size: int = 10) -> list[Block]:
@@ -15,7 +15,9 @@ def blocks_of(topic: str, partition: int, times: list[int], size: int = 10) -> l
 
 def test_a_chunk_is_a_range_in_each_partition() -> None:
     found = cut([*blocks_of("a", 0, [1, 2]), *blocks_of("a", 1, [1, 2])], 40)
-    assert [(chunk.ranges, chunk.rows) for chunk in found] == [((Range("a", 0, 0, 20), Range("a", 1, 0, 20)), 40)]
+    assert [(chunk.ranges, chunk.rows) for chunk in found] == [
+        ((OffsetRange("a", 0, 0, 20), OffsetRange("a", 1, 0, 20)), 40)
+    ]
 
 
 def test_partitions_go_by_time() -> None:

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from goqueue.pipeline.lake import commits
-from goqueue.pipeline.lake.commits import Batch, commit, has_batch
+from goqueue.pipeline.lake.commits import QueryBatch, commit, has_batch
 from goqueue.pipeline.lake.errors import LakeBusy, LakeUnwritable, NoTable, SchemaChanged
 from goqueue.pipeline.lake.schemas import delta_schema
 from goqueue.pipeline.lake.tables import ensure_table, open_table
@@ -19,16 +19,16 @@ from tests.pipeline.lake.rows import SMALL, add, files_in, numbers_in, small_fil
 
 
 def test_a_batch_is_added_once(tmp_path: Path) -> None:
-    assert add(tmp_path, [1, 2], Batch("q", 0))
-    assert not add(tmp_path, [1, 2], Batch("q", 0))
-    assert add(tmp_path, [3], Batch("q", 1))
-    assert not add(tmp_path, [1, 2], Batch("q", 0))
+    assert add(tmp_path, [1, 2], QueryBatch("q", 0))
+    assert not add(tmp_path, [1, 2], QueryBatch("q", 0))
+    assert add(tmp_path, [3], QueryBatch("q", 1))
+    assert not add(tmp_path, [1, 2], QueryBatch("q", 0))
     assert numbers_in(tmp_path) == [1, 2, 3]
 
 
 def test_queries_count_by_themselves(tmp_path: Path) -> None:
-    assert add(tmp_path, [1], Batch("q", 5))
-    assert add(tmp_path, [2], Batch("other", 0))
+    assert add(tmp_path, [1], QueryBatch("q", 5))
+    assert add(tmp_path, [2], QueryBatch("other", 0))
     assert add(tmp_path, [3])
     assert add(tmp_path, [4])
     assert numbers_in(tmp_path) == [1, 2, 3, 4]
@@ -38,7 +38,7 @@ def test_a_crash_between_files_and_commit_leaves_orphans_that_a_sweep_removes(tm
     table = small_table(tmp_path)
     small_files(tmp_path, [1, 2])  # and here the driver dies
     assert numbers_in(tmp_path) == []
-    assert add(tmp_path, [1, 2], Batch("q", 0))
+    assert add(tmp_path, [1, 2], QueryBatch("q", 0))
     assert numbers_in(tmp_path) == [1, 2]
     assert files_in(tmp_path) == 2
     assert sweep(table, 0) == 1
@@ -47,9 +47,9 @@ def test_a_crash_between_files_and_commit_leaves_orphans_that_a_sweep_removes(tm
 
 
 def test_a_crash_between_commit_and_sparks_log_does_not_double(tmp_path: Path) -> None:
-    add(tmp_path, [1, 2], Batch("q", 7))  # and here the driver dies: Spark runs batch 7 again
+    add(tmp_path, [1, 2], QueryBatch("q", 7))  # and here the driver dies: Spark runs batch 7 again
     again = small_files(tmp_path, [1, 2])
-    assert not commit(open_table(str(tmp_path)), again, batch=Batch("q", 7))
+    assert not commit(open_table(str(tmp_path)), again, batch=QueryBatch("q", 7))
     assert numbers_in(tmp_path) == [1, 2]
     assert sweep(open_table(str(tmp_path)), 0) == 1
 
@@ -63,7 +63,7 @@ def test_of_two_that_commit_the_same_batch_at_once_one_wins(tmp_path: Path) -> N
 
     def one(handle: DeltaTable, number: int) -> None:
         gate.wait()
-        outcomes.append(commit(handle, files[number], batch=Batch("q", 0)))
+        outcomes.append(commit(handle, files[number], batch=QueryBatch("q", 0)))
 
     threads = [threading.Thread(target=one, args=(handle, number)) for number, handle in enumerate(handles)]
     for thread in threads:
@@ -77,11 +77,11 @@ def test_of_two_that_commit_the_same_batch_at_once_one_wins(tmp_path: Path) -> N
 def test_one_that_read_before_the_other_committed_is_refused_by_the_table_itself(tmp_path: Path) -> None:
     small_table(tmp_path)
     slow = open_table(str(tmp_path))
-    assert not has_batch(slow, Batch("q", 0))
+    assert not has_batch(slow, QueryBatch("q", 0))
     files = small_files(tmp_path, [1])
-    add(tmp_path, [1], Batch("q", 0))
+    add(tmp_path, [1], QueryBatch("q", 0))
     with pytest.raises(CommitFailedError):
-        commits._transact(slow, files, commits._transactions(Batch("q", 0), {}), None)
+        commits._transact(slow, files, commits._transactions(QueryBatch("q", 0), {}), None)
     assert numbers_in(tmp_path) == [1]
 
 
@@ -93,7 +93,7 @@ def test_writers_of_different_batches_do_not_disturb_each_other(tmp_path: Path) 
 
     def one(number: int) -> None:
         gate.wait()
-        commit(handles[number], files[number], batch=Batch(f"q{number}", 0))
+        commit(handles[number], files[number], batch=QueryBatch(f"q{number}", 0))
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -115,20 +115,20 @@ def test_a_mark_that_another_moved_stops_the_commit(tmp_path: Path) -> None:
 
 def test_a_commit_may_move_marks_alone(tmp_path: Path) -> None:
     table = small_table(tmp_path)
-    assert commit(table, [], batch=Batch("q", 0), marks={"orders/0": 5})
+    assert commit(table, [], batch=QueryBatch("q", 0), marks={"orders/0": 5})
     assert table.transaction_version("orders/0") == 5
 
 
 def test_batches_and_marks_outlive_checkpoints_gathering_and_sweeps(tmp_path: Path) -> None:
     table = small_table(tmp_path)
     for number in range(120):  # more than one checkpoint of the log
-        commit(table, small_files(tmp_path, [number]), batch=Batch("q", number), marks={"orders/0": number * 10})
+        commit(table, small_files(tmp_path, [number]), batch=QueryBatch("q", number), marks={"orders/0": number * 10})
     gather(table, 1 << 20)
     sweep(table, 0)
     table.create_checkpoint()
     table.cleanup_metadata()
     fresh = open_table(str(tmp_path))
-    assert has_batch(fresh, Batch("q", 119)) and not has_batch(fresh, Batch("q", 120))
+    assert has_batch(fresh, QueryBatch("q", 119)) and not has_batch(fresh, QueryBatch("q", 120))
     assert fresh.transaction_version("orders/0") == 1190
     assert numbers_in(tmp_path) == list(range(120))
     assert files_in(tmp_path) == 1

@@ -16,7 +16,7 @@ from goqueue.pipeline.lake import parts as parts_module
 from goqueue.pipeline.lake.commits import commit
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.folders import directory, location, value_text
-from goqueue.pipeline.lake.parts import Part, Parts, conform, split
+from goqueue.pipeline.lake.parts import DataFile, Parts, conform, split
 from goqueue.pipeline.lake.schemas import arrow_schema
 from goqueue.pipeline.lake.statistics import statistics
 from goqueue.pipeline.lake.tables import ensure_table
@@ -57,7 +57,7 @@ def test_a_file_holds_one_combination_and_not_its_values(tmp_path: Path) -> None
 
 
 def test_two_tasks_with_the_same_rows_touch_different_files(tmp_path: Path) -> None:
-    written: list[Part] = []
+    written: list[DataFile] = []
     for _ in range(2):
         parts = Parts(str(tmp_path), ROWS)
         parts.write(rows(("a", DAY, 1)))

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from goqueue.pipeline import replay
 from goqueue.pipeline.lake import replaying
 from goqueue.pipeline.lake.errors import LakeError, NoTable
-from goqueue.pipeline.link.errors import UnknownTopic
+from goqueue.pipeline.link.errors import TopicNotFound
 from goqueue.pipeline.running import Run, Silent, Summary
 from goqueue.pipeline.sink.writing import commit_parts
 from tests.kafka_messages import place_of
@@ -163,7 +163,7 @@ def _everything_in(lake: Path) -> list[Path]:
     ("options", "told", "kind"),
     [
         ({}, "with the option into", LakeError),
-        ({"into": "nowhere"}, "There is no .*nowhere", UnknownTopic),
+        ({"into": "nowhere"}, "There is no .*nowhere", TopicNotFound),
         ({"into": "few", "partitions": "same"}, "few has 1 partitions.*give it 3", LakeError),
         ({"into": "few", "timestamps": "old"}, "timestamps is new or original", LakeError),
         ({"into": "few", "rate": "fast"}, "rate is a whole number", LakeError),

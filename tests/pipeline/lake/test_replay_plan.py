@@ -9,10 +9,10 @@ import pytest
 
 from goqueue.pipeline.lake.chunks import Chunk
 from goqueue.pipeline.lake.errors import LakeError
-from goqueue.pipeline.lake.replay_plan import Plan, Wish, keep, kept
-from goqueue.pipeline.lake.replaying import Pace
+from goqueue.pipeline.lake.replay_plan import ReplayPlan, Wish, keep, kept
+from goqueue.pipeline.lake.replaying import ReplayPace
 from goqueue.pipeline.lake.selection import Selection, range_pruning, selection
-from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.place import OffsetRange
 
 WISH = Wish("lake-id", Selection(("orders",)), "again", 100, False, False, "")
 
@@ -32,7 +32,7 @@ def test_the_same_replay_has_the_same_owner_and_another_one_has_not() -> None:
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = str(tmp_path / "_checkpoints/replay/one.json")
     assert kept(path, WISH, None) is None
-    plan = Plan(WISH, (Chunk((Range("orders", 0, 0, 5),), 5), Chunk((Range("orders", 0, 5, 9),), 4)))
+    plan = ReplayPlan(WISH, (Chunk((OffsetRange("orders", 0, 0, 5),), 5), Chunk((OffsetRange("orders", 0, 5, 9),), 4)))
     keep(path, plan)
     assert kept(path, WISH, 0) == plan
     assert plan.rows == 9
@@ -50,7 +50,7 @@ def test_the_pace_is_kept_over_all_that_was_sent() -> None:
         slept.append(seconds)
         now[0] += seconds
 
-    pace = Pace(10, lambda: now[0], sleep)
+    pace = ReplayPace(10, lambda: now[0], sleep)
     pace.wait(0)
     now[0] = 1.0
     pace.wait(50)
@@ -63,7 +63,7 @@ def test_options_become_a_selection() -> None:
     options = {"since": "1970-01-01T00:00:01Z", "until": "2000", "offsets": "a/0:1-5, 1:7-", "key": "k", "where": "x"}
     found = selection(["b", "a"], options)
     end = (1 << 63) - 1
-    ranges = (Range("a", 0, 1, 5), Range("a", 1, 7, end), Range("b", 1, 7, end))
+    ranges = (OffsetRange("a", 0, 1, 5), OffsetRange("a", 1, 7, end), OffsetRange("b", 1, 7, end))
     assert found == Selection(("a", "b"), 1000, 2000, ranges, "k", "x")
 
 
@@ -89,4 +89,6 @@ def test_files_are_chosen_by_topic_day_and_offset() -> None:
         ("date", "<=", "1970-01-03"),
     ]
     assert Selection(("a", "b")).pruning() == [[("topic", "=", "a")], [("topic", "=", "b")]]
-    assert range_pruning([Range("a", 3, 5, 9)]) == [[("topic", "=", "a"), ("offset", ">=", 5), ("offset", "<", 9)]]
+    assert range_pruning([OffsetRange("a", 3, 5, 9)]) == [
+        [("topic", "=", "a"), ("offset", ">=", 5), ("offset", "<", 9)]
+    ]

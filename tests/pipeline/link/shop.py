@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.node_process import NodeProcess
 from goqueue.pipeline.link.cluster import cluster
-from goqueue.pipeline.link.place import Place, Range
+from goqueue.pipeline.link.place import OffsetRange, Place
 from goqueue.pipeline.link.reading import read_arrow
 
 WAIT_S = 30.0
@@ -98,7 +98,7 @@ def stock_read(node: NodeProcess, place: Place, isolation: str = "read_committed
         consumer.close()
 
 
-def values_of(node: NodeProcess, *ranges: Range, **more: Any) -> list[bytes | None]:
+def values_of(node: NodeProcess, *ranges: OffsetRange, **more: Any) -> list[bytes | None]:
     pieces = read_arrow(node.kafka, ranges, ["value"], **more)
     return [value for piece in pieces for value in piece.column("value").to_pylist()]
 
@@ -117,6 +117,6 @@ def fixed_ports() -> tuple[list[str], Callable[[], None]]:
     return ["--rest", f"127.0.0.1:{rest}", "--kafka", f"127.0.0.1:{kafka}"], release
 
 
-def whole(node: NodeProcess, topic: str, partition: int = 0, isolation: str = "read_committed") -> Range:
+def whole(node: NodeProcess, topic: str, partition: int = 0, isolation: str = "read_committed") -> OffsetRange:
     place = Place(topic, partition)
-    return Range(topic, partition, 0, cluster(node.kafka).latest([place], isolation)[place])
+    return OffsetRange(topic, partition, 0, cluster(node.kafka).latest([place], isolation)[place])

@@ -19,13 +19,13 @@ from goqueue.pipeline.link import connection
 from goqueue.pipeline.link.addresses import addresses_of
 from goqueue.pipeline.link.cluster import Cluster, Place, cluster
 from goqueue.pipeline.link.errors import (
+    BrokerRefused,
     CorruptData,
     Fenced,
     NodeUnreachable,
-    OffsetGone,
+    OffsetOutOfLog,
     PipelineError,
-    Refused,
-    UnknownTopic,
+    TopicNotFound,
 )
 from goqueue.pipeline.options import read_options
 from goqueue.pipeline.source.readers import cluster_of
@@ -50,11 +50,11 @@ def test_topics_are_told_without_the_brokers_own(shared: NodeProcess, ours: Clus
 
 def test_a_topic_that_is_not_there_is_not_made_by_asking(shared: NodeProcess, ours: Cluster) -> None:
     for _ in range(2):
-        with pytest.raises(UnknownTopic, match="no nowhere on the node") as caught:
+        with pytest.raises(TopicNotFound, match="no nowhere on the node") as caught:
             ours.partitions("nowhere")
         assert caught.value.topic == "nowhere"
     for ask in (ours.earliest, lambda places: ours.latest(places, "read_committed")):
-        with pytest.raises(UnknownTopic, match="no nowhere/2 on the node"):
+        with pytest.raises(TopicNotFound, match="no nowhere/2 on the node"):
             ask([Place("nowhere", 2)])
     assert httpx.get(f"{shared.url}/topics/nowhere").status_code == 404
 
@@ -133,11 +133,11 @@ def test_a_forked_process_has_connections_of_its_own(shared: NodeProcess) -> Non
     "error",
     [
         PipelineError("text"),
-        UnknownTopic("t"),
-        OffsetGone(Place("t", 1), 5, 9),
-        OffsetGone(Place("t", 1), 5, 9, "told"),
+        TopicNotFound("t"),
+        OffsetOutOfLog(Place("t", 1), 5, 9),
+        OffsetOutOfLog(Place("t", 1), 5, 9, "told"),
         NodeUnreachable("host:1", 3.0, "refused"),
-        Refused(10, "too large"),
+        BrokerRefused(10, "too large"),
         Fenced(47, "fenced"),
         CorruptData(Place("t", 1), 7, "why."),
     ],
@@ -200,7 +200,10 @@ def test_junk_is_told_at_once(sent: bytes, told: str) -> None:
 
 def test_a_server_that_knows_none_of_our_requests_is_told_so() -> None:
     nothing = b"\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00"
-    with stranger(lambda line: line.sendall(nothing)) as address, pytest.raises(Refused, match="does not speak Meta"):
+    with (
+        stranger(lambda line: line.sendall(nothing)) as address,
+        pytest.raises(BrokerRefused, match="does not speak Meta"),
+    ):
         Cluster(address, 60.0).topics()
 
 

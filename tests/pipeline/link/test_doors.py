@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from bench.node_process import NodeProcess
-from goqueue.pipeline.link.doors import Doors, doors
+from goqueue.pipeline.link.doors import NodeAddresses, doors
 from goqueue.pipeline.link.errors import PipelineError
 
 
 def test_what_is_given_is_taken_as_it_is() -> None:
-    assert doors("nobody:1", "http://nobody:2/") == Doors("nobody:1", "http://nobody:2")
+    assert doors("nobody:1", "http://nobody:2/") == NodeAddresses("nobody:1", "http://nobody:2")
 
 
 def test_the_node_tells_its_other_door(shared: NodeProcess) -> None:
-    both = Doors(shared.kafka, shared.url)
+    both = NodeAddresses(shared.kafka, shared.url)
     assert doors(None, shared.url) == doors(None, f"{shared.url}/") == both
     assert doors(shared.kafka, None) == doors(shared.kafka, "") == both
 

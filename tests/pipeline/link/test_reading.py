@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 from bench.node_process import NodeProcess
 from goqueue.pipeline.arrow.columns import BASE, HEADERS, METADATA, arrow_schema
 from goqueue.pipeline.link.cluster import PATIENCE_S, Place, cluster
-from goqueue.pipeline.link.errors import OffsetGone
-from goqueue.pipeline.link.reading import Range, read_arrow
+from goqueue.pipeline.link.errors import OffsetOutOfLog
+from goqueue.pipeline.link.reading import OffsetRange, read_arrow
 from tests.pipeline.link.shop import (
     WAIT_S,
     Txn,
@@ -94,7 +94,7 @@ def test_any_part_of_a_log_with_transactions_is_read_exactly(shared: NodeProcess
         end = whole(shared, topic, isolation=isolation).end
         for _ in range(25):
             start = dice.randint(0, end)
-            wanted = Range(topic, 0, start, dice.randint(start, end))
+            wanted = OffsetRange(topic, 0, start, dice.randint(start, end))
             found = values_of(shared, wanted, isolation=isolation, batch_bytes=dice.choice([1, 4 << 20]))
             assert found == [everything[at] for at in range(wanted.start, wanted.end) if at in everything]
     committed = values_of(shared, whole(shared, topic))
@@ -105,7 +105,7 @@ def test_ranges_come_in_their_order_and_small_ones_together(shared: NodeProcess)
     topic = new_topic(shared, 40)
     for partition in range(40):
         publish(shared, topic, [f"{partition}-{at}" for at in range(10)], partition)
-    ranges = [Range(topic, partition, 2, 7) for partition in reversed(range(40))]
+    ranges = [OffsetRange(topic, partition, 2, 7) for partition in reversed(range(40))]
     pieces = list(read_arrow(shared.kafka, ranges, ["value"]))
     assert len(pieces) == 1
     assert pieces[0].column(0).to_pylist() == [
@@ -116,7 +116,9 @@ def test_ranges_come_in_their_order_and_small_ones_together(shared: NodeProcess)
 def test_no_ranges_and_empty_ranges_are_no_rows(shared: NodeProcess) -> None:
     topic = new_topic(shared)
     assert list(read_arrow(shared.kafka, [], ["value"])) == []
-    assert list(read_arrow(shared.kafka, [Range(topic, 0, 5, 5), Range("nowhere", 0, 0, 0)], ["value"])) == []
+    assert (
+        list(read_arrow(shared.kafka, [OffsetRange(topic, 0, 5, 5), OffsetRange("nowhere", 0, 0, 0)], ["value"])) == []
+    )
 
 
 def test_pieces_are_of_a_few_megabytes_and_memory_is_bounded(shared: NodeProcess) -> None:
@@ -159,7 +161,7 @@ def test_a_batch_that_unfolds_to_much_comes_in_several_pieces(shared: NodeProces
 def test_messages_that_come_while_it_reads_are_waited_for(shared: NodeProcess) -> None:
     topic = new_topic(shared)
     publish(shared, topic, ["first"])
-    reading = read_arrow(shared.kafka, [Range(topic, 0, 0, 3)], ["value"])
+    reading = read_arrow(shared.kafka, [OffsetRange(topic, 0, 0, 3)], ["value"])
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.extend(reading))
     thread.start()
@@ -204,7 +206,7 @@ def test_reading_beside_writers_gives_every_message_once(shared: NodeProcess) ->
     while not is_last:
         is_last = done.is_set()
         wanted = whole(shared, topic)
-        found += values_of(shared, Range(topic, 0, start, wanted.end))
+        found += values_of(shared, OffsetRange(topic, 0, start, wanted.end))
         start = wanted.end
     watching.join()
     txns = [b"txn-%d-%d" % (number, at) for number in range(30) if number % 3 for at in range(50)]
@@ -265,11 +267,11 @@ def test_a_compacted_log_is_read_with_its_gaps(tmp_path: Path) -> None:
             found = offsets_and_values(node, wanted)
         assert found == before
         for start in range(0, 600, 37):
-            part = offsets_and_values(node, Range(topic, 0, start, min(600, start + 50)))
+            part = offsets_and_values(node, OffsetRange(topic, 0, start, min(600, start + 50)))
             assert part == {at: value for at, value in before.items() if start <= at < start + 50}
 
 
-def offsets_and_values(node: NodeProcess, wanted: Range) -> dict[int, bytes | None]:
+def offsets_and_values(node: NodeProcess, wanted: OffsetRange) -> dict[int, bytes | None]:
     pieces = read_arrow(node.kafka, [wanted], ["offset", "value"])
     return {row["offset"]: row["value"] for piece in pieces for row in piece.to_pylist()}
 
@@ -285,8 +287,8 @@ def test_offsets_that_are_gone_are_an_error_that_says_so(shared: NodeProcess) ->
     topic = new_topic(shared)
     publish(shared, topic, [str(at) for at in range(100)])
     cut_head(shared, topic, 40)
-    with pytest.raises(OffsetGone, match=rf"Offset 10 of {topic}/0 is gone: the log begins at 40 now") as caught:
-        values_of(shared, Range(topic, 0, 10, 60))
+    with pytest.raises(OffsetOutOfLog, match=rf"Offset 10 of {topic}/0 is gone: the log begins at 40 now") as caught:
+        values_of(shared, OffsetRange(topic, 0, 10, 60))
     assert (caught.value.place, caught.value.wanted, caught.value.first) == (Place(topic, 0), 10, 40)
 
 
@@ -298,9 +300,11 @@ def test_offsets_that_are_gone_are_skipped_and_counted_if_wanted(
     publish(shared, topic, [str(at) for at in range(100)])
     publish(shared, other, ["behind"])
     cut_head(shared, topic, 40)
-    wanted = Range(topic, 0, start, end)
-    told: list[tuple[Range, int]] = []
-    found = values_of(shared, wanted, Range(other, 0, 0, 1), fail_on_loss=False, on_loss=lambda *one: told.append(one))
+    wanted = OffsetRange(topic, 0, start, end)
+    told: list[tuple[OffsetRange, int]] = []
+    found = values_of(
+        shared, wanted, OffsetRange(other, 0, 0, 1), fail_on_loss=False, on_loss=lambda *one: told.append(one)
+    )
     assert found == [b"%d" % at for at in range(max(start, 40), end)] + [b"behind"]
     assert told == ([(wanted, lost)] if lost else [])
 
@@ -311,21 +315,21 @@ def test_retention_that_overtakes_a_reader_is_noticed(shared: NodeProcess) -> No
     reading = read_arrow(shared.kafka, [whole(shared, topic)], ["value"], batch_bytes=1 << 20)
     next(reading)
     cut_head(shared, topic, 19_990)
-    with pytest.raises(OffsetGone, match="the log begins at 19990 now"):
+    with pytest.raises(OffsetOutOfLog, match="the log begins at 19990 now"):
         list(reading)
 
 
 def test_offsets_beyond_the_end_are_an_error_or_counted(shared: NodeProcess) -> None:
     topic = new_topic(shared)
     publish(shared, topic, ["a", "b"])
-    with pytest.raises(OffsetGone, match="beyond the end of the log, which is 2"):
-        values_of(shared, Range(topic, 0, 5, 9))
+    with pytest.raises(OffsetOutOfLog, match="beyond the end of the log, which is 2"):
+        values_of(shared, OffsetRange(topic, 0, 5, 9))
     told: list[int] = []
     more: dict[str, Any] = {"fail_on_loss": False, "on_loss": lambda wanted, count: told.append(count)}
-    assert values_of(shared, Range(topic, 0, 5, 9), **more) == [] and told == [4]
-    with pytest.raises(OffsetGone, match=r"Offsets 2 to 8 .* did not come within 0.2 s.* up to 2 only"):
-        values_of(shared, Range(topic, 0, 0, 9), patience_s=0.2)
-    assert values_of(shared, Range(topic, 0, 0, 9), patience_s=0.2, **more) == [b"a", b"b"] and told == [4, 7]
+    assert values_of(shared, OffsetRange(topic, 0, 5, 9), **more) == [] and told == [4]
+    with pytest.raises(OffsetOutOfLog, match=r"Offsets 2 to 8 .* did not come within 0.2 s.* up to 2 only"):
+        values_of(shared, OffsetRange(topic, 0, 0, 9), patience_s=0.2)
+    assert values_of(shared, OffsetRange(topic, 0, 0, 9), patience_s=0.2, **more) == [b"a", b"b"] and told == [4, 7]
 
 
 def test_an_open_transaction_is_waited_for_up_to_a_time(shared: NodeProcess) -> None:
@@ -333,10 +337,10 @@ def test_an_open_transaction_is_waited_for_up_to_a_time(shared: NodeProcess) -> 
     txn = Txn(shared)
     txn.begin()
     txn.publish(topic, "a")
-    with pytest.raises(OffsetGone, match="An open transaction holds them back"):
-        values_of(shared, Range(topic, 0, 0, 1), patience_s=0.2)
+    with pytest.raises(OffsetOutOfLog, match="An open transaction holds them back"):
+        values_of(shared, OffsetRange(topic, 0, 0, 1), patience_s=0.2)
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.extend(values_of(shared, Range(topic, 0, 0, 1))))
+    thread = threading.Thread(target=lambda: found.extend(values_of(shared, OffsetRange(topic, 0, 0, 1))))
     thread.start()
     txn.end("commit")
     thread.join(WAIT_S)

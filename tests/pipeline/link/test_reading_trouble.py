@@ -11,23 +11,23 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.pipeline.link.cluster import Place
-from goqueue.pipeline.link.errors import CorruptData, NodeUnreachable, PipelineError, UnknownTopic
-from goqueue.pipeline.link.reading import Range, read_arrow
+from goqueue.pipeline.link.errors import CorruptData, NodeUnreachable, PipelineError, TopicNotFound
+from goqueue.pipeline.link.reading import OffsetRange, read_arrow
 from tests.pipeline.link.shop import fixed_ports, new_topic, publish, values_of, whole
 
 
 def test_wrong_wishes_are_refused_at_once(shared: NodeProcess) -> None:
-    wanted = [Range("t", 0, 0, 1)]
+    wanted = [OffsetRange("t", 0, 0, 1)]
     with pytest.raises(PipelineError, match="There is no column 'valeu'"):
         read_arrow(shared.kafka, wanted, ["valeu"])
     with pytest.raises(PipelineError, match="No column was asked for"):
         read_arrow(shared.kafka, wanted, [])
     with pytest.raises(PipelineError, match="is no isolation"):
         read_arrow(shared.kafka, wanted, ["value"], isolation="dirty")
-    with pytest.raises(UnknownTopic):
-        values_of(shared, Range("nowhere", 0, 0, 1))
-    with pytest.raises(UnknownTopic, match="/7 on the node"):
-        values_of(shared, Range(new_topic(shared), 7, 0, 1))
+    with pytest.raises(TopicNotFound):
+        values_of(shared, OffsetRange("nowhere", 0, 0, 1))
+    with pytest.raises(TopicNotFound, match="/7 on the node"):
+        values_of(shared, OffsetRange(new_topic(shared), 7, 0, 1))
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
@@ -41,7 +41,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_an_error(shared: NodeProcess, is_m
     if is_made_again:
         httpx.post(f"{shared.url}/topics", json={"name": topic, "num_partitions": 1}).raise_for_status()
         publish(shared, topic, ["y" * 1_000] * 20_000)
-    with pytest.raises(UnknownTopic, match="it was deleted"):
+    with pytest.raises(TopicNotFound, match="it was deleted"):
         list(reading)
 
 
@@ -96,4 +96,4 @@ def test_a_batch_that_was_damaged_on_disk_is_told_with_its_place(node: NodeProce
     with pytest.raises(CorruptData, match=rf"The records of {topic}/0 at offset \d+ cannot be read") as caught:
         values_of(node, whole(node, topic))
     assert caught.value.place == Place(topic, 0)
-    assert values_of(node, Range(topic, 0, 0, 30), batch_bytes=1)[-1] == b"2-9"
+    assert values_of(node, OffsetRange(topic, 0, 0, 30), batch_bytes=1)[-1] == b"2-9"

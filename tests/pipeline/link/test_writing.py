@@ -17,7 +17,7 @@ from goqueue.format.batch import read_header, split
 from goqueue.pipeline.arrow.columns import HEADERS, TYPES
 from goqueue.pipeline.link import producing, writing
 from goqueue.pipeline.link.cluster import Place
-from goqueue.pipeline.link.errors import Fenced, NodeUnreachable, PipelineError, Refused, UnknownTopic
+from goqueue.pipeline.link.errors import BrokerRefused, Fenced, NodeUnreachable, PipelineError, TopicNotFound
 from goqueue.pipeline.link.writing import StagedWriter
 from tests.pipeline.arrow.some_records import when
 from tests.pipeline.link.shop import Txn, fixed_ports, new_topic, stock_producer, stock_read
@@ -160,13 +160,13 @@ def test_rows_are_compressed_as_asked(shared: NodeProcess, codec: str) -> None:
 
 def test_batches_are_of_about_a_megabyte_whatever_comes(shared: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
-    send = producing.Producing.send
+    send = producing.BatchSender.send
 
     def watched(self: Any, parcels: Any) -> None:
         sent.extend(len(parcel.batch) for parcel in parcels)
         send(self, parcels)
 
-    monkeypatch.setattr(producing.Producing, "send", watched)
+    monkeypatch.setattr(producing.BatchSender, "send", watched)
     topic = new_topic(shared)
     txn = Txn(shared)
     one = writer(shared, txn, topic)
@@ -184,13 +184,13 @@ def test_many_partitions_share_requests_and_memory_is_bounded(
 ) -> None:
     monkeypatch.setattr(writing, "_PILED_BYTES_MAX", 100_000)
     requests: list[int] = []
-    send = producing.Producing.send
+    send = producing.BatchSender.send
 
-    def counted(self: producing.Producing, parcels: Any) -> Any:
+    def counted(self: producing.BatchSender, parcels: Any) -> Any:
         requests.append(len(parcels))
         return send(self, parcels)
 
-    monkeypatch.setattr(producing.Producing, "send", counted)
+    monkeypatch.setattr(producing.BatchSender, "send", counted)
     topic = new_topic(shared, 50)
     txn = Txn(shared)
     one = writer(shared, txn, topic)
@@ -212,7 +212,7 @@ def test_a_topic_that_takes_small_batches_only_gets_small_ones(shared: NodeProce
     txn.end("commit")
     assert len(stored(shared, topic)) == 1_000
     one = writer(shared, txn, topic)
-    with pytest.raises(Refused, match=r"max.message.bytes is 5000. Raise its max.message.bytes, or") as caught:
+    with pytest.raises(BrokerRefused, match=r"max.message.bytes is 5000. Raise its max.message.bytes, or") as caught:
         one.write(values(0, 1, size=9_000))
         one.close()
     assert caught.value.code == 10
@@ -228,7 +228,7 @@ def test_a_topic_that_is_not_there_is_made_if_the_node_allows_it(shared: NodePro
     txn.end("abort")
     with NodeProcess(tmp_path / "strict", settings={"GOQUEUE_TOPICS_AUTO_CREATE": "off"}) as strict:
         one = writer(strict, Txn(strict), "nowhere")
-        with pytest.raises(UnknownTopic, match="Create the topic"):
+        with pytest.raises(TopicNotFound, match="Create the topic"):
             one.write(values(0, 10))
         one.abandon()
 
@@ -260,7 +260,7 @@ def test_an_unknown_compression_is_refused(shared: NodeProcess) -> None:
 
 def test_a_compacted_topic_refuses_rows_without_keys(shared: NodeProcess) -> None:
     one = writer(shared, Txn(shared), new_topic(shared, cleanup_policy="compact"))
-    with pytest.raises(Refused, match="compacted topics need keys"):
+    with pytest.raises(BrokerRefused, match="compacted topics need keys"):
         one.write(values(0, 5))
         one.close()
     one.abandon()
@@ -286,9 +286,9 @@ def test_a_transaction_that_was_ended_behind_the_writers_back_is_told(shared: No
     txn = Txn(shared)
     one = writer(shared, txn, topic)
     one.write(values(0, 4_000, size=300))
-    one._producing.settle()
+    one._producing.wait_durable()
     httpx.post(f"{shared.url}/transactions/abort", json={"transactional_id": txn.id}).raise_for_status()
-    with pytest.raises(Refused, match=r"run it again|Run the batch again"):
+    with pytest.raises(BrokerRefused, match=r"run it again|Run the batch again"):
         one.write(values(0, 4_000, size=300))
         one.close()
     one.abandon()

@@ -6,21 +6,21 @@ import math
 import random
 
 from goqueue.pipeline.report.rows import (
-    Audit,
-    Break,
-    Checked,
+    AuditRow,
+    BreakRow,
+    CheckedRow,
+    DeadLetterRow,
     Deaths,
     Drift,
-    Event,
+    EventRow,
     Facts,
     Failure,
     Hole,
     Lag,
     Lane,
-    Letters,
-    Stage,
+    StageRow,
     Table,
-    Trace,
+    TraceRow,
     Traffic,
 )
 
@@ -63,29 +63,29 @@ def lags(looks: int = 20) -> list[Lag]:
     ]
 
 
-def stages() -> list[Stage]:
+def stages() -> list[StageRow]:
     return [
-        Stage("publish.persist", "orders", 12_001, 181.0, 402.0, 1_912.0, 13_007.0),
-        Stage("publish.deliver", "orders", 11_953, 21_503.0, 88_111.0, 410_333.0, 2_101_444.0),
-        Stage("lease.ack", "orders", 11_777, 3_217.0, 9_871.0, 41_222.0, 98_765.0),
-        Stage("total", "orders", 11_701, 27_301.0, 96_333.0, 503_777.0, 3_456_789.0),
-        Stage("publish.persist", "payments", 8_003, 191.0, 433.0, 2_077.0, 9_191.0),
-        Stage("delay.wait", "payments", 311, 2_004_111.0, 4_801_222.0, 5_003_333.0, 5_021_444.0),
+        StageRow("publish.persist", "orders", 12_001, 181.0, 402.0, 1_912.0, 13_007.0),
+        StageRow("publish.deliver", "orders", 11_953, 21_503.0, 88_111.0, 410_333.0, 2_101_444.0),
+        StageRow("lease.ack", "orders", 11_777, 3_217.0, 9_871.0, 41_222.0, 98_765.0),
+        StageRow("total", "orders", 11_701, 27_301.0, 96_333.0, 503_777.0, 3_456_789.0),
+        StageRow("publish.persist", "payments", 8_003, 191.0, 433.0, 2_077.0, 9_191.0),
+        StageRow("delay.wait", "payments", 311, 2_004_111.0, 4_801_222.0, 5_003_333.0, 5_021_444.0),
     ]
 
 
-def traces() -> list[Trace]:
+def traces() -> list[TraceRow]:
     names = ("publish.received", "publish.validated", "publish.partitioned", "publish.persisted", "consume.fetched")
     found = []
     for number in range(7):
-        events = [Event(name, 100 + 40 * place) for place, name in enumerate(names)]
+        events = [EventRow(name, 100 + 40 * place) for place, name in enumerate(names)]
         at = 5_000 * (number + 1)
         for attempt in range(number % 4):
-            events += [Event("consume.nacked", at, 4_000), Event("consume.fetched", at + 200_000 * (attempt + 1))]
+            events += [EventRow("consume.nacked", at, 4_000), EventRow("consume.fetched", at + 200_000 * (attempt + 1))]
             at += 200_000 * (attempt + 1)
-        events.append(Event("dlq.routed" if number == 3 else "consume.acked", at + 9_000, 9_000))
+        events.append(EventRow("dlq.routed" if number == 3 else "consume.acked", at + 9_000, 9_000))
         status = "error" if number == 3 else "completed"
-        found.append(Trace(f"{number:032x}", "orders", number % 2, 100 + number, status, at + 9_000, tuple(events)))
+        found.append(TraceRow(f"{number:032x}", "orders", number % 2, 100 + number, status, at + 9_000, tuple(events)))
     return found
 
 
@@ -105,7 +105,7 @@ def facts() -> Facts:
             Failure("visibility.timeout", "payments", "", 27),
         ],
         letters=[
-            Letters(
+            DeadLetterRow(
                 "orders",
                 "packing",
                 "MAX_FAILURES",
@@ -117,7 +117,7 @@ def facts() -> Facts:
                 "no stock of item #",
                 hostile,
             ),
-            Letters(
+            DeadLetterRow(
                 "orders",
                 "packing",
                 "REJECTED",
@@ -129,7 +129,7 @@ def facts() -> Facts:
                 "the address is incomplete",
                 '{"order": 17}',
             ),
-            Letters(
+            DeadLetterRow(
                 "payments",
                 "billing",
                 "LEASE_EXPIRED",
@@ -147,10 +147,10 @@ def facts() -> Facts:
             for minute in range(60)
             for reason, step in (("MAX_FAILURES", 3), ("REJECTED", 5), ("LEASE_EXPIRED", 11))
         ],
-        checked=[Checked("orders", 12_345, 99), Checked("payments", 8_765, 0)],
+        checked=[CheckedRow("orders", 12_345, 99), CheckedRow("payments", 8_765, 0)],
         breaks=[
-            Break("orders", "schema: $.total is less than the minimum of 0", 61, '{"total": -4}'),
-            Break("orders", "rule: currency in EUR, USD", 38, '{"currency": "XXX"}'),
+            BreakRow("orders", "schema: $.total is less than the minimum of 0", 61, '{"total": -4}'),
+            BreakRow("orders", "rule: currency in EUR, USD", 38, '{"currency": "XXX"}'),
         ],
         drifts=[
             Drift("orders", "coupon", "field appeared", "0 %", "41.7 %"),
@@ -161,8 +161,8 @@ def facts() -> Facts:
             Table("studies/rates", 1_801, 3, 234_567, 3, 2, START_MS + 5_000),
         ],
         audits=[
-            Audit("orders", 0, 0, 6_172, 6_171, 2, 0, 0, 0, 0),
-            Audit("payments", 1, 5, 4_387, 4_380, 6, 7, 3, 9, 1),
+            AuditRow("orders", 0, 0, 6_172, 6_171, 2, 0, 0, 0, 0),
+            AuditRow("payments", 1, 5, 4_387, 4_380, 6, 7, 3, 9, 1),
         ],
         holes=[Hole("payments", 1, "gap", "lost", 77, 79), Hole("payments", 1, "overlap", "doubled", 101, 101)],
     )

@@ -17,19 +17,19 @@ from goqueue.pipeline.report.read_health import small_files
 from goqueue.pipeline.report.reading import read_facts
 from goqueue.pipeline.report.report import run as report
 from goqueue.pipeline.report.rows import (
-    Audit,
-    Break,
-    Checked,
+    AuditRow,
+    BreakRow,
+    CheckedRow,
+    DeadLetterRow,
     Drift,
-    Event,
+    EventRow,
     Facts,
     Failure,
     Hole,
     Lag,
     Lane,
-    Letters,
-    Stage,
-    Trace,
+    StageRow,
+    TraceRow,
     Traffic,
 )
 from goqueue.pipeline.running import METRICS, Run, Silent, Summary
@@ -88,9 +88,9 @@ def test_speed(tmp_path: Path) -> None:
     write(tmp_path, "studies/failures", {**failed, "hour": T0, "count": 2}, {**failed, "hour": after(3600), "count": 3})
     found = facts(tmp_path)
     assert [one.name for one in found.stages or []] == ["publish.persist", "lease.ack", "total", "something.new"]
-    assert (found.stages or [])[0] == Stage("publish.persist", "a", 9, 1.0, 2.0, 3.0, 4.0)
-    told = (Event("publish.received", 0, 0), Event("consume.acked", 8, 5))
-    assert found.slowest == [Trace("f", "a", 1, 3, "completed", 8, told)]
+    assert (found.stages or [])[0] == StageRow("publish.persist", "a", 9, 1.0, 2.0, 3.0, 4.0)
+    told = (EventRow("publish.received", 0, 0), EventRow("consume.acked", 8, 5))
+    assert found.slowest == [TraceRow("f", "a", 1, 3, "completed", 8, told)]
     assert found.failures == [Failure("consume.nacked", "a", "x", 5)]
 
 
@@ -107,8 +107,8 @@ def test_dead_letters_have_an_example_from_the_archive(tmp_path: Path) -> None:
     write(tmp_path, "messages", *archived)
     found = facts(tmp_path)
     assert found.letters == [
-        Letters("a", "g", "REJECTED", "f1", 3, MS + 10_000, MS + 30_000, "2", "no <n>", "value 7"),
-        Letters("a.dlq", "", "", "e0", 1, MS + 90_000, MS + 90_000, "", "", ""),
+        DeadLetterRow("a", "g", "REJECTED", "f1", 3, MS + 10_000, MS + 30_000, "2", "no <n>", "value 7"),
+        DeadLetterRow("a.dlq", "", "", "e0", 1, MS + 90_000, MS + 90_000, "", "", ""),
     ]
     assert sum(one.count for one in found.deaths or []) == 4
     assert {one.reason for one in found.deaths or []} == {"REJECTED", "by hand"}
@@ -128,10 +128,10 @@ def test_quality_of_all_runs(tmp_path: Path) -> None:
         tmp_path, "studies/drift", {"topic": "a", "field": "n", "change": "new field", "before": "", "after": "integer"}
     )
     found = facts(tmp_path)
-    assert found.checked == [Checked("a", 20, 3)]
+    assert found.checked == [CheckedRow("a", 20, 3)]
     assert sorted(found.breaks or [], key=lambda one: one.rule) == [
-        Break("a", "mine", 1, "t1"),
-        Break("a", "schema: $.n: -<n> is less than <n>", 2, "t0"),
+        BreakRow("a", "mine", 1, "t1"),
+        BreakRow("a", "schema: $.n: -<n> is less than <n>", 2, "t0"),
     ]
     assert found.drifts == [Drift("a", "n", "new field", "", "integer")]
     assert facts(tmp_path, "b").breaks == []
@@ -150,7 +150,7 @@ def test_health(tmp_path: Path) -> None:
     for n in range(3):
         write(tmp_path, "messages", {"topic": "a", "partition": 0, "offset": n, "text": "t"})
     found = facts(tmp_path)
-    assert found.audits == [Audit("a", 0, 0, 9, 8, 1, 0, 1, 0, 0)]
+    assert found.audits == [AuditRow("a", 0, 0, 9, 8, 1, 0, 1, 0, 0)]
     assert found.holes == [Hole("a", 0, "gap", "lost", 3, 3)]
     tables = {one.name: one for one in found.tables or []}
     assert list(tables) == ["messages", "studies/audit", "studies/holes"]

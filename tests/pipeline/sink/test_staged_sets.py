@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goqueue.client.staged import StagedWriterId
-from goqueue.pipeline.sink.staged_sets import SinkRefused, StagedSets
+from goqueue.pipeline.sink.staged_sets import SinkRefused, StagedSetClient
 from tests.pipeline.sink.proxies import Answer, Porter, proxy
 
 NOWHERE = "http://127.0.0.1:9"
@@ -30,17 +30,17 @@ def _problem(code: str) -> bytes:
 def test_what_passes_is_asked_again() -> None:
     porter, asked = _telling((503, _problem("starting")), (503, _problem("concurrent-transactions")), DONE)
     with proxy(NOWHERE, porter) as url:
-        assert StagedSets(url).commit("q", 7, WRITERS).outcome == "committed"
+        assert StagedSetClient(url).commit("q", 7, WRITERS).outcome == "committed"
     assert asked == ["POST /staged/q/7/commit"] * 3
 
 
 def test_a_refusal_is_told_at_once() -> None:
     porter, asked = _telling((409, _problem("staged-conflict")))
     with proxy(NOWHERE, porter) as url, pytest.raises(SinkRefused, match=r"It is so\. \(staged-conflict"):
-        StagedSets(url).commit("q", 7, WRITERS)
+        StagedSetClient(url).commit("q", 7, WRITERS)
     assert len(asked) == 1
 
 
 def test_patience_ends() -> None:
     with pytest.raises(SinkRefused, match="Cannot reach"):
-        StagedSets(NOWHERE, patience_s=0.2).abort("q", 7)
+        StagedSetClient(NOWHERE, patience_s=0.2).abort("q", 7)

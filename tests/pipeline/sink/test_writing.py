@@ -17,14 +17,14 @@ from goqueue.client.staged import staged as staged_call
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.sink.staged_sets import SinkRefused
 from goqueue.pipeline.sink.task import Task
-from goqueue.pipeline.sink.writing import Part, Target, give_up, stage_rows
+from goqueue.pipeline.sink.writing import SinkTarget, TaskPart, give_up, stage_rows
 from goqueue.pipeline.sink.writing import commit_parts as commit_parts_or
 from tests.pipeline.topics import contents, make_topic
 
 pytestmark = pytest.mark.usefixtures("watched")
 
 
-def commit_parts(there: Target, parts: list[Part]) -> None:
+def commit_parts(there: SinkTarget, parts: list[TaskPart]) -> None:
     commit_parts_or(there, parts, "Try again.")
 
 
@@ -33,8 +33,8 @@ def rows(*values: str, key: str | None = None) -> pa.RecordBatch:
     return pa.record_batch({"key": keys, "value": pa.array(values, pa.string())})
 
 
-def target(node: NodeProcess, topic: str | None, *columns: str) -> Target:
-    return Target(node.kafka, node.url, topic, columns or ("key", "value"))
+def target(node: NodeProcess, topic: str | None, *columns: str) -> SinkTarget:
+    return SinkTarget(node.kafka, node.url, topic, columns or ("key", "value"))
 
 
 def values(node: NodeProcess, topic: str, isolation: str = "read_committed") -> list[str]:
@@ -78,22 +78,22 @@ def test_a_batch_that_is_written_again_after_its_commit_is_dropped(
 
 
 def test_a_task_without_rows_asks_the_node_nothing(module_node: NodeProcess) -> None:
-    nowhere = Target("127.0.0.1:9", "http://127.0.0.1:9", "t", ("value",))
-    assert stage_rows(nowhere, "q", 0, Task(0, 0), [rows()]) == Part("q", 0, 0)
-    assert stage_rows(nowhere, "q", 0, Task(0, 0), []) == Part("q", 0, 0)
+    nowhere = SinkTarget("127.0.0.1:9", "http://127.0.0.1:9", "t", ("value",))
+    assert stage_rows(nowhere, "q", 0, Task(0, 0), [rows()]) == TaskPart("q", 0, 0)
+    assert stage_rows(nowhere, "q", 0, Task(0, 0), []) == TaskPart("q", 0, 0)
 
 
 def test_a_batch_without_rows_clears_what_an_earlier_run_left(module_node: NodeProcess) -> None:
     there = target(module_node, make_topic(module_node, "leftovers"))
     stage_rows(there, "q-left", 5, Task(0, 0), [rows("lost driver")])
-    commit_parts(there, [Part("q-left", 5, 0)])
+    commit_parts(there, [TaskPart("q-left", 5, 0)])
     found = owner(module_node, "q-left")
     assert (found.open, found.last_batch) == ([], 5)
     assert values(module_node, "leftovers") == []
 
 
 def test_no_message_at_all_is_nothing_to_commit() -> None:
-    commit_parts(Target("127.0.0.1:9", "http://127.0.0.1:9", "t", ("value",)), [])
+    commit_parts(SinkTarget("127.0.0.1:9", "http://127.0.0.1:9", "t", ("value",)), [])
 
 
 def test_each_row_can_name_its_topic(module_node: NodeProcess) -> None:
@@ -144,7 +144,7 @@ def test_a_topic_that_is_not_there_is_made_or_named_as_the_node_is_set(
 
 def test_parts_of_two_batches_are_not_committed_as_one(module_node: NodeProcess) -> None:
     with pytest.raises(PipelineError, match="2 batches"):
-        commit_parts(target(module_node, "any"), [Part("q", 0, 0), Part("q", 1, 0)])
+        commit_parts(target(module_node, "any"), [TaskPart("q", 0, 0), TaskPart("q", 1, 0)])
 
 
 def test_a_zombie_cannot_write_behind_the_commit(module_node: NodeProcess) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goqueue.pipeline.link.cluster import TopicFacts
-from goqueue.pipeline.link.errors import UnknownTopic
+from goqueue.pipeline.link.errors import TopicNotFound
 from goqueue.pipeline.link.place import Place
 
 
@@ -47,7 +47,7 @@ class FakeCluster:
         self.asked.append("describe")
         for topic in topics:
             if topic not in self.ids:
-                raise UnknownTopic(topic)
+                raise TopicNotFound(topic)
         return {topic: TopicFacts(self.ids[topic], sum(p.topic == topic for p in self.logs)) for topic in topics}
 
     def earliest(self, places: Sequence[Place]) -> dict[Place, int]:
@@ -68,7 +68,7 @@ class FakeCluster:
 
     def _log(self, place: Place) -> tuple[int, int]:
         if place not in self.logs:
-            raise UnknownTopic(place.topic)
+            raise TopicNotFound(place.topic)
         return self.logs[place]
 
     def _at(self, place: Place, ms: int) -> int | None:

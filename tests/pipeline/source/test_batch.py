@@ -16,8 +16,8 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from goqueue.pipeline.link.errors import UnknownTopic
-from goqueue.pipeline.link.place import Place, Range
+from goqueue.pipeline.link.errors import TopicNotFound
+from goqueue.pipeline.link.place import OffsetRange, Place
 from goqueue.pipeline.options import read_options
 from goqueue.pipeline.source.batch import batch_ranges
 from goqueue.pipeline.source.errors import DataLost
@@ -25,7 +25,7 @@ from goqueue.pipeline.source.narrowing import Narrow
 from tests.pipeline.source.fakes import FakeCluster
 
 
-def _ranges(cluster: Any, narrow: Narrow | None = None, /, **more: str) -> list[Range]:
+def _ranges(cluster: Any, narrow: Narrow | None = None, /, **more: str) -> list[OffsetRange]:
     options = read_options({"kafka.bootstrap.servers": "n:1", "subscribe": "a", **more}, "batch")
     return batch_ranges(cluster, options, narrow)
 
@@ -36,33 +36,37 @@ def cluster() -> Any:
 
 
 def test_a_batch_reads_everything_unless_told_otherwise(cluster: Any) -> None:
-    assert _ranges(cluster) == [Range("a", 0, 3, 10), Range("a", 1, 20, 50)]
+    assert _ranges(cluster) == [OffsetRange("a", 0, 3, 10), OffsetRange("a", 1, 20, 50)]
 
 
 def test_a_batch_between_two_edges(cluster: Any) -> None:
     found = _ranges(cluster, startingOffsets='{"a": {"0": 5, "1": -2}}', endingOffsets='{"a": {"0": -1, "1": 30}}')
-    assert found == [Range("a", 0, 5, 10), Range("a", 1, 20, 30)]
+    assert found == [OffsetRange("a", 0, 5, 10), OffsetRange("a", 1, 20, 30)]
     assert _ranges(cluster, startingTimestamp="4000", endingTimestamp="25000") == [
-        Range("a", 0, 4, 10),
-        Range("a", 1, 20, 25),
+        OffsetRange("a", 0, 4, 10),
+        OffsetRange("a", 1, 20, 25),
     ]
 
 
 def test_an_unknown_topic(cluster: Any) -> None:
-    with pytest.raises(UnknownTopic, match="no topic 'z'"):
+    with pytest.raises(TopicNotFound, match="no topic 'z'"):
         _ranges(cluster, subscribe="z")
 
 
 @pytest.mark.parametrize(
     ("more", "told", "kept"),
     [
-        ({"startingOffsets": '{"a": {"0": 0, "1": 20}}'}, "3 offsets of a/0", Range("a", 0, 3, 10)),
-        ({"endingOffsets": '{"a": {"0": 11, "1": -1}}'}, "before the offset 11 to end at", Range("a", 0, 3, 10)),
-        ({"startingOffsets": '{"a": {"0": 99, "1": 20}}'}, "before the offset 99 to start at", Range("a", 0, 99, 10)),
+        ({"startingOffsets": '{"a": {"0": 0, "1": 20}}'}, "3 offsets of a/0", OffsetRange("a", 0, 3, 10)),
+        ({"endingOffsets": '{"a": {"0": 11, "1": -1}}'}, "before the offset 11 to end at", OffsetRange("a", 0, 3, 10)),
+        (
+            {"startingOffsets": '{"a": {"0": 99, "1": 20}}'},
+            "before the offset 99 to start at",
+            OffsetRange("a", 0, 99, 10),
+        ),
     ],
 )
 def test_offsets_that_are_not_there_are_a_loss(
-    cluster: Any, more: dict[str, str], told: str, kept: Range, caplog: pytest.LogCaptureFixture
+    cluster: Any, more: dict[str, str], told: str, kept: OffsetRange, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(DataLost, match=told):
         _ranges(cluster, **more)
@@ -73,7 +77,7 @@ def test_offsets_that_are_not_there_are_a_loss(
 # --- filters ------------------------------------------------------------------------------------------------------
 
 
-def _narrowed(cluster: Any, *filters: Filter) -> tuple[list[Range], list[Filter]]:
+def _narrowed(cluster: Any, *filters: Filter) -> tuple[list[OffsetRange], list[Filter]]:
     narrow = Narrow()
     left = [one for one in filters if not narrow.take(one)]
     found = _ranges(cluster, narrow)
@@ -81,25 +85,31 @@ def _narrowed(cluster: Any, *filters: Filter) -> tuple[list[Range], list[Filter]
 
 
 def test_filters_on_partition_and_topic_leave_partitions_out(cluster: Any) -> None:
-    assert _narrowed(cluster, EqualTo(("partition",), 1)) == ([Range("a", 1, 20, 50)], [])
-    assert _narrowed(cluster, In(("partition",), (0, 7)), IsNotNull(("partition",))) == ([Range("a", 0, 3, 10)], [])
+    assert _narrowed(cluster, EqualTo(("partition",), 1)) == ([OffsetRange("a", 1, 20, 50)], [])
+    assert _narrowed(cluster, In(("partition",), (0, 7)), IsNotNull(("partition",))) == (
+        [OffsetRange("a", 0, 3, 10)],
+        [],
+    )
     assert _narrowed(cluster, EqualTo(("topic",), "b")) == ([], [])
 
 
 def test_filters_on_the_offset_make_ranges_smaller(cluster: Any) -> None:
     found, left = _narrowed(cluster, GreaterThan(("offset",), 7), LessThanOrEqual(("offset",), 22))
-    assert (found, left) == ([Range("a", 0, 8, 10), Range("a", 1, 20, 23)], [])
+    assert (found, left) == ([OffsetRange("a", 0, 8, 10), OffsetRange("a", 1, 20, 23)], [])
     found, left = _narrowed(cluster, GreaterThanOrEqual(("offset",), 7), LessThan(("offset",), 22))
-    assert (found, left) == ([Range("a", 0, 7, 10), Range("a", 1, 20, 22)], [])
-    assert _narrowed(cluster, EqualTo(("offset",), 30)) == ([Range("a", 1, 30, 31)], [])
+    assert (found, left) == ([OffsetRange("a", 0, 7, 10), OffsetRange("a", 1, 20, 22)], [])
+    assert _narrowed(cluster, EqualTo(("offset",), 30)) == ([OffsetRange("a", 1, 30, 31)], [])
 
 
 def test_a_time_only_helps_as_logs_need_not_be_in_order_of_time(cluster: Any) -> None:
     since = GreaterThanOrEqual(("timestamp",), datetime.fromtimestamp(8, UTC))
     until = LessThan(("timestamp",), datetime.fromtimestamp(9, UTC))
-    assert _narrowed(cluster, since, until) == ([Range("a", 0, 8, 10), Range("a", 1, 20, 50)], [since, until])
+    assert _narrowed(cluster, since, until) == (
+        [OffsetRange("a", 0, 8, 10), OffsetRange("a", 1, 20, 50)],
+        [since, until],
+    )
     later = GreaterThan(("timestamp",), datetime.fromtimestamp(40, UTC))
-    assert _narrowed(cluster, later) == ([Range("a", 1, 40, 50)], [later])
+    assert _narrowed(cluster, later) == ([OffsetRange("a", 1, 40, 50)], [later])
 
 
 def test_other_filters_are_sparks(cluster: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from goqueue.pipeline.link.place import Place
-from goqueue.pipeline.source.edges import Moment, Offsets, Times
+from goqueue.pipeline.source.edges import Moment, StartingOffsets, Times
 from goqueue.pipeline.source.ending import ending
 from goqueue.pipeline.source.errors import BadOption, NoSuchTime
 from goqueue.pipeline.source.starting import starting
@@ -27,17 +27,17 @@ def test_earliest_and_latest(cluster: Any) -> None:
 
 
 def test_offsets_with_minus_two_and_minus_one(cluster: Any) -> None:
-    assert starting(cluster, _ENDS, Offsets({_A: -2, _B: -1}, "startingOffsets"), "error") == {_A: 3, _B: 50}
-    assert starting(cluster, _ENDS, Offsets({_A: 5, _B: 30}, "startingOffsets"), "error") == {_A: 5, _B: 30}
-    assert ending(cluster, _ENDS, Offsets({_A: 7, _B: -1}, "endingOffsets")) == {_A: 7, _B: 50}
+    assert starting(cluster, _ENDS, StartingOffsets({_A: -2, _B: -1}, "startingOffsets"), "error") == {_A: 3, _B: 50}
+    assert starting(cluster, _ENDS, StartingOffsets({_A: 5, _B: 30}, "startingOffsets"), "error") == {_A: 5, _B: 30}
+    assert ending(cluster, _ENDS, StartingOffsets({_A: 7, _B: -1}, "endingOffsets")) == {_A: 7, _B: 50}
 
 
 @pytest.mark.parametrize("each", [{_A: 1}, {_A: 1, _B: 1, Place("c", 0): 1}])
 def test_offsets_name_exactly_the_partitions_that_are_read(cluster: Any, each: dict[Place, int]) -> None:
     with pytest.raises(BadOption, match="startingOffsets"):
-        starting(cluster, _ENDS, Offsets(each, "startingOffsets"), "error")
+        starting(cluster, _ENDS, StartingOffsets(each, "startingOffsets"), "error")
     with pytest.raises(BadOption, match="endingOffsets"):
-        ending(cluster, _ENDS, Offsets(each, "endingOffsets"))
+        ending(cluster, _ENDS, StartingOffsets(each, "endingOffsets"))
 
 
 def test_times_lead_to_the_first_message_that_is_not_older(cluster: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 from goqueue.pipeline.link.errors import NodeUnreachable
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.source.group import GroupProgress, request_of
-from goqueue.pipeline.source.offsets import Mark
+from goqueue.pipeline.source.offsets import QueryMark
 
 
 class _Away:
@@ -16,12 +16,12 @@ class _Away:
 
 
 def test_a_query_does_not_fail_by_what_is_only_shown(caplog: pytest.LogCaptureFixture) -> None:
-    GroupProgress(_Away(), "g").tell(Mark({Place("a", 0): 5}))  # type: ignore[arg-type]
+    GroupProgress(_Away(), "g").tell(QueryMark({Place("a", 0): 5}))  # type: ignore[arg-type]
     assert "The group g cannot show how far the query is" in caplog.text
 
 
 def test_topics_are_named_and_have_their_ids() -> None:
-    mark = Mark({Place("b", 1): 5, Place("b", 0): 4, Place("a", 0): 3}, {"a": "11" * 16, "b": "22" * 16})
+    mark = QueryMark({Place("b", 1): 5, Place("b", 0): 4, Place("a", 0): 3}, {"a": "11" * 16, "b": "22" * 16})
     request = request_of("g", mark)
     assert [(topic.name, topic.topic_id) for topic in request.topics] == [("a", b"\x11" * 16), ("b", b"\x22" * 16)]
     assert [one.partition_index for one in request.topics[1].partitions] == [0, 1]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.source.errors import BadOption
-from goqueue.pipeline.source.offsets import INITIAL, Mark, mark_of, parse_places, parse_positions, positions_json
+from goqueue.pipeline.source.offsets import INITIAL, QueryMark, mark_of, parse_places, parse_positions, positions_json
 
 _POSITIONS = st.dictionaries(
     st.builds(Place, st.sampled_from(["a", "b", "orders"]), st.integers(0, 200)), st.integers(0, 1 << 62), max_size=12
@@ -20,7 +20,7 @@ _POSITIONS = st.dictionaries(
 def test_a_mark_survives_sparks_log(
     to: dict[Place, int], begun: dict[Place, int] | None, lost: dict[Place, int]
 ) -> None:
-    mark = Mark(to, {place.topic: "00ff" for place in to}, begun, lost)
+    mark = QueryMark(to, {place.topic: "00ff" for place in to}, begun, lost)
     assert mark_of(json.loads(json.dumps(mark.as_json()))) == mark
 
 
@@ -30,7 +30,7 @@ def test_trap_2_offsets_are_compared_as_text_so_their_keys_are_always_sorted(
 ) -> None:
     shuffled = list(to.items())
     chance.shuffle(shuffled)
-    one, other = Mark(to, {"b": "1", "a": "2"}), Mark(dict(shuffled), {"a": "2", "b": "1"})
+    one, other = QueryMark(to, {"b": "1", "a": "2"}), QueryMark(dict(shuffled), {"a": "2", "b": "1"})
     assert json.dumps(one.as_json()) == json.dumps(other.as_json())
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.options import read_options, write_options
-from goqueue.pipeline.source.edges import Moment, Offsets, Times
+from goqueue.pipeline.source.edges import Moment, StartingOffsets, Times
 from goqueue.pipeline.source.errors import BadOption
-from goqueue.pipeline.source.subscription import Subscription
+from goqueue.pipeline.source.subscription import SourceSubscription
 
 _NODE = {"kafka.bootstrap.servers": "localhost:9092"}
 _ORDERS = {**_NODE, "subscribe": "orders"}
@@ -16,7 +16,7 @@ _ORDERS = {**_NODE, "subscribe": "orders"}
 
 def test_the_defaults_are_those_of_sparks_kafka_source() -> None:
     options = read_options(_ORDERS, "stream")
-    assert options.what == Subscription(topics=("orders",))
+    assert options.what == SourceSubscription(topics=("orders",))
     assert (options.start, options.end, options.unmatched) == (None, None, "error")
     assert options.fail_on_loss and not options.headers
     assert options.trigger_delay_ms_max == 15 * 60_000
@@ -121,7 +121,7 @@ def test_a_time_for_all_wins_over_times_and_they_win_over_offsets() -> None:
     assert read_options({**given, **offsets, **times}, "batch").start == Times(
         {Place("a", 0): 1000}, "startingOffsetsByTimestamp"
     )
-    assert read_options({**given, **offsets}, "batch").start == Offsets({Place("a", 0): 5}, "startingOffsets")
+    assert read_options({**given, **offsets}, "batch").start == StartingOffsets({Place("a", 0): 5}, "startingOffsets")
 
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "pushFilters"])

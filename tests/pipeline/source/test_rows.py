@@ -11,20 +11,20 @@ from pyspark.sql.datasource import InputPartition
 
 from bench.node_process import NodeProcess
 from goqueue.client import Client
-from goqueue.pipeline.link.errors import OffsetGone, UnknownTopic
-from goqueue.pipeline.link.place import Range
-from goqueue.pipeline.source.rows import Reading, Slice, read_slice
+from goqueue.pipeline.link.errors import OffsetOutOfLog, TopicNotFound
+from goqueue.pipeline.link.place import OffsetRange
+from goqueue.pipeline.source.rows import SourceReadOptions, TaskSlice, read_slice
 from tests.pipeline.topics import fill, make_topic
 
 
-def _read(node: NodeProcess, ranges: list[Range], fail_on_loss: bool) -> list[tuple[Any, ...]]:
-    how = Reading(("topic", "offset"), "read_committed", fail_on_loss, 10.0)
-    batches = list(read_slice(Slice(node.kafka, ranges), how))
+def _read(node: NodeProcess, ranges: list[OffsetRange], fail_on_loss: bool) -> list[tuple[Any, ...]]:
+    how = SourceReadOptions(("topic", "offset"), "read_committed", fail_on_loss, 10.0)
+    batches = list(read_slice(TaskSlice(node.kafka, ranges), how))
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.fixture(scope="module")
-def planned(module_node: NodeProcess) -> list[Range]:
+def planned(module_node: NodeProcess) -> list[OffsetRange]:
     """Of two topics; then the one loses half of its messages, and the other is deleted."""
     for topic in ("cut", "gone", "whole"):
         fill(module_node, make_topic(module_node, topic, 1), [b"%d" % number for number in range(100)])
@@ -33,18 +33,18 @@ def planned(module_node: NodeProcess) -> list[Range]:
         done.result(30)
     with Client(module_node.url) as client:
         client.delete_topic("gone")
-    return [Range("cut", 0, 10, 100), Range("gone", 0, 0, 100), Range("whole", 0, 0, 100)]
+    return [OffsetRange("cut", 0, 10, 100), OffsetRange("gone", 0, 0, 100), OffsetRange("whole", 0, 0, 100)]
 
 
-def test_what_went_since_it_was_planned_is_an_error(module_node: NodeProcess, planned: list[Range]) -> None:
-    with pytest.raises(OffsetGone, match=r"cut/0 is gone.*failOnDataLoss"):
+def test_what_went_since_it_was_planned_is_an_error(module_node: NodeProcess, planned: list[OffsetRange]) -> None:
+    with pytest.raises(OffsetOutOfLog, match=r"cut/0 is gone.*failOnDataLoss"):
         _read(module_node, planned[:1], fail_on_loss=True)
-    with pytest.raises(UnknownTopic, match="gone"):
+    with pytest.raises(TopicNotFound, match="gone"):
         _read(module_node, planned, fail_on_loss=True)
 
 
 def test_or_it_is_skipped_and_warned_of_and_nothing_else_is_missing(
-    module_node: NodeProcess, planned: list[Range], caplog: pytest.LogCaptureFixture
+    module_node: NodeProcess, planned: list[OffsetRange], caplog: pytest.LogCaptureFixture
 ) -> None:
     found = _read(module_node, planned, fail_on_loss=False)
     assert found == [("cut", offset) for offset in range(60, 100)] + [("whole", offset) for offset in range(100)]
@@ -53,5 +53,5 @@ def test_or_it_is_skipped_and_warned_of_and_nothing_else_is_missing(
 
 
 def test_a_partition_that_spark_made_up_is_empty() -> None:
-    how = Reading(("value",), "read_committed", True, 1.0)
+    how = SourceReadOptions(("value",), "read_committed", True, 1.0)
     assert list(read_slice(InputPartition(None), how)) == []

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from goqueue.pipeline.link.errors import UnknownTopic
-from goqueue.pipeline.link.place import Place, Range
+from goqueue.pipeline.link.errors import TopicNotFound
+from goqueue.pipeline.link.place import OffsetRange, Place
 from goqueue.pipeline.options import read_options
 from goqueue.pipeline.source.errors import DataLost
-from goqueue.pipeline.source.offsets import Mark
+from goqueue.pipeline.source.offsets import QueryMark
 from goqueue.pipeline.source.stream import Stream
 from goqueue.pipeline.source.watching import TOPICS_S
 from tests.pipeline.source.fakes import Clock, FakeCluster
@@ -22,7 +22,7 @@ def _stream(cluster: Any, clock: Clock | None = None, /, **more: str) -> Stream:
     return Stream(cluster, read_options(options, "stream"), clock or Clock())
 
 
-def _first(stream: Stream) -> Mark:
+def _first(stream: Stream) -> QueryMark:
     mark = stream.next_mark(None, is_limited=True)
     assert mark is not None
     return mark
@@ -36,9 +36,9 @@ def cluster() -> Any:
 def test_batches_follow_each_other_without_gap_or_overlap(cluster: Any) -> None:
     stream = _stream(cluster, maxOffsetsPerTrigger="150")
     stream.until_now()
-    mark: Mark | None = _first(stream)
-    before: Mark | None = None
-    read: list[Range] = []
+    mark: QueryMark | None = _first(stream)
+    before: QueryMark | None = None
+    read: list[OffsetRange] = []
     while mark is not None:
         read += stream.ranges(before, mark)
         before, mark = mark, stream.next_mark(mark, is_limited=True)
@@ -80,7 +80,7 @@ def test_a_new_partition_is_read_from_its_beginning(cluster: Any) -> None:
     clock.now += TOPICS_S
     mark = stream.next_mark(before, is_limited=True)
     assert mark is not None
-    assert stream.ranges(before, mark) == [Range("a", 2, 0, 7)]
+    assert stream.ranges(before, mark) == [OffsetRange("a", 2, 0, 7)]
 
 
 def test_a_topic_that_appears_under_the_pattern_is_read_from_its_beginning(cluster: Any) -> None:
@@ -91,7 +91,7 @@ def test_a_topic_that_appears_under_the_pattern_is_read_from_its_beginning(clust
     clock.now += TOPICS_S
     mark = stream.next_mark(before, is_limited=True)
     assert mark is not None
-    assert stream.ranges(before, mark) == [Range("b", 0, 0, 5)]
+    assert stream.ranges(before, mark) == [OffsetRange("b", 0, 0, 5)]
 
 
 def test_a_new_partition_that_lost_its_beginning_already_is_a_loss(cluster: Any) -> None:
@@ -105,7 +105,7 @@ def test_a_new_partition_that_lost_its_beginning_already_is_a_loss(cluster: Any)
 
 
 def test_an_unknown_topic(cluster: Any) -> None:
-    with pytest.raises(UnknownTopic, match="no topic 'z'"):
+    with pytest.raises(TopicNotFound, match="no topic 'z'"):
         _first(_stream(cluster, subscribe="a,z"))
 
 
@@ -190,7 +190,7 @@ def test_a_batch_that_is_repeated_after_its_data_is_gone_fails_as_well(cluster: 
     cluster.retain_from("a", 0, 60)
     with pytest.raises(DataLost, match="60 offsets of a/0"):
         _stream(cluster).ranges(None, mark)
-    assert _stream(cluster, failOnDataLoss="false").ranges(None, mark)[0] == Range("a", 0, 60, 100)
+    assert _stream(cluster, failOnDataLoss="false").ranges(None, mark)[0] == OffsetRange("a", 0, 60, 100)
 
 
 def test_a_topic_that_is_deleted_fails_the_query_or_is_warned_of(
@@ -220,7 +220,7 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning_though_its_offset
     lenient = _stream(cluster, failOnDataLoss="false")
     mark = lenient.next_mark(before, is_limited=True)
     assert mark is not None
-    assert lenient.ranges(before, mark) == [Range("a", 0, 0, 100), Range("a", 1, 0, 900)]
+    assert lenient.ranges(before, mark) == [OffsetRange("a", 0, 0, 100), OffsetRange("a", 1, 0, 900)]
 
 
 def test_a_log_that_lost_its_tail_goes_on_from_its_end(cluster: Any) -> None:
@@ -237,7 +237,7 @@ def test_a_log_that_lost_its_tail_goes_on_from_its_end(cluster: Any) -> None:
     clock.now += 1
     after = lenient.next_mark(mark, is_limited=True)
     assert after is not None
-    assert lenient.ranges(mark, after) == [Range("a", 0, 90, 95)]
+    assert lenient.ranges(mark, after) == [OffsetRange("a", 0, 90, 95)]
 
 
 def test_a_topic_that_is_deleted_between_planning_and_reading(cluster: Any) -> None:
@@ -274,7 +274,7 @@ def test_trap_1_where_a_query_began_is_taken_from_the_first_mark_and_not_asked_a
     follower = _stream(cluster, **given)
     after = follower.next_mark(mark, is_limited=True)
     assert after is not None
-    assert follower.ranges(mark, after) == [Range("a", 0, mark.to[_A0], 1_100)]
+    assert follower.ranges(mark, after) == [OffsetRange("a", 0, mark.to[_A0], 1_100)]
 
 
 def test_trap_3_the_groups_progress_is_told_when_the_next_batch_is_asked_for(cluster: Any) -> None:

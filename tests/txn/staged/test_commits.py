@@ -26,7 +26,7 @@ from goqueue.core.txn.errors import (
     StagedConflict,
 )
 from goqueue.core.txn.records import TxnAnswer
-from goqueue.service.staged import Ended
+from goqueue.service.staged import StagedSetEnded
 from goqueue.sim.disk import SimDisk
 from tests.service.brokers import publish, settings
 from tests.txn.staged.world import OWNER, Writer, commit, last_batch, open_writers, read, seen, stage, stuck, tell
@@ -34,7 +34,7 @@ from tests.txn.staged.world import OWNER, Writer, commit, last_batch, open_write
 HOUR_S = 3_600
 
 
-async def decided(broker: Broker, commits: Coroutine[Any, Any, Ended]) -> asyncio.Task[Ended]:
+async def decided(broker: Broker, commits: Coroutine[Any, Any, StagedSetEnded]) -> asyncio.Task[StagedSetEnded]:
     """A first commit under way, whose decision is taken and not yet carried out."""
     call = asyncio.ensure_future(commits)
     for _ in range(1_000):

@@ -19,15 +19,15 @@ from goqueue.core.txn.errors import (
 from goqueue.core.txn.machine import Transactions
 from goqueue.core.txn.records import (
     Record,
-    Stage,
     TxnGone,
     TxnOwner,
     TxnOwnerGone,
+    TxnStage,
     TxnState,
     decode_record,
     encode_record,
 )
-from goqueue.core.txn.staged import Named, StagedSets, check_batch, check_owner, staged_id, writer_of
+from goqueue.core.txn.staged import NamedWriter, StagedSets, check_batch, check_owner, staged_id, writer_of
 
 HOUR_MS = 3_600_000
 
@@ -44,23 +44,23 @@ class World:
         for record in records:
             self.machine.apply(record)
 
-    def stage(self, owner: str = "o", batch: int = 0, writer: str = "w", attempt: int = 0) -> Named:
+    def stage(self, owner: str = "o", batch: int = 0, writer: str = "w", attempt: int = 0) -> NamedWriter:
         self._ids += 1
         name = staged_id(owner, writer, attempt)
         state = staged_moves.opened(self.machine, name, owner, batch, HOUR_MS, self._ids, self.now)
         self.apply(state)
-        return Named(name, state.producer_id, state.epoch)
+        return NamedWriter(name, state.producer_id, state.epoch)
 
-    def state(self, named: Named) -> TxnState:
+    def state(self, named: NamedWriter) -> TxnState:
         return self.machine.require(named.transactional_id)
 
-    def commit(self, *named: Named, owner: str = "o", batch: int = 0) -> staged_moves.Verdict:
+    def commit(self, *named: NamedWriter, owner: str = "o", batch: int = 0) -> staged_moves.CommitVerdict:
         others = self.machine.staged.open(owner)
         verdict = staged_moves.commit(self.machine, owner, batch, named, others, self.now)
         self.apply(verdict.owner, *verdict.committed, *verdict.dropped)
         return verdict
 
-    def complete(self, named: Named, bump: bool = True) -> None:
+    def complete(self, named: NamedWriter, bump: bool = True) -> None:
         self.apply(self.machine.completed(named.transactional_id, self.now, bump, 99))
 
 
@@ -98,7 +98,7 @@ def test_writers_attempts_and_batches_have_bounds() -> None:
     [
         TxnOwner("query/7 ü", 2**63 - 1, 5),
         TxnOwnerGone("query/7 ü"),
-        TxnState("staged/o/w/0", 3, 4, Stage.ONGOING, owner="o", batch=0),
+        TxnState("staged/o/w/0", 3, 4, TxnStage.ONGOING, owner="o", batch=0),
     ],
 )
 def test_records_come_back_as_they_were(record: Record) -> None:
@@ -113,7 +113,7 @@ def test_owners_and_producers_of_one_name_have_keys_of_their_own() -> None:
 def test_a_record_of_before_there_were_owners_is_read_as_it_was() -> None:
     old = {"transactional_id": "shop", "producer_id": 7, "epoch": 2, "stage": "Ongoing", "partitions": [["t", 0]]}
     state = decode_record(b"shop", msgspec.msgpack.encode((1, old)))
-    assert state == TxnState("shop", 7, 2, Stage.ONGOING, partitions=(("t", 0),))
+    assert state == TxnState("shop", 7, 2, TxnStage.ONGOING, partitions=(("t", 0),))
     assert b"owner" not in (encode_record(state)[1] or b""), "nor is anything written that it did not hold"
 
 
@@ -129,7 +129,7 @@ def test_an_owner_of_a_later_version_is_left_alone() -> None:
 def test_a_writer_is_open_at_once_and_each_staging_has_an_epoch_of_its_own() -> None:
     world = World()
     first = world.stage()
-    assert world.state(first).stage is Stage.ONGOING
+    assert world.state(first).stage is TxnStage.ONGOING
     with pytest.raises(ConcurrentTransactions):
         world.stage()
     world.apply(*staged_moves.drop(world.machine, [first.transactional_id], world.now))
@@ -144,8 +144,8 @@ def test_a_writer_is_open_at_once_and_each_staging_has_an_epoch_of_its_own() -> 
 
 def test_a_writer_whose_epochs_are_used_up_goes_on_with_a_new_producer_id() -> None:
     world = World()
-    world.apply(TxnState("staged/o/w/0", 7, EPOCH_MAX, Stage.COMPLETE_COMMIT, owner="o", batch=1))
-    assert world.stage(batch=2) == Named("staged/o/w/0", 1, 0)
+    world.apply(TxnState("staged/o/w/0", 7, EPOCH_MAX, TxnStage.COMPLETE_COMMIT, owner="o", batch=1))
+    assert world.stage(batch=2) == NamedWriter("staged/o/w/0", 1, 0)
 
 
 def test_only_staging_begins_and_only_the_set_commits() -> None:
@@ -159,7 +159,7 @@ def test_only_staging_begins_and_only_the_set_commits() -> None:
         with pytest.raises(InvalidTxnState, match="staged writer"):
             refused()
     aborted = world.machine.end(*key, False, world.now)
-    assert aborted is not None and aborted.stage is Stage.PREPARE_ABORT, "a writer may give up"
+    assert aborted is not None and aborted.stage is TxnStage.PREPARE_ABORT, "a writer may give up"
     world.apply(aborted)
     world.complete(one, bump=False)
     with pytest.raises(InvalidTxnState):
@@ -169,7 +169,7 @@ def test_only_staging_begins_and_only_the_set_commits() -> None:
 def test_a_writer_has_its_time_from_when_it_was_last_heard_of() -> None:
     world = World()
     one = world.stage()
-    world.machine.hear(one.producer_id, world.now + HOUR_MS - 1)
+    world.machine.touch(one.producer_id, world.now + HOUR_MS - 1)
     assert world.machine.overdue(world.now + HOUR_MS) == []
     assert world.machine.overdue(world.now + 2 * HOUR_MS - 2) == []
     assert world.machine.overdue(world.now + 2 * HOUR_MS - 1) == [one.transactional_id]
@@ -185,10 +185,10 @@ def test_a_commit_ends_the_named_keeps_the_number_and_drops_the_others() -> None
     verdict = world.commit(two, one)
     assert verdict.owner == TxnOwner("o", 0, world.now)
     assert [state.transactional_id for state in verdict.committed] == [two.transactional_id, one.transactional_id]
-    assert all(state.stage is Stage.PREPARE_COMMIT and state.bumps for state in verdict.committed)
+    assert all(state.stage is TxnStage.PREPARE_COMMIT and state.bumps for state in verdict.committed)
     assert {state.transactional_id for state in verdict.dropped} == {loser.transactional_id, leftover.transactional_id}
     assert world.machine.staged.last_batch("o") == 0
-    assert world.state(foreign).stage is Stage.ONGOING
+    assert world.state(foreign).stage is TxnStage.ONGOING
     world.complete(one)
     assert world.state(one).epoch == one.epoch + 1, "who goes on writing is shut out"
 
@@ -202,8 +202,8 @@ def test_a_commit_of_nothing_moves_the_number_on() -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (lambda world, one: Named("staged/o/nobody/0", 1, 0), "is not staged"),
-        (lambda world, one: Named("shop", 77, 0), "is not staged"),
+        (lambda world, one: NamedWriter("staged/o/nobody/0", 1, 0), "is not staged"),
+        (lambda world, one: NamedWriter("shop", 77, 0), "is not staged"),
         (lambda world, one: msgspec.structs.replace(one, epoch=one.epoch + 1), "is over"),
         (lambda world, one: msgspec.structs.replace(one, producer_id=99), "is over"),
         (lambda world, one: world.stage(owner="other"), "of 'other'"),
@@ -216,7 +216,7 @@ def test_a_commit_of_nothing_moves_the_number_on() -> None:
 )
 def test_one_that_does_not_belong_refuses_all_and_is_named(spoil, told) -> None:  # type: ignore[no-untyped-def]
     world = World()
-    world.apply(TxnState("shop", 77, 0, Stage.ONGOING))
+    world.apply(TxnState("shop", 77, 0, TxnStage.ONGOING))
     good, one = world.stage(writer="good"), world.stage()
     bad = spoil(world, one)
     before = world.machine.all()

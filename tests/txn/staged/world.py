@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-from goqueue.base.commands import Browse, Isolation, Message, PublishBatch
+from goqueue.base.commands import Browse, InputMessage, Isolation, PublishBatch
 from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.core.txn.records import TxnState
-from goqueue.core.txn.staged import Named
-from goqueue.service.staged import Ended
-from goqueue.service.txn_publish import Part, PublishInTransaction
+from goqueue.core.txn.staged import NamedWriter
+from goqueue.service.staged import StagedSetEnded
+from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, settings
@@ -45,8 +45,8 @@ class Writer:
         self.key = (state.transactional_id, state.producer_id, state.epoch)
 
     @property
-    def named(self) -> Named:
-        return Named(*self.key, sum(self._sequences.values()) + self._published)
+    def named(self) -> NamedWriter:
+        return NamedWriter(*self.key, sum(self._sequences.values()) + self._published)
 
     async def write(self, topic: str, partition: int, *values: str, add: bool = True) -> None:
         at = TopicPartition(topic, partition)
@@ -58,8 +58,8 @@ class Writer:
         self._sequences[at] = sequence + len(values)
 
     async def publish(self, topic: str, *values: str) -> None:
-        messages = [Message(None, value.encode()) for value in values]
-        await self._broker.txn_publish.publish(PublishInTransaction(*self.key, [Part(topic, messages)]))
+        messages = [InputMessage(None, value.encode()) for value in values]
+        await self._broker.txn_publish.publish(PublishInTransaction(*self.key, [TopicMessages(topic, messages)]))
         self._published += len(values)
 
 
@@ -67,7 +67,7 @@ async def stage(broker: Broker, batch: int, writer: str = "0", attempt: int = 0,
     return Writer(broker, await broker.staged.stage(owner, batch, writer, attempt))
 
 
-async def commit(broker: Broker, batch: int, *writers: Writer, owner: str = OWNER) -> Ended:
+async def commit(broker: Broker, batch: int, *writers: Writer, owner: str = OWNER) -> StagedSetEnded:
     return await broker.staged.commit(owner, batch, [one.named for one in writers])
 
 

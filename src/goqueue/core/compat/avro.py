@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from goqueue.base.limits import SCHEMA_COMPARE_STEPS_MAX
-from goqueue.core.compat.breaks import Break, GiveUp, TooHard, distinct, never
-from goqueue.core.schemas.avro_schema import PRIMITIVES, Avro, AvroDocument, AvroField
+from goqueue.core.compat.breaks import GiveUp, Incompatibility, TooHard, distinct, never
+from goqueue.core.schemas.avro_schema import PRIMITIVES, AvroDocument, AvroField, AvroType
 
 # writer -> readers that take it
 _PROMOTED: Final = {
@@ -20,12 +20,12 @@ _PROMOTED: Final = {
 _NAMED: Final = ("record", "enum", "fixed")
 
 
-def compare(reader: AvroDocument, writer: AvroDocument, give_up: GiveUp = never) -> list[Break]:
+def compare(reader: AvroDocument, writer: AvroDocument, give_up: GiveUp = never) -> list[Incompatibility]:
     """Why the reader cannot take all that the writer writes; empty if it can."""
     try:
         return distinct(list(_Comparison(give_up).types(reader.root, writer.root, "")))
     except (TooHard, RecursionError):
-        return [Break("TOO_COMPLEX", "/", "the schemas are too complex to compare; treated as incompatible")]
+        return [Incompatibility("TOO_COMPLEX", "/", "the schemas are too complex to compare; treated as incompatible")]
 
 
 class _Comparison:
@@ -35,7 +35,7 @@ class _Comparison:
         self._under_way: set[tuple[int, int]] = set()
         self._steps = 0
 
-    def types(self, reader: Avro, writer: Avro, path: str) -> Iterator[Break]:
+    def types(self, reader: AvroType, writer: AvroType, path: str) -> Iterator[Incompatibility]:
         self._steps += 1
         if self._steps > SCHEMA_COMPARE_STEPS_MAX or self._give_up():
             raise TooHard
@@ -46,16 +46,16 @@ class _Comparison:
             yield from self._into_union(reader, writer, path)
         elif reader.kind != writer.kind:
             if reader.kind not in _PROMOTED.get(writer.kind, ()):
-                yield Break("TYPE_MISMATCH", path or "/", f"{writer} cannot be read as {reader}")
+                yield Incompatibility("TYPE_MISMATCH", path or "/", f"{writer} cannot be read as {reader}")
         elif reader.kind in _NAMED:
             yield from self._named(reader, writer, path)
         elif reader.kind not in PRIMITIVES:
             step = "items" if reader.kind == "array" else "values"
             yield from self.types(reader.element, writer.element, f"{path}/{step}")
 
-    def _into_union(self, reader: Avro, writer: Avro, path: str) -> Iterator[Break]:
+    def _into_union(self, reader: AvroType, writer: AvroType, path: str) -> Iterator[Incompatibility]:
         """Some branch must take it; if one has the writer's name, what that one says is the reason."""
-        tried: list[list[Break]] = []
+        tried: list[list[Incompatibility]] = []
         for number, branch in enumerate(reader.branches):
             if branch.kind == writer.kind and branch.kind in _NAMED and not _same_name(branch, writer):
                 continue
@@ -67,23 +67,27 @@ class _Comparison:
         if tried:
             yield from tried[0]
         else:
-            yield Break("MISSING_UNION_BRANCH", path or "/", f"no branch takes {writer}")
+            yield Incompatibility("MISSING_UNION_BRANCH", path or "/", f"no branch takes {writer}")
 
-    def _named(self, reader: Avro, writer: Avro, path: str) -> Iterator[Break]:
+    def _named(self, reader: AvroType, writer: AvroType, path: str) -> Iterator[Incompatibility]:
         if not _same_name(reader, writer):
-            yield Break("NAME_MISMATCH", f"{path}/name", f"{writer.name} is not {reader.name}, nor an alias of it")
+            yield Incompatibility(
+                "NAME_MISMATCH", f"{path}/name", f"{writer.name} is not {reader.name}, nor an alias of it"
+            )
         elif reader.kind == "fixed":
             if reader.size != writer.size:
-                yield Break("FIXED_SIZE_MISMATCH", f"{path}/size", f"{writer.size} bytes are not {reader.size}")
+                yield Incompatibility(
+                    "FIXED_SIZE_MISMATCH", f"{path}/size", f"{writer.size} bytes are not {reader.size}"
+                )
         elif reader.kind == "enum":
             known = frozenset(reader.symbols)
             missing = [one for one in writer.symbols if one not in known]
             if missing and reader.default is None:
-                yield Break("MISSING_ENUM_SYMBOLS", f"{path}/symbols", f"unknown: {', '.join(missing[:20])}")
+                yield Incompatibility("MISSING_ENUM_SYMBOLS", f"{path}/symbols", f"unknown: {', '.join(missing[:20])}")
         else:
             yield from self._record(reader, writer, path)
 
-    def _record(self, reader: Avro, writer: Avro, path: str) -> Iterator[Break]:
+    def _record(self, reader: AvroType, writer: AvroType, path: str) -> Iterator[Incompatibility]:
         pair = (id(reader), id(writer))
         if pair in self._under_way:
             return  # a record within itself
@@ -94,17 +98,17 @@ class _Comparison:
             if written is not None:
                 yield from self.types(field.type, written.type, f"{at}/type")
             elif not field.has_default:
-                told = f"{field.name!r} is not written, and has no default"
-                yield Break("READER_FIELD_MISSING_DEFAULT_VALUE", at, told)
+                message = f"{field.name!r} is not written, and has no default"
+                yield Incompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", at, message)
         self._under_way.discard(pair)
 
-    def _written(self, field: AvroField, writer: Avro) -> AvroField | None:
+    def _written(self, field: AvroField, writer: AvroType) -> AvroField | None:
         known = self._fields.get(id(writer))
         if known is None:
             known = self._fields[id(writer)] = {one.name: one for one in writer.fields}
         return next((known[name] for name in (field.name, *field.aliases) if name in known), None)
 
 
-def _same_name(reader: Avro, writer: Avro) -> bool:
+def _same_name(reader: AvroType, writer: AvroType) -> bool:
     """Unqualified names count, as Avro says; aliases of the reader too."""
     return reader.short_name == writer.short_name or writer.name in reader.aliases

@@ -19,7 +19,7 @@ def never() -> bool:
     return False
 
 
-class Break(msgspec.Struct, frozen=True):
+class Incompatibility(msgspec.Struct, frozen=True):
     """`path` leads to the place in the schema, as a JSON pointer or a chain of names."""
 
     kind: str
@@ -30,6 +30,6 @@ class Break(msgspec.Struct, frozen=True):
         return f"{self.kind} at {self.path}: {self.reason}"
 
 
-def distinct(breaks: list[Break]) -> list[Break]:
+def distinct(breaks: list[Incompatibility]) -> list[Incompatibility]:
     """Each once, in order, and not more than anybody would read."""
     return list(dict.fromkeys(breaks))[:SCHEMA_BREAKS_MAX]

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from goqueue.core.compat.breaks import Break
+from goqueue.core.compat.breaks import Incompatibility
 from goqueue.core.compat.json_facts import Conjunction, Plain, finite, required
 from goqueue.core.compat.json_values import stays
-from goqueue.core.schemas.json_schema import Pattern
+from goqueue.core.schemas.json_schema import JsonPattern
 
 if TYPE_CHECKING:
     from goqueue.core.compat.json_schema import JsonProof
@@ -18,11 +18,11 @@ _IN_PLACE = {"allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "dep
 
 
 @lru_cache(256)
-def _pattern(text: str) -> Pattern:
-    return Pattern(text)
+def _pattern(text: str) -> JsonPattern:
+    return JsonPattern(text)
 
 
-def object_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Break]:
+def object_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     yield from _required_breaks(part, writer)
     names = {**_named(part), **{name: None for one in writer.parts for name in _named(one)}}
     names |= {name: None for value in finite(writer) or [] if isinstance(value, dict) for name in value}
@@ -34,16 +34,16 @@ def object_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterato
     yield from _dependent_breaks(proof, part, writer)
     unproven = part.says("unevaluatedProperties") and part.schema.keys() & _IN_PLACE
     if unproven and not stays(part, writer, "unevaluatedProperties"):
-        told = "unevaluatedProperties beside combinations cannot be compared"
-        yield Break("UNEVALUATED_PROPERTIES_UNPROVEN", part.path, told)
+        message = "unevaluatedProperties beside combinations cannot be compared"
+        yield Incompatibility("UNEVALUATED_PROPERTIES_UNPROVEN", part.path, message)
 
 
-def _required_breaks(part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _required_breaks(part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     listed = part.get("required")
     present = required(writer)
     for name in listed if isinstance(listed, list) else ():
         if name not in present:
-            yield Break(
+            yield Incompatibility(
                 "REQUIRED_ATTRIBUTE_ADDED", f"{part.path}/properties/{_step(name)}", f"{name!r} is required now"
             )
 
@@ -90,7 +90,7 @@ def property_of(proof: JsonProof, writer: Conjunction, name: str) -> Conjunction
     return Conjunction(tuple(parts))
 
 
-def _property_breaks(proof: JsonProof, part: Plain, writer: Conjunction, name: str) -> Iterator[Break]:
+def _property_breaks(proof: JsonProof, part: Plain, writer: Conjunction, name: str) -> Iterator[Incompatibility]:
     values = finite(writer)
     if values is not None and not any(isinstance(value, dict) and name in value for value in values):
         return
@@ -101,8 +101,8 @@ def _property_breaks(proof: JsonProof, part: Plain, writer: Conjunction, name: s
             continue
         breaks = proof.prove(schema, part.document, path, written)
         if breaks and name in _named(part) and not any(_is_named(one, name) for one in writer.parts):
-            told = f"{name!r} was not described before, so data may hold anything there; {breaks[0].reason}"
-            yield Break("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", path, told)
+            message = f"{name!r} was not described before, so data may hold anything there; {breaks[0].reason}"
+            yield Incompatibility("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", path, message)
         else:
             yield from breaks
 
@@ -111,13 +111,15 @@ def _is_named(part: Plain, name: str) -> bool:
     return name in _named(part)
 
 
-def _closed(proof: JsonProof, part: Plain, written: Conjunction, name: str) -> Iterator[Break]:
+def _closed(proof: JsonProof, part: Plain, written: Conjunction, name: str) -> Iterator[Incompatibility]:
     if proof.prove(False, part.document, part.path, written):
-        told = f"{name!r} is not accepted any more: no other properties are"
-        yield Break("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", f"{part.path}/properties/{_step(name)}", told)
+        message = f"{name!r} is not accepted any more: no other properties are"
+        yield Incompatibility(
+            "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", f"{part.path}/properties/{_step(name)}", message
+        )
 
 
-def _pattern_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _pattern_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     """The reader's patterns against whatever the writer says of names that match them."""
     for pattern, schema in _patterned(part).items():
         path = f"{part.path}/patternProperties/{_step(pattern)}"
@@ -136,7 +138,7 @@ def _under_pattern(proof: JsonProof, writer: Conjunction, pattern: str) -> Conju
     return Conjunction(tuple(parts))
 
 
-def _other_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _other_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     """Names that neither side knows, and names under patterns that only the writer has."""
     if finite(writer) is not None:
         return
@@ -146,17 +148,17 @@ def _other_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterato
         rest += proof.parts(others(one), one.document, f"{one.path}/additionalProperties")
     breaks = proof.prove(schema, part.document, path, Conjunction(tuple(rest)))
     if breaks and schema is False:
-        breaks = [Break("ADDITIONAL_PROPERTIES_REMOVED", path, "other properties are not accepted any more")]
+        breaks = [Incompatibility("ADDITIONAL_PROPERTIES_REMOVED", path, "other properties are not accepted any more")]
     elif breaks:
-        told = f"other properties are narrower now: {breaks[0].reason}"
-        breaks = [Break("ADDITIONAL_PROPERTIES_NARROWED", breaks[0].path, told)]
+        message = f"other properties are narrower now: {breaks[0].reason}"
+        breaks = [Incompatibility("ADDITIONAL_PROPERTIES_NARROWED", breaks[0].path, message)]
     yield from breaks
     for pattern in {name: None for one in writer.parts for name in _patterned(one)}:
         if pattern not in _patterned(part):
             yield from proof.prove(schema, part.document, path, _under_pattern(proof, writer, pattern))
 
 
-def _name_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _name_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     own = part.get("propertyNames")
     if own is None:
         return
@@ -172,7 +174,7 @@ def _name_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator
     yield from proof.prove(own, document, path, Conjunction(tuple(parts)))
 
 
-def _dependent_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _dependent_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
         listed = part.get(keyword)
         for name, wanted in listed.items() if isinstance(listed, dict) else ():
@@ -181,8 +183,8 @@ def _dependent_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Ite
             if isinstance(wanted, list):
                 missing = sorted(set(wanted) - _implied(case, name))
                 if missing and not _cannot_be(proof, writer, name):
-                    told = f"with {name!r} there must be {', '.join(missing)} now"
-                    yield Break("DEPENDENCY_ADDED", path, told)
+                    message = f"with {name!r} there must be {', '.join(missing)} now"
+                    yield Incompatibility("DEPENDENCY_ADDED", path, message)
             elif not _cannot_be(proof, writer, name):
                 case = writer.plus(
                     proof.made("required", [name], part.document, path), *_dependent(proof, writer, name)

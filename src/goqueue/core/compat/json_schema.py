@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from goqueue.base.limits import SCHEMA_COMPARE_STEPS_MAX
-from goqueue.core.compat.breaks import Break, GiveUp, TooHard, distinct, never
+from goqueue.core.compat.breaks import GiveUp, Incompatibility, TooHard, distinct, never
 from goqueue.core.compat.json_disjoint import are_disjoint
 from goqueue.core.compat.json_facts import (
     Conjunction,
@@ -33,7 +33,7 @@ _ANYTHING: Final[dict[str, Any]] = {}
 _NOTHING: Final[dict[str, Any]] = {"not": _ANYTHING}
 
 
-def compare(reader: JsonDocument, writer: JsonDocument, give_up: GiveUp = never) -> list[Break]:
+def compare(reader: JsonDocument, writer: JsonDocument, give_up: GiveUp = never) -> list[Incompatibility]:
     """Why the reader may refuse what the writer accepts; empty if it never does."""
     if reader.canonical == writer.canonical and reader.same_references(writer):
         return []
@@ -41,7 +41,7 @@ def compare(reader: JsonDocument, writer: JsonDocument, give_up: GiveUp = never)
         proof = JsonProof(give_up)
         return distinct(proof.prove(reader.root, reader, "#", proof.conjunction(writer.root, writer, "#")))
     except (TooHard, RecursionError):
-        return [Break("TOO_COMPLEX", "#", "the schemas are too complex to compare; treated as incompatible")]
+        return [Incompatibility("TOO_COMPLEX", "#", "the schemas are too complex to compare; treated as incompatible")]
 
 
 class JsonProof:
@@ -90,7 +90,7 @@ class JsonProof:
 
     # --- proving -------------------------------------------------------------------------------------------
 
-    def prove(self, schema: Any, document: JsonDocument, path: str, writer: Conjunction) -> list[Break]:
+    def prove(self, schema: Any, document: JsonDocument, path: str, writer: Conjunction) -> list[Incompatibility]:
         if schema is True or schema == _ANYTHING:
             return []
         self.spend(1 + len(writer.parts))
@@ -119,15 +119,15 @@ class JsonProof:
             known = self._free[id(schema)] = not any(f'"{ref}"' in canonical_json(schema) for ref in REFS)
         return known
 
-    def _prove(self, schema: Any, document: JsonDocument, path: str, writer: Conjunction) -> list[Break]:
+    def _prove(self, schema: Any, document: JsonDocument, path: str, writer: Conjunction) -> list[Incompatibility]:
         if not types_of(writer) or self._is_nothing(writer):
             return []
         if schema is False:
-            return [Break("NOTHING_ACCEPTED", path, "nothing is accepted here any more")]
+            return [Incompatibility("NOTHING_ACCEPTED", path, "nothing is accepted here any more")]
         cases = self.cases(writer)
         if cases is not None:
             return distinct([found for case in cases for found in self.prove(schema, document, path, case)])
-        breaks: list[Break] = []
+        breaks: list[Incompatibility] = []
         for part in self.parts(schema, document, path):
             breaks += self._prove_part(part, writer)
         return breaks
@@ -171,7 +171,7 @@ class JsonProof:
 
     # --- one schema of the reader --------------------------------------------------------------------------
 
-    def _prove_part(self, part: Plain, writer: Conjunction) -> list[Break]:
+    def _prove_part(self, part: Plain, writer: Conjunction) -> list[Incompatibility]:
         breaks = [*_type_breaks(part, writer), *_value_breaks(part, writer)]
         if breaks:
             return breaks
@@ -183,8 +183,8 @@ class JsonProof:
             breaks += object_breaks(self, part, writer)
         return breaks + self._combined_breaks(part, writer)
 
-    def _combined_breaks(self, part: Plain, writer: Conjunction) -> list[Break]:
-        breaks: list[Break] = []
+    def _combined_breaks(self, part: Plain, writer: Conjunction) -> list[Incompatibility]:
+        breaks: list[Incompatibility] = []
         if isinstance(part.get("anyOf"), list):
             breaks += self._any_of(part, writer)
         if isinstance(part.get("oneOf"), list):
@@ -195,21 +195,21 @@ class JsonProof:
             breaks += self._if(part, writer)
         return breaks
 
-    def _any_of(self, part: Plain, writer: Conjunction) -> list[Break]:
+    def _any_of(self, part: Plain, writer: Conjunction) -> list[Incompatibility]:
         for case in self._split(part, writer):
             if self._taken(part, "anyOf", case) is None:
                 return [self._no_branch(part, "anyOf", case)]
         return []
 
-    def _one_of(self, part: Plain, writer: Conjunction) -> list[Break]:
+    def _one_of(self, part: Plain, writer: Conjunction) -> list[Incompatibility]:
         for case in self._split(part, writer):
             taken = self._taken(part, "oneOf", case)
             if taken is None:
                 return [self._no_branch(part, "oneOf", case)]
             for number, other in enumerate(part.schema["oneOf"]):
                 if number != taken and self._not(part, other, case, f"{part.path}/oneOf/{number}"):
-                    told = "a value may fit more than one branch now"
-                    return [Break("SUM_TYPE_AMBIGUOUS", f"{part.path}/oneOf/{number}", told)]
+                    message = "a value may fit more than one branch now"
+                    return [Incompatibility("SUM_TYPE_AMBIGUOUS", f"{part.path}/oneOf/{number}", message)]
         return []
 
     def _taken(self, part: Plain, keyword: str, writer: Conjunction) -> int | None:
@@ -221,17 +221,17 @@ class JsonProof:
                 return number
         return None
 
-    def _branch_breaks(self, part: Plain, keyword: str, number: int, writer: Conjunction) -> list[Break]:
+    def _branch_breaks(self, part: Plain, keyword: str, number: int, writer: Conjunction) -> list[Incompatibility]:
         branch, path = part.schema[keyword][number], f"{part.path}/{keyword}/{number}"
         return self.prove(branch, part.document, path, writer)
 
-    def _no_branch(self, part: Plain, keyword: str, writer: Conjunction) -> Break:
+    def _no_branch(self, part: Plain, keyword: str, writer: Conjunction) -> Incompatibility:
         """Says why the branch that comes nearest does not do."""
         tried = [self._branch_breaks(part, keyword, number, writer) for number in range(len(part.schema[keyword]))]
         nearest = min((one for one in tried if one), key=len, default=[])
-        why = f"; the nearest: {nearest[0].reason} at {nearest[0].path}" if nearest else ""
-        return Break(
-            "SUM_TYPE_NARROWED", f"{part.path}/{keyword}", f"no branch accepts what the other schema does{why}"
+        error = f"; the nearest: {nearest[0].reason} at {nearest[0].path}" if nearest else ""
+        return Incompatibility(
+            "SUM_TYPE_NARROWED", f"{part.path}/{keyword}", f"no branch accepts what the other schema does{error}"
         )
 
     def _split(self, part: Plain, writer: Conjunction) -> list[Conjunction]:
@@ -244,7 +244,7 @@ class JsonProof:
             return [writer.plus(self.made("type", one, document, path)) for one in types]
         return [writer]
 
-    def _not(self, part: Plain, negated: Any, writer: Conjunction, path: str) -> list[Break]:
+    def _not(self, part: Plain, negated: Any, writer: Conjunction, path: str) -> list[Incompatibility]:
         """No value of the writer may fit what the reader rules out."""
         if any(schema == negated for schema, _ in writer.negated) and self._has_no_refs(negated):
             return []
@@ -255,11 +255,11 @@ class JsonProof:
         for schema, document in ruled_out:
             if not self.prove(schema, document, path, as_reader):
                 return []
-        return [Break("NOT_EXTENDED", path, "values may be ruled out that the other schema accepts")]
+        return [Incompatibility("NOT_EXTENDED", path, "values may be ruled out that the other schema accepts")]
 
-    def _if(self, part: Plain, writer: Conjunction) -> list[Break]:
+    def _if(self, part: Plain, writer: Conjunction) -> list[Incompatibility]:
         condition, document, path = part.schema["if"], part.document, part.path
-        breaks: list[Break] = []
+        breaks: list[Incompatibility] = []
         if "then" in part.schema:
             case = Conjunction((*writer.parts, *self.parts(condition, document, f"{path}/if")), writer.negated)
             breaks += self.prove(part.schema["then"], document, f"{path}/then", case)
@@ -275,16 +275,18 @@ class JsonProof:
         return any(not self.prove(schema, document, "#", positive) for schema, document in writer.negated)
 
 
-def _type_breaks(part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _type_breaks(part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     own, written = own_types(part), types_of(writer)
     missing = sorted(written - own)
     if missing:
         kind = "TYPE_CHANGED" if not written & own else "TYPE_NARROWED"
         shown = "any type" if len(missing) == 7 else ", ".join(missing)
-        yield Break(kind, part.path, f"{shown} is not accepted; accepted are {', '.join(sorted(own)) or 'none'}")
+        yield Incompatibility(
+            kind, part.path, f"{shown} is not accepted; accepted are {', '.join(sorted(own)) or 'none'}"
+        )
 
 
-def _value_breaks(part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _value_breaks(part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     allowed = own_values(part)
     if allowed is None:
         return
@@ -293,8 +295,10 @@ def _value_breaks(part: Plain, writer: Conjunction) -> Iterator[Break]:
     if values is None and types_of(writer) <= {"boolean", "null"}:
         values = [value for value in (True, False, None) if type_of(value) in types_of(writer)]
     if values is None:
-        yield Break("ENUM_ARRAY_ADDED", part.path, "only listed values are accepted now")
+        yield Incompatibility("ENUM_ARRAY_ADDED", part.path, "only listed values are accepted now")
         return
     missing = [value_key(value) for value in values if value_key(value) not in known]
     if missing:
-        yield Break("ENUM_ARRAY_NARROWED", part.path, f"not accepted any more: {', '.join(missing[:10])[:200]}")
+        yield Incompatibility(
+            "ENUM_ARRAY_NARROWED", part.path, f"not accepted any more: {', '.join(missing[:10])[:200]}"
+        )

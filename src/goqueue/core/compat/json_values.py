@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from goqueue.core.compat.breaks import Break
+from goqueue.core.compat.breaks import Incompatibility
 from goqueue.core.compat.json_facts import (
     SIZES,
     Bound,
@@ -21,7 +21,7 @@ from goqueue.core.compat.json_facts import (
     types_of,
     upper,
 )
-from goqueue.core.schemas.json_schema import Pattern
+from goqueue.core.schemas.json_schema import JsonPattern
 
 if TYPE_CHECKING:
     from goqueue.core.compat.json_schema import JsonProof
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EXACT = ("format", "contentEncoding", "contentMediaType")
 
 
-def scalar_breaks(part: Plain, writer: Conjunction) -> Iterator[Break]:
+def scalar_breaks(part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     types = types_of(writer)
     if types & {"integer", "number"}:
         yield from _number_breaks(part, writer)
@@ -40,15 +40,15 @@ def scalar_breaks(part: Plain, writer: Conjunction) -> Iterator[Break]:
             yield from _size_breaks(part, writer, least, most, kind)
 
 
-def _number_breaks(part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _number_breaks(part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     low, high = lower(part), upper(part)
     if low is not None and not _no_tighter(low, lowest(writer), 1):
-        yield Break("MINIMUM_INCREASED", part.path, f"numbers must be {_shown(low, 'over', 'at least')} now")
+        yield Incompatibility("MINIMUM_INCREASED", part.path, f"numbers must be {_shown(low, 'over', 'at least')} now")
     if high is not None and not _no_tighter(high, highest(writer), -1):
-        yield Break("MAXIMUM_DECREASED", part.path, f"numbers must be {_shown(high, 'under', 'at most')} now")
+        yield Incompatibility("MAXIMUM_DECREASED", part.path, f"numbers must be {_shown(high, 'under', 'at most')} now")
     step = part.get("multipleOf")
     if step is not None and not _steps_fit(step, writer):
-        yield Break("MULTIPLE_OF_CHANGED", part.path, f"numbers must be multiples of {step} now")
+        yield Incompatibility("MULTIPLE_OF_CHANGED", part.path, f"numbers must be multiples of {step} now")
 
 
 def _shown(bound: Bound, strict: str, plain: str) -> str:
@@ -78,35 +78,35 @@ def _is_multiple(value: float, step: float) -> bool:
     return Fraction(str(value)) % Fraction(str(step)) == 0
 
 
-def _string_breaks(part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _string_breaks(part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     pattern = part.get("pattern")
     if pattern is not None and pattern not in writer.values("pattern") and not _all_match(pattern, writer):
-        yield Break("PATTERN_CHANGED", part.path, f"text must match {pattern[:100]!r} now")
+        yield Incompatibility("PATTERN_CHANGED", part.path, f"text must match {pattern[:100]!r} now")
     for keyword in _EXACT:
         own = part.get(keyword)
         if own is not None and own not in writer.values(keyword):
-            told = f"text must be of {keyword} {str(own)[:100]!r} now"
-            yield Break(f"{_words(keyword)}_CHANGED", part.path, told)
+            message = f"text must be of {keyword} {str(own)[:100]!r} now"
+            yield Incompatibility(f"{_words(keyword)}_CHANGED", part.path, message)
 
 
 def _all_match(pattern: str, writer: Conjunction) -> bool:
     values = finite(writer)
     if values is None:
         return False
-    engine = Pattern(pattern)
+    engine = JsonPattern(pattern)
     return all(engine.matches(value) for value in values if isinstance(value, str))
 
 
-def _size_breaks(part: Plain, writer: Conjunction, least: str, most: str, kind: str) -> Iterator[Break]:
+def _size_breaks(part: Plain, writer: Conjunction, least: str, most: str, kind: str) -> Iterator[Incompatibility]:
     low, high = part.get(least), part.get(most)
     if low is not None and low > least_size(writer, least, kind):
-        yield Break(f"{_words(least)}_INCREASED", part.path, f"{least} is {low} now")
+        yield Incompatibility(f"{_words(least)}_INCREASED", part.path, f"{least} is {low} now")
     if high is not None:
         written = most_size(writer, most, kind)
         if kind == "array" and written is None:
             written = closed_length(writer)
         if written is None or high < written:
-            yield Break(f"{_words(most)}_DECREASED", part.path, f"{most} is {high} now")
+            yield Incompatibility(f"{_words(most)}_DECREASED", part.path, f"{most} is {high} now")
 
 
 def _words(name: str) -> str:
@@ -137,7 +137,7 @@ def closed_length(writer: Conjunction) -> int | None:
     return min(lengths, default=None)
 
 
-def array_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Break]:
+def array_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     first, keyword, rest = tuple_of(part)
     longest = max([len(first), *(len(tuple_of(one)[0]) for one in writer.parts)])
     ends = most_size(writer, "maxItems", "array")
@@ -164,17 +164,19 @@ def _item(proof: JsonProof, writer: Conjunction, place: int) -> Conjunction:
     return Conjunction(tuple(parts))
 
 
-def _array_keyword_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _array_keyword_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     many = most_size(writer, "maxItems", "array")
     if part.get("uniqueItems") is True and True not in writer.values("uniqueItems") and (many is None or many > 1):
-        yield Break("UNIQUE_ITEMS_ADDED", part.path, "items must be different now")
+        yield Incompatibility("UNIQUE_ITEMS_ADDED", part.path, "items must be different now")
     if part.get("contains") is not None:
         yield from _contains_breaks(proof, part, writer)
     if part.get("unevaluatedItems") is not None and _has_in_place(part) and not stays(part, writer, "unevaluatedItems"):
-        yield Break("UNEVALUATED_ITEMS_UNPROVEN", part.path, "unevaluatedItems beside combinations cannot be compared")
+        yield Incompatibility(
+            "UNEVALUATED_ITEMS_UNPROVEN", part.path, "unevaluatedItems beside combinations cannot be compared"
+        )
 
 
-def _contains_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Break]:
+def _contains_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iterator[Incompatibility]:
     wanted, path = part.schema["contains"], f"{part.path}/contains"
     least, most = part.get("minContains"), part.get("maxContains")
     least = 1 if least is None else least
@@ -186,7 +188,7 @@ def _contains_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iter
             wanted, part.document, path, _item(proof, writer, 1 << 30)
         )
         if not every or any(tuple_of(one)[0] for one in writer.parts):
-            yield Break("CONTAINS_CHANGED", path, "arrays must contain such items now")
+            yield Incompatibility("CONTAINS_CHANGED", path, "arrays must contain such items now")
     if most is not None and (most_size(writer, "maxItems", "array") or most + 1) > most:
         own = proof.conjunction(wanted, part.document, path)
         if not any(
@@ -195,7 +197,9 @@ def _contains_breaks(proof: JsonProof, part: Plain, writer: Conjunction) -> Iter
             and not proof.prove(one.schema["contains"], one.document, path, own)
             for one in kept
         ):
-            yield Break("MAX_CONTAINS_DECREASED", part.path, f"arrays may contain at most {most} such items now")
+            yield Incompatibility(
+                "MAX_CONTAINS_DECREASED", part.path, f"arrays may contain at most {most} such items now"
+            )
 
 
 def _contains_least(one: Plain) -> int:
@@ -203,7 +207,7 @@ def _contains_least(one: Plain) -> int:
     return 1 if least is None else int(least)
 
 
-def _item_breaks(proof: JsonProof, wanted: Any, part: Plain, one: Plain) -> list[Break]:
+def _item_breaks(proof: JsonProof, wanted: Any, part: Plain, one: Plain) -> list[Incompatibility]:
     path = f"{part.path}/contains"
     return proof.prove(wanted, part.document, path, proof.conjunction(one.schema["contains"], one.document, path))
 

@@ -11,26 +11,26 @@ from typing import TypeVar
 
 import msgspec
 
-from goqueue.core.compat.breaks import Break
+from goqueue.core.compat.breaks import Incompatibility
 from goqueue.core.schemas.model import Level
 
 T = TypeVar("T")
-Compare = Callable[[T, T, bool], list[Break]]  # reader, writer, is the reader the newer one
+Compare = Callable[[T, T, bool], list[Incompatibility]]  # reader, writer, is the reader the newer one
 
 
-class Found(msgspec.Struct, frozen=True):
+class VersionBreak(msgspec.Struct, frozen=True):
     """A break against an earlier version. In `forward` the earlier one is the reader."""
 
     version: int
     forward: bool
-    broken: Break
+    broken: Incompatibility
 
     def __str__(self) -> str:
         reads = f"version {self.version} cannot read" if self.forward else f"cannot read version {self.version}"
         return f"{reads}: {self.broken}"
 
 
-def against(level: Level, new: T, earlier: Sequence[tuple[int, T]], compare: Compare[T]) -> list[Found]:
+def against(level: Level, new: T, earlier: Sequence[tuple[int, T]], compare: Compare[T]) -> list[VersionBreak]:
     """All breaks of a new schema; `earlier` are the live versions by number."""
     if level == "NONE":
         return []
@@ -38,8 +38,8 @@ def against(level: Level, new: T, earlier: Sequence[tuple[int, T]], compare: Com
     return [found for number, old in reversed(chosen) for found in _both(level, new, number, old, compare)]
 
 
-def _both(level: Level, new: T, number: int, old: T, compare: Compare[T]) -> Iterator[Found]:
+def _both(level: Level, new: T, number: int, old: T, compare: Compare[T]) -> Iterator[VersionBreak]:
     if level.startswith(("BACKWARD", "FULL")):
-        yield from (Found(number, False, one) for one in compare(new, old, True))
+        yield from (VersionBreak(number, False, one) for one in compare(new, old, True))
     if level.startswith(("FORWARD", "FULL")):
-        yield from (Found(number, True, one) for one in compare(old, new, False))
+        yield from (VersionBreak(number, True, one) for one in compare(old, new, False))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from goqueue.base.limits import SCHEMA_COMPARE_STEPS_MAX
-from goqueue.core.compat.breaks import Break, GiveUp, TooHard, distinct, never
+from goqueue.core.compat.breaks import GiveUp, Incompatibility, TooHard, distinct, never
 from goqueue.core.schemas.proto_schema import ProtoDocument
 
 # Types whose bytes are the same, so that one can be read as the other.
@@ -23,12 +23,14 @@ _NAMES: Final = (
 )  # fmt: skip
 
 
-def compare(reader: ProtoDocument, writer: ProtoDocument, is_newer: bool, give_up: GiveUp = never) -> list[Break]:
+def compare(
+    reader: ProtoDocument, writer: ProtoDocument, is_newer: bool, give_up: GiveUp = never
+) -> list[Incompatibility]:
     """Why the reader cannot take all that the writer writes; empty if it can. `is_newer`: the reader is."""
     try:
         return distinct(list(_Comparison(is_newer, give_up).files(reader.file, writer.file)))
     except (TooHard, RecursionError):
-        return [Break("TOO_COMPLEX", "#/", "the schemas are too complex to compare; treated as incompatible")]
+        return [Incompatibility("TOO_COMPLEX", "#/", "the schemas are too complex to compare; treated as incompatible")]
 
 
 class _Comparison:
@@ -37,15 +39,15 @@ class _Comparison:
         self._is_newer = is_newer
         self._seen: set[tuple[str, str]] = set()
 
-    def files(self, reader: Any, writer: Any) -> Iterator[Break]:
+    def files(self, reader: Any, writer: Any) -> Iterator[Incompatibility]:
         for name, written in writer.message_types_by_name.items():
             found = reader.message_types_by_name.get(name)
             if found is None:
-                yield Break("MESSAGE_REMOVED", f"#/{name}", f"the message {name} is not there any more")
+                yield Incompatibility("MESSAGE_REMOVED", f"#/{name}", f"the message {name} is not there any more")
             else:
                 yield from self.messages(found, written, f"#/{name}")
 
-    def messages(self, reader: Any, writer: Any, path: str) -> Iterator[Break]:
+    def messages(self, reader: Any, writer: Any, path: str) -> Iterator[Incompatibility]:
         pair = (reader.full_name, writer.full_name)
         if pair in self._seen:
             return
@@ -56,7 +58,9 @@ class _Comparison:
             if number in written:
                 yield from self._fields(field, written[number], f"{path}/{number}")
             elif field.is_required:
-                yield Break("REQUIRED_FIELD_ADDED", f"{path}/{number}", f"{field.name} is required and not written")
+                yield Incompatibility(
+                    "REQUIRED_FIELD_ADDED", f"{path}/{number}", f"{field.name} is required and not written"
+                )
         if self._is_newer:
             yield from self._reserved_breaks(reader, writer, path)
         yield from self._oneof_breaks(reader, writer, path)
@@ -67,40 +71,40 @@ class _Comparison:
         if len(self._seen) > SCHEMA_COMPARE_STEPS_MAX or self._give_up():
             raise TooHard
 
-    def _nested(self, reader: Any, nested: Any, path: str) -> Iterator[Break]:
+    def _nested(self, reader: Any, nested: Any, path: str) -> Iterator[Incompatibility]:
         if nested.GetOptions().map_entry:
             return
         found = reader.nested_types_by_name.get(nested.name)
         at = f"{path}/{nested.name}"
         if found is None:
-            yield Break("MESSAGE_REMOVED", at, f"the message {nested.name} is not there any more")
+            yield Incompatibility("MESSAGE_REMOVED", at, f"the message {nested.name} is not there any more")
         else:
             yield from self.messages(found, nested, at)
 
-    def _fields(self, reader: Any, writer: Any, path: str) -> Iterator[Break]:
+    def _fields(self, reader: Any, writer: Any, path: str) -> Iterator[Incompatibility]:
         if reader.is_required and not writer.is_required:
-            yield Break("REQUIRED_FIELD_ADDED", path, f"{reader.name} is required and not always written")
+            yield Incompatibility("REQUIRED_FIELD_ADDED", path, f"{reader.name} is required and not always written")
         if _is_map(reader) != _is_map(writer) or (_kind(reader) == "message") != (_kind(writer) == "message"):
-            told = f"{_shown(writer)} {writer.name} cannot be read as {_shown(reader)}"
-            yield Break("FIELD_KIND_CHANGED", path, told)
+            message = f"{_shown(writer)} {writer.name} cannot be read as {_shown(reader)}"
+            yield Incompatibility("FIELD_KIND_CHANGED", path, message)
         elif _kind(reader) == "message":
             yield from self._message_fields(reader, writer, path)
         elif not _alike(_kind(reader), _kind(writer)):
-            told = f"{_kind(writer)} {writer.name} cannot be read as {_kind(reader)}"
-            yield Break("FIELD_SCALAR_KIND_CHANGED", path, told)
+            message = f"{_kind(writer)} {writer.name} cannot be read as {_kind(reader)}"
+            yield Incompatibility("FIELD_SCALAR_KIND_CHANGED", path, message)
         elif reader.is_repeated != writer.is_repeated and _kind(reader) not in ("string", "bytes"):
-            told = f"{writer.name} changes between one and many numbers"
-            yield Break("FIELD_NUMERIC_LABEL_CHANGED", path, told)
+            message = f"{writer.name} changes between one and many numbers"
+            yield Incompatibility("FIELD_NUMERIC_LABEL_CHANGED", path, message)
 
-    def _message_fields(self, reader: Any, writer: Any, path: str) -> Iterator[Break]:
+    def _message_fields(self, reader: Any, writer: Any, path: str) -> Iterator[Incompatibility]:
         first, second = reader.message_type, writer.message_type
         if not _is_map(reader) and _relative(first) != _relative(second):
-            told = f"{_relative(second)} {writer.name} cannot be read as {_relative(first)}"
-            yield Break("FIELD_NAMED_TYPE_CHANGED", path, told)
+            message = f"{_relative(second)} {writer.name} cannot be read as {_relative(first)}"
+            yield Incompatibility("FIELD_NAMED_TYPE_CHANGED", path, message)
         else:
             yield from self.messages(first, second, path)
 
-    def _reserved_breaks(self, reader: Any, writer: Any, path: str) -> Iterator[Break]:
+    def _reserved_breaks(self, reader: Any, writer: Any, path: str) -> Iterator[Incompatibility]:
         """A number that the writer took out of use may still be in old data, with another meaning."""
         from google.protobuf.descriptor_pb2 import DescriptorProto
 
@@ -109,12 +113,14 @@ class _Comparison:
         for field in reader.fields:
             self._spend()
             if any(one.start <= field.number < one.end for one in described.reserved_range):
-                told = f"{field.name} takes the number {field.number}, which is reserved"
-                yield Break("FIELD_NUMBER_RESERVED", f"{path}/{field.number}", told)
+                message = f"{field.name} takes the number {field.number}, which is reserved"
+                yield Incompatibility("FIELD_NUMBER_RESERVED", f"{path}/{field.number}", message)
             elif field.name in described.reserved_name:
-                yield Break("FIELD_NAME_RESERVED", f"{path}/{field.number}", f"the name {field.name} is reserved")
+                yield Incompatibility(
+                    "FIELD_NAME_RESERVED", f"{path}/{field.number}", f"the name {field.name} is reserved"
+                )
 
-    def _oneof_breaks(self, reader: Any, writer: Any, path: str) -> Iterator[Break]:
+    def _oneof_breaks(self, reader: Any, writer: Any, path: str) -> Iterator[Incompatibility]:
         read, written = _oneofs(reader), _oneofs(writer)
         numbers = _by_number(writer)
         for name, members in read.items():
@@ -122,14 +128,14 @@ class _Comparison:
             known = sorted(number for number in members if number in numbers)
             together = any(set(known) <= set(others) for others in written.values())
             if len(known) > 1 and not together:
-                told = f"fields {', '.join(map(str, known))} could be written together, and exclude each other now"
-                yield Break("MULTIPLE_FIELDS_MOVED_TO_ONEOF", f"{path}/{name}", told)
+                message = f"fields {', '.join(map(str, known))} could be written together, and exclude each other now"
+                yield Incompatibility("MULTIPLE_FIELDS_MOVED_TO_ONEOF", f"{path}/{name}", message)
         everywhere = {number for members in read.values() for number in members}
         for name, members in written.items():
             gone = sorted(set(members) - everywhere)
             if gone and name in read:
-                told = f"fields {', '.join(map(str, gone))} left the oneof {name}"
-                yield Break("ONEOF_FIELD_REMOVED", f"{path}/{name}", told)
+                message = f"fields {', '.join(map(str, gone))} left the oneof {name}"
+                yield Incompatibility("ONEOF_FIELD_REMOVED", f"{path}/{name}", message)
 
 
 def _by_number(message: Any) -> dict[int, Any]:

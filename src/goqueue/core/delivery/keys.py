@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import chain, islice
 
 from goqueue.base.ids import Offset
-from goqueue.core.delivery.lane import Held
+from goqueue.core.delivery.lane import TrackedMessage
 
 
 class KeyOrder:
@@ -32,7 +32,7 @@ class KeyOrder:
         self.behind.clear()
         self.parked_count = 0
 
-    def wall(self, key: bytes, held: Mapping[Offset, Held], nonce: str | None = None) -> Offset | None:
+    def wall(self, key: bytes, held: Mapping[Offset, TrackedMessage], nonce: str | None = None) -> Offset | None:
         """The first message of the key that is in flight or waits; those that the poll `nonce` was handed aside."""
         taken = self.locks.get(key)
         if not taken:
@@ -52,7 +52,7 @@ class KeyOrder:
             insort(taken, offset)
 
     def unlock(self, key: bytes, offset: Offset) -> Sequence[Offset]:
-        """Lets go of the key; answers with those behind that need not wait any more."""
+        """Lets go of the key; returns those behind that need not wait any more."""
         taken = self.locks.get(key)
         if taken is None:
             return ()
@@ -73,7 +73,7 @@ class KeyOrder:
             self.behind.pop(key, None)
         return free
 
-    def park(self, key: bytes, offset: Offset, held: Held) -> None:
+    def park(self, key: bytes, offset: Offset, held: TrackedMessage) -> None:
         if held.is_parked:
             return
         held.is_parked = True
@@ -83,12 +83,12 @@ class KeyOrder:
         else:
             self.parked.setdefault(key, []).append(offset)
 
-    def unpark(self, held: Held) -> None:
+    def unpark(self, held: TrackedMessage) -> None:
         self.parked_count -= held.is_parked
         held.is_parked = False
 
 
-def may_go(held: Held | None, offset: Offset, wall: Offset | None) -> bool:
+def may_go(held: TrackedMessage | None, offset: Offset, wall: Offset | None) -> bool:
     """Whether the wall of its key lets the message go."""
     return wall is None or (held is not None and held.handed > 0 and offset < wall)
 

@@ -12,9 +12,10 @@ from heapq import heappop, heappush
 import msgspec
 
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.delivery.policy import Grave
+from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.delivery.ranges import RangeSet
-from goqueue.core.delivery.states import State
+from goqueue.core.delivery.records import HeldRow
+from goqueue.core.delivery.states import MessageState
 
 
 class Lease:
@@ -30,13 +31,13 @@ class Lease:
         self.offsets: set[Offset] = set()
 
 
-class Held(msgspec.Struct, gc=False):
+class TrackedMessage(msgspec.Struct, gc=False):
     """One message that was looked at and is not done. `earlier` are the nonces of its last leases that are over."""
 
     lane: int
     start: Offset
     key: bytes | None = None
-    state: State = State.READY
+    state: MessageState = MessageState.READY
     handed: int = 0
     failed: int = 0
     first_ms: Millis = 0
@@ -44,12 +45,12 @@ class Held(msgspec.Struct, gc=False):
     lease: Lease | None = None
     reason: str = ""
     text: str = ""
-    grave: Grave | None = None
+    dead_letter_target: DeadLetterTarget | None = None
     earlier: tuple[str, ...] = ()
     is_parked: bool = False  # behind its key
 
 
-class LaneBook:
+class LaneState:
     """Everything below `floor` is done; nothing at or above `cursor` was looked at."""
 
     __slots__ = (
@@ -134,3 +135,26 @@ class LaneBook:
 
     def pop_ready(self) -> Offset:
         return heappop(self.ready)
+
+
+def row_of(offset: Offset, held: TrackedMessage) -> HeldRow:
+    """How a snapshot keeps it."""
+    lease = held.lease
+    until_ms = held.due_ms if lease is None else lease.until_ms
+    return HeldRow(
+        held.start,
+        offset,
+        held.state,
+        held.handed,
+        held.failed,
+        held.first_ms,
+        until_ms,
+        lease.owner if lease else "",
+        lease.nonce if lease else "",
+        held.key,
+        held.reason,
+        held.text,
+        held.dead_letter_target,
+        held.earlier,
+        lease.since_ms if lease else 0,
+    )

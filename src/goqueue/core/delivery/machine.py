@@ -10,10 +10,19 @@ from heapq import heappop
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.priority import NORMAL
-from goqueue.core.delivery.book import REDRIVEN, offsets_by_lane
+from goqueue.core.delivery.delivery_state import REDRIVEN, offsets_by_lane
 from goqueue.core.delivery.offers import Offers
-from goqueue.core.delivery.policy import Grave, Policy
-from goqueue.core.delivery.records import Condemned, Done, Dropped, Extended, Interred, Record, Returned, pack_cells
+from goqueue.core.delivery.policy import DeadLetterTarget, Policy
+from goqueue.core.delivery.records import (
+    Acked,
+    DeadLettered,
+    DeadLettering,
+    Dropped,
+    Extended,
+    Record,
+    Returned,
+    pack_cells,
+)
 from goqueue.core.delivery.tally import EXPIRED, FAILED, REJECTED
 from goqueue.core.retry import backoff_ms
 
@@ -23,10 +32,12 @@ class Delivery(Offers):
 
     # --- by hand -------------------------------------------------------------------------------------------
 
-    def pull(self, offsets: Iterable[Offset], grave: Grave, task: str, now: Millis) -> list[Record]:
+    def pull(
+        self, offsets: Iterable[Offset], dead_letter_target: DeadLetterTarget, task: str, now: Millis
+    ) -> list[Record]:
         """Taken out by hand, in any order: each is a cell of its own."""
         cells = pack_cells((offset, offset) for offset in offsets)
-        return self._write([Condemned(self.view, NORMAL, cells, REDRIVEN, task, now, False, grave)])
+        return self._write([DeadLettering(self.view, NORMAL, cells, REDRIVEN, task, now, False, dead_letter_target)])
 
     def put_back(self, offsets: Iterable[Offset]) -> list[Record]:
         """Copies that were refused: the messages stay."""
@@ -41,7 +52,7 @@ class Delivery(Offers):
     def ack(self, offsets: Iterable[Offset], is_late: bool = False) -> list[Record]:
         """Done with these; `is_late` whoever has them now, if anybody does."""
         lanes = offsets_by_lane(self._state.held, offsets)
-        return self._write([Done(self.view, lane, tuple(found), is_late) for lane, found in lanes.items()])
+        return self._write([Acked(self.view, lane, tuple(found), is_late) for lane, found in lanes.items()])
 
     def extend(self, offsets: Iterable[Offset], until_ms: Millis) -> list[Record]:
         lanes = offsets_by_lane(self._state.held, offsets)
@@ -110,10 +121,10 @@ class Delivery(Offers):
         *,
         is_failure: bool = True,
     ) -> Record:
-        if policy.grave is None:
-            return Done(self.view, lane, tuple(offsets))
+        if policy.dead_letter_target is None:
+            return Acked(self.view, lane, tuple(offsets))
         cells = pack_cells((self._state.held[offset].start, offset) for offset in offsets)
-        return Condemned(self.view, lane, cells, reason, text, now, is_failure, policy.grave)
+        return DeadLettering(self.view, lane, cells, reason, text, now, is_failure, policy.dead_letter_target)
 
     def release_owner(self, owner: str, policy: Policy, now: Millis, is_failure: bool) -> list[Record]:
         """The owner is gone: what it held goes to others."""
@@ -125,7 +136,7 @@ class Delivery(Offers):
     def interred(self, offsets: Iterable[Offset]) -> list[Record]:
         """The copies are safe."""
         lanes = offsets_by_lane(self._state.dead, offsets)
-        return self._write([Interred(self.view, lane, tuple(found)) for lane, found in lanes.items()])
+        return self._write([DeadLettered(self.view, lane, tuple(found)) for lane, found in lanes.items()])
 
     # --- time ----------------------------------------------------------------------------------------------
 

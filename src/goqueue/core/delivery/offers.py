@@ -12,11 +12,20 @@ import msgspec
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.delivery.keys import may_go
-from goqueue.core.delivery.lane import LaneBook
+from goqueue.core.delivery.lane import LaneState
 from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.questions import Questions
-from goqueue.core.delivery.records import Condemned, Dropped, Leased, Opened, Parked, Passed, Record, pack_cells
-from goqueue.core.delivery.states import State
+from goqueue.core.delivery.records import (
+    DeadLettering,
+    Dropped,
+    LeaseGranted,
+    Opened,
+    Parked,
+    Passed,
+    Record,
+    pack_cells,
+)
+from goqueue.core.delivery.states import MessageState
 
 PARKED_MAX: Final = 20_000  # messages behind locked keys, for each view
 RUN_LOOK_AHEAD: Final = 100  # messages that a poll looks through for more of the key that it begins with
@@ -64,7 +73,7 @@ class Offers(Questions):
         while book.ready and len(found) < limit:
             offset = book.pop_ready()
             held = self._state.held.get(offset)
-            if held is None or held.state is not State.READY or (found and found[-1] == offset):
+            if held is None or held.state is not MessageState.READY or (found and found[-1] == offset):
                 continue
             key = held.key
             if key is not None and not may_go(held, offset, self._state.keys.wall(key, self._state.held, nonce)):
@@ -120,7 +129,7 @@ class Offers(Questions):
             return [], parked
         taken = [offset for _, offset in cells]
         by_offset = dict(zip(offsets, keys, strict=True)) if keys else {}
-        record = Leased(
+        record = LeaseGranted(
             self.view,
             lane,
             grant.nonce,
@@ -133,7 +142,7 @@ class Offers(Questions):
         self._state.lease(record, cells)
         return taken, [*parked, record]
 
-    def _free_cells(self, book: LaneBook, offsets: Iterable[Offset]) -> list[Cell]:
+    def _free_cells(self, book: LaneState, offsets: Iterable[Offset]) -> list[Cell]:
         """The cells of those that may be handed out."""
         held = self._state.held
         cells: list[Cell] = []
@@ -148,7 +157,7 @@ class Offers(Questions):
 
     def _unlocked_cells(
         self,
-        book: LaneBook,
+        book: LaneState,
         pairs: Sequence[tuple[Offset, bytes | None]],
         nonce: str,
         wanted: Collection[Offset] | None,
@@ -174,14 +183,14 @@ class Offers(Questions):
         steps = pack_cells(cell for cell, _ in parked)
         return cells, self._write([Parked(self.view, book.number, steps, tuple(key for _, key in parked))])
 
-    def _free_from(self, book: LaneBook, offset: Offset) -> Offset | None:
+    def _free_from(self, book: LaneState, offset: Offset) -> Offset | None:
         """The start of the message's cell if it may be handed out."""
         held = self._state.held.get(offset)
         if held is not None:
             if offset >= book.cursor:
                 held.start = min(held.start, book.scan_from())  # the dead of a view that was opened again below them
                 book.cursor = max(book.cursor, offset + 1)
-            return held.start if held.state is State.READY else None
+            return held.start if held.state is MessageState.READY else None
         if offset < book.cursor or book.is_done(offset):
             return None
         return book.scan_from()
@@ -191,14 +200,14 @@ class Offers(Questions):
         cells = self._free_cells(self._state.lane(lane), offsets)
         return self._write([Dropped(self.view, lane, pack_cells(cells))]) if cells else []
 
-    def bury_unread(self, lane: int, offsets: Iterable[Offset], policy: Policy, now: Millis) -> list[Record]:
+    def dead_letter_unread(self, lane: int, offsets: Iterable[Offset], policy: Policy, now: Millis) -> list[Record]:
         """Their time passed, and they go to the dead letters."""
-        if policy.grave is None:
+        if policy.dead_letter_target is None:
             return self.drop(lane, offsets)
         cells = self._free_cells(self._state.lane(lane), offsets)
         if not cells:
             return []
-        record = Condemned(self.view, lane, pack_cells(cells), TOO_OLD, "", now, False, policy.grave)
+        record = DeadLettering(self.view, lane, pack_cells(cells), TOO_OLD, "", now, False, policy.dead_letter_target)
         return self._write([record])
 
     def cut_to(self, end: Offset) -> list[Record]:

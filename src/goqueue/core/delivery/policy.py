@@ -7,7 +7,7 @@ import msgspec
 from goqueue.base.ids import Millis, Offset
 
 
-class Grave(msgspec.Struct, frozen=True):
+class DeadLetterTarget(msgspec.Struct, frozen=True):
     """Where dead letters go, and how long that log is now: a copy is at or after `end_offset`."""
 
     topic: str
@@ -23,7 +23,7 @@ class Policy(msgspec.Struct, frozen=True):
     deliveries_max: int = 0
     retry_ms: Millis = 1_000
     retry_ms_max: Millis = 60_000
-    grave: Grave | None = None
+    dead_letter_target: DeadLetterTarget | None = None
     ordered: bool = False
 
     def gives_up(self, failures: int, deliveries: int) -> bool:

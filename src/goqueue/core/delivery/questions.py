@@ -9,13 +9,13 @@ import msgspec
 from goqueue.base.errors import StaleReceipt
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.priority import NORMAL
-from goqueue.core.delivery.book import Book
-from goqueue.core.delivery.lane import Held
-from goqueue.core.delivery.policy import Grave
-from goqueue.core.delivery.records import Record, Snapshot, View
+from goqueue.core.delivery.delivery_state import DeliveryState
+from goqueue.core.delivery.lane import TrackedMessage
+from goqueue.core.delivery.policy import DeadLetterTarget
+from goqueue.core.delivery.records import Record, ViewId, ViewSnapshot
 from goqueue.core.delivery.shift import shift_deadlines
-from goqueue.core.delivery.states import State
-from goqueue.core.delivery.tally import Tally
+from goqueue.core.delivery.states import MessageState
+from goqueue.core.delivery.tally import DeliveryCounts
 
 
 class LaneCounts(msgspec.Struct):
@@ -33,15 +33,15 @@ class LaneCounts(msgspec.Struct):
 class Questions:
     """The state of one view, and what can be asked of it."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: ViewId) -> None:
         self.view = view
-        self._state = Book(view)
+        self._state = DeliveryState(view)
 
     def apply(self, record: Record) -> None:
         """The only way that durable state changes, live and on recovery."""
         self._state.apply(record)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ViewSnapshot:
         """A record that stands for everything before it."""
         return self._state.snapshot()
 
@@ -62,11 +62,11 @@ class Questions:
         return self._state.opened
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> DeliveryCounts:
         """What became of messages since the view began."""
         return self._state.tally
 
-    def count(self, state: State) -> int:
+    def count(self, state: MessageState) -> int:
         """How many messages that were looked at are in this state."""
         return self._state.counts[state]
 
@@ -76,7 +76,7 @@ class Questions:
     @property
     def has_free(self) -> bool:
         """Whether a message that was looked at may be handed out now."""
-        return self._state.counts[State.READY] > self._state.keys.parked_count
+        return self._state.counts[MessageState.READY] > self._state.keys.parked_count
 
     @property
     def parked_count(self) -> int:
@@ -129,11 +129,11 @@ class Questions:
         }
         for held in self._state.held.values():
             match held.state:
-                case State.READY:
+                case MessageState.READY:
                     found[held.lane].ready += 1
-                case State.LEASED:
+                case MessageState.LEASED:
                     found[held.lane].leased += 1
-                case State.WAITING:
+                case MessageState.WAITING:
                     found[held.lane].waiting += 1
                 case _:
                     pass
@@ -156,17 +156,17 @@ class Questions:
 
     # --- messages ------------------------------------------------------------------------------------------
 
-    def find(self, offset: Offset) -> Held | None:
+    def find(self, offset: Offset) -> TrackedMessage | None:
         """The message, if it was looked at and is not done. It is read, never changed."""
         return self._state.held.get(offset)
 
-    def tracked(self, offset: Offset) -> Held:
+    def tracked(self, offset: Offset) -> TrackedMessage:
         """The message, which was looked at and is not done. It is read, never changed."""
         return self._state.held[offset]
 
     def ready_from(self, start: Offset) -> Iterator[Offset]:
         """Messages at `start` or after it that were looked at and are ready."""
-        return (at for at, held in self._state.held.items() if held.state is State.READY and at >= start)
+        return (at for at, held in self._state.held.items() if held.state is MessageState.READY and at >= start)
 
     def is_done_below(self, offset: Offset) -> bool:
         """Whether the lanes that are known have nothing open below."""
@@ -174,7 +174,7 @@ class Questions:
 
     def is_in_flight(self, offset: Offset) -> bool:
         held = self._state.held.get(offset)
-        return held is not None and held.state is State.LEASED
+        return held is not None and held.state is MessageState.LEASED
 
     def is_done(self, lane: int, offset: Offset) -> bool:
         if offset in self._state.held:
@@ -191,7 +191,7 @@ class Questions:
 
     # --- receipts ------------------------------------------------------------------------------------------
 
-    def check(self, offset: Offset, attempt: int, nonce: str) -> Held:
+    def check(self, offset: Offset, attempt: int, nonce: str) -> TrackedMessage:
         """The message that a receipt names, if its lease is live."""
         if not self.is_leased(offset, attempt, nonce):
             raise StaleReceipt("The lease of this receipt is over; the message may have gone to another consumer.")
@@ -201,7 +201,7 @@ class Questions:
         held = self._state.held.get(offset)
         return held is not None and held.lease is not None and held.handed == attempt and held.lease.nonce == nonce
 
-    def was_leased(self, offset: Offset, nonce: str) -> Held | None:
+    def was_leased(self, offset: Offset, nonce: str) -> TrackedMessage | None:
         """The message, if the receipt named one of its last leases, that is over now."""
         held = self._state.held.get(offset)
         return held if held is not None and nonce in held.earlier else None
@@ -213,15 +213,15 @@ class Questions:
         """Whether copies of messages that were given up are owed."""
         return bool(self._state.dead)
 
-    def next_dead(self, limit: int) -> tuple[Grave, dict[Offset, Held]]:
+    def next_dead(self, limit: int) -> tuple[DeadLetterTarget, dict[Offset, TrackedMessage]]:
         """Some of the dead, all with one target; there is at least one."""
         dead = self._state.dead
-        target = next(iter(dead.values())).grave
+        target = next(iter(dead.values())).dead_letter_target
         assert target is not None
-        chosen = {offset: held for offset, held in dead.items() if _is_same(held.grave, target)}
+        chosen = {offset: held for offset, held in dead.items() if _is_same(held.dead_letter_target, target)}
         return target, dict(sorted(chosen.items())[:limit])
 
-    def dead_among(self, offsets: Iterable[Offset]) -> dict[Offset, Held]:
+    def dead_among(self, offsets: Iterable[Offset]) -> dict[Offset, TrackedMessage]:
         dead = self._state.dead
         return {offset: dead[offset] for offset in offsets if offset in dead}
 
@@ -229,9 +229,11 @@ class Questions:
         """Where copies of the dead may be, and from which offset on."""
         targets: dict[TopicPartition, Offset] = {}
         for held in self._state.dead.values():
-            if held.grave is not None:
-                at = TopicPartition(held.grave.topic, held.grave.partition)
-                targets[at] = min(held.grave.end_offset, targets.get(at, held.grave.end_offset))
+            if held.dead_letter_target is not None:
+                at = TopicPartition(held.dead_letter_target.topic, held.dead_letter_target.partition)
+                targets[at] = min(
+                    held.dead_letter_target.end_offset, targets.get(at, held.dead_letter_target.end_offset)
+                )
         return targets
 
     # --- a view from which messages are taken by hand --------------------------------------------------------
@@ -241,7 +243,7 @@ class Questions:
         lane = self._state.lanes.get(NORMAL)
         held = self._state.held.get(offset)
         if held is not None:
-            return held.state is State.READY
+            return held.state is MessageState.READY
         return offset >= self._state.base if lane is None else not lane.is_done(offset)
 
     def done_between(self, begin: Offset, end: Offset) -> int:
@@ -266,5 +268,5 @@ class Questions:
         return self._state.redriven if self._state.task == task else 0
 
 
-def _is_same(one: Grave | None, other: Grave) -> bool:
+def _is_same(one: DeadLetterTarget | None, other: DeadLetterTarget) -> bool:
     return one is not None and (one.topic, one.partition) == (other.topic, other.partition)

@@ -11,10 +11,10 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from goqueue.base.ids import Millis, Offset, TopicPartition
-from goqueue.core.delivery.policy import Grave
+from goqueue.core.delivery.policy import DeadLetterTarget
 
 
-class View(NamedTuple):
+class ViewId(NamedTuple):
     """One group's view of one partition."""
 
     group: str
@@ -27,7 +27,7 @@ class View(NamedTuple):
 
 
 class _Base(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    view: View
+    view: ViewId
 
 
 class Opened(_Base, frozen=True, tag=1):
@@ -42,7 +42,7 @@ class Passed(_Base, frozen=True, tag=2):
     offset: Offset
 
 
-class Leased(_Base, frozen=True, tag=3):
+class LeaseGranted(_Base, frozen=True, tag=3):
     """Handed out. `cells` has two steps for each message: from the one before to its cell, and from there to it."""
 
     lane: int
@@ -63,7 +63,7 @@ class Extended(_Base, frozen=True, tag=4):
     owner: str | None = None
 
 
-class Done(_Base, frozen=True, tag=5):
+class Acked(_Base, frozen=True, tag=5):
     """Acked; `is_late` by somebody whose lease was over."""
 
     lane: int
@@ -81,7 +81,7 @@ class Returned(_Base, frozen=True, tag=6):
     is_expired: bool = False  # its lease ran out
 
 
-class Condemned(_Base, frozen=True, tag=7):
+class DeadLettering(_Base, frozen=True, tag=7):
     """Given up. The copies are in the grave, or have still to be made."""
 
     lane: int
@@ -90,10 +90,10 @@ class Condemned(_Base, frozen=True, tag=7):
     text: str
     at_ms: Millis
     is_failure: bool
-    grave: Grave
+    dead_letter_target: DeadLetterTarget
 
 
-class Interred(_Base, frozen=True, tag=8):
+class DeadLettered(_Base, frozen=True, tag=8):
     """The copies are safe."""
 
     lane: int
@@ -134,7 +134,7 @@ class HeldRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     key: bytes | None = None
     reason: str = ""
     text: str = ""
-    grave: Grave | None = None
+    dead_letter_target: DeadLetterTarget | None = None
     earlier: tuple[str, ...] = ()
     since_ms: Millis = 0  # when its lease began
 
@@ -160,7 +160,7 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
     dead: dict[str, int] = {}
 
 
-class Snapshot(_Base, frozen=True, tag=10):
+class ViewSnapshot(_Base, frozen=True, tag=10):
     base: Offset
     lanes: tuple[LaneRow, ...]
     task: str = ""  # the last redrive of this view, and how many it moved
@@ -171,16 +171,16 @@ class Snapshot(_Base, frozen=True, tag=10):
 Record: TypeAlias = (
     Opened
     | Passed
-    | Leased
+    | LeaseGranted
     | Parked
     | Extended
-    | Done
+    | Acked
     | Returned
-    | Condemned
-    | Interred
+    | DeadLettering
+    | DeadLettered
     | Dropped
     | Forgotten
-    | Snapshot
+    | ViewSnapshot
 )
 
 encode_record = msgspec.msgpack.Encoder().encode

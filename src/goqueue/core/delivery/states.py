@@ -11,7 +11,7 @@ from typing import Final
 from goqueue.base.errors import Conflict
 
 
-class State(enum.IntEnum):
+class MessageState(enum.IntEnum):
     READY = 0  # may be handed out now
     LEASED = 1  # with a consumer, until its lease ends
     WAITING = 2  # failed; ready again at its time
@@ -19,7 +19,7 @@ class State(enum.IntEnum):
     DONE = 4  # over
 
 
-class Event(enum.IntEnum):
+class DeliveryEvent(enum.IntEnum):
     TAKE = 0  # handed out
     ACK = 1  # the consumer is done with it
     EXTEND = 2  # the consumer keeps it longer
@@ -32,23 +32,23 @@ class Event(enum.IntEnum):
     LATE_ACK = 9  # somebody who had it before is done with it
 
 
-MOVES: Final[dict[tuple[State, Event], State]] = {
-    (State.READY, Event.TAKE): State.LEASED,
-    (State.READY, Event.LATE_ACK): State.DONE,
-    (State.READY, Event.CONDEMN): State.DEAD,
-    (State.READY, Event.PASS): State.DONE,
-    (State.LEASED, Event.ACK): State.DONE,
-    (State.LEASED, Event.LATE_ACK): State.DONE,
-    (State.LEASED, Event.EXTEND): State.LEASED,
-    (State.LEASED, Event.RETURN): State.WAITING,
-    (State.LEASED, Event.RELEASE): State.READY,
-    (State.LEASED, Event.CONDEMN): State.DEAD,
-    (State.LEASED, Event.PASS): State.DONE,
-    (State.WAITING, Event.DUE): State.READY,
-    (State.WAITING, Event.LATE_ACK): State.DONE,
-    (State.WAITING, Event.PASS): State.DONE,
-    (State.DEAD, Event.INTER): State.DONE,
-    (State.DEAD, Event.RELEASE): State.READY,  # its copy was refused
+MOVES: Final[dict[tuple[MessageState, DeliveryEvent], MessageState]] = {
+    (MessageState.READY, DeliveryEvent.TAKE): MessageState.LEASED,
+    (MessageState.READY, DeliveryEvent.LATE_ACK): MessageState.DONE,
+    (MessageState.READY, DeliveryEvent.CONDEMN): MessageState.DEAD,
+    (MessageState.READY, DeliveryEvent.PASS): MessageState.DONE,
+    (MessageState.LEASED, DeliveryEvent.ACK): MessageState.DONE,
+    (MessageState.LEASED, DeliveryEvent.LATE_ACK): MessageState.DONE,
+    (MessageState.LEASED, DeliveryEvent.EXTEND): MessageState.LEASED,
+    (MessageState.LEASED, DeliveryEvent.RETURN): MessageState.WAITING,
+    (MessageState.LEASED, DeliveryEvent.RELEASE): MessageState.READY,
+    (MessageState.LEASED, DeliveryEvent.CONDEMN): MessageState.DEAD,
+    (MessageState.LEASED, DeliveryEvent.PASS): MessageState.DONE,
+    (MessageState.WAITING, DeliveryEvent.DUE): MessageState.READY,
+    (MessageState.WAITING, DeliveryEvent.LATE_ACK): MessageState.DONE,
+    (MessageState.WAITING, DeliveryEvent.PASS): MessageState.DONE,
+    (MessageState.DEAD, DeliveryEvent.INTER): MessageState.DONE,
+    (MessageState.DEAD, DeliveryEvent.RELEASE): MessageState.READY,  # its copy was refused
 }
 
 
@@ -56,7 +56,7 @@ class IllegalMove(Conflict):
     """The message is not in a state that allows this."""
 
 
-def moved(state: State, event: Event) -> State:
+def moved(state: MessageState, event: DeliveryEvent) -> MessageState:
     """The state after the event; `IllegalMove` if the table has none."""
     try:
         return MOVES[state, event]

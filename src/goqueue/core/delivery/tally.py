@@ -6,14 +6,14 @@ from typing import Final
 
 import msgspec
 
-from goqueue.core.delivery.records import Condemned, Counts, Done, Record, Returned
+from goqueue.core.delivery.records import Acked, Counts, DeadLettering, Record, Returned
 
 REJECTED: Final = "REJECTED"
 EXPIRED: Final = "LEASE_EXPIRED"
 FAILED: Final = "MAX_FAILURES"
 
 
-class Tally(msgspec.Struct):
+class DeliveryCounts(msgspec.Struct):
     """Since the view began. `dead` is by reason; a nack that was one too many counts in both."""
 
     acked: int = 0
@@ -24,14 +24,14 @@ class Tally(msgspec.Struct):
 
     def note(self, record: Record) -> None:
         """One record for many messages."""
-        if isinstance(record, Done):
+        if isinstance(record, Acked):
             self.acked += len(record.offsets)
         elif isinstance(record, Returned):
             if record.is_expired:
                 self.expired += len(record.offsets)
             elif record.is_failure:
                 self.nacked += len(record.offsets)
-        elif isinstance(record, Condemned):
+        elif isinstance(record, DeadLettering):
             self._condemned(record.reason, len(record.cells) // 2, record.is_failure)
 
     def _condemned(self, reason: str, count: int, is_failure: bool) -> None:

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis
 from goqueue.core.groups.classic_roster import Member, Roster, member_info
-from goqueue.core.groups.classic_state import JOIN, MOVES, SYNC, State, session
-from goqueue.core.groups.deadlines import Deadlines
+from goqueue.core.groups.classic_state import JOIN, MOVES, SYNC, ClassicState, session
+from goqueue.core.groups.deadlines import GroupDeadlines
 from goqueue.core.groups.errors import (
     FencedInstance,
     GroupFull,
@@ -27,7 +27,7 @@ from goqueue.core.groups.errors import (
     UnknownMember,
 )
 from goqueue.core.groups.records import GroupState, Kind
-from goqueue.core.groups.replies import Done, JoinReply, LeaveReply, Step, SyncReply
+from goqueue.core.groups.replies import GroupDone, GroupStep, JoinReply, LeaveReply, SyncReply
 from goqueue.core.groups.requests import HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest
 from goqueue.core.groups.settings import GroupSettings
 from goqueue.core.groups.sizes import classic_bytes
@@ -41,12 +41,12 @@ class ClassicGroup:
 
     def __init__(self, name: str, settings: GroupSettings, generation: int = 0) -> None:
         self.name = name
-        self.state = State.EMPTY
+        self.state = ClassicState.EMPTY
         self.generation = generation
         self.protocol = ""
         self.since_ms: Millis = 0
         self.roster = Roster()
-        self.deadlines = Deadlines()
+        self.deadlines = GroupDeadlines()
         self.timing = RebalanceTiming()
         self._settings = settings
         self._unsynced: dict[str, None] = {}
@@ -57,7 +57,7 @@ class ClassicGroup:
 
     def apply(self, record: GroupState) -> None:
         """A settled generation, just decided or read back. Parked requests of members that stay are kept."""
-        self.state = State.STABLE if record.classic else State.EMPTY
+        self.state = ClassicState.STABLE if record.classic else ClassicState.EMPTY
         self.generation, self.protocol, self.since_ms = record.generation, record.protocol, record.since_ms
         roster = Roster()
         roster.pending = self.roster.pending
@@ -73,13 +73,13 @@ class ClassicGroup:
         for member in self.roster.members.values():
             self._keep_alive(member, now)
 
-    def write(self, now: Millis, out: Step) -> None:
+    def write(self, now: Millis, out: GroupStep) -> None:
         """Writes the group as it stands, settled."""
         members = {
             name: replace(member.info, assignment=member.assignment) for name, member in self.roster.members.items()
         }
         kind, leader = self.roster.protocol_type, self.roster.leader
-        after = State.STABLE if members else State.EMPTY
+        after = ClassicState.STABLE if members else ClassicState.EMPTY
         since = self.since_ms if self.state is after else now
         record = GroupState(self.name, "classic", self.generation, since, kind, self.protocol, leader, members)
         self._check_move(after)
@@ -88,7 +88,7 @@ class ClassicGroup:
 
     # --- join ------------------------------------------------------------------------------------------
 
-    def join(self, ticket: int, request: JoinRequest, now: Millis, out: Step) -> None:
+    def join(self, ticket: int, request: JoinRequest, now: Millis, out: GroupStep) -> None:
         if not self._has_room(request.member_id):
             self._drop(request.member_id, now, out)
             raise GroupFull(f"The group has {self._settings.group_members_max} members; use another group.")
@@ -102,7 +102,7 @@ class ClassicGroup:
         else:
             self._rejoin(ticket, request, now, out)
 
-    def _join_new(self, ticket: int, request: JoinRequest, now: Millis, out: Step) -> None:
+    def _join_new(self, ticket: int, request: JoinRequest, now: Millis, out: GroupStep) -> None:
         holder = self.roster.statics.get(request.group_instance_id or "")
         if holder is not None:
             self._replace_static(ticket, request, holder, now, out)
@@ -113,7 +113,7 @@ class ClassicGroup:
         else:
             self._add(ticket, request, request.new_member_id, now, out)
 
-    def _add(self, ticket: int, request: JoinRequest, member_id: str, now: Millis, out: Step) -> None:
+    def _add(self, ticket: int, request: JoinRequest, member_id: str, now: Millis, out: GroupStep) -> None:
         member = Member(member_info(request, member_id))
         self._came_late = True
         self.roster.add(member, request.protocol_type)
@@ -121,11 +121,11 @@ class ClassicGroup:
         self.deadlines.set(session(member_id), now + self._settings.new_member_join_ms)
         self._rebalance(now, out)
 
-    def _rejoin(self, ticket: int, request: JoinRequest, now: Millis, out: Step) -> None:
+    def _rejoin(self, ticket: int, request: JoinRequest, now: Millis, out: GroupStep) -> None:
         member = self.roster.check(request.member_id, request.group_instance_id)
         same = member.speaks_as_before(request.protocols)
-        leads_stable = self.state is State.STABLE and member.member_id == self.roster.leader
-        if self.state is not State.PREPARING and same and not leads_stable:
+        leads_stable = self.state is ClassicState.STABLE and member.member_id == self.roster.leader
+        if self.state is not ClassicState.PREPARING and same and not leads_stable:
             self._keep_alive(member, now)
             out.answer(ticket, self._joined(member))
             return
@@ -134,7 +134,7 @@ class ClassicGroup:
         self.deadlines.drop(session(member.member_id))
         self._rebalance(now, out)
 
-    def _replace_static(self, ticket: int, request: JoinRequest, old_id: str, now: Millis, out: Step) -> None:
+    def _replace_static(self, ticket: int, request: JoinRequest, old_id: str, now: Millis, out: GroupStep) -> None:
         """A static member came back without its id: it takes its old place, and whoever holds it is fenced."""
         old = self.roster.members[old_id]
         old.refuse(FencedInstance(f"Another process joined as {request.group_instance_id!r}; stop this one."), out)
@@ -146,7 +146,7 @@ class ClassicGroup:
         if old_id in self._unsynced:
             del self._unsynced[old_id]
             self._unsynced[member.member_id] = None
-        if self.state is State.STABLE and self.roster.choose_protocol() == self.protocol:
+        if self.state is ClassicState.STABLE and self.roster.choose_protocol() == self.protocol:
             self.write(now, out)
             self._keep_alive(member, now)
             out.answer(ticket, self._joined_again(member, request, led_by))
@@ -168,18 +168,18 @@ class ClassicGroup:
 
     # --- sync, heartbeat, leave ------------------------------------------------------------------------
 
-    def sync(self, ticket: int, request: SyncRequest, now: Millis, out: Step) -> None:
+    def sync(self, ticket: int, request: SyncRequest, now: Millis, out: GroupStep) -> None:
         member = self.roster.check(request.member_id, request.group_instance_id)
         self._check_generation(request.generation)
         for asked, ours in ((request.protocol_type, self.roster.protocol_type), (request.protocol_name, self.protocol)):
             if asked is not None and asked != ours:
                 raise InconsistentProtocol(f"The group uses {ours!r}, not {asked!r}; join again.")
-        if self.state is State.PREPARING:
+        if self.state is ClassicState.PREPARING:
             raise RebalanceInProgress("The group is rebalancing; join again.")
         self._unsynced.pop(member.member_id, None)
         if not self._unsynced:
             self.deadlines.drop(SYNC)
-        if self.state is State.STABLE:
+        if self.state is ClassicState.STABLE:
             self._keep_alive(member, now)
             out.answer(ticket, self._synced(member))
             return
@@ -189,9 +189,9 @@ class ClassicGroup:
         member.park_sync(ticket, out)
         self.deadlines.drop(session(member.member_id))
         if leads:
-            self._settle(request, now, out)
+            self._wait_durable(request, now, out)
 
-    def _settle(self, request: SyncRequest, now: Millis, out: Step) -> None:
+    def _wait_durable(self, request: SyncRequest, now: Millis, out: GroupStep) -> None:
         given = dict(request.assignments)
         for member in self.roster.members.values():
             member.assignment = bytes(given.get(member.member_id, b""))
@@ -204,15 +204,15 @@ class ClassicGroup:
     def _synced(self, member: Member) -> SyncReply:
         return SyncReply(self.roster.protocol_type, self.protocol, member.assignment)
 
-    def heartbeat(self, ticket: int, request: HeartbeatRequest, now: Millis, out: Step) -> None:
+    def heartbeat(self, ticket: int, request: HeartbeatRequest, now: Millis, out: GroupStep) -> None:
         member = self.roster.check(request.member_id, request.group_instance_id)
         self._check_generation(request.generation)
         self._keep_alive(member, now)
-        if self.state is State.PREPARING:
+        if self.state is ClassicState.PREPARING:
             raise RebalanceInProgress("The group is rebalancing; join again.")
-        out.answer(ticket, Done())
+        out.answer(ticket, GroupDone())
 
-    def leave(self, ticket: int, request: LeaveRequest, now: Millis, out: Step) -> None:
+    def leave(self, ticket: int, request: LeaveRequest, now: Millis, out: GroupStep) -> None:
         results: list[tuple[str, str | None, GoQueueError | None]] = []
         before = len(self.roster.members)
         for member_id, instance_id in request.members:
@@ -228,7 +228,7 @@ class ClassicGroup:
             self._complete_if_all_joined(now, out)
         out.answer(ticket, LeaveReply(results))
 
-    def _leave_one(self, member_id: str, instance_id: str | None, out: Step) -> None:
+    def _leave_one(self, member_id: str, instance_id: str | None, out: GroupStep) -> None:
         if member_id in self.roster.pending:
             self._drop_pending(member_id)
             return
@@ -236,28 +236,28 @@ class ClassicGroup:
             member_id = self.roster.statics.get(instance_id, "")
         self._remove(self.roster.check(member_id, instance_id), out)
 
-    def rebalance(self, now: Millis, out: Step) -> None:
+    def rebalance(self, now: Millis, out: GroupStep) -> None:
         """Everybody has to join again."""
         self._rebalance(now, out)
 
     # --- the rebalance ---------------------------------------------------------------------------------
 
-    def _rebalance(self, now: Millis, out: Step) -> None:
-        if self.state is State.PREPARING:
+    def _rebalance(self, now: Millis, out: GroupStep) -> None:
+        if self.state is ClassicState.PREPARING:
             self._complete_if_all_joined(now, out)
         else:
             self._prepare(now, out)
 
-    def _prepare(self, now: Millis, out: Step) -> None:
+    def _prepare(self, now: Millis, out: GroupStep) -> None:
         for member in self.roster.members.values():
-            if self.state is State.COMPLETING:
+            if self.state is ClassicState.COMPLETING:
                 member.assignment = b""
             if member.answer_sync(RebalanceInProgress("The group is rebalancing again; join again."), out):
                 self._keep_alive(member, now)
         self._unsynced.clear()
         self.deadlines.drop(SYNC)
-        initial, delay = self.state is State.EMPTY, self._settings.initial_rebalance_delay_ms
-        self._move(State.PREPARING)
+        initial, delay = self.state is ClassicState.EMPTY, self._settings.initial_rebalance_delay_ms
+        self._move(ClassicState.PREPARING)
         self.timing.begin(now)
         if initial and delay > 0:
             self._came_late = False
@@ -268,11 +268,11 @@ class ClassicGroup:
         else:
             self.deadlines.set(JOIN, now + self.roster.rebalance_ms)
 
-    def _complete_if_all_joined(self, now: Millis, out: Step) -> None:
-        if self.state is State.PREPARING and self._initial_left_ms is None and self.roster.all_joined:
+    def _complete_if_all_joined(self, now: Millis, out: GroupStep) -> None:
+        if self.state is ClassicState.PREPARING and self._initial_left_ms is None and self.roster.all_joined:
             self._complete(now, out)
 
-    def _first_wait_over(self, now: Millis, out: Step) -> None:
+    def _first_wait_over(self, now: Millis, out: GroupStep) -> None:
         """The first rebalance waits again while members keep coming, up to the rebalance time-out."""
         delay, left = self._settings.initial_rebalance_delay_ms, self._initial_left_ms or 0
         if self._came_late and left > 0:
@@ -282,7 +282,7 @@ class ClassicGroup:
         else:
             self._complete(now, out)
 
-    def _complete(self, now: Millis, out: Step) -> None:
+    def _complete(self, now: Millis, out: GroupStep) -> None:
         """Next generation, with those who came and the static members, who may be away for a moment."""
         self.deadlines.drop(JOIN)
         self._initial_left_ms = None
@@ -299,28 +299,28 @@ class ClassicGroup:
             self.timing.end(now)
             return
         self.protocol = self.roster.choose_protocol()
-        self._move(State.COMPLETING)
+        self._move(ClassicState.COMPLETING)
         for member in self.roster.members.values():
             member.answer_join(self._joined(member), out)
             self._keep_alive(member, now)
             self._unsynced[member.member_id] = None
         self.deadlines.set(SYNC, now + self.roster.rebalance_ms)
 
-    def _after_removal(self, now: Millis, out: Step) -> None:
-        if self.state in (State.STABLE, State.COMPLETING):
+    def _after_removal(self, now: Millis, out: GroupStep) -> None:
+        if self.state in (ClassicState.STABLE, ClassicState.COMPLETING):
             self._prepare(now, out)
         else:
             self._complete_if_all_joined(now, out)
 
     # --- time ------------------------------------------------------------------------------------------
 
-    def tick(self, now: Millis, out: Step) -> None:
+    def tick(self, now: Millis, out: GroupStep) -> None:
         for key in self.deadlines.due(now):
             if self.deadlines.take(key, now):
                 self._fall_due(key, now, out)
         self.deadlines.refresh()
 
-    def _fall_due(self, key: tuple[str, str], now: Millis, out: Step) -> None:
+    def _fall_due(self, key: tuple[str, str], now: Millis, out: GroupStep) -> None:
         if key == SYNC:
             for name in list(self._unsynced):
                 self._remove(self.roster.members[name], out)
@@ -335,17 +335,17 @@ class ClassicGroup:
 
     # --- small moves -----------------------------------------------------------------------------------
 
-    def _move(self, to: State) -> None:
+    def _move(self, to: ClassicState) -> None:
         self._check_move(to)
         self.state = to
 
-    def _check_move(self, to: State) -> None:
+    def _check_move(self, to: ClassicState) -> None:
         assert to in MOVES[self.state], f"{self.state} to {to}"
 
     def _has_room(self, member_id: str) -> bool:
         most = self._settings.group_members_max
         known = self.roster.members.get(member_id)
-        if self.state is State.PREPARING:
+        if self.state is ClassicState.PREPARING:
             waiting = self.roster.waiting + (0 if member_id else len(self.roster.pending))
             return (known is not None and known.join_ticket is not None) or waiting < most
         if known is None and member_id not in self.roster.pending:
@@ -364,7 +364,7 @@ class ClassicGroup:
             most = self._settings.group_bytes_max
             raise GroupFull(f"The members and what they are assigned would take more than {most} bytes.")
 
-    def _drop(self, member_id: str, now: Millis, out: Step) -> None:
+    def _drop(self, member_id: str, now: Millis, out: GroupStep) -> None:
         """Removes a member and rebalances, or an id that was given out, so that a rebalance stops waiting for it."""
         member = self.roster.members.get(member_id)
         if member is not None:
@@ -391,7 +391,7 @@ class ClassicGroup:
         if member.join_ticket is None and member.sync_ticket is None:
             self.deadlines.set(session(member.member_id), now + member.info.session_ms)
 
-    def _remove(self, member: Member, out: Step) -> None:
+    def _remove(self, member: Member, out: GroupStep) -> None:
         member.refuse(UnknownMember("The member was removed from the group; join again."), out)
         self.roster.remove(member.member_id)
         self._unsynced.pop(member.member_id, None)

@@ -9,7 +9,7 @@ from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis
 from goqueue.core.groups.errors import FencedInstance, RebalanceInProgress, UnknownMember
 from goqueue.core.groups.records import ClassicMember
-from goqueue.core.groups.replies import JoinedMember, JoinReply, Step, SyncReply
+from goqueue.core.groups.replies import GroupStep, JoinedMember, JoinReply, SyncReply
 from goqueue.core.groups.requests import JoinRequest
 from goqueue.core.groups.sizes import classic_bytes
 
@@ -47,29 +47,29 @@ class Member:
     def speaks_as_before(self, protocols: Sequence[tuple[str, bytes]]) -> bool:
         return list(self.info.protocols) == [(name, bytes(metadata)) for name, metadata in protocols]
 
-    def park_join(self, ticket: int, out: Step) -> None:
+    def park_join(self, ticket: int, out: GroupStep) -> None:
         self.answer_join(RebalanceInProgress("The member joined again; only its last join counts."), out)
         self.join_ticket = ticket
 
-    def park_sync(self, ticket: int, out: Step) -> None:
+    def park_sync(self, ticket: int, out: GroupStep) -> None:
         self.answer_sync(RebalanceInProgress("The member synced again; only its last sync counts."), out)
         self.sync_ticket = ticket
 
-    def answer_join(self, result: JoinReply | GoQueueError, out: Step) -> bool:
+    def answer_join(self, result: JoinReply | GoQueueError, out: GroupStep) -> bool:
         """Answers a parked join; False if there is none."""
         ticket, self.join_ticket = self.join_ticket, None
         if ticket is not None:
             out.answer(ticket, result)
         return ticket is not None
 
-    def answer_sync(self, result: SyncReply | GoQueueError, out: Step) -> bool:
+    def answer_sync(self, result: SyncReply | GoQueueError, out: GroupStep) -> bool:
         """Answers a parked sync; False if there is none."""
         ticket, self.sync_ticket = self.sync_ticket, None
         if ticket is not None:
             out.answer(ticket, result)
         return ticket is not None
 
-    def refuse(self, error: GoQueueError, out: Step) -> None:
+    def refuse(self, error: GoQueueError, out: GroupStep) -> None:
         """Answers whatever is parked."""
         self.answer_join(error, out)
         self.answer_sync(error, out)

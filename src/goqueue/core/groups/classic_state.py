@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 
-class State(enum.Enum):
+class ClassicState(enum.Enum):
     """A classic group's states, under Kafka's names. A deleted group is simply not there."""
 
     EMPTY = "Empty"
@@ -17,11 +17,11 @@ class State(enum.Enum):
 
 
 # From each state, where a group may go. Stable to stable is a static member under a new id.
-MOVES: Final[Mapping[State, tuple[State, ...]]] = {
-    State.EMPTY: (State.PREPARING, State.EMPTY),
-    State.PREPARING: (State.COMPLETING, State.EMPTY),
-    State.COMPLETING: (State.STABLE, State.PREPARING),
-    State.STABLE: (State.PREPARING, State.STABLE),
+MOVES: Final[Mapping[ClassicState, tuple[ClassicState, ...]]] = {
+    ClassicState.EMPTY: (ClassicState.PREPARING, ClassicState.EMPTY),
+    ClassicState.PREPARING: (ClassicState.COMPLETING, ClassicState.EMPTY),
+    ClassicState.COMPLETING: (ClassicState.STABLE, ClassicState.PREPARING),
+    ClassicState.STABLE: (ClassicState.PREPARING, ClassicState.STABLE),
 }
 
 JOIN: Final = ("join", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from goqueue.core.groups.classic import ClassicGroup
-from goqueue.core.groups.classic_state import State
+from goqueue.core.groups.classic_state import ClassicState
 from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.describe import CONSUMERS
 from goqueue.core.groups.errors import (
@@ -24,7 +24,7 @@ Group: TypeAlias = ClassicGroup | ConsumerGroup
 def is_empty(group: Group | None) -> bool:
     """Whether nobody is in the group or about to be."""
     if isinstance(group, ClassicGroup):
-        return group.state is State.EMPTY
+        return group.state is ClassicState.EMPTY
     return group is None or not group.members
 
 
@@ -43,7 +43,7 @@ def check_commit(group: Group | None, request: CommitRequest) -> None:
     group.roster.check(request.member_id, request.instance_id)
     if generation != group.generation:
         raise IllegalGeneration(f"Generation {generation} is not the current one ({group.generation}); join again.")
-    if group.state is State.COMPLETING:
+    if group.state is ClassicState.COMPLETING:
         raise RebalanceInProgress("The group is rebalancing; commit after the sync.")
 
 

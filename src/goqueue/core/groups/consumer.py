@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from goqueue.base.ids import Millis
 from goqueue.core.groups.assign import ASSIGNORS, DEFAULT_ASSIGNOR, Subscriber
-from goqueue.core.groups.deadlines import Deadlines
+from goqueue.core.groups.deadlines import GroupDeadlines
 from goqueue.core.groups.errors import GroupFull, UnknownMember, UnsupportedAssignor
 from goqueue.core.groups.parts import Parts, both, minus, plus
 from goqueue.core.groups.reconcile import Surroundings, advance, held_by_others, settled
 from goqueue.core.groups.records import LEFT_STATIC, ConsumerMember, GroupState, Kind, Mode
-from goqueue.core.groups.replies import Step
+from goqueue.core.groups.replies import GroupStep
 from goqueue.core.groups.settings import GroupSettings
 from goqueue.core.groups.sizes import consumer_bytes
 from goqueue.core.groups.subscription import topics_of
@@ -44,7 +44,7 @@ class ConsumerGroup:
         self.record = record
         self.settings = settings
         self.topics = topics
-        self.deadlines = Deadlines()
+        self.deadlines = GroupDeadlines()
         self.timing = RebalanceTiming()
         self.told: dict[str, dict[int, Parts]] = {}  # what REST members were last told to read, by generation
 
@@ -98,7 +98,7 @@ class ConsumerGroup:
     def apply(self, record: GroupState) -> None:
         self.record = record
 
-    def recovered(self, now: Millis, out: Step) -> None:
+    def recovered(self, now: Millis, out: GroupStep) -> None:
         """Every member gets a fresh session and time to give back; topics may have changed meanwhile."""
         for member in self.members.values():
             self._arm(member, now)
@@ -109,7 +109,7 @@ class ConsumerGroup:
         self,
         member: ConsumerMember,
         now: Millis,
-        out: Step,
+        out: GroupStep,
         *,
         shown: int = 0,
         owned: Parts | None = None,
@@ -141,18 +141,18 @@ class ConsumerGroup:
         self._arm(member, now)
         return member
 
-    def remove(self, member_id: str, now: Millis, out: Step) -> None:
+    def remove(self, member_id: str, now: Millis, out: GroupStep) -> None:
         members = {name: each for name, each in self.members.items() if name != member_id}
         self._forget(member_id)
         self._write(self._retargeted(replace(self.record, consumer=members)), now, out)
 
-    def leave_static(self, member: ConsumerMember, now: Millis, out: Step) -> None:
+    def leave_static(self, member: ConsumerMember, now: Millis, out: GroupStep) -> None:
         """The place stays, with what it reads, until the member is back or its session ends."""
         left = replace(member, epoch=LEFT_STATIC, previous_epoch=LEFT_STATIC, pending={})
         self._write(replace(self.record, consumer={**self.members, left.member_id: left}), now, out)
         self.deadlines.drop(_revoke(left.member_id))
 
-    def topics_changed(self, now: Millis, out: Step) -> None:
+    def topics_changed(self, now: Millis, out: GroupStep) -> None:
         """A new target if topics that the group reads came, went or grew."""
         counts = self._counts(self.members)
         if self.members and counts != self.record.topics:
@@ -203,7 +203,7 @@ class ConsumerGroup:
 
     # --- writing and time ------------------------------------------------------------------------------
 
-    def _write(self, record: GroupState, now: Millis, out: Step) -> None:
+    def _write(self, record: GroupState, now: Millis, out: GroupStep) -> None:
         if bool(record.consumer) != bool(self.record.consumer):
             record = replace(record, since_ms=now)
         if record.generation != self.record.generation:
@@ -239,7 +239,7 @@ class ConsumerGroup:
         self.deadlines.drop(_revoke(member_id))
         self.told.pop(member_id, None)
 
-    def tick(self, now: Millis, out: Step) -> None:
+    def tick(self, now: Millis, out: GroupStep) -> None:
         """Removes members that are silent for too long or keep what they were asked to give back."""
         for key in self.deadlines.due(now):
             if self.deadlines.take(key, now):

@@ -30,7 +30,7 @@ def assigned_partitions(assignment: bytes) -> Parts:
         return {}
 
 
-class Subscription(msgspec.Struct, frozen=True):
+class ConsumerSubscription(msgspec.Struct, frozen=True):
     """What a classic consumer says when it joins. `owned` is what it has not given back."""
 
     version: int
@@ -38,7 +38,7 @@ class Subscription(msgspec.Struct, frozen=True):
     owned: Parts
 
 
-def parse_subscription(metadata: bytes) -> Subscription | None:
+def parse_subscription(metadata: bytes) -> ConsumerSubscription | None:
     """None if the bytes are something else."""
     try:
         (version,) = struct.unpack_from(">h", metadata)
@@ -48,7 +48,7 @@ def parse_subscription(metadata: bytes) -> Subscription | None:
         owned = make([(reader.text(), reader.numbers()) for _ in range(reader.length())]) if version >= 1 else {}
     except (struct.error, ValueError):
         return None
-    return Subscription(min(version, _NEWEST), topics, owned) if version >= 0 else None
+    return ConsumerSubscription(min(version, _NEWEST), topics, owned) if version >= 0 else None
 
 
 def encode_assignment(parts: Parts, version: int) -> bytes:

@@ -24,14 +24,14 @@ from goqueue.core.groups.errors import GroupSubscribed, UnknownMember
 from goqueue.core.groups.parts import PartList, listed
 from goqueue.core.groups.records import GroupConfig, OffsetCommitted, Record
 from goqueue.core.groups.replies import (
-    Done,
     GroupDescription,
+    GroupDone,
     GroupListing,
+    GroupStep,
     LeaveReply,
     OffsetResult,
     OffsetsReply,
     RebalanceStats,
-    Step,
 )
 from goqueue.core.groups.requests import (
     JOIN,
@@ -67,15 +67,15 @@ class Coordinator:
         """A stored record, in order; only before `recovered`."""
         self._table.apply(record)
 
-    def recovered(self, now: Millis, topics: Mapping[str, int]) -> Step:
+    def recovered(self, now: Millis, topics: Mapping[str, int]) -> GroupStep:
         """All records are applied: sessions start afresh. `topics` are partition counts by name."""
-        out = Step()
+        out = GroupStep()
         self._table.recovered(now, topics, out)
         return out
 
-    def tick(self, now: Millis) -> Step:
+    def tick(self, now: Millis) -> GroupStep:
         """Does everything that is due."""
-        out = Step()
+        out = GroupStep()
         self._table.tick(now, out)
         return out
 
@@ -87,21 +87,21 @@ class Coordinator:
         """The clock was set, and `now` is by the new time: sessions and rebalances last as long as they would have."""
         self._table.shift(by_ms, now)
 
-    def topics_changed(self, topics: Mapping[str, int], now: Millis) -> Step:
+    def topics_changed(self, topics: Mapping[str, int], now: Millis) -> GroupStep:
         """Topics came, went or grew; `topics` has all there are now."""
-        out = Step()
+        out = GroupStep()
         self._table.set_topics(topics, now, out)
         return out
 
-    def topic_deleted(self, topic: str) -> Step:
+    def topic_deleted(self, topic: str) -> GroupStep:
         """Forgets every group's offsets of the topic."""
-        out = Step()
+        out = GroupStep()
         self._table.offsets.delete_topic(topic, out)
         return out
 
     # --- the classic protocol --------------------------------------------------------------------------
 
-    def join(self, ticket: int, request: JoinRequest, now: Millis) -> Step:
+    def join(self, ticket: int, request: JoinRequest, now: Millis) -> GroupStep:
         """Answered when the rebalance has everybody or its time is up."""
         with self._deciding(ticket, request.group, now) as out:
             rest.check_session(request.session_ms, self._settings)
@@ -115,7 +115,7 @@ class Coordinator:
             group.join(ticket, request, now, out)
         return out
 
-    def sync(self, ticket: int, request: SyncRequest, now: Millis) -> Step:
+    def sync(self, ticket: int, request: SyncRequest, now: Millis) -> GroupStep:
         """Answered when the leader has synced."""
         with self._deciding(ticket, request.group, now) as out:
             if (mixed := self._table.mixed(request.group)) is not None:
@@ -124,7 +124,7 @@ class Coordinator:
                 self._table.classic(request.group).sync(ticket, request, now, out)
         return out
 
-    def heartbeat(self, ticket: int, request: HeartbeatRequest, now: Millis) -> Step:
+    def heartbeat(self, ticket: int, request: HeartbeatRequest, now: Millis) -> GroupStep:
         with self._deciding(ticket, request.group, now) as out:
             if (mixed := self._table.mixed(request.group)) is not None:
                 members.heartbeat(mixed, ticket, request, now, out)
@@ -132,7 +132,7 @@ class Coordinator:
                 self._table.classic(request.group).heartbeat(ticket, request, now, out)
         return out
 
-    def leave(self, ticket: int, request: LeaveRequest, now: Millis) -> Step:
+    def leave(self, ticket: int, request: LeaveRequest, now: Millis) -> GroupStep:
         with self._deciding(ticket, request.group, now) as out:
             group = self._table.groups.get(request.group)
             if group is None:
@@ -146,7 +146,7 @@ class Coordinator:
 
     # --- the server-side protocol and REST -------------------------------------------------------------
 
-    def consumer_heartbeat(self, ticket: int, request: ConsumerHeartbeat, now: Millis) -> Step:
+    def consumer_heartbeat(self, ticket: int, request: ConsumerHeartbeat, now: Millis) -> GroupStep:
         with self._deciding(ticket, request.group, now) as out:
             if request.member_epoch == JOIN:
                 group = self._table.consumer_to_join(request.group, now, is_kafka=True)
@@ -156,14 +156,14 @@ class Coordinator:
             self._table.install(group, now, out)
         return self._moved(request.group, now, out)
 
-    def rest_join(self, ticket: int, request: RestJoin, now: Millis) -> Step:
+    def rest_join(self, ticket: int, request: RestJoin, now: Millis) -> GroupStep:
         with self._deciding(ticket, request.group, now) as out:
             group = self._table.consumer_to_join(request.group, now)
             rest.join(group, ticket, request, now, out)
             self._table.install(group, now, out)
         return out
 
-    def rest_heartbeat(self, ticket: int, group: str, member_id: str, generation: int, now: Millis) -> Step:
+    def rest_heartbeat(self, ticket: int, group: str, member_id: str, generation: int, now: Millis) -> GroupStep:
         with self._deciding(ticket, group, now) as out:
             rest.heartbeat(self._table.consumer(group), ticket, member_id, generation, now, out)
         return out
@@ -176,13 +176,13 @@ class Coordinator:
         generation: int,
         partitions: Sequence[tuple[str, Sequence[int]]],
         now: Millis,
-    ) -> Step:
+    ) -> GroupStep:
         """The member gives partitions back; the answer is that of a heartbeat."""
         with self._deciding(ticket, group, now) as out:
             rest.revoke(self._table.consumer(group), ticket, member_id, generation, partitions, now, out)
         return out
 
-    def rest_leave(self, ticket: int, group: str, member_id: str, now: Millis) -> Step:
+    def rest_leave(self, ticket: int, group: str, member_id: str, now: Millis) -> GroupStep:
         with self._deciding(ticket, group, now) as out:
             rest.leave(self._table.consumer(group), ticket, member_id, now, out)
         return self._moved(group, now, out)
@@ -193,13 +193,13 @@ class Coordinator:
 
     # --- offsets ---------------------------------------------------------------------------------------
 
-    def commit(self, ticket: int, request: CommitRequest, now: Millis) -> Step:
+    def commit(self, ticket: int, request: CommitRequest, now: Millis) -> GroupStep:
         with self._deciding(ticket, request.group, now) as out:
             self.check_commit(request)
             out.answer(ticket, self._committed(request.group, request.offsets, now, out))
         return out
 
-    def reset_offsets(self, ticket: int, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> Step:
+    def reset_offsets(self, ticket: int, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> GroupStep:
         """An administrator moves a group without members."""
         with self._deciding(ticket, group, now) as out:
             check_empty(self._table.groups.get(group))
@@ -212,19 +212,19 @@ class Coordinator:
         check_commit(self._table.groups.get(request.group), request)
         self._table.check_room(request.group)
 
-    def commit_settled(self, ticket: int, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> Step:
+    def commit_settled(self, ticket: int, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> GroupStep:
         """A transaction that committed moves the group, whoever its members are by now."""
         with self._deciding(ticket, group, now) as out:
             out.answer(ticket, self._committed(group, offsets, now, out))
         return out
 
-    def move(self, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> Step:
+    def move(self, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> GroupStep:
         """The queue view's acks move the group; nobody waits for an answer."""
-        out = Step()
+        out = GroupStep()
         self._table.offsets.commit(group, offsets, self._table.topics, now, out)
         return out
 
-    def delete_offsets(self, ticket: int, group: str, partitions: Sequence[TopicPartition], now: Millis) -> Step:
+    def delete_offsets(self, ticket: int, group: str, partitions: Sequence[TopicPartition], now: Millis) -> GroupStep:
         with self._deciding(ticket, group, now) as out:
             machine = self._table.find(group)
             check_delete(machine)
@@ -252,14 +252,14 @@ class Coordinator:
 
     # --- administration --------------------------------------------------------------------------------
 
-    def delete_group(self, ticket: int, group: str, now: Millis) -> Step:
+    def delete_group(self, ticket: int, group: str, now: Millis) -> GroupStep:
         with self._deciding(ticket, group, now) as out:
             check_empty(self._table.find(group))
             self._table.delete(group, out)
-            out.answer(ticket, Done())
+            out.answer(ticket, GroupDone())
         return out
 
-    def configure(self, ticket: int, group: str, changes: Mapping[str, str | None], now: Millis) -> Step:
+    def configure(self, ticket: int, group: str, changes: Mapping[str, str | None], now: Millis) -> GroupStep:
         """An administrator sets something for one group, or takes it back (None)."""
         with self._deciding(ticket, group, now) as out:
             before = self._table.configs.get(group, {})
@@ -269,7 +269,7 @@ class Coordinator:
             if after != before:
                 out.records.append(GroupConfig(group, after))
                 self._table.apply(out.records[-1])
-            out.answer(ticket, Done())
+            out.answer(ticket, GroupDone())
         return out
 
     def config(self, group: str) -> Mapping[str, str]:
@@ -298,22 +298,22 @@ class Coordinator:
     # --- inside ----------------------------------------------------------------------------------------
 
     @contextmanager
-    def _deciding(self, ticket: int, group: str, now: Millis) -> Iterator[Step]:
+    def _deciding(self, ticket: int, group: str, now: Millis) -> Iterator[GroupStep]:
         """A step for one group; an error word is its answer."""
-        out = Step()
+        out = GroupStep()
         try:
             yield out
         except GoQueueError as error:
             out.answer(ticket, error)
         self._table.watch(group, now)
 
-    def _moved(self, group: str, now: Millis, out: Step) -> Step:
+    def _moved(self, group: str, now: Millis, out: GroupStep) -> GroupStep:
         """A group of classic members only goes on in the classic protocol."""
         self._table.downgrade(group, now, out)
         self._table.watch(group, now)
         return out
 
-    def _committed(self, group: str, offsets: Sequence[OffsetCommit], now: Millis, out: Step) -> OffsetsReply:
+    def _committed(self, group: str, offsets: Sequence[OffsetCommit], now: Millis, out: GroupStep) -> OffsetsReply:
         check_group_name(group)
         return OffsetsReply(self._table.offsets.commit(group, offsets, self._table.topics, now, out))
 

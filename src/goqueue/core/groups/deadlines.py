@@ -9,7 +9,7 @@ from goqueue.base.ids import Millis
 Key: TypeAlias = tuple[str, str]  # what is due, and for which member
 
 
-class Deadlines:
+class GroupDeadlines:
     """The timers of one group."""
 
     __slots__ = ("_at", "earliest")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goqueue.core.groups.classic import ClassicGroup
 from goqueue.core.groups.classic_roster import Member
-from goqueue.core.groups.classic_state import State
+from goqueue.core.groups.classic_state import ClassicState
 from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.consumer_protocol import assigned_partitions, subscribed_topics
 from goqueue.core.groups.parts import listed
@@ -39,7 +39,7 @@ def live_topics(group: ClassicGroup | ConsumerGroup) -> frozenset[str] | None:
         return group.subscribed()
     if not group.roster.members:
         return frozenset()
-    if group.roster.protocol_type != CONSUMERS or group.state is not State.STABLE:
+    if group.roster.protocol_type != CONSUMERS or group.state is not ClassicState.STABLE:
         return None
     found: set[str] = set()
     for member in group.roster.members.values():
@@ -51,7 +51,7 @@ def live_topics(group: ClassicGroup | ConsumerGroup) -> frozenset[str] | None:
 
 
 def _classic(name: str, group: ClassicGroup) -> GroupDescription:
-    settled = group.state is State.STABLE
+    settled = group.state is ClassicState.STABLE
     members = [_classic_member(group, member, settled) for _, member in sorted(group.roster.members.items())]
     protocol = group.protocol if settled else ""
     kind, leader = group.roster.protocol_type, group.roster.leader

@@ -16,12 +16,12 @@ from goqueue.core.groups.errors import (
 )
 from goqueue.core.groups.parts import Parts, listed, make, minus
 from goqueue.core.groups.records import LEFT_STATIC, ConsumerMember
-from goqueue.core.groups.replies import ConsumerHeartbeatReply, LeaveReply, Step
+from goqueue.core.groups.replies import ConsumerHeartbeatReply, GroupStep, LeaveReply
 from goqueue.core.groups.requests import JOIN, LEAVE, LEAVE_STATIC, ConsumerHeartbeat, LeaveRequest
 from goqueue.core.groups.subscription import check_pattern
 
 
-def beat(group: ConsumerGroup, ticket: int, request: ConsumerHeartbeat, now: Millis, out: Step) -> None:
+def beat(group: ConsumerGroup, ticket: int, request: ConsumerHeartbeat, now: Millis, out: GroupStep) -> None:
     """One heartbeat of a Kafka consumer."""
     if request.member_epoch in (LEAVE, LEAVE_STATIC):
         out.answer(ticket, _leave(group, request, now, out))
@@ -35,7 +35,7 @@ def beat(group: ConsumerGroup, ticket: int, request: ConsumerHeartbeat, now: Mil
         )
 
 
-def _join(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: Step) -> ConsumerHeartbeatReply:
+def _join(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: GroupStep) -> ConsumerHeartbeatReply:
     """A new member, a static one back in its place, or one that starts over and so holds nothing."""
     if request.subscribed_topics is None and not request.subscribed_regex:
         raise InvalidField("Name topics or a pattern to join.", field="subscribed_topics")
@@ -59,7 +59,7 @@ def _join(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: St
     return _reply(group, member, member.assigned)
 
 
-def _stay(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: Step) -> ConsumerHeartbeatReply:
+def _stay(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: GroupStep) -> ConsumerHeartbeatReply:
     before = _known(group, request)
     owned = None if request.owned is None else make(request.owned)
     _check_epoch(before, request.member_epoch, owned)
@@ -69,7 +69,7 @@ def _stay(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: St
     return _reply(group, member, member.assigned if news else None)
 
 
-def _leave(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: Step) -> ConsumerHeartbeatReply:
+def _leave(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: GroupStep) -> ConsumerHeartbeatReply:
     member = _known(group, request)
     if request.member_epoch == LEAVE_STATIC and member.instance_id is not None:
         group.leave_static(member, now, out)
@@ -78,7 +78,7 @@ def _leave(group: ConsumerGroup, request: ConsumerHeartbeat, now: Millis, out: S
     return ConsumerHeartbeatReply(member.member_id, request.member_epoch, group.settings.heartbeat_ms)
 
 
-def leave(group: ConsumerGroup, ticket: int, request: LeaveRequest, now: Millis, out: Step) -> None:
+def leave(group: ConsumerGroup, ticket: int, request: LeaveRequest, now: Millis, out: GroupStep) -> None:
     """An administrator removes members, by their ids or by their places."""
     results: list[tuple[str, str | None, GoQueueError | None]] = []
     for member_id, instance_id in request.members:

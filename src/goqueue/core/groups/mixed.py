@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from goqueue.base.ids import Millis
 from goqueue.core.groups.consumer import ConsumerGroup
-from goqueue.core.groups.consumer_protocol import Subscription, parse_subscription
+from goqueue.core.groups.consumer_protocol import ConsumerSubscription, parse_subscription
 from goqueue.core.groups.describe import CONSUMERS
 from goqueue.core.groups.errors import (
     FencedInstance,
@@ -22,11 +22,11 @@ from goqueue.core.groups.errors import (
 )
 from goqueue.core.groups.migration import assignment_of
 from goqueue.core.groups.records import ConsumerMember
-from goqueue.core.groups.replies import Done, JoinReply, Step, SyncReply
+from goqueue.core.groups.replies import GroupDone, GroupStep, JoinReply, SyncReply
 from goqueue.core.groups.requests import HeartbeatRequest, JoinRequest, SyncRequest
 
 
-def join(group: ConsumerGroup, ticket: int, request: JoinRequest, now: Millis, out: Step) -> None:
+def join(group: ConsumerGroup, ticket: int, request: JoinRequest, now: Millis, out: GroupStep) -> None:
     subscription = _subscription(group, request)
     place = None if request.group_instance_id is None else group.static_member(request.group_instance_id)
     if not request.member_id and request.group_instance_id is None and request.requires_member_id:
@@ -46,7 +46,7 @@ def join(group: ConsumerGroup, ticket: int, request: JoinRequest, now: Millis, o
     out.answer(ticket, JoinReply(member.epoch, CONSUMERS, name, "", member.member_id, False, []))
 
 
-def _subscription(group: ConsumerGroup, request: JoinRequest) -> Subscription:
+def _subscription(group: ConsumerGroup, request: JoinRequest) -> ConsumerSubscription:
     found = parse_subscription(request.protocols[0][1]) if request.protocols else None
     if request.protocol_type != CONSUMERS or found is None or group.record.mode == "shared":
         raise InconsistentProtocol(
@@ -56,7 +56,7 @@ def _subscription(group: ConsumerGroup, request: JoinRequest) -> Subscription:
 
 
 def _updated(
-    member: ConsumerMember, member_id: str, request: JoinRequest, subscription: Subscription
+    member: ConsumerMember, member_id: str, request: JoinRequest, subscription: ConsumerSubscription
 ) -> ConsumerMember:
     return replace(
         member,
@@ -74,7 +74,7 @@ def _updated(
     )
 
 
-def sync(group: ConsumerGroup, ticket: int, request: SyncRequest, now: Millis, out: Step) -> None:
+def sync(group: ConsumerGroup, ticket: int, request: SyncRequest, now: Millis, out: GroupStep) -> None:
     member = _known(group, request.member_id, request.group_instance_id, request.generation)
     names = [name for name, _ in member.protocols]
     if request.protocol_type not in (None, CONSUMERS) or (request.protocol_name not in (None, *names)):
@@ -85,13 +85,13 @@ def sync(group: ConsumerGroup, ticket: int, request: SyncRequest, now: Millis, o
     out.answer(ticket, SyncReply(CONSUMERS, request.protocol_name or names[0], assignment_of(member)))
 
 
-def heartbeat(group: ConsumerGroup, ticket: int, request: HeartbeatRequest, now: Millis, out: Step) -> None:
+def heartbeat(group: ConsumerGroup, ticket: int, request: HeartbeatRequest, now: Millis, out: GroupStep) -> None:
     member = _known(group, request.member_id, request.group_instance_id, request.generation)
     group.keep_alive(member, now)
     if member.epoch < group.epoch or member.pending or group.can_gain(member):
         group.expect_rejoin(member, now)
         raise RebalanceInProgress("The group is rebalancing; join again.")
-    out.answer(ticket, Done())
+    out.answer(ticket, GroupDone())
 
 
 def _known(group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:

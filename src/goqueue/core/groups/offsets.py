@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from goqueue.base.errors import GoQueueError, UnknownPartition, UnknownTopic
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.core.groups.errors import OffsetMetadataTooLarge
-from goqueue.core.groups.records import OffsetCommitted, OffsetGone
-from goqueue.core.groups.replies import OffsetResult, Step
+from goqueue.core.groups.records import OffsetCommitted, OffsetDeleted
+from goqueue.core.groups.replies import GroupStep, OffsetResult
 from goqueue.core.groups.requests import OffsetCommit
 from goqueue.core.groups.settings import GroupSettings
 
 
-class Offsets:
+class GroupOffsets:
     """Offsets of all groups, by group and partition."""
 
     __slots__ = ("_groups", "_settings")
@@ -22,7 +22,7 @@ class Offsets:
         self._settings = settings
         self._groups: dict[str, dict[TopicPartition, OffsetCommitted]] = {}
 
-    def apply(self, record: OffsetCommitted | OffsetGone) -> None:
+    def apply(self, record: OffsetCommitted | OffsetDeleted) -> None:
         at = TopicPartition(record.topic, record.partition)
         if isinstance(record, OffsetCommitted):
             self._groups.setdefault(record.group, {})[at] = record
@@ -43,7 +43,7 @@ class Offsets:
         return self._groups.get(group, {})
 
     def commit(
-        self, group: str, offsets: Iterable[OffsetCommit], topics: Mapping[str, int] | None, now: Millis, out: Step
+        self, group: str, offsets: Iterable[OffsetCommit], topics: Mapping[str, int] | None, now: Millis, out: GroupStep
     ) -> list[OffsetResult]:
         """Writes what is right, and says what is wrong with the rest. `topics` None does not check them."""
         results: list[OffsetResult] = []
@@ -54,12 +54,12 @@ class Offsets:
                 self._write(self._committed(group, each, now), out)
         return results
 
-    def delete(self, group: str, at: Iterable[TopicPartition], out: Step) -> None:
+    def delete(self, group: str, at: Iterable[TopicPartition], out: GroupStep) -> None:
         """Forgets what is there of these."""
         for each in sorted(set(at).intersection(self.of(group))):
-            self._write(OffsetGone(group, each.topic, each.partition), out)
+            self._write(OffsetDeleted(group, each.topic, each.partition), out)
 
-    def delete_topic(self, topic: str, out: Step) -> None:
+    def delete_topic(self, topic: str, out: GroupStep) -> None:
         for group in sorted(self._groups):
             self.delete(group, [at for at in self.of(group) if at.topic == topic], out)
 
@@ -91,6 +91,6 @@ class Offsets:
         offset, leader_epoch, metadata = commit.offset, commit.leader_epoch, commit.metadata
         return OffsetCommitted(group, commit.topic, commit.partition, offset, leader_epoch, metadata, now)
 
-    def _write(self, record: OffsetCommitted | OffsetGone, out: Step) -> None:
+    def _write(self, record: OffsetCommitted | OffsetDeleted, out: GroupStep) -> None:
         out.records.append(record)
         self.apply(record)

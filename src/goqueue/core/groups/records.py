@@ -108,7 +108,7 @@ class OffsetCommitted(msgspec.Struct, frozen=True, gc=False):
     expire_ms: Millis = -1
 
 
-class OffsetGone(msgspec.Struct, frozen=True, gc=False):
+class OffsetDeleted(msgspec.Struct, frozen=True, gc=False):
     """The group's offset in a partition was deleted or expired."""
 
     group: str
@@ -116,7 +116,7 @@ class OffsetGone(msgspec.Struct, frozen=True, gc=False):
     partition: int
 
 
-Record: TypeAlias = GroupState | GroupGone | GroupConfig | OffsetCommitted | OffsetGone
+Record: TypeAlias = GroupState | GroupGone | GroupConfig | OffsetCommitted | OffsetDeleted
 
 _ConfigValue = tuple[int, dict[str, str]]
 _GroupValue = tuple[int, GroupState]
@@ -137,7 +137,7 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
     if isinstance(record, GroupConfig):
         return _encode((VERSION, "config", record.group)), _encode((VERSION, record.values)) if record.values else None
     key = _encode((VERSION, "offset", record.group, record.topic, record.partition))
-    if isinstance(record, OffsetGone):
+    if isinstance(record, OffsetDeleted):
         return key, None
     tail = (record.offset, record.leader_epoch, record.metadata, record.commit_ms, record.expire_ms)
     return key, _encode((VERSION, *tail))
@@ -162,7 +162,7 @@ def _decode(key: bytes, value: bytes | None) -> Record | None:
         case [1, "config", str(group)]:
             return GroupConfig(group, {} if value is None else _config(value))
         case [1, "offset", str(group), str(topic), int(partition)]:
-            return OffsetGone(group, topic, partition) if value is None else _offset(group, topic, partition, value)
+            return OffsetDeleted(group, topic, partition) if value is None else _offset(group, topic, partition, value)
     return None
 
 

@@ -40,7 +40,7 @@ class SyncReply(msgspec.Struct, frozen=True):
     assignment: bytes
 
 
-class Done(msgspec.Struct, frozen=True):
+class GroupDone(msgspec.Struct, frozen=True):
     """Heard; nothing to add."""
 
 
@@ -98,7 +98,7 @@ class OffsetsReply(msgspec.Struct, frozen=True):
 Result: TypeAlias = (
     JoinReply
     | SyncReply
-    | Done
+    | GroupDone
     | LeaveReply
     | ConsumerHeartbeatReply
     | RestJoined
@@ -108,21 +108,21 @@ Result: TypeAlias = (
 )
 
 
-class Reply(msgspec.Struct, frozen=True):
+class GroupReply(msgspec.Struct, frozen=True):
     """The answer to the request that came with this ticket."""
 
     ticket: int
     result: Result
 
 
-class Step(msgspec.Struct):
+class GroupStep(msgspec.Struct):
     """What a call decided: records to make durable, in order, and then the replies to send."""
 
     records: list[Record] = msgspec.field(default_factory=list)
-    replies: list[Reply] = msgspec.field(default_factory=list)
+    replies: list[GroupReply] = msgspec.field(default_factory=list)
 
     def answer(self, ticket: int, result: Result) -> None:
-        self.replies.append(Reply(ticket, result))
+        self.replies.append(GroupReply(ticket, result))
 
 
 class GroupListing(msgspec.Struct, frozen=True):

@@ -18,12 +18,12 @@ from goqueue.core.groups.errors import IllegalGeneration, InconsistentProtocol, 
 from goqueue.core.groups.parts import Parts, both, listed, make, minus
 from goqueue.core.groups.reconcile import released
 from goqueue.core.groups.records import ConsumerMember
-from goqueue.core.groups.replies import Done, RestBeat, RestJoined, Step
+from goqueue.core.groups.replies import GroupDone, GroupStep, RestBeat, RestJoined
 from goqueue.core.groups.requests import RestJoin
 from goqueue.core.groups.settings import GroupSettings
 
 
-def join(group: ConsumerGroup, ticket: int, request: RestJoin, now: Millis, out: Step) -> None:
+def join(group: ConsumerGroup, ticket: int, request: RestJoin, now: Millis, out: GroupStep) -> None:
     """A new member, one that comes back, or one that changes what it reads."""
     member_id = request.member_id or request.new_member_id
     group.check_joiner(member_id, request.assignor)
@@ -49,7 +49,7 @@ def join(group: ConsumerGroup, ticket: int, request: RestJoin, now: Millis, out:
     out.answer(ticket, RestJoined(member_id, member.epoch, parts, beat_ms, member.session_ms, mode, style))
 
 
-def heartbeat(group: ConsumerGroup, ticket: int, member_id: str, generation: int, now: Millis, out: Step) -> None:
+def heartbeat(group: ConsumerGroup, ticket: int, member_id: str, generation: int, now: Millis, out: GroupStep) -> None:
     member = _known(group, member_id)
     _check_recent(member, generation)
     out.answer(ticket, _beat(group, group.put(member, now, out, shown=generation), generation))
@@ -62,7 +62,7 @@ def revoke(
     generation: int,
     partitions: Sequence[tuple[str, Sequence[int]]],
     now: Millis,
-    out: Step,
+    out: GroupStep,
 ) -> None:
     """The member stopped reading these. What it was not asked for is ignored, and so is a repeat from before."""
     member = _known(group, member_id)
@@ -72,9 +72,9 @@ def revoke(
     out.answer(ticket, _beat(group, group.put(member, now, out, shown=generation), generation))
 
 
-def leave(group: ConsumerGroup, ticket: int, member_id: str, now: Millis, out: Step) -> None:
+def leave(group: ConsumerGroup, ticket: int, member_id: str, now: Millis, out: GroupStep) -> None:
     group.remove(_known(group, member_id).member_id, now, out)
-    out.answer(ticket, Done())
+    out.answer(ticket, GroupDone())
 
 
 def readable(group: ConsumerGroup, member_id: str, generation: int) -> Parts:

@@ -22,9 +22,9 @@ from goqueue.core.groups.errors import (
     UnknownMember,
 )
 from goqueue.core.groups.migration import downgraded, upgraded, wants_downgrade
-from goqueue.core.groups.offsets import Offsets
+from goqueue.core.groups.offsets import GroupOffsets
 from goqueue.core.groups.records import GroupConfig, GroupGone, GroupState, Record
-from goqueue.core.groups.replies import Step
+from goqueue.core.groups.replies import GroupStep
 from goqueue.core.groups.settings import GroupSettings
 
 _CLEANING: Final = ""  # no group has this name
@@ -35,7 +35,7 @@ class GroupTable:
 
     def __init__(self, settings: GroupSettings) -> None:
         self.groups: dict[str, Group] = {}
-        self.offsets = Offsets(settings)
+        self.offsets = GroupOffsets(settings)
         self.topics: Mapping[str, int] | None = None  # not known yet
         self.configs: dict[str, dict[str, str]] = {}  # what administrators set, by group
         self._settings = settings
@@ -119,7 +119,7 @@ class GroupTable:
         if len(self.groups) + self.offsets.count() >= most and self.count() >= most:
             raise TooManyGroups(f"The node has {most} groups; delete some, or raise groups.groups_max.", field="group")
 
-    def classic_to_join(self, name: str, now: Millis, out: Step) -> ClassicGroup:
+    def classic_to_join(self, name: str, now: Millis, out: GroupStep) -> ClassicGroup:
         """The group, made if need be, or turned into a classic one if it has no members."""
         self.check_room(name)
         group = self.groups.get(name)
@@ -151,7 +151,7 @@ class GroupTable:
         generation = 0 if group is None else group.generation
         return ConsumerGroup(GroupState(name, "consumer", generation, now), self.settings_of(name), self.topics or {})
 
-    def install(self, group: ConsumerGroup, now: Millis, out: Step) -> None:
+    def install(self, group: ConsumerGroup, now: Millis, out: GroupStep) -> None:
         """A group that took its first member is a group. Who waits in the classic one before it joins again."""
         before = self.groups.get(group.name)
         if isinstance(before, ClassicGroup):
@@ -161,7 +161,7 @@ class GroupTable:
                 group.keep_alive(joined, now)
         self.groups[group.name] = group
 
-    def downgrade(self, name: str, now: Millis, out: Step) -> None:
+    def downgrade(self, name: str, now: Millis, out: GroupStep) -> None:
         """Back to the classic protocol, if only its members are left; they join again."""
         group = self.groups.get(name)
         if isinstance(group, ConsumerGroup) and wants_downgrade(group):
@@ -173,14 +173,14 @@ class GroupTable:
             self.groups[name] = made
             made.rebalance(now, out)
 
-    def delete(self, name: str, out: Step) -> None:
+    def delete(self, name: str, out: GroupStep) -> None:
         """Forgets the group and its offsets."""
         self.offsets.delete(name, list(self.offsets.of(name)), out)
         if name in self.groups:
             out.records.append(GroupGone(name))
             self.apply(GroupGone(name))
 
-    def set_topics(self, topics: Mapping[str, int], now: Millis, out: Step) -> None:
+    def set_topics(self, topics: Mapping[str, int], now: Millis, out: GroupStep) -> None:
         self.topics = dict(topics)
         for name, group in sorted(self.groups.items()):
             if isinstance(group, ConsumerGroup):
@@ -190,7 +190,7 @@ class GroupTable:
 
     # --- time ------------------------------------------------------------------------------------------
 
-    def recovered(self, now: Millis, topics: Mapping[str, int], out: Step) -> None:
+    def recovered(self, now: Millis, topics: Mapping[str, int], out: GroupStep) -> None:
         self.topics = dict(topics)
         for name, group in sorted(self.groups.items()):
             if isinstance(group, ConsumerGroup):
@@ -228,7 +228,7 @@ class GroupTable:
             heapq.heappop(self._wakes)
         return self._wakes[0][0] if self._wakes else None
 
-    def tick(self, now: Millis, out: Step) -> None:
+    def tick(self, now: Millis, out: GroupStep) -> None:
         """Wakes every group that is due, once."""
         for name in self._due(now):
             group = self.groups.get(name)
@@ -247,7 +247,7 @@ class GroupTable:
             due.append(name)
         return due
 
-    def _clean(self, now: Millis, out: Step) -> None:
+    def _clean(self, now: Millis, out: GroupStep) -> None:
         """Expired offsets go, and groups that have neither members nor offsets."""
         for name in self.names():
             group = self.groups.get(name)

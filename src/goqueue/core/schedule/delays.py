@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from goqueue.base.commands import Message
+from goqueue.base.commands import InputMessage
 from goqueue.base.delays import check_due
 from goqueue.base.errors import InvalidField
 from goqueue.base.ids import Millis
 from goqueue.base.limits import DELAY_MS_MAX
 from goqueue.base.topic_config import TopicConfig
-from goqueue.core.schedule.records import Entry
+from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.core.schedule.repeat import check_repeat, first_due
 
 
-def due_of(message: Message, config: TopicConfig, now: Millis) -> Millis | None:
+def due_of(message: InputMessage, config: TopicConfig, now: Millis) -> Millis | None:
     """When it is to enter its log; None means now."""
     if message.ttl_ms is not None and not 0 < message.ttl_ms <= DELAY_MS_MAX:
         raise InvalidField("A time to live is longer than nothing and at most ten years.", field="ttl")
@@ -28,7 +28,7 @@ def due_of(message: Message, config: TopicConfig, now: Millis) -> Millis | None:
     return None if due is None or due <= now else due
 
 
-def _asked(message: Message, now: Millis) -> Millis | None:
+def _asked(message: InputMessage, now: Millis) -> Millis | None:
     if message.delay_ms is not None:
         if message.deliver_at_ms is not None:
             raise InvalidField("Give delay or deliverAt, not both.", field="deliverAt")
@@ -38,8 +38,8 @@ def _asked(message: Message, now: Millis) -> Millis | None:
     return None
 
 
-def entry_of(message: Message, topic_id: str, partition: int, due: Millis, now: Millis) -> Entry:
-    return Entry(
+def entry_of(message: InputMessage, topic_id: str, partition: int, due: Millis, now: Millis) -> ScheduleEntry:
+    return ScheduleEntry(
         topic_id,
         partition,
         due,

@@ -21,7 +21,7 @@ _ENDED_HEADER: Final = "ended"
 _KEY: Final = struct.Struct(">cq")
 
 
-class Origin(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class OriginBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The producer's batch that an entry was taken out of, and where the rest of it goes: without it, it never came."""
 
     offset: Offset
@@ -30,7 +30,7 @@ class Origin(msgspec.Struct, frozen=True, array_like=True, gc=False):
     base_sequence: int
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class ScheduleEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A message that waits. Without a `timestamp_ms` it gets the time at which it is delivered."""
 
     topic_id: str
@@ -43,7 +43,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ttl_ms: Millis | None = None
     accepted_ms: Millis = 0
     repeat: Repeat | None = None
-    origin: Origin | None = None
+    origin: OriginBatch | None = None
     mark: str = ""  # of the transaction that it was part of
 
     @property
@@ -66,7 +66,7 @@ class Firing(msgspec.Struct, frozen=True, array_like=True):
     has_producer_id: bool = False
 
 
-class Next(msgspec.Struct, frozen=True, array_like=True):
+class NextDue(msgspec.Struct, frozen=True, array_like=True):
     """When a repeating entry is due next, and how often it fired."""
 
     offset: Offset
@@ -76,7 +76,7 @@ class Next(msgspec.Struct, frozen=True, array_like=True):
     count: int
 
 
-class Ended(msgspec.Struct, frozen=True, array_like=True):
+class EntryEnded(msgspec.Struct, frozen=True, array_like=True):
     """What became of an entry."""
 
     offset: Offset
@@ -93,26 +93,26 @@ class Fired(msgspec.Struct, frozen=True, array_like=True):
     offset: Offset
 
 
-ScheduleRecord: TypeAlias = Entry | Firing | Next | Ended | Fired
+ScheduleRecord: TypeAlias = ScheduleEntry | Firing | NextDue | EntryEnded | Fired
 Encoded: TypeAlias = tuple[bytes, bytes | None, Headers]
 
 _encode = msgspec.msgpack.Encoder().encode
-_entry = msgspec.msgpack.Decoder(Entry)
+_entry = msgspec.msgpack.Decoder(ScheduleEntry)
 _firing = msgspec.msgpack.Decoder(Firing)
-_next = msgspec.msgpack.Decoder(Next)
-_ended = msgspec.msgpack.Decoder(Ended)
+_next = msgspec.msgpack.Decoder(NextDue)
+_ended = msgspec.msgpack.Decoder(EntryEnded)
 
 
 def encode_record(record: ScheduleRecord, at: Offset) -> Encoded:
     """Key, value and headers of a record that will stand at that offset."""
     match record:
-        case Entry():
+        case ScheduleEntry():
             return _KEY.pack(b"e", at), _encode(record), ()
         case Firing():
             return _KEY.pack(b"f", at), _encode(record), ()
-        case Next():
+        case NextDue():
             return _KEY.pack(b"n", record.offset), _encode(record), ()
-        case Ended():
+        case EntryEnded():
             return _KEY.pack(b"e", record.offset), None, ((_ENDED_HEADER, _encode(record)),)
         case Fired():
             return _KEY.pack(b"f", record.offset), None, ()

@@ -43,9 +43,9 @@ def _check_cron(repeat: Repeat, field: str) -> None:
         ) from None
     try:
         CronSim(repeat.cron, datetime(2026, 1, 1, tzinfo=UTC))
-    except CronSimError as why:
+    except CronSimError as error:
         raise InvalidField(
-            f"{repeat.cron!r} is not a cron line ({str(why).lower()}); write it like */5 9-17 * * 1-5.",
+            f"{repeat.cron!r} is not a cron line ({str(error).lower()}); write it like */5 9-17 * * 1-5.",
             field=f"{field}.cron",
         ) from None
 

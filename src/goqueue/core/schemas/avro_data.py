@@ -6,7 +6,7 @@ Every count is held against the bytes that are left, so data cannot claim more t
 from __future__ import annotations
 
 from goqueue.base.limits import MESSAGE_DEPTH_MAX, SCHEMA_EMPTY_VALUES_MAX
-from goqueue.core.schemas.avro_schema import Avro, AvroDocument
+from goqueue.core.schemas.avro_schema import AvroDocument, AvroType
 from goqueue.core.schemas.mismatch import Mismatch
 
 _FIXED = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -24,8 +24,8 @@ class AvroChecker:
         walk = _Walk(data)
         try:
             walk.value(self._root, 0)
-        except _Bad as why:
-            raise Mismatch(walk.steps, str(why)) from None
+        except _Bad as error:
+            raise Mismatch(walk.steps, str(error)) from None
         if walk.at != len(data):
             raise Mismatch((), f"{len(data) - walk.at} bytes follow the value")
 
@@ -46,7 +46,7 @@ class _Walk:
         # Of what may take no bytes; everything else is bounded by the length of the data.
         self.left = SCHEMA_EMPTY_VALUES_MAX + _VALUES_PER_BYTE * len(data)
 
-    def value(self, type_: Avro, depth: int) -> None:
+    def value(self, type_: AvroType, depth: int) -> None:
         kind = type_.kind
         if depth > MESSAGE_DEPTH_MAX:
             raise _Bad("nested too deep")
@@ -77,7 +77,7 @@ class _Walk:
                 raise _Bad("too many values that take no bytes")
             self._skip(type_.size if kind == "fixed" else _FIXED[kind])
 
-    def _blocks(self, type_: Avro, depth: int) -> None:
+    def _blocks(self, type_: AvroType, depth: int) -> None:
         number = 0
         while count := self._number(64):
             if count < 0:

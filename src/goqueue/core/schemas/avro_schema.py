@@ -17,7 +17,7 @@ _FULL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*
 _NO_DEFAULT: Final = object()
 
 
-class Avro:
+class AvroType:
     """One type. `kind` says which of the other members mean something; a record may contain itself."""
 
     __slots__ = ("aliases", "branches", "default", "fields", "items", "kind", "name", "size", "symbols")
@@ -27,14 +27,14 @@ class Avro:
         self.name = name
         self.aliases = tuple(aliases)
         self.fields: tuple[AvroField, ...] = ()
-        self.items: Avro | None = None  # of an array, or the values of a map
-        self.branches: tuple[Avro, ...] = ()
+        self.items: AvroType | None = None  # of an array, or the values of a map
+        self.branches: tuple[AvroType, ...] = ()
         self.symbols: tuple[str, ...] = ()
         self.size = 0
         self.default: str | None = None  # of an enum
 
     @property
-    def element(self) -> Avro:
+    def element(self) -> AvroType:
         assert self.items is not None
         return self.items
 
@@ -49,7 +49,7 @@ class Avro:
 class AvroField:
     __slots__ = ("aliases", "default", "name", "type")
 
-    def __init__(self, name: str, type_: Avro, default: Any, aliases: Sequence[str]) -> None:
+    def __init__(self, name: str, type_: AvroType, default: Any, aliases: Sequence[str]) -> None:
         self.name = name
         self.type = type_
         self.default = default
@@ -64,8 +64,8 @@ class AvroDocument:
     """A parsed schema."""
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
-        self._named: dict[str, Avro] = {}
-        self._waiting: list[tuple[str, Avro, Any]] = []  # defaults, checked when every name is known
+        self._named: dict[str, AvroType] = {}
+        self._waiting: list[tuple[str, AvroType, Any]] = []  # defaults, checked when every name is known
         for one in references.values():
             self._parse(_loaded(one), "")
         referred = frozenset(self._named)
@@ -79,7 +79,7 @@ class AvroDocument:
             if not fitting.fits(type_, default):
                 raise _bad(f"the default {canonical_json(default)[:80]} of {path} does not fit its type {type_}")
 
-    def _parse(self, value: Any, space: str) -> Avro:
+    def _parse(self, value: Any, space: str) -> AvroType:
         if isinstance(value, str):
             return self._by_name(value, space)
         if isinstance(value, list):
@@ -90,7 +90,7 @@ class AvroDocument:
         if kind in ("record", "error", "enum", "fixed"):
             return self._complex(str(kind), value, space)
         if kind in ("array", "map"):
-            made = Avro(str(kind))
+            made = AvroType(str(kind))
             key = "items" if kind == "array" else "values"
             if key not in value:
                 raise _bad(f"{kind} without {key}")
@@ -98,17 +98,17 @@ class AvroDocument:
             return made
         return self._parse(kind, space)  # a primitive with attributes, like a logical type
 
-    def _by_name(self, name: str, space: str) -> Avro:
+    def _by_name(self, name: str, space: str) -> AvroType:
         if name in PRIMITIVES:
-            return Avro(name)
+            return AvroType(name)
         full = name if "." in name or not space else f"{space}.{name}"
         found = self._named.get(full) or self._named.get(name)
         if found is None:
             raise _bad(f"the type {name[:200]!r} is not known")
         return found
 
-    def _union(self, value: list[Any], space: str) -> Avro:
-        made = Avro("union")
+    def _union(self, value: list[Any], space: str) -> AvroType:
+        made = AvroType("union")
         made.branches = tuple(self._parse(one, space) for one in value)
         seen: set[str] = set()
         for branch in made.branches:
@@ -119,7 +119,7 @@ class AvroDocument:
             seen.add(str(branch))
         return made
 
-    def _complex(self, kind: str, value: dict[str, Any], space: str) -> Avro:
+    def _complex(self, kind: str, value: dict[str, Any], space: str) -> AvroType:
         name = value.get("name")
         if not isinstance(name, str) or not _FULL_NAME.fullmatch(name):
             raise _bad(f"{str(name)[:80]!r} is not a name of a type")
@@ -132,7 +132,7 @@ class AvroDocument:
             raise _bad(f"{name!r} is defined twice")
         given = value.get("aliases", [])
         aliases = [one if "." in one or not space else f"{space}.{one}" for one in _texts(given, "aliases")]
-        made = self._named[name] = Avro("record" if kind == "error" else kind, name, aliases)
+        made = self._named[name] = AvroType("record" if kind == "error" else kind, name, aliases)
         if made.kind == "record":
             self._fill_record(made, value, space)
         elif kind == "enum":
@@ -144,7 +144,7 @@ class AvroDocument:
             made.size = size
         return made
 
-    def _fill_record(self, made: Avro, value: dict[str, Any], space: str) -> None:
+    def _fill_record(self, made: AvroType, value: dict[str, Any], space: str) -> None:
         listed = value.get("fields")
         if not isinstance(listed, list):
             raise _bad(f"record {made.name!r} has no list of fields")
@@ -162,7 +162,7 @@ class AvroDocument:
             fields[name] = AvroField(name, type_, default, _texts(one.get("aliases", []), "aliases"))
         made.fields = tuple(fields.values())
 
-    def _fill_enum(self, made: Avro, value: dict[str, Any]) -> None:
+    def _fill_enum(self, made: AvroType, value: dict[str, Any]) -> None:
         symbols = _texts(value.get("symbols"), "symbols")
         if not symbols or len(set(symbols)) != len(symbols) or not all(map(_NAME.fullmatch, symbols)):
             raise _bad(f"enum {made.name!r} needs different names as symbols")
@@ -193,7 +193,7 @@ class _Fitting:
     def __init__(self) -> None:
         self._steps = 0
 
-    def fits(self, type_: Avro, value: Any, depth: int = 0) -> bool:
+    def fits(self, type_: AvroType, value: Any, depth: int = 0) -> bool:
         kind = type_.kind
         self._steps += 1
         if self._steps > SCHEMA_ANALYSIS_STEPS_MAX:
@@ -214,7 +214,7 @@ class _Fitting:
         return _fits_scalar(type_, value)
 
 
-def _refuse_empty_bombs(types: Sequence[Avro]) -> None:
+def _refuse_empty_bombs(types: Sequence[AvroType]) -> None:
     """Records of records of nulls take no bytes, however many they are: an empty message could be endless work."""
     known: dict[int, int] = {}
     for type_ in types:
@@ -222,7 +222,7 @@ def _refuse_empty_bombs(types: Sequence[Avro]) -> None:
             raise _bad(f"{type_} holds more than {SCHEMA_EMPTY_VALUES_MAX:,} values that take no bytes")
 
 
-def _empty_values(type_: Avro, known: dict[int, int]) -> int:
+def _empty_values(type_: AvroType, known: dict[int, int]) -> int:
     """How many values a value of the type holds, itself included, if it takes no bytes; 0 if it takes some."""
     if type_.kind == "null" or (type_.kind == "fixed" and type_.size == 0):
         return 1
@@ -235,7 +235,7 @@ def _empty_values(type_: Avro, known: dict[int, int]) -> int:
     return known[id(type_)]
 
 
-def _fits_scalar(type_: Avro, value: Any) -> bool:
+def _fits_scalar(type_: AvroType, value: Any) -> bool:
     kind = type_.kind
     if kind == "null":
         return value is None

@@ -46,7 +46,7 @@ _TEXT_STEPS: Final = {
 _HASHED: Final[Node] = {"const": [0]}  # stands for what `uniqueItems` does with each item
 
 
-class Part:
+class SubschemaCost:
     """One subschema alone: its own steps, and where it leads."""
 
     __slots__ = ("elements", "in_place", "leaf", "members", "named", "text", "whole")
@@ -98,7 +98,7 @@ class JsonCost:
 
     def __init__(self, document: JsonDocument) -> None:
         self._document = document
-        self._parts: dict[int, Part] = {}
+        self._parts: dict[int, SubschemaCost] = {}
         self._nodes: dict[int, Node] = {}  # also keeps every node alive, so that ids stay theirs
         self._reach: dict[int, Reach] = {}
         self._steps = 0
@@ -119,7 +119,7 @@ class JsonCost:
             node = waiting.pop()
             if id(node) in self._parts:
                 continue
-            part = self._parts[id(node)] = Part(node, self._document)
+            part = self._parts[id(node)] = SubschemaCost(node, self._document)
             self._nodes[id(node)] = node
             if len(self._parts) > SCHEMA_SUBSCHEMAS_MAX:
                 raise _too_much(f"it has more than {SCHEMA_SUBSCHEMAS_MAX:,} subschemas")
@@ -154,7 +154,7 @@ class JsonCost:
                     self._reach[number] = self._made(self._nodes[number], part)
         return self._reach[node_id]
 
-    def _made(self, node: Node, part: Part) -> Reach:
+    def _made(self, node: Node, part: SubschemaCost) -> Reach:
         made = Reach(node)
         made.leaf, made.whole, made.text = part.leaf, part.whole, part.text
         for name, listed in part.named.items():

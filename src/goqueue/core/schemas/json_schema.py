@@ -142,8 +142,8 @@ class JsonDocument:
                 base_uri=self.base,
                 offline=True,
             )
-        except (rs.ValidationError, rs.ReferencingError, ValueError) as why:
-            raise InvalidSchema(_told(why), field="schema") from None
+        except (rs.ValidationError, rs.ReferencingError, ValueError) as error:
+            raise InvalidSchema(_told(error), field="schema") from None
         return JsonChecker(validator, work, rs)
 
     def _check_draft(self, rs: Any) -> None:
@@ -170,8 +170,8 @@ class JsonChecker:
         """Raises a `Mismatch`, or nothing."""
         try:
             value = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as why:
-            raise Mismatch((), f"not JSON: {why}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Mismatch((), f"not JSON: {error}") from None
         except RecursionError:
             raise Mismatch((), "nested too deep") from None
         if len(data) > self._light_bytes:
@@ -179,19 +179,19 @@ class JsonChecker:
         try:
             if not self._is_valid(value):
                 self._explain(value)
-        except ValueError as why:  # the engine's own bound on nesting
-            raise Mismatch((), str(why)) from None
+        except ValueError as error:  # the engine's own bound on nesting
+            raise Mismatch((), str(error)) from None
 
     def _explain(self, value: Any) -> NoReturn:
         if self._work.can_explain(value):
             try:
                 self._validator.validate(value)
-            except self._error as why:
-                raise Mismatch(why.instance_path, why.message) from None
+            except self._error as error:
+                raise Mismatch(error.instance_path, error.message) from None
         raise Mismatch((), "it does not fit; it is too large to say where")
 
 
-class Pattern:
+class JsonPattern:
     """One regular expression on the linear engine."""
 
     def __init__(self, text: str) -> None:

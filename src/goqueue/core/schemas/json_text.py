@@ -26,8 +26,8 @@ def load_json(text: str) -> Any:
             depth -= 1
     try:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_short)
-    except (ValueError, RecursionError) as why:
-        raise InvalidSchema(f"The schema is not JSON: {why}.", field="schema") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidSchema(f"The schema is not JSON: {error}.", field="schema") from None
 
 
 def _no_constant(name: str) -> None:

@@ -80,8 +80,8 @@ class JsonWork:
                 waiting.append((child, label if isinstance(label, str) else "", met))
                 done += 1 + len(reached) + len(met)
                 if steps > CHECK_STEPS_MAX or done > CHECK_WALK_STEPS_MAX:
-                    told = "checking it takes too many steps: it is too large for a schema of so many branches"
-                    raise Mismatch((), told)
+                    message = "checking it takes too many steps: it is too large for a schema of so many branches"
+                    raise Mismatch((), message)
         if steps > CHECK_STEPS_MAX:
             raise Mismatch((), "checking it takes too many steps for the schema's patterns and branches")
 

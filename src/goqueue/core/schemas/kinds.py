@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from goqueue.core.compat import avro, json_schema, protobuf
-from goqueue.core.compat.breaks import Break, GiveUp, never
+from goqueue.core.compat.breaks import GiveUp, Incompatibility, never
 from goqueue.core.schemas.avro_data import AvroChecker
 from goqueue.core.schemas.avro_schema import AvroDocument
 from goqueue.core.schemas.json_schema import JsonDocument
@@ -49,7 +49,9 @@ def checker(document: Document) -> Checker:
     return AvroChecker(document) if isinstance(document, AvroDocument) else ProtoChecker(document)
 
 
-def compare(reader: Document, writer: Document, is_newer: bool = True, give_up: GiveUp = never) -> list[Break]:
+def compare(
+    reader: Document, writer: Document, is_newer: bool = True, give_up: GiveUp = never
+) -> list[Incompatibility]:
     """Why the reader cannot take all that the writer writes."""
     if isinstance(reader, JsonDocument) and isinstance(writer, JsonDocument):
         return json_schema.compare(reader, writer, give_up)
@@ -57,4 +59,4 @@ def compare(reader: Document, writer: Document, is_newer: bool = True, give_up: 
         return avro.compare(reader, writer, give_up)
     if isinstance(reader, ProtoDocument) and isinstance(writer, ProtoDocument):
         return protobuf.compare(reader, writer, is_newer, give_up)
-    return [Break("SCHEMA_TYPE_CHANGED", "#", "the types of the schemas are different")]
+    return [Incompatibility("SCHEMA_TYPE_CHANGED", "#", "the types of the schemas are different")]

@@ -50,7 +50,7 @@ class Schema(msgspec.Struct, frozen=True, omit_defaults=True):
     rule_set: dict[str, Any] | None = None
 
 
-class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
+class CompatibilitySettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a subject, or the whole registry, was told about compatibility."""
 
     compatibility: Level | None = None
@@ -86,11 +86,11 @@ def check_level(name: str) -> Level:
     for level in LEVELS:
         if name.upper() == level:
             return level
-    told = (
+    message = (
         "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
         "forward_transitive, and full_transitive"
     )
-    raise InvalidCompatibility(told, field="compatibility")
+    raise InvalidCompatibility(message, field="compatibility")
 
 
 def check_mode(name: str) -> Mode:

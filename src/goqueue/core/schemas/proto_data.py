@@ -72,8 +72,8 @@ class ProtoChecker:
         walk = _Walk(data)
         try:
             walk.message(ready, 0, len(data), 0)
-        except _Bad as why:
-            raise Mismatch(walk.steps, str(why)) from None
+        except _Bad as error:
+            raise Mismatch(walk.steps, str(error)) from None
 
     def _ready(self, given: Any) -> _Message:
         """Also everything that the message can hold."""

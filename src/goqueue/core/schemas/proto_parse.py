@@ -300,7 +300,7 @@ class ProtoParser:
         return sign + (tokens.dotted() if tokens.kind == "word" else tokens.next())
 
     def _read_over(self) -> str:
-        """A statement that means nothing for data: up to its `;` or its closing brace. Answers with its first word."""
+        """A statement that means nothing for data: up to its `;` or its closing brace. Returns its first word."""
         tokens = self._tokens
         first = tokens.peek()
         while True:

@@ -63,8 +63,8 @@ class ProtoDocument:
         try:
             self._pool.Add(given)
             found = self._pool.FindFileByName(given.name)
-        except (TypeError, KeyError, ValueError) as why:
-            raise _bad(str(why)[:500].replace("\n", " ").rstrip(".")) from None
+        except (TypeError, KeyError, ValueError) as error:
+            raise _bad(str(error)[:500].replace("\n", " ").rstrip(".")) from None
         self._added.add(given.name)
         return found
 
@@ -90,13 +90,13 @@ def _described(text: str, pb: Any) -> Any:
     if not _is_description(text):
         try:
             return ProtoParser(text, pb).parse()
-        except (ValueError, TypeError, OverflowError) as why:  # a number that does not fit where it stands
-            raise _bad(str(why)[:200]) from None
+        except (ValueError, TypeError, OverflowError) as error:  # a number that does not fit where it stands
+            raise _bad(str(error)[:200]) from None
     given = pb.FileDescriptorProto()
     try:
         given.ParseFromString(base64.b64decode(text, validate=False))
-    except (binascii.Error, ValueError, import_module("google.protobuf.message").DecodeError) as why:
-        raise _bad(f"neither .proto text nor a description of a file ({why})") from None
+    except (binascii.Error, ValueError, import_module("google.protobuf.message").DecodeError) as error:
+        raise _bad(f"neither .proto text nor a description of a file ({error})") from None
     given.ClearField("source_code_info")
     return given
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from goqueue.core.schemas.model import Mode, Schema, Settings
+from goqueue.core.schemas.model import CompatibilitySettings, Mode, Schema
 
 
 class SchemaSet(msgspec.Struct, frozen=True, tag="schema"):
@@ -55,7 +55,7 @@ class SubjectMark(msgspec.Struct, frozen=True, tag="subject"):
 
 class SettingsSet(msgspec.Struct, frozen=True, tag="config"):
     subject: str
-    settings: Settings
+    settings: CompatibilitySettings
 
 
 class SettingsGone(msgspec.Struct, frozen=True, tag="config"):

@@ -17,7 +17,7 @@ from goqueue.core.schemas.errors import (
     SubjectNotDeleted,
     UnknownSubject,
 )
-from goqueue.core.schemas.model import GLOBAL, Mode, Schema, Settings
+from goqueue.core.schemas.model import GLOBAL, CompatibilitySettings, Mode, Schema
 from goqueue.core.schemas.records import (
     IdMark,
     ModeGone,
@@ -31,7 +31,7 @@ from goqueue.core.schemas.records import (
     VersionGone,
     VersionSet,
 )
-from goqueue.core.schemas.table import SchemaTable, Version
+from goqueue.core.schemas.table import SchemaTable, SchemaVersion
 
 
 def _decided(records: list[Record], reply: Any) -> Decision[Record]:
@@ -100,13 +100,13 @@ class Registry:
             records += [SchemaSet(chosen, fingerprint, schema), IdMark(max(chosen, table.last_id))]
         number = version if version is not None and version > 0 else table.last_version(subject) + 1
         records += [VersionSet(subject, number, chosen), SubjectMark(subject, max(number, table.last_version(subject)))]
-        return _decided(records, Version(subject, number, chosen, False))
+        return _decided(records, SchemaVersion(subject, number, chosen, False))
 
     def _check_free(self, subject: str, schema_id: int, fingerprint: str, version: int | None) -> None:
         stored = self.table.stored.get(schema_id)
         if stored is not None and stored.fingerprint != fingerprint:
-            told = f"Overwrite new schema with id {schema_id} in context . is not permitted."
-            raise RegistryReadOnly(told, field="id")
+            message = f"Overwrite new schema with id {schema_id} in context . is not permitted."
+            raise RegistryReadOnly(message, field="id")
         if stored is None and schema_id <= 0:
             raise InvalidSchema("An id is a number from 1 on.", field="id")
         if version is not None and version <= self.table.last_version(subject) and version > 0:
@@ -119,16 +119,16 @@ class Registry:
         version = self.table.version(subject, number, deleted=number != -1)
         self._check_unreferenced(version)
         if permanent and not version.deleted:
-            told = (
+            message = (
                 f"Subject '{subject}' Version {version.version} was not deleted first before being permanently deleted"
             )
-            raise SchemaVersionNotDeleted(told, field="version")
+            raise SchemaVersionNotDeleted(message, field="version")
         if not permanent and version.deleted:
-            told = (
+            message = (
                 f"Subject '{subject}' Version {version.version} was soft deleted."
                 "Set permanent=true to delete permanently"
             )
-            raise SchemaVersionDeleted(told, field="version")
+            raise SchemaVersionDeleted(message, field="version")
         return _decided(self._removal([version], permanent), version.version)
 
     def delete_subject(self, subject: str, permanent: bool) -> Decision[Record]:
@@ -136,11 +136,11 @@ class Registry:
         versions = self.table.versions(subject, deleted=True)
         live = [one for one in versions if not one.deleted]
         if permanent and live:
-            told = f"Subject '{subject}' was not deleted first before being permanently deleted"
-            raise SubjectNotDeleted(told, field="subject")
+            message = f"Subject '{subject}' was not deleted first before being permanently deleted"
+            raise SubjectNotDeleted(message, field="subject")
         if not permanent and not live:
-            told = f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
-            raise SubjectDeleted(told, field="subject")
+            message = f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"
+            raise SubjectDeleted(message, field="subject")
         chosen = versions if permanent else live
         for one in chosen:
             self._check_unreferenced(one)
@@ -150,7 +150,7 @@ class Registry:
             records += [ModeGone(subject)] if self.table.own_mode(subject) is not None else []
         return _decided(records, [one.version for one in chosen])
 
-    def _removal(self, versions: list[Version], permanent: bool) -> list[Record]:
+    def _removal(self, versions: list[SchemaVersion], permanent: bool) -> list[Record]:
         if not permanent:
             return [VersionSet(one.subject, one.version, one.id, True) for one in versions]
         records: list[Record] = [VersionGone(one.subject, one.version) for one in versions]
@@ -162,21 +162,21 @@ class Registry:
         )
         return [*records, *map(SchemaGone, unused)]
 
-    def _check_unreferenced(self, version: Version) -> None:
+    def _check_unreferenced(self, version: SchemaVersion) -> None:
         referrers = self.table.referrers(version.subject, version.version)
         if referrers:
-            told = (
+            message = (
                 "One or more references exist to the schema {magic=1,keytype=SCHEMA,"
                 f"subject={version.subject},version={version.version}}}."
             )
-            raise SchemaReferenced(told, field="version")
+            raise SchemaReferenced(message, field="version")
 
     # --- levels and modes ----------------------------------------------------------------------------------
 
-    def set_settings(self, subject: str, settings: Settings) -> Decision[Record]:
+    def set_settings(self, subject: str, settings: CompatibilitySettings) -> Decision[Record]:
         self.check_writable(subject)
-        before = self.table.own_settings(subject) or Settings()
-        merged = Settings(
+        before = self.table.own_settings(subject) or CompatibilitySettings()
+        merged = CompatibilitySettings(
             settings.compatibility or before.compatibility,
             before.normalize if settings.normalize is None else settings.normalize,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from goqueue.core.schemas.errors import UnknownSchema, UnknownSchemaVersion, UnknownSubject
-from goqueue.core.schemas.model import GLOBAL, Level, Mode, Reference, Schema, Settings, guid_of
+from goqueue.core.schemas.model import GLOBAL, CompatibilitySettings, Level, Mode, Reference, Schema, guid_of
 from goqueue.core.schemas.records import (
     IdMark,
     ModeGone,
@@ -21,7 +21,7 @@ from goqueue.core.schemas.records import (
 )
 
 
-class Version(msgspec.Struct, frozen=True):
+class SchemaVersion(msgspec.Struct, frozen=True):
     """A subject's schema under a number."""
 
     subject: str
@@ -30,19 +30,19 @@ class Version(msgspec.Struct, frozen=True):
     deleted: bool
 
 
-class Subject:
+class SubjectVersions:
     """All versions, also softly deleted ones, and the highest number ever given."""
 
     __slots__ = ("last_version", "versions")
 
     def __init__(self) -> None:
-        self.versions: dict[int, Version] = {}
+        self.versions: dict[int, SchemaVersion] = {}
         self.last_version = 0
 
-    def live(self) -> list[Version]:
+    def live(self) -> list[SchemaVersion]:
         return [self.versions[number] for number in sorted(self.versions) if not self.versions[number].deleted]
 
-    def all(self) -> list[Version]:
+    def all(self) -> list[SchemaVersion]:
         return [self.versions[number] for number in sorted(self.versions)]
 
 
@@ -54,11 +54,11 @@ class SchemaTable:
         self.stored: dict[int, SchemaSet] = {}
         self._ids: dict[str, int] = {}  # by fingerprint
         self._guids: dict[str, int] = {}
-        self._subjects: dict[str, Subject] = {}
-        self._latest: dict[str, Version] = {}
-        self._uses: dict[int, dict[tuple[str, int], Version]] = {}
+        self._subjects: dict[str, SubjectVersions] = {}
+        self._latest: dict[str, SchemaVersion] = {}
+        self._uses: dict[int, dict[tuple[str, int], SchemaVersion]] = {}
         self._referrers: dict[tuple[str, int], set[int]] = {}
-        self._settings: dict[str, Settings] = {}
+        self._settings: dict[str, CompatibilitySettings] = {}
         self._modes: dict[str, Mode] = {}
 
     # --- change --------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class SchemaTable:
         elif isinstance(record, IdMark):
             self.last_id = max(self.last_id, record.last)
         elif isinstance(record, SubjectMark):
-            subject = self._subjects.setdefault(record.subject, Subject())
+            subject = self._subjects.setdefault(record.subject, SubjectVersions())
             subject.last_version = max(subject.last_version, record.last)
         elif isinstance(record, SettingsSet):
             self._settings[record.subject] = record.settings
@@ -98,14 +98,14 @@ class SchemaTable:
                 self._referrers.setdefault((one.subject, one.version), set()).add(record.id)
 
     def _apply_version(self, record: VersionSet | VersionGone) -> None:
-        subject = self._subjects.setdefault(record.subject, Subject())
+        subject = self._subjects.setdefault(record.subject, SubjectVersions())
         subject.last_version = max(subject.last_version, record.version)
         place = (record.subject, record.version)
         before = subject.versions.pop(record.version, None)
         if before is not None:
             self._uses[before.id].pop(place, None)
         if isinstance(record, VersionSet):
-            version = Version(record.subject, record.version, record.id, record.deleted)
+            version = SchemaVersion(record.subject, record.version, record.id, record.deleted)
             subject.versions[record.version] = version
             self._uses.setdefault(record.id, {})[place] = version
         live = subject.live()
@@ -128,7 +128,7 @@ class SchemaTable:
     def id_of_guid(self, guid: str) -> int | None:
         return self._guids.get(guid)
 
-    def uses(self, schema_id: int) -> list[Version]:
+    def uses(self, schema_id: int) -> list[SchemaVersion]:
         """Every version of every subject that has the schema, deleted ones too."""
         return [version for _, version in sorted(self._uses.get(schema_id, {}).items())]
 
@@ -137,8 +137,8 @@ class SchemaTable:
         subject = self._subjects.get(reference.subject)
         version = subject.versions.get(reference.version) if subject else None
         if version is None:
-            told = f"No version {reference.version} of subject {reference.subject!r}, which the reference names."
-            raise UnknownSchemaVersion(told, field="references")
+            message = f"No version {reference.version} of subject {reference.subject!r}, which the reference names."
+            raise UnknownSchemaVersion(message, field="references")
         return self.schema(version.id).schema
 
     def referrers(self, subject: str, version: int) -> list[int]:
@@ -155,10 +155,10 @@ class SchemaTable:
     def has_live(self, subject: str) -> bool:
         return subject in self._latest
 
-    def latest(self, subject: str) -> Version | None:
+    def latest(self, subject: str) -> SchemaVersion | None:
         return self._latest.get(subject)
 
-    def versions(self, subject: str, deleted: bool = False) -> list[Version]:
+    def versions(self, subject: str, deleted: bool = False) -> list[SchemaVersion]:
         """By number; `UnknownSubject` if there are none."""
         held = self._subjects.get(subject)
         found = [] if held is None else held.all() if deleted else held.live()
@@ -166,7 +166,7 @@ class SchemaTable:
             raise UnknownSubject(f"Subject '{subject}' not found.", field="subject")
         return found
 
-    def version(self, subject: str, number: int, deleted: bool = False) -> Version:
+    def version(self, subject: str, number: int, deleted: bool = False) -> SchemaVersion:
         """Number -1 is the latest."""
         found = self.versions(subject, deleted)
         if number == -1:
@@ -176,7 +176,7 @@ class SchemaTable:
                 return one
         raise UnknownSchemaVersion(f"Version {number} not found.", field="version")
 
-    def holding(self, subject: str, schema_id: int, deleted: bool = False) -> Version | None:
+    def holding(self, subject: str, schema_id: int, deleted: bool = False) -> SchemaVersion | None:
         """The subject's newest version with the schema."""
         own = [
             use
@@ -191,7 +191,7 @@ class SchemaTable:
 
     # --- levels and modes ----------------------------------------------------------------------------------
 
-    def own_settings(self, subject: str) -> Settings | None:
+    def own_settings(self, subject: str) -> CompatibilitySettings | None:
         return self._settings.get(subject)
 
     def level(self, subject: str) -> Level:

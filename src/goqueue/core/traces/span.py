@@ -66,7 +66,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return self.name in FAILURES
 
 
-class Trace(msgspec.Struct, frozen=True):
+class TraceSummary(msgspec.Struct, frozen=True):
     """One message's life. Where it began: `topic`, `partition`, and the first offset that is known of it."""
 
     trace_id: str
@@ -117,10 +117,10 @@ def spelled_out(span: Span) -> list[Span]:
     ]
 
 
-def trace_of(trace_id: str, spans: Iterable[Span]) -> Trace:
+def trace_of(trace_id: str, spans: Iterable[Span]) -> TraceSummary:
     """Each event once, in order."""
     once = {one.span_id: one for span in spans for one in spelled_out(span)}
-    return Trace(trace_id, sorted(once.values(), key=_when))
+    return TraceSummary(trace_id, sorted(once.values(), key=_when))
 
 
 def _when(span: Span) -> int:
@@ -132,7 +132,7 @@ def status_of(last: str) -> Status:
     return "completed" if last in _COMPLETE else "error" if last in FAILURES else "pending"
 
 
-class Filter(msgspec.Struct, frozen=True):
+class TraceFilter(msgspec.Struct, frozen=True):
     """Which traces are meant; everything given has to fit, some event of the trace each. Times bound one event."""
 
     topic: str | None = None
@@ -163,10 +163,10 @@ class Filter(msgspec.Struct, frozen=True):
         return here | (span.group == self.group) << 1 | (span.key == self.key) << 2 | then << 3
 
 
-class Found:
+class FoundTraces:
     """Goes through events and tells which traces fit, the last that something happened to first."""
 
-    def __init__(self, chosen: Filter) -> None:
+    def __init__(self, chosen: TraceFilter) -> None:
         self._filter = chosen
         self._wanted = chosen.wanted
         self._traces: dict[str, tuple[int, int, str]] = {}  # what fitted, when the last was, and which
@@ -195,7 +195,7 @@ def key_text(key: bytes | None) -> str:
     begin = key[: 4 * _TEXT_CHARS_MAX]  # a character has at most four bytes
     try:
         return begin.decode()[:_TEXT_CHARS_MAX]
-    except UnicodeDecodeError as why:
-        if len(begin) < len(key) and why.reason == "unexpected end of data":
-            return begin[: why.start].decode()[:_TEXT_CHARS_MAX]  # cut in the middle of a character
+    except UnicodeDecodeError as error:
+        if len(begin) < len(key) and error.reason == "unexpected end of data":
+            return begin[: error.start].decode()[:_TEXT_CHARS_MAX]  # cut in the middle of a character
         return f"0x{begin.hex()}"[:_TEXT_CHARS_MAX]

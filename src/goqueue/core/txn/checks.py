@@ -1,4 +1,4 @@
-"""What the coordinator complains about, in its own words."""
+"""What the coordinator raises for, in its own words."""
 
 from __future__ import annotations
 

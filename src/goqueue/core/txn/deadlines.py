@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from goqueue.base.ids import Millis
 
 
-class Deadlines:
+class TxnDeadlines:
     """Times by name. One that moves back is found out when its old time comes."""
 
     def __init__(self) -> None:

@@ -12,12 +12,12 @@ EPOCH_MAX: Final = 2**15 - 2  # the last one is kept to fence with
 NEW: Final = -1
 
 
-def is_worn(state: TxnState) -> bool:
+def epoch_exhausted(state: TxnState) -> bool:
     """Its epochs are used up: the next one takes a new producer id."""
     return state.epoch >= EPOCH_MAX
 
 
 def bumped(state: TxnState, fresh_id: int) -> TxnState:
-    if is_worn(state):
+    if epoch_exhausted(state):
         return replace(state, producer_id=fresh_id, epoch=0)
     return replace(state, epoch=state.epoch + 1)

@@ -16,7 +16,7 @@ from goqueue.base.errors import OutOfOrderSequence
 from goqueue.base.ids import Millis
 from goqueue.base.limits import TXN_ANSWERS_MAX, TXN_DELAYED_MAX, TXN_OFFSETS_MAX
 from goqueue.core.txn.checks import check_id, check_room, ending, fenced, not_open, staged_only, wrong
-from goqueue.core.txn.deadlines import Deadlines
+from goqueue.core.txn.deadlines import TxnDeadlines
 from goqueue.core.txn.epochs import NEW, bumped
 from goqueue.core.txn.errors import (
     ConcurrentTransactions,
@@ -30,7 +30,6 @@ from goqueue.core.txn.records import (
     ENDING,
     IDLE,
     Record,
-    Stage,
     TxnAnswer,
     TxnCall,
     TxnDelayed,
@@ -39,6 +38,7 @@ from goqueue.core.txn.records import (
     TxnOffset,
     TxnOwner,
     TxnOwnerGone,
+    TxnStage,
     TxnState,
     emptied,
 )
@@ -59,8 +59,8 @@ class Transactions:
         self._open: set[str] = set()  # begun, and their end not yet carried out
         self._delayed: dict[str, dict[int, TxnDelayed]] = {}
         self.delayed_bytes = 0
-        self._heard: dict[str, Millis] = {}
-        self._deadlines = Deadlines()
+        self._touched: dict[str, Millis] = {}
+        self._deadlines = TxnDeadlines()
 
     # --- state -----------------------------------------------------------------------------------------------
 
@@ -90,13 +90,13 @@ class Transactions:
         self._open.discard(name)
         self.staged.moved(before, None if isinstance(record, TxnGone) else record)
         if isinstance(record, TxnGone):
-            self._heard.pop(name, None)
+            self._touched.pop(name, None)
             return
         self._states[name] = record
         self._ids[record.producer_id] = name
         if record.stage not in IDLE:
             self._open.add(name)
-        if record.stage is Stage.ONGOING:
+        if record.stage is TxnStage.ONGOING:
             self._deadlines.set(name, self._due(record))
 
     def all(self) -> list[TxnState]:
@@ -167,7 +167,7 @@ class Transactions:
             raise InvalidTxnTimeout(
                 f"A transaction may take up to {self._timeout_ms_max} ms, not {timeout_ms}.", field="timeout"
             )
-        self._heard[transactional_id] = now
+        self._touched[transactional_id] = now
         state = self._states.get(transactional_id)
         if state is not None and state.owner:
             raise staged_only(state)
@@ -193,7 +193,7 @@ class Transactions:
     def is_repeated_init(self, state: TxnState, producer_id: int, epoch: int) -> bool:
         """Whether the producer began again just so, and did not hear the answer."""
         shown = (state.producer_id, state.shown_epoch)
-        return producer_id != NEW and epoch != NEW and shown == (producer_id, epoch) and state.stage is Stage.EMPTY
+        return producer_id != NEW and epoch != NEW and shown == (producer_id, epoch) and state.stage is TxnStage.EMPTY
 
     def beat(self, producer_id: int, epoch: int | None, now: Millis) -> TxnState:
         """The producer is alive."""
@@ -202,19 +202,19 @@ class Transactions:
             raise UnknownTransaction(f"There is no producer {producer_id}; init it first.", field="producer_id")
         if epoch is not None and epoch != state.epoch:
             raise fenced(state, epoch)
-        self._heard[state.transactional_id] = now
+        self._touched[state.transactional_id] = now
         return state
 
-    def hear(self, producer_id: int, now: Millis) -> None:
+    def touch(self, producer_id: int, now: Millis) -> None:
         """The producer wrote something."""
         if (name := self._ids.get(producer_id)) is not None:
-            self._heard[name] = now
+            self._touched[name] = now
 
-    def hear_all(self, now: Millis) -> None:
+    def touch_all(self, now: Millis) -> None:
         """After a start everybody gets a whole session."""
         for state in self.open():
-            self._heard[state.transactional_id] = now
-            if state.stage is Stage.ONGOING:
+            self._touched[state.transactional_id] = now
+            if state.stage is TxnStage.ONGOING:
                 self._deadlines.set(state.transactional_id, self._due(state))
 
     # --- a transaction ---------------------------------------------------------------------------------------
@@ -236,13 +236,13 @@ class Transactions:
     ) -> TxnState:
         """The transaction touches more; the first thing it touches begins it if that is how its client works."""
         state = self.check(transactional_id, producer_id, epoch)
-        self._heard[transactional_id] = now
+        self._touched[transactional_id] = now
         if state.stage in ENDING:
             raise ending()
-        if state.stage is not Stage.ONGOING:
+        if state.stage is not TxnStage.ONGOING:
             if not begins or state.owner:
                 raise not_open(state)
-            state = replace(emptied(state), stage=Stage.ONGOING, started_ms=now)
+            state = replace(emptied(state), stage=TxnStage.ONGOING, started_ms=now)
         places = {(one.group, one.topic, one.partition): one for one in (*state.offsets, *offsets)}
         answered = {one.receipt: one for one in (*state.answers, *answers)}
         waiting = state.delayed + delayed
@@ -274,21 +274,21 @@ class Transactions:
     def check_open(self, transactional_id: str, producer_id: int, epoch: int, now: Millis) -> TxnState:
         """The same, and its transaction is open."""
         state = self.check(transactional_id, producer_id, epoch)
-        self._heard[transactional_id] = now
+        self._touched[transactional_id] = now
         if state.stage in ENDING:
             raise ending()
-        if state.stage is not Stage.ONGOING:
+        if state.stage is not TxnStage.ONGOING:
             raise not_open(state)
         return state
 
     def check_write(self, producer_id: int, epoch: int, topic: str, partition: int) -> None:
-        """Complains unless the producer has an open transaction that this partition is part of."""
+        """Raises unless the producer has an open transaction that this partition is part of."""
         state = self.of_producer(producer_id)
         if state is None:
             raise InvalidProducerMapping(f"No transactional producer {producer_id}; init again.")
         if epoch != state.epoch:
             raise fenced(state, epoch)
-        if state.stage is not Stage.ONGOING or (topic, partition) not in state.partitions:
+        if state.stage is not TxnStage.ONGOING or (topic, partition) not in state.partitions:
             raise InvalidTxnState(
                 f"{topic} {partition} is not part of an open transaction of producer {producer_id}; add it first."
             )
@@ -315,17 +315,17 @@ class Transactions:
     ) -> TxnState | None:
         """The decision. None if it was taken and carried out before: asking again is fine."""
         state = self.require(transactional_id)
-        self._heard[transactional_id] = now
-        done = Stage.COMPLETE_COMMIT if commit else Stage.COMPLETE_ABORT
+        self._touched[transactional_id] = now
+        done = TxnStage.COMPLETE_COMMIT if commit else TxnStage.COMPLETE_ABORT
         if (state.ended_producer_id, state.ended_epoch, state.stage) == (producer_id, epoch, done):
             return None
         state = self.check(transactional_id, producer_id, epoch)
         if commit and state.owner:
             raise staged_only(state)
-        wanted = Stage.PREPARE_COMMIT if commit else Stage.PREPARE_ABORT
+        wanted = TxnStage.PREPARE_COMMIT if commit else TxnStage.PREPARE_ABORT
         if may_be_idle and not commit and not state.owner and state.stage in IDLE:
-            state = replace(emptied(state), stage=Stage.ONGOING, started_ms=now)
-        if state.stage is Stage.ONGOING:
+            state = replace(emptied(state), stage=TxnStage.ONGOING, started_ms=now)
+        if state.stage is TxnStage.ONGOING:
             ended = replace(state, stage=wanted, updated_ms=now, bumps=bump)
             return replace(ended, ended_epoch=epoch, ended_producer_id=producer_id)
         if state.stage is wanted:
@@ -335,22 +335,22 @@ class Transactions:
     def fence(self, transactional_id: str, now: Millis) -> TxnState | None:
         """Ends an open transaction without its producer, who is shut out. None if none is open."""
         state = self.require(transactional_id)
-        if state.stage is not Stage.ONGOING:
+        if state.stage is not TxnStage.ONGOING:
             return None
-        aborted = replace(state, stage=Stage.PREPARE_ABORT, epoch=state.epoch + 1, updated_ms=now, bumps=False)
+        aborted = replace(state, stage=TxnStage.PREPARE_ABORT, epoch=state.epoch + 1, updated_ms=now, bumps=False)
         return replace(aborted, ended_epoch=-1, ended_producer_id=-1)
 
     def completed(self, transactional_id: str, now: Millis, bump: bool, fresh_id: int = NEW) -> TxnState:
         """The end was carried out; with `bump` the next transaction has an epoch of its own."""
         state = self.require(transactional_id)
-        done = Stage.COMPLETE_COMMIT if state.commits else Stage.COMPLETE_ABORT
+        done = TxnStage.COMPLETE_COMMIT if state.commits else TxnStage.COMPLETE_ABORT
         state = replace(emptied(state), stage=done, updated_ms=now)
         return bumped(state, fresh_id) if bump else state
 
     # --- time ------------------------------------------------------------------------------------------------
 
     def _due(self, state: TxnState) -> Millis:
-        heard = max(self._heard.get(state.transactional_id, 0), state.started_ms)
+        heard = max(self._touched.get(state.transactional_id, 0), state.started_ms)
         if state.owner:
             return heard + state.timeout_ms
         due = state.started_ms + state.timeout_ms
@@ -358,14 +358,14 @@ class Transactions:
 
     def is_overdue(self, transactional_id: str, now: Millis) -> bool:
         state = self._states.get(transactional_id)
-        return state is not None and state.stage is Stage.ONGOING and self._due(state) <= now
+        return state is not None and state.stage is TxnStage.ONGOING and self._due(state) <= now
 
     def overdue(self, now: Millis) -> list[str]:
         """Open transactions whose time is up; each is told once, and again after a time if it is still open."""
         found: list[str] = []
         for name in self._deadlines.passed(now):
             state = self._states.get(name)
-            if state is not None and state.stage is Stage.ONGOING:
+            if state is not None and state.stage is TxnStage.ONGOING:
                 is_over = self._due(state) <= now
                 self._deadlines.set(name, now + _AGAIN_MS if is_over else self._due(state))
                 if is_over:
@@ -375,12 +375,12 @@ class Transactions:
     def shift(self, by_ms: Millis) -> list[TxnState]:
         """The clock was set: nobody has more or less time for it. Returns the open ones as they have to be noted."""
         self._deadlines.shift(by_ms)
-        self._heard = {name: heard + by_ms for name, heard in self._heard.items()}
+        self._touched = {name: heard + by_ms for name, heard in self._touched.items()}
         self.staged.shift(by_ms)
         for name, state in self._states.items():
             started_ms = state.started_ms + by_ms if state.started_ms else 0
             self._states[name] = replace(state, started_ms=started_ms, updated_ms=state.updated_ms + by_ms)
-        return [state for state in self.open() if state.stage is Stage.ONGOING]
+        return [state for state in self.open() if state.stage is TxnStage.ONGOING]
 
     def next_deadline(self) -> Millis | None:
         return self._deadlines.next()

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.schedule.records import Entry
+from goqueue.core.schedule.records import ScheduleEntry
 
 VERSION: Final = 1
 CALLS_KEPT: Final = 5
@@ -21,7 +21,7 @@ _DELAYED: Final = b"\0"  # what keys of delayed messages begin with; no transact
 _OWNER: Final = b"\0o"  # and those of owners; a delayed message's goes on otherwise
 
 
-class Stage(enum.StrEnum):
+class TxnStage(enum.StrEnum):
     """Kafka's names."""
 
     EMPTY = "Empty"
@@ -32,8 +32,8 @@ class Stage(enum.StrEnum):
     COMPLETE_ABORT = "CompleteAbort"
 
 
-ENDING: Final = frozenset({Stage.PREPARE_COMMIT, Stage.PREPARE_ABORT})
-IDLE: Final = frozenset({Stage.EMPTY, Stage.COMPLETE_COMMIT, Stage.COMPLETE_ABORT})
+ENDING: Final = frozenset({TxnStage.PREPARE_COMMIT, TxnStage.PREPARE_ABORT})
+IDLE: Final = frozenset({TxnStage.EMPTY, TxnStage.COMPLETE_COMMIT, TxnStage.COMPLETE_ABORT})
 
 
 class TxnOffset(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -94,7 +94,7 @@ class TxnState(msgspec.Struct, frozen=True, omit_defaults=True):
     transactional_id: str
     producer_id: int
     epoch: int
-    stage: Stage = Stage.EMPTY
+    stage: TxnStage = TxnStage.EMPTY
     timeout_ms: Millis = 60_000
     started_ms: Millis = 0
     updated_ms: Millis = 0
@@ -115,7 +115,7 @@ class TxnState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def commits(self) -> bool:
-        return self.stage in (Stage.PREPARE_COMMIT, Stage.COMPLETE_COMMIT)
+        return self.stage in (TxnStage.PREPARE_COMMIT, TxnStage.COMPLETE_COMMIT)
 
     @property
     def receipts(self) -> list[str]:
@@ -128,7 +128,7 @@ class TxnDelayed(msgspec.Struct, frozen=True):
     transactional_id: str
     epoch: int
     number: int
-    entries: list[Entry]
+    entries: list[ScheduleEntry]
 
     @property
     def size(self) -> int:
@@ -214,7 +214,7 @@ def emptied(state: TxnState) -> TxnState:
     """The producer without a transaction."""
     return replace(
         state,
-        stage=Stage.EMPTY,
+        stage=TxnStage.EMPTY,
         started_ms=0,
         partitions=(),
         offsets=(),

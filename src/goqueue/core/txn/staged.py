@@ -31,7 +31,7 @@ _AWKWARD: Final = frozenset({".", ".."})  # a path cannot carry them
 _Names = dict[str, dict[str, None]]  # transactional ids by owner
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedWriter(msgspec.Struct, frozen=True):
     """A writer as a commit names it, and how many messages it stored if it says so."""
 
     transactional_id: str

@@ -15,13 +15,13 @@ from goqueue.core.txn.checks import ending
 from goqueue.core.txn.epochs import bumped
 from goqueue.core.txn.errors import StagedConflict, TransactionTooLarge
 from goqueue.core.txn.machine import Transactions
-from goqueue.core.txn.records import IDLE, Stage, TxnOwner, TxnState, emptied
-from goqueue.core.txn.staged import Named
+from goqueue.core.txn.records import IDLE, TxnOwner, TxnStage, TxnState, emptied
+from goqueue.core.txn.staged import NamedWriter
 
 _AGAIN: Final = "Nothing was committed; stage the batch again."
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CommitVerdict(msgspec.Struct, frozen=True):
     """What one commit comes to. All of it is written down at once, or nothing."""
 
     owner: TxnOwner
@@ -45,7 +45,7 @@ def opened(
     fresh = TxnState(transactional_id, fresh_id, 0) if state is None else bumped(emptied(state), fresh_id)
     return replace(
         fresh,
-        stage=Stage.ONGOING,
+        stage=TxnStage.ONGOING,
         owner=owner,
         batch=batch,
         timeout_ms=timeout_ms,
@@ -58,8 +58,8 @@ def opened(
     )
 
 
-def check_named(machine: Transactions, owner: str, batch: int, named: Sequence[Named]) -> list[TxnState]:
-    """The states of all that a commit names; complains about the first that is not open in this set."""
+def check_named(machine: Transactions, owner: str, batch: int, named: Sequence[NamedWriter]) -> list[TxnState]:
+    """The states of all that a commit names; raises for the first that is not open in this set."""
     if len(named) > STAGED_WRITERS_MAX:
         raise TransactionTooLarge(f"A commit names at most {STAGED_WRITERS_MAX} writers.", field="writers")
     states = [_check_one(machine, owner, batch, one, place) for place, one in enumerate(named)]
@@ -74,43 +74,45 @@ def check_named(machine: Transactions, owner: str, batch: int, named: Sequence[N
     return states
 
 
-def _check_one(machine: Transactions, owner: str, batch: int, one: Named, place: int) -> TxnState:
+def _check_one(machine: Transactions, owner: str, batch: int, one: NamedWriter, place: int) -> TxnState:
     state = machine.get(one.transactional_id)
     name = one.transactional_id
     if state is None or not state.owner:
         raise _conflict(one, place, f"{name!r} is not staged. {_AGAIN}")
     if (state.owner, state.batch) != (owner, batch):
-        told = f"{name!r} is staged for batch {state.batch} of {state.owner!r}, not for batch {batch} of {owner!r}."
-        raise _conflict(one, place, f"{told} {_AGAIN}")
-    if (state.producer_id, state.epoch) != (one.producer_id, one.epoch) or state.stage is not Stage.ONGOING:
-        told = f"{name!r} with epoch {one.epoch} is over: it was staged again, aborted, or ran out of time."
-        raise _conflict(one, place, f"{told} {_AGAIN}")
+        message = f"{name!r} is staged for batch {state.batch} of {state.owner!r}, not for batch {batch} of {owner!r}."
+        raise _conflict(one, place, f"{message} {_AGAIN}")
+    if (state.producer_id, state.epoch) != (one.producer_id, one.epoch) or state.stage is not TxnStage.ONGOING:
+        message = f"{name!r} with epoch {one.epoch} is over: it was staged again, aborted, or ran out of time."
+        raise _conflict(one, place, f"{message} {_AGAIN}")
     return state
 
 
-def check_count(one: Named, place: int, stored: int) -> None:
+def check_count(one: NamedWriter, place: int, stored: int) -> None:
     """A writer that says how many messages it stored finds all of them."""
     if one.messages is not None and one.messages != stored:
-        told = f"{one.transactional_id!r} stored {one.messages} messages, and {stored} are there: the others were lost"
-        raise _conflict(one, place, f"{told} with the node's power, or never stored. {_AGAIN}")
+        message = (
+            f"{one.transactional_id!r} stored {one.messages} messages, and {stored} are there: the others were lost"
+        )
+        raise _conflict(one, place, f"{message} with the node's power, or never stored. {_AGAIN}")
 
 
-def _conflict(one: Named, place: int, told: str) -> StagedConflict:
+def _conflict(one: NamedWriter, place: int, told: str) -> StagedConflict:
     return StagedConflict(told, field=f"writers[{place}]", writer=one.transactional_id)
 
 
 def commit(
-    machine: Transactions, owner: str, batch: int, named: Sequence[Named], others: Iterable[str], now: Millis
-) -> Verdict:
+    machine: Transactions, owner: str, batch: int, named: Sequence[NamedWriter], others: Iterable[str], now: Millis
+) -> CommitVerdict:
     """The named are committed; of the others those that are open are dropped."""
     states = check_named(machine, owner, batch, named)
     chosen = {state.transactional_id for state in states}
     committed = tuple(
-        replace(state, stage=Stage.PREPARE_COMMIT, updated_ms=now, bumps=True, ended_epoch=-1, ended_producer_id=-1)
+        replace(state, stage=TxnStage.PREPARE_COMMIT, updated_ms=now, bumps=True, ended_epoch=-1, ended_producer_id=-1)
         for state in states
     )
     dropped = drop(machine, [name for name in others if name not in chosen], now)
-    return Verdict(TxnOwner(owner, batch, now), committed, tuple(dropped))
+    return CommitVerdict(TxnOwner(owner, batch, now), committed, tuple(dropped))
 
 
 def drop(machine: Transactions, names: Iterable[str], now: Millis) -> list[TxnState]:

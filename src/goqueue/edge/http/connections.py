@@ -31,7 +31,7 @@ class Rendered(msgspec.Struct, frozen=True):
 Render = Callable[[GoQueueError], Rendered]
 
 
-class Connection(Protocol):
+class TrackedConnection(Protocol):
     """What the table needs to know of one."""
 
     address: str
@@ -60,9 +60,9 @@ class Connections:
         self._refused = metrics.http_refused
         self._unread = metrics.http_unread_bytes.labels(door)
         self._door = door
-        self._all: dict[Connection, None] = {}
-        self._idle: dict[Connection, None] = {}  # the one that is idle the longest comes first
-        self._unread_of: dict[Connection, None] = {}  # those whose client is behind with reading
+        self._all: dict[TrackedConnection, None] = {}
+        self._idle: dict[TrackedConnection, None] = {}  # the one that is idle the longest comes first
+        self._unread_of: dict[TrackedConnection, None] = {}  # those whose client is behind with reading
         self._by_address: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -75,7 +75,7 @@ class Connections:
 
     # --- come and go -----------------------------------------------------------------------------------------
 
-    def admit(self, one: Connection) -> bool:
+    def admit(self, one: TrackedConnection) -> bool:
         """At a limit the connection that is idle the longest makes room; False if none is."""
         if self._by_address[one.address] >= self.limits.connections_per_address_max:
             if not self._close_idle(one.address):
@@ -102,7 +102,7 @@ class Connections:
         found.close_idle()
         return True
 
-    def forget(self, one: Connection) -> None:
+    def forget(self, one: TrackedConnection) -> None:
         if one in self._all:
             del self._all[one]
             self._slots.give_back()
@@ -113,16 +113,16 @@ class Connections:
                 del self._by_address[one.address]
             self._open.dec()
 
-    def busy(self, one: Connection) -> None:
+    def busy(self, one: TrackedConnection) -> None:
         self._idle.pop(one, None)
 
-    def idle(self, one: Connection) -> None:
+    def idle(self, one: TrackedConnection) -> None:
         if one in self._all:
             self._idle[one] = None
 
     # --- unread answers --------------------------------------------------------------------------------------
 
-    def behind(self, one: Connection) -> None:
+    def behind(self, one: TrackedConnection) -> None:
         """Its client reads more slowly than it is answered. Over a limit, the slowest are cut off."""
         if one.unread_bytes() > self.limits.answer_bytes_max:
             one.cut_off("answer-bytes")
@@ -131,7 +131,7 @@ class Connections:
         if self.unread_bytes() > self.limits.answer_bytes_total_max and not self.make_room(1.0):
             one.cut_off("answer-bytes-total")
 
-    def caught_up(self, one: Connection) -> None:
+    def caught_up(self, one: TrackedConnection) -> None:
         self._unread_of.pop(one, None)
 
     def unread_bytes(self) -> int:

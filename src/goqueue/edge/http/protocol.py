@@ -104,8 +104,8 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._feed(data)
             else:
                 self._feed_in_parts(memoryview(data))
-        except httptools.HttpParserError as why:
-            error = MalformedRequest(f"The request is not well-formed HTTP: {why}.")
+        except httptools.HttpParserError as cause:
+            error = MalformedRequest(f"The request is not well-formed HTTP: {cause}.")
             self._refuse(*(self._refusal or (error, "malformed")))
 
     def _feed_in_parts(self, data: memoryview) -> None:

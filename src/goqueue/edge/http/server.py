@@ -32,12 +32,12 @@ def listen(host: str, port: int, setting: str) -> socket.socket:
         except OSError:
             sock.close()
             raise
-    except OSError as why:
+    except OSError as error:
         raise AddressUnusable(
-            f"Cannot listen on {host}:{port}: {why.strerror or why}. Choose another address with {setting} "
+            f"Cannot listen on {host}:{port}: {error.strerror or error}. Choose another address with {setting} "
             "(port 0 picks a free one), or stop what uses it.",
             field=setting,
-        ) from why
+        ) from error
     sock.setblocking(False)
     return sock
 

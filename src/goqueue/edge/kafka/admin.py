@@ -10,7 +10,7 @@ from collections.abc import Container
 from goqueue.base.errors import GoQueueError, InvalidField, InvalidPartitions
 from goqueue.base.ids import Offset
 from goqueue.drive.topic_table import Topic
-from goqueue.edge.kafka.calls import CALLER, Call
+from goqueue.edge.kafka.calls import CALLER, KafkaCall
 from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, TOPIC_SOURCE
 from goqueue.edge.kafka.errors import (
     INVALID_REPLICA_ASSIGNMENT,
@@ -60,7 +60,7 @@ class AdminHandler:
 
     # --- create and delete ---------------------------------------------------------------------------------
 
-    async def create_topics(self, call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    async def create_topics(self, call: KafkaCall, request: CreateTopicsRequest) -> CreateTopicsResponse:
         named = Counter(topic.name for topic in request.topics)
         results: list[CreatableTopicResult] = []
         for topic in request.topics:
@@ -102,7 +102,7 @@ class AdminHandler:
             ],
         )
 
-    async def delete_topics(self, call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    async def delete_topics(self, call: KafkaCall, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if call.version < 6:
             return DeleteTopicsResponse(responses=[await self._delete(name) for name in request.topic_names])
         results: list[DeletableTopicResult] = []
@@ -124,7 +124,7 @@ class AdminHandler:
             )
         return DeletableTopicResult(name=name, topic_id=topic_id)
 
-    async def create_partitions(self, call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    async def create_partitions(self, call: KafkaCall, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         results = [await self._widen(topic, request.validate_only) for topic in request.topics]
         return CreatePartitionsResponse(results=results)
 
@@ -150,7 +150,7 @@ class AdminHandler:
 
     # --- records and files ---------------------------------------------------------------------------------
 
-    async def delete_records(self, call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    async def delete_records(self, call: KafkaCall, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
         topics = [
             DeleteRecordsTopicResult(
                 name=topic.name,
@@ -174,7 +174,7 @@ class AdminHandler:
             return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=code_of(error))
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low)
 
-    def log_dirs(self, call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    def log_dirs(self, call: KafkaCall, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         asked = None if request.topics is None else {one.topic: frozenset(one.partitions) for one in request.topics}
         topics = [
             DescribeLogDirsTopic(

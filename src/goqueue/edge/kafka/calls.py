@@ -12,7 +12,7 @@ from goqueue.base.commands import Caller
 CALLER = Caller(door="kafka")
 
 
-class Call(msgspec.Struct, frozen=True):
+class KafkaCall(msgspec.Struct, frozen=True):
     """What a handler is told besides the request itself."""
 
     version: int
@@ -33,4 +33,4 @@ class Exclusive:
 
 # A handler answers at once, later, or (None) not at all.
 Answer: TypeAlias = Any | Awaitable[Any] | None
-Handler: TypeAlias = Callable[[Call, Any], Answer]
+Handler: TypeAlias = Callable[[KafkaCall, Any], Answer]

@@ -14,7 +14,7 @@ from goqueue.base.limits import PAGE_PARTITIONS_MAX
 from goqueue.base.settings import parse_address
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.kafka import operations
-from goqueue.edge.kafka.calls import CALLER, Call, Handler
+from goqueue.edge.kafka.calls import CALLER, Handler, KafkaCall
 from goqueue.edge.kafka.errors import (
     ILLEGAL_SASL_STATE,
     INVALID_REQUEST,
@@ -72,7 +72,7 @@ class ClusterHandler:
         """Only what has a handler is advertised."""
         self._served = served
 
-    def api_versions(self, call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+    def api_versions(self, call: KafkaCall, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
         keys = [
             ApiVersion(
                 api_key=key,
@@ -92,7 +92,7 @@ class ClusterHandler:
 
     # --- metadata ------------------------------------------------------------------------------------------
 
-    def metadata(self, call: Call, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
+    def metadata(self, call: KafkaCall, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
         if request.topics is None or (call.version == 0 and not request.topics):
             return self._metadata(call, request, [self._describe(topic) for topic in self._topics.everything()])
         asked = list(dict.fromkeys(request.topics))  # who names a topic often is told once, as Kafka does
@@ -105,7 +105,7 @@ class ClusterHandler:
         return bool(asked.name) and self._topics.find(asked.name or "") is None
 
     async def _create_and_describe(
-        self, call: Call, request: MetadataRequest, asked: list[MetadataRequestTopic]
+        self, call: KafkaCall, request: MetadataRequest, asked: list[MetadataRequestTopic]
     ) -> MetadataResponse:
         found: list[MetadataResponseTopic] = []
         for one in asked:
@@ -154,7 +154,7 @@ class ClusterHandler:
         )
 
     def topic_partitions(
-        self, call: Call, request: paging.DescribeTopicPartitionsRequest
+        self, call: KafkaCall, request: paging.DescribeTopicPartitionsRequest
     ) -> paging.DescribeTopicPartitionsResponse:
         """Metadata by pages: so many partitions, and a cursor that goes on behind them."""
         names = sorted({one.name for one in request.topics}) or [topic.name for topic in self._topics.all()]
@@ -177,7 +177,9 @@ class ClusterHandler:
                 return paging.DescribeTopicPartitionsResponse(topics=pages, next_cursor=rest)
         return paging.DescribeTopicPartitionsResponse(topics=pages)
 
-    def _metadata(self, call: Call, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    def _metadata(
+        self, call: KafkaCall, request: MetadataRequest, topics: list[MetadataResponseTopic]
+    ) -> MetadataResponse:
         host, port = self._address(call)
         if request.include_topic_authorized_operations:
             topics = [replace(one, topic_authorized_operations=operations.TOPIC) for one in topics]
@@ -191,10 +193,10 @@ class ClusterHandler:
             ),
         )
 
-    def _address(self, call: Call) -> tuple[str, int]:
+    def _address(self, call: KafkaCall) -> tuple[str, int]:
         return self._advertised or call.local_address
 
-    def cluster(self, call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    def cluster(self, call: KafkaCall, request: DescribeClusterRequest) -> DescribeClusterResponse:
         host, port = self._address(call)
         return DescribeClusterResponse(
             cluster_id=self._cluster_id,
@@ -207,16 +209,16 @@ class ClusterHandler:
 
     # --- coordinators --------------------------------------------------------------------------------------
 
-    def find_coordinator(self, call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    def find_coordinator(self, call: KafkaCall, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         host, port = self._address(call)
         if request.key_type not in _COORDINATED:
-            told = "This broker coordinates groups and transactions only."
+            message = "This broker coordinates groups and transactions only."
             refused = [
-                Coordinator(key=key, node_id=-1, port=-1, error_code=INVALID_REQUEST, error_message=told)
+                Coordinator(key=key, node_id=-1, port=-1, error_code=INVALID_REQUEST, error_message=message)
                 for key in request.coordinator_keys
             ]
             return FindCoordinatorResponse(
-                error_code=INVALID_REQUEST, error_message=told, node_id=-1, port=-1, coordinators=refused
+                error_code=INVALID_REQUEST, error_message=message, node_id=-1, port=-1, coordinators=refused
             )
         found = [
             Coordinator(key=key, node_id=NODE_ID, host=host, port=port, error_message=None)
@@ -226,12 +228,12 @@ class ClusterHandler:
 
     # --- SASL ----------------------------------------------------------------------------------------------
 
-    def sasl_handshake(self, call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    def sasl_handshake(self, call: KafkaCall, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
         return SaslHandshakeResponse(error_code=UNSUPPORTED_SASL_MECHANISM, mechanisms=[])
 
-    def sasl_authenticate(self, call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-        told = "This listener has no authentication; connect with security.protocol=PLAINTEXT."
-        return SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=told)
+    def sasl_authenticate(self, call: KafkaCall, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+        message = "This listener has no authentication; connect with security.protocol=PLAINTEXT."
+        return SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=message)
 
 
 def _page(

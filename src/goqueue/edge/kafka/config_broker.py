@@ -10,8 +10,8 @@ from typing import Final
 
 from goqueue.base.errors import InvalidField
 from goqueue.base.settings import Settings, setting_keys
-from goqueue.edge.doors import Doors
-from goqueue.edge.kafka.calls import Call
+from goqueue.edge.doors import DoorAddresses
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_entries import (
     CLUSTER_SOURCE,
     DEFAULT_SOURCE,
@@ -20,7 +20,7 @@ from goqueue.edge.kafka.config_entries import (
     PASSWORD,
     STATIC_SOURCE,
     Changes,
-    Entry,
+    ConfigEntry,
     Synonym,
     guessed_type,
 )
@@ -60,7 +60,7 @@ def check_node(name: str) -> None:
 
 
 class BrokerConfigs:
-    def __init__(self, topics: Topics, settings: Settings, doors: Doors, node: NodeConfig) -> None:
+    def __init__(self, topics: Topics, settings: Settings, doors: DoorAddresses, node: NodeConfig) -> None:
         self._topics = topics
         self._settings = settings
         self._doors = doors
@@ -69,18 +69,18 @@ class BrokerConfigs:
     def names(self) -> Iterable[str]:
         return [str(NODE_ID)]
 
-    def entries(self, name: str, call: Call) -> list[Entry]:
+    def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
         """Without a name: what was set for all nodes."""
         if not name:
             return [self._cluster_entry(key, value) for key, value in self._node.dynamic.cluster.items()]
         check_node(name)
         return [*self._fixed(call), *self._aliases(), *self._defaults(), *self._own()]
 
-    def _cluster_entry(self, key: str, value: str) -> Entry:
+    def _cluster_entry(self, key: str, value: str) -> ConfigEntry:
         synonyms = (Synonym(key, value, CLUSTER_SOURCE),)
-        return Entry(name=key, value=value, source=CLUSTER_SOURCE, type=_type(key, value), synonyms=synonyms)
+        return ConfigEntry(name=key, value=value, source=CLUSTER_SOURCE, type=_type(key, value), synonyms=synonyms)
 
-    def _fixed(self, call: Call) -> Iterable[Entry]:
+    def _fixed(self, call: KafkaCall) -> Iterable[ConfigEntry]:
         kafka = self._settings.kafka
         fixed = {
             "advertised.listeners": f"PLAINTEXT://{kafka.advertised or kafka.listen}",
@@ -94,13 +94,13 @@ class BrokerConfigs:
             REST_ADDRESS: self._doors.rest_url(call.local_address[0]),
         }
         for key, value in fixed.items():
-            yield Entry(name=key, value=value, source=STATIC_SOURCE, type=_type(key, value or ""), read_only=True)
+            yield ConfigEntry(name=key, value=value, source=STATIC_SOURCE, type=_type(key, value or ""), read_only=True)
 
-    def _aliases(self) -> Iterable[Entry]:
+    def _aliases(self) -> Iterable[ConfigEntry]:
         known = {entry.name: entry for entry in self._own()}
         for key, own in _ALIASES.items():
             value = known[own].value
-            yield Entry(
+            yield ConfigEntry(
                 name=key,
                 value=value,
                 source=known[own].source,
@@ -109,22 +109,22 @@ class BrokerConfigs:
                 doc=f"The node's setting `{own}`.",
             )
 
-    def _defaults(self) -> Iterable[Entry]:
+    def _defaults(self) -> Iterable[ConfigEntry]:
         for key, topic_key in TOPIC_DEFAULTS.items():
             synonyms = tuple(node_synonyms(key, self._node))
             first = synonyms[0]
             doc = f"What topics have that do not set `{topic_key}`."
             kind = _type(key, first.value)
-            yield Entry(name=key, value=first.value, source=first.source, type=kind, synonyms=synonyms, doc=doc)
+            yield ConfigEntry(name=key, value=first.value, source=first.source, type=kind, synonyms=synonyms, doc=doc)
 
-    def _own(self) -> Iterable[Entry]:
+    def _own(self) -> Iterable[ConfigEntry]:
         for key in setting_keys():
             value = str(getattr(getattr(self._settings, key.section), key.name))
             default = str(key.default)
             synonyms = [Synonym(key.dotted, value, STATIC_SOURCE)] if value != default else []
             synonyms.append(Synonym(key.dotted, default, DEFAULT_SOURCE))
             secret = key.dotted in _SECRETS
-            yield Entry(
+            yield ConfigEntry(
                 name=key.dotted,
                 value=value,
                 source=synonyms[0].source,

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 BOOLEAN, STRING, INT, _SHORT, LONG, DOUBLE, LIST, _CLASS, PASSWORD = range(1, 10)
@@ -30,7 +30,7 @@ class Synonym(msgspec.Struct, frozen=True):
     source: int
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class ConfigEntry(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     value: str | None
     source: int = DEFAULT_SOURCE
@@ -60,7 +60,7 @@ class Resource(Protocol):
     def names(self) -> Iterable[str]:
         """Those there are, or that something is set for."""
 
-    def entries(self, name: str, call: Call) -> list[Entry]: ...
+    def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]: ...
 
     async def alter(self, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
         """`is_whole` takes everything back that is not named."""

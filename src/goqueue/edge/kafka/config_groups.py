@@ -7,8 +7,8 @@ from typing import Final
 
 from goqueue.base.errors import InvalidField
 from goqueue.core.groups.config import GROUP_KEYS
-from goqueue.edge.kafka.calls import Call
-from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, GROUP_SOURCE, INT, Changes, Entry, Synonym
+from goqueue.edge.kafka.calls import KafkaCall
+from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, GROUP_SOURCE, INT, Changes, ConfigEntry, Synonym
 from goqueue.service.groups import Groups
 
 _UNNAMED: Final = "Group name must not be empty"
@@ -21,18 +21,20 @@ class GroupConfigs:
     def names(self) -> Iterable[str]:
         return self._groups.configured()
 
-    def entries(self, name: str, call: Call) -> list[Entry]:
+    def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
         """A group that is not there has settings too: those that it will begin with."""
         if not name:
             raise InvalidField(_UNNAMED, field="resource_name")
         chosen, defaults = self._groups.config(name), self._groups.config_defaults()
-        found: list[Entry] = []
+        found: list[ConfigEntry] = []
         for key, doc in GROUP_KEYS.items():
             synonyms = [Synonym(key, chosen[key], GROUP_SOURCE)] if key in chosen else []
             synonyms.append(Synonym(key, defaults[key], DEFAULT_SOURCE))
             first = synonyms[0]
             found.append(
-                Entry(name=key, value=first.value, source=first.source, type=INT, synonyms=tuple(synonyms), doc=doc)
+                ConfigEntry(
+                    name=key, value=first.value, source=first.source, type=INT, synonyms=tuple(synonyms), doc=doc
+                )
             )
         return found
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from goqueue.base.errors import InvalidConfig, InvalidField
-from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_broker import check_node
-from goqueue.edge.kafka.config_entries import LOGGER_SOURCE, STRING, Changes, Entry
+from goqueue.edge.kafka.config_entries import LOGGER_SOURCE, STRING, Changes, ConfigEntry
 from goqueue.service.topics import NODE_ID
 
 _ROOT: Final = "root"
@@ -29,11 +29,12 @@ class LoggerConfigs:
     def names(self) -> Iterable[str]:
         return [str(NODE_ID)]
 
-    def entries(self, name: str, call: Call) -> list[Entry]:
+    def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
         check_node(name)
         doc = "One of DEBUG, INFO, WARN, ERROR, FATAL; TRACE is the same as DEBUG."
         return [
-            Entry(name=one, value=_level(one), source=LOGGER_SOURCE, type=STRING, doc=doc) for one in sorted(_loggers())
+            ConfigEntry(name=one, value=_level(one), source=LOGGER_SOURCE, type=STRING, doc=doc)
+            for one in sorted(_loggers())
         ]
 
     async def alter(self, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, TopicConfig, as_text
-from goqueue.edge.kafka.calls import CALLER, Call
+from goqueue.edge.kafka.calls import CALLER, KafkaCall
 from goqueue.edge.kafka.config_entries import (
     CLUSTER_SOURCE,
     DEFAULT_SOURCE,
@@ -16,7 +16,7 @@ from goqueue.edge.kafka.config_entries import (
     STATIC_SOURCE,
     TOPIC_SOURCE,
     Changes,
-    Entry,
+    ConfigEntry,
     Synonym,
     guessed_type,
 )
@@ -51,7 +51,7 @@ class TopicConfigs:
     def names(self) -> Iterable[str]:
         return [topic.name for topic in self._topics.everything()]
 
-    def entries(self, name: str, call: Call) -> list[Entry]:
+    def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
         view = self._topics.describe(name, CALLER)
         found = [self._entry(key, value, view.overrides) for key, value in view.config.items() if key in CONFIG_KEYS]
         for key, known in KAFKA_ONLY.items():
@@ -60,9 +60,9 @@ class TopicConfigs:
                 found.append(self._entry(key, value, view.overrides))
         return found
 
-    def _entry(self, key: str, value: str, overrides: Mapping[str, str]) -> Entry:
+    def _entry(self, key: str, value: str, overrides: Mapping[str, str]) -> ConfigEntry:
         synonyms = tuple(self._synonyms(key, overrides))
-        return Entry(
+        return ConfigEntry(
             name=key,
             value=value,
             source=synonyms[0].source if synonyms else DEFAULT_SOURCE,

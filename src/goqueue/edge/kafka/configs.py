@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from goqueue.base.errors import GoQueueError, InvalidConfig, InvalidField
-from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_broker import BrokerConfigs
 from goqueue.edge.kafka.config_entries import LIST, Changes, Resource
 from goqueue.edge.kafka.config_groups import GroupConfigs
@@ -56,7 +56,7 @@ class ConfigHandler:
 
     # --- look ------------------------------------------------------------------------------------------------
 
-    def describe(self, call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    def describe(self, call: KafkaCall, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         results = [
             self._describe(call, one, request.include_synonyms, request.include_documentation)
             for one in request.resources
@@ -64,7 +64,7 @@ class ConfigHandler:
         return DescribeConfigsResponse(results=results)
 
     def _describe(
-        self, call: Call, asked: DescribeConfigsResource, synonyms: bool, documented: bool
+        self, call: KafkaCall, asked: DescribeConfigsResource, synonyms: bool, documented: bool
     ) -> DescribeConfigsResult:
         try:
             found = self._resource(asked.resource_type).entries(asked.resource_name, call)
@@ -84,7 +84,7 @@ class ConfigHandler:
         )
 
     def list_resources(
-        self, call: Call, request: listing.ListConfigResourcesRequest
+        self, call: KafkaCall, request: listing.ListConfigResourcesRequest
     ) -> listing.ListConfigResourcesResponse:
         """The first version knew only the metrics that clients send, of which there are none here."""
         kinds = [CLIENT_METRICS] if call.version == 0 else list(request.resource_types)
@@ -101,7 +101,7 @@ class ConfigHandler:
 
     # --- change ----------------------------------------------------------------------------------------------
 
-    async def alter(self, call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    async def alter(self, call: KafkaCall, request: AlterConfigsRequest) -> AlterConfigsResponse:
         """The old form: what is not named goes back to its default."""
         doubles = _doubles((one.resource_type, one.resource_name) for one in request.resources)
         answers: list[AlterConfigsResourceResponse] = []
@@ -125,7 +125,7 @@ class ConfigHandler:
         return AlterConfigsResponse(responses=answers)
 
     async def alter_incrementally(
-        self, call: Call, request: IncrementalAlterConfigsRequest
+        self, call: KafkaCall, request: IncrementalAlterConfigsRequest
     ) -> IncrementalAlterConfigsResponse:
         doubles = _doubles((one.resource_type, one.resource_name) for one in request.resources)
         answers: list[IncrementalResourceResponse] = []
@@ -160,7 +160,7 @@ def _check_once(which: tuple[int, str], doubles: set[tuple[int, str]], keys: lis
         raise InvalidField("Error due to duplicate config keys", field="configs")
 
 
-def _changes(resource: Resource, name: str, configs: Iterable[AlterableConfig], call: Call) -> Changes:
+def _changes(resource: Resource, name: str, configs: Iterable[AlterableConfig], call: KafkaCall) -> Changes:
     """What each operation comes to; lists (`cleanup.policy`) can be added to and taken from."""
     changes: dict[str, str | None] = {}
     for one in configs:
@@ -177,7 +177,7 @@ def _changes(resource: Resource, name: str, configs: Iterable[AlterableConfig], 
     return changes
 
 
-def _edited(resource: Resource, name: str, change: AlterableConfig, call: Call) -> str:
+def _edited(resource: Resource, name: str, change: AlterableConfig, call: KafkaCall) -> str:
     entry = next((one for one in resource.entries(name, call) if one.name == change.name), None)
     if entry is None or entry.type != LIST:
         word = "APPEND to" if change.config_operation == _APPEND else "SUBTRACT from"

@@ -45,12 +45,12 @@ class Serve(Protocol):
     def __call__(self, frame: memoryview, peer: str, local: tuple[str, int]) -> Answered | Later: ...
 
 
-class Ends(Protocol):
+class ConnectionEvents(Protocol):
     """Told when a connection begins (it answers why it must not, or nothing) and ends."""
 
-    def opened(self, connection: Connection) -> str: ...
+    def opened(self, connection: KafkaConnection) -> str: ...
 
-    def closed(self, connection: Connection) -> None: ...
+    def closed(self, connection: KafkaConnection) -> None: ...
 
     def refused(self, why: str) -> None: ...
 
@@ -67,7 +67,7 @@ class _Pending:
         self.future: asyncio.Future[None] | None = None
 
 
-class Connection(asyncio.Protocol):
+class KafkaConnection(asyncio.Protocol):
     """Made by the listener for each client."""
 
     __slots__ = (
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
     )
 
     def __init__(
-        self, serve: Serve, frame_bytes_max: int, budget: Budget, ends: Ends, clock: Callable[[], float]
+        self, serve: Serve, frame_bytes_max: int, budget: Budget, ends: ConnectionEvents, clock: Callable[[], float]
     ) -> None:
         self._serve = serve
         self._framer = Framer(frame_bytes_max)
@@ -121,8 +121,8 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         self.peer = str(peer[0])
         self._local = tuple((transport.get_extra_info("sockname") or ("", 0))[:2])
-        if why := self._ends.opened(self):
-            self.drop(why)
+        if error := self._ends.opened(self):
+            self.drop(error)
         else:
             self._budget.add(self)
 
@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
 
     def drop(self, why: str) -> None:
         """Ends the connection now; what it holds is forgotten."""
-        logger.info("connection closed", extra={"peer": self.peer, "why": why})
+        logger.info("connection closed", extra={"peer": self.peer, "error": why})
         self._ends.refused(why)
         transport = self._transport
         self._forget()
@@ -304,5 +304,5 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, error: WireError) -> None:
         """What cannot be understood costs the connection, never the node."""
-        logger.info("request refused", extra={"peer": self.peer, "why": str(error)})
+        logger.info("request refused", extra={"peer": self.peer, "error": str(error)})
         self.drop("request")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from goqueue.base.limits import MIB
 from goqueue.drive.offload import Offload
-from goqueue.edge.kafka.calls import Call, Exclusive, Handler
+from goqueue.edge.kafka.calls import Exclusive, Handler, KafkaCall
 from goqueue.edge.kafka.connection import Answered, Later
 from goqueue.edge.kafka.slices import PRODUCE, answer_in_slices, at_once, elements_max
 from goqueue.service.metrics import BrokerMetrics
@@ -49,7 +49,7 @@ class Dispatcher:
         version = header.api_version
         if not api.min_version <= version <= api.max_version:
             return self._other_version(api, header, peer, local, handler)
-        call = Call(version, header.client_id or "", peer, local)
+        call = KafkaCall(version, header.client_id or "", peer, local)
         self._requests[api.key].inc()
         try:
             request = api.decode_request(version, frame, at, self._at_once[api.key])
@@ -73,7 +73,7 @@ class Dispatcher:
         """A client that is newer than the broker is told what there is, in the oldest form."""
         if api.key != API_VERSIONS:
             raise WireError(f"{api.name} version {header.api_version} is not supported")
-        call = Call(-1, header.client_id or "", peer, local)
+        call = KafkaCall(-1, header.client_id or "", peer, local)
         return encode_response_frame(api, 0, header.correlation_id, handler(call, None))
 
     async def _later(
@@ -84,7 +84,14 @@ class Dispatcher:
         return None if response is None else encode_response_frame(api, version, correlation_id, response)
 
     async def _answer_large(
-        self, api: Api, call: Call, handler: Handler, frame: memoryview, at: int, correlation_id: int, started: float
+        self,
+        api: Api,
+        call: KafkaCall,
+        handler: Handler,
+        frame: memoryview,
+        at: int,
+        correlation_id: int,
+        started: float,
     ) -> Answered:
         async with self._large:
             request = await self._offload(lambda: api.decode_request(call.version, frame, at, elements_max(api)))

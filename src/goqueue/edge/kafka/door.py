@@ -14,12 +14,12 @@ from goqueue.edge.kafka.lookups import LookupHandler
 from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.producers import ProducerHandler
 from goqueue.edge.kafka.transactions import TransactionHandler
-from goqueue.edge.kafka.txn_produce import Producing
+from goqueue.edge.kafka.txn_produce import ProduceApi
 
 
 def handlers(
     cluster: ClusterHandler,
-    produce: Producing,
+    produce: ProduceApi,
     fetch: FetchHandler,
     lookups: LookupHandler,
     groups: GroupHandler,

@@ -9,13 +9,20 @@ from typing import Final, cast
 from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import SLICE_ELEMENTS
-from goqueue.edge.kafka.calls import CALLER, Call
+from goqueue.edge.kafka.calls import CALLER, KafkaCall
 from goqueue.edge.kafka.errors import INVALID_FETCH_SESSION_EPOCH, NONE, code_of
-from goqueue.edge.kafka.fetch_sessions import FetchSession, FetchSessions, Refused, Wanted, each_wanted, wanted_of
+from goqueue.edge.kafka.fetch_sessions import (
+    FetchSession,
+    FetchSessions,
+    SessionPartition,
+    SessionRefused,
+    each_wanted,
+    wanted_of,
+)
 from goqueue.edge.kafka.lookups import ISOLATION
 from goqueue.edge.kafka.names import TopicNames
-from goqueue.service.fetch import Fetching, Room
-from goqueue.service.paced import Pace
+from goqueue.service.fetch import Fetching, ReadMemory
+from goqueue.service.time_slices import TimeSlices
 from goqueue.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -34,7 +41,7 @@ class FetchHandler:
         self,
         fetching: Fetching,
         names: TopicNames,
-        room: Room,
+        room: ReadMemory,
         sessions: FetchSessions,
         clock: Callable[[], float],
     ) -> None:
@@ -44,14 +51,14 @@ class FetchHandler:
         self._sessions = sessions
         self._clock = clock
 
-    def fetch(self, call: Call, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+    def fetch(self, call: KafkaCall, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
         by_id = call.version >= _NAMED_BY_ID
         if request.session_epoch <= 0 and sum([len(topic.partitions) for topic in request.topics]) > SLICE_ELEMENTS:
             return self._fetch_whole(request, by_id)
         session: FetchSession | None = None
         if request.session_epoch > 0:
             found = self._sessions.resume(request, by_id, self._clock())
-            if isinstance(found, Refused):
+            if isinstance(found, SessionRefused):
                 return FetchResponse(error_code=found.code)
             session, wanted = found
         else:
@@ -77,8 +84,8 @@ class FetchHandler:
     async def _fetch_whole(self, request: FetchRequest, by_id: bool) -> FetchResponse:
         """A request that names very many partitions and goes on with no session."""
         self._sessions.remove(request.session_id)
-        wanted: list[Wanted] = []
-        pace = Pace()
+        wanted: list[SessionPartition] = []
+        pace = TimeSlices()
         for one in each_wanted(request, by_id):
             wanted.append(one)
             await pace.pause()
@@ -143,7 +150,7 @@ def _command(asked: _Asked, request: FetchRequest) -> Fetch:
 class _Asked:
     """What a client reads, as parts of a command, and the answers in the same order."""
 
-    def __init__(self, names: TopicNames, wanted: list[Wanted], by_id: bool, isolation_level: int) -> None:
+    def __init__(self, names: TopicNames, wanted: list[SessionPartition], by_id: bool, isolation_level: int) -> None:
         self._names = names
         self._named: dict[bytes, str] = {}
         self.wanted = wanted
@@ -167,14 +174,14 @@ class _Asked:
         self.answers += [_partition_data(one, self.isolation) for one in found[begin:end]]
 
 
-def _by_topic(pairs: list[tuple[Wanted, PartitionData]]) -> list[FetchableTopicResponse]:
+def _by_topic(pairs: list[tuple[SessionPartition, PartitionData]]) -> list[FetchableTopicResponse]:
     """Neighbours of one topic together."""
     topics: list[FetchableTopicResponse] = []
     _append_by_topic(topics, pairs)
     return topics
 
 
-def _append_by_topic(topics: list[FetchableTopicResponse], pairs: list[tuple[Wanted, PartitionData]]) -> None:
+def _append_by_topic(topics: list[FetchableTopicResponse], pairs: list[tuple[SessionPartition, PartitionData]]) -> None:
     """The next pairs; the first of them may belong to the last topic there is."""
     last = topics[-1] if topics else None
     parts = cast(list[PartitionData], last.partitions) if last is not None else []

@@ -29,7 +29,7 @@ _ID_MASK: Final = (1 << 31) - 1
 Key = tuple[str, bytes, int]  # topic, its id, partition; a client gives one of the first two
 
 
-class Wanted(msgspec.Struct, gc=False):
+class SessionPartition(msgspec.Struct, gc=False):
     """One partition that a client reads, and what it was last told about it."""
 
     topic: str
@@ -42,24 +42,24 @@ class Wanted(msgspec.Struct, gc=False):
     start_offset: int = -1
 
 
-class Refused(msgspec.Struct, frozen=True):
+class SessionRefused(msgspec.Struct, frozen=True):
     code: int
 
 
-def wanted_of(request: FetchRequest, by_id: bool) -> list[Wanted]:
+def wanted_of(request: FetchRequest, by_id: bool) -> list[SessionPartition]:
     """What a request names, in its order."""
     return list(each_wanted(request, by_id))
 
 
-def each_wanted(request: FetchRequest, by_id: bool) -> Iterator[Wanted]:
+def each_wanted(request: FetchRequest, by_id: bool) -> Iterator[SessionPartition]:
     for topic in request.topics:
         name, topic_id = "" if by_id else topic.topic, topic.topic_id
         for one in topic.partitions:
             most = max(one.partition_max_bytes, 0)
-            yield Wanted(name, topic_id, one.partition, one.fetch_offset, most, one.current_leader_epoch)
+            yield SessionPartition(name, topic_id, one.partition, one.fetch_offset, most, one.current_leader_epoch)
 
 
-def _key(one: Wanted) -> Key:
+def _key(one: SessionPartition) -> Key:
     return one.topic, one.topic_id, one.partition
 
 
@@ -68,7 +68,7 @@ class FetchSession:
 
     __slots__ = ("by_id", "created", "epoch", "id", "partitions", "used")
 
-    def __init__(self, session_id: int, by_id: bool, partitions: dict[Key, Wanted], now: float) -> None:
+    def __init__(self, session_id: int, by_id: bool, partitions: dict[Key, SessionPartition], now: float) -> None:
         self.id = session_id
         self.by_id = by_id
         self.partitions = partitions
@@ -89,13 +89,13 @@ class FetchSession:
                 one.high_watermark, one.start_offset = known.high_watermark, known.start_offset
             self.partitions[_key(one)] = one
 
-    def note(self, wanted: Sequence[Wanted], answers: Sequence[PartitionData]) -> None:
+    def note(self, wanted: Sequence[SessionPartition], answers: Sequence[PartitionData]) -> None:
         """Partitions of a new session, and what the client is told about them."""
         for one, data in zip(wanted, answers, strict=True):
             self.partitions[_key(one)] = one
             self.is_news(one, data)
 
-    def is_news(self, one: Wanted, data: PartitionData) -> bool:
+    def is_news(self, one: SessionPartition, data: PartitionData) -> bool:
         """Whether the client has to be told; what it is told is remembered."""
         known = (one.high_watermark, one.start_offset)
         one.high_watermark = -1 if data.error_code != NONE else data.high_watermark
@@ -119,7 +119,9 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, wanted: Sequence[Wanted], answers: Sequence[PartitionData], by_id: bool, now: float) -> int:
+    def create(
+        self, wanted: Sequence[SessionPartition], answers: Sequence[PartitionData], by_id: bool, now: float
+    ) -> int:
         """The id of a new session; 0 if there is no place for one."""
         if not wanted or not self.has_place(len(wanted), now):
             return 0
@@ -145,22 +147,22 @@ class FetchSessions:
 
     def resume(
         self, request: FetchRequest, by_id: bool, now: float
-    ) -> tuple[FetchSession | None, list[Wanted]] | Refused:
+    ) -> tuple[FetchSession | None, list[SessionPartition]] | SessionRefused:
         """The session and all that it reads, after the changes of this request; one without partitions is over."""
         session = self._sessions.get(request.session_id)
         if session is None:
-            return Refused(FETCH_SESSION_ID_NOT_FOUND)
+            return SessionRefused(FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
-            return Refused(INVALID_FETCH_SESSION_EPOCH)
+            return SessionRefused(INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
-            return Refused(FETCH_SESSION_TOPIC_ID_ERROR)
+            return SessionRefused(FETCH_SESSION_TOPIC_ID_ERROR)
         before = len(session.partitions)
         session.update(request)
         session.used, session.epoch = now, session.after(session.epoch)
         self._partitions += len(session.partitions) - before
         if len(session.partitions) > REQUEST_ELEMENTS_MAX or self._partitions > FETCH_SESSION_PARTITIONS_MAX:
             self.remove(session.id)
-            return Refused(FETCH_SESSION_ID_NOT_FOUND)
+            return SessionRefused(FETCH_SESSION_ID_NOT_FOUND)
         if not session.partitions:
             self.remove(session.id)
             return None, []

@@ -28,7 +28,7 @@ from goqueue.core.groups.requests import (
     SyncRequest,
 )
 from goqueue.edge.kafka import operations
-from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import INVALID_REQUEST, NONE, code_of
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.groups import Groups
@@ -65,7 +65,7 @@ class GroupHandler:
     # --- classic ---------------------------------------------------------------------------------------------
 
     def join(
-        self, call: Call, request: joining.JoinGroupRequest
+        self, call: KafkaCall, request: joining.JoinGroupRequest
     ) -> joining.JoinGroupResponse | Awaitable[joining.JoinGroupResponse]:
         sizes = [len(one.name) + len(one.metadata) for one in request.protocols]
         if len(sizes) > MEMBER_PROTOCOLS_MAX or sum(sizes) > MEMBER_BYTES_MAX:
@@ -90,7 +90,7 @@ class GroupHandler:
         return when_known(self._groups.join(asked), lambda result: _joined(asked.member_id, call.version, result))
 
     def sync(
-        self, call: Call, request: syncing.SyncGroupRequest
+        self, call: KafkaCall, request: syncing.SyncGroupRequest
     ) -> syncing.SyncGroupResponse | Awaitable[syncing.SyncGroupResponse]:
         if call.version >= 5 and None in (request.protocol_type, request.protocol_name):
             return _synced(InconsistentProtocol("A sync names the protocol's type and name."))
@@ -106,7 +106,7 @@ class GroupHandler:
         return when_known(self._groups.sync(asked), _synced)
 
     def heartbeat(
-        self, call: Call, request: hearts.HeartbeatRequest
+        self, call: KafkaCall, request: hearts.HeartbeatRequest
     ) -> hearts.HeartbeatResponse | Awaitable[hearts.HeartbeatResponse]:
         asked = HeartbeatRequest(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
         return when_known(
@@ -114,7 +114,7 @@ class GroupHandler:
         )
 
     def leave(
-        self, call: Call, request: leaving.LeaveGroupRequest
+        self, call: KafkaCall, request: leaving.LeaveGroupRequest
     ) -> leaving.LeaveGroupResponse | Awaitable[leaving.LeaveGroupResponse]:
         if call.version < 3:
             members: list[tuple[str, str | None]] = [(request.member_id, None)]
@@ -126,7 +126,7 @@ class GroupHandler:
     # --- the server-side protocol ------------------------------------------------------------------------------
 
     def consumer_heartbeat(
-        self, call: Call, request: beats.ConsumerGroupHeartbeatRequest
+        self, call: KafkaCall, request: beats.ConsumerGroupHeartbeatRequest
     ) -> beats.ConsumerGroupHeartbeatResponse | Awaitable[beats.ConsumerGroupHeartbeatResponse]:
         if not request.group_id or (call.version >= 1 and not request.member_id):
             return beats.ConsumerGroupHeartbeatResponse(
@@ -186,7 +186,7 @@ class GroupHandler:
         )
 
     def consumer_describe(
-        self, call: Call, request: described.ConsumerGroupDescribeRequest
+        self, call: KafkaCall, request: described.ConsumerGroupDescribeRequest
     ) -> described.ConsumerGroupDescribeResponse:
         is_asked = request.include_authorized_operations
         return described.ConsumerGroupDescribeResponse(
@@ -237,13 +237,13 @@ class GroupHandler:
 
     # --- looking -----------------------------------------------------------------------------------------------
 
-    def describe(self, call: Call, request: describing.DescribeGroupsRequest) -> describing.DescribeGroupsResponse:
+    def describe(self, call: KafkaCall, request: describing.DescribeGroupsRequest) -> describing.DescribeGroupsResponse:
         is_asked = request.include_authorized_operations
         return describing.DescribeGroupsResponse(
             groups=[self._classic_group(call, one, is_asked) for one in dict.fromkeys(request.groups)]
         )
 
-    def _classic_group(self, call: Call, group: str, is_asked: bool) -> describing.DescribedGroup:
+    def _classic_group(self, call: KafkaCall, group: str, is_asked: bool) -> describing.DescribedGroup:
         try:
             found = self._groups.describe(group)
             if found.kind != "classic":
@@ -256,7 +256,7 @@ class GroupHandler:
             )
         return _classic(found, operations.told(operations.GROUP, is_asked))
 
-    def list(self, call: Call, request: listing.ListGroupsRequest) -> listing.ListGroupsResponse:
+    def list(self, call: KafkaCall, request: listing.ListGroupsRequest) -> listing.ListGroupsResponse:
         states = {state.lower() for state in request.states_filter}
         kinds = {kind.lower() for kind in request.types_filter}
         found = [
@@ -268,7 +268,7 @@ class GroupHandler:
         ]
         return listing.ListGroupsResponse(groups=found)
 
-    async def delete(self, call: Call, request: deleting.DeleteGroupsRequest) -> deleting.DeleteGroupsResponse:
+    async def delete(self, call: KafkaCall, request: deleting.DeleteGroupsRequest) -> deleting.DeleteGroupsResponse:
         results: list[deleting.DeletableGroupResult] = []
         for group in request.groups_names:
             try:

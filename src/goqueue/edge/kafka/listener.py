@@ -12,7 +12,7 @@ from typing import Final
 
 from goqueue.base.settings import KafkaSettings
 from goqueue.edge.kafka.budget import Budget
-from goqueue.edge.kafka.connection import Connection, Serve
+from goqueue.edge.kafka.connection import KafkaConnection, Serve
 from goqueue.edge.slots import ConnectionSlots
 from goqueue.service.metrics import BrokerMetrics
 
@@ -39,7 +39,7 @@ class KafkaListener:
         self._socket = sock
         self._settings = settings
         self._metrics = metrics
-        self._connections: set[Connection] = set()
+        self._connections: set[KafkaConnection] = set()
         self._by_address: Counter[str] = Counter()
         self._budget = budget
         self._slots = slots
@@ -62,12 +62,12 @@ class KafkaListener:
         self._server = await loop.create_server(self._make, sock=self._socket, backlog=1024)
         self._sweeping = loop.call_later(SWEEP_S, self._sweep)
 
-    def _make(self) -> Connection:
-        return Connection(self._serve, self._settings.request_bytes_max, self._budget, self, time.monotonic)
+    def _make(self) -> KafkaConnection:
+        return KafkaConnection(self._serve, self._settings.request_bytes_max, self._budget, self, time.monotonic)
 
     # --- connections that begin and end ------------------------------------------------------------------------
 
-    def opened(self, connection: Connection) -> str:
+    def opened(self, connection: KafkaConnection) -> str:
         """Why there must not be one more, or nothing."""
         if len(self._connections) >= self._settings.connections_max:
             return "connections"
@@ -80,7 +80,7 @@ class KafkaListener:
         self._metrics.kafka_connections.inc()
         return ""
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: KafkaConnection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
             self._slots.give_back()
@@ -100,8 +100,8 @@ class KafkaListener:
         frame_s, idle_s = self._settings.frame_ms / 1000, self._settings.idle_ms / 1000
         for connection in list(self._connections):
             connection.recount()
-            if why := connection.overdue(now, frame_s, idle_s):
-                connection.drop(why)
+            if error := connection.overdue(now, frame_s, idle_s):
+                connection.drop(error)
         self._make_room()
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 

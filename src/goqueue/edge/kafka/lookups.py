@@ -8,9 +8,9 @@ from typing import Final
 from goqueue.base.commands import Isolation
 from goqueue.base.errors import GoQueueError
 from goqueue.drive.partition import Partition
-from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import INVALID_REQUEST, UNSUPPORTED_VERSION, code_of
-from goqueue.service.paced import Pace
+from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
 from goqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -48,10 +48,10 @@ class LookupHandler:
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
 
-    async def list_offsets(self, call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    async def list_offsets(self, call: KafkaCall, request: ListOffsetsRequest) -> ListOffsetsResponse:
         """With pauses for others. A partition that is named twice is refused, as often as it is named."""
         isolation = ISOLATION.get(request.isolation_level, Isolation.READ_UNCOMMITTED)
-        pause = Pace().pause
+        pause = TimeSlices().pause
         doubled = await _doubled(request, pause)
         topics: list[ListOffsetsTopicResponse] = []
         for topic in request.topics:
@@ -66,7 +66,7 @@ class LookupHandler:
         return ListOffsetsResponse(topics=topics)
 
     async def _list_offset(
-        self, call: Call, topic: str, asked: ListOffsetsPartition, isolation: Isolation
+        self, call: KafkaCall, topic: str, asked: ListOffsetsPartition, isolation: Isolation
     ) -> ListOffsetsPartitionResponse:
         index = asked.partition_index
         if asked.timestamp < 0 and call.version < _SPECIAL_FROM.get(asked.timestamp, call.version + 1):
@@ -84,7 +84,7 @@ class LookupHandler:
             leader_epoch=-1 if offset < 0 else partition.epoch_at(offset),
         )
 
-    def epoch_ends(self, call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    def epoch_ends(self, call: KafkaCall, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         topics = [
             OffsetForLeaderTopicResult(
                 topic=topic.topic,

@@ -10,7 +10,7 @@ from goqueue.core.groups.errors import IllegalGeneration, UnknownGroup
 from goqueue.core.groups.records import OffsetCommitted
 from goqueue.core.groups.replies import OffsetsReply, Result
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
-from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import (
     NONE,
     UNKNOWN_TOPIC_ID,
@@ -40,7 +40,7 @@ class OffsetHandler:
     # --- commit ----------------------------------------------------------------------------------------------
 
     def commit(
-        self, call: Call, request: committing.OffsetCommitRequest
+        self, call: KafkaCall, request: committing.OffsetCommitRequest
     ) -> committing.OffsetCommitResponse | Awaitable[committing.OffsetCommitResponse]:
         wanted: list[OffsetCommit] = []
         codes: Codes = {}
@@ -73,7 +73,7 @@ class OffsetHandler:
         )
 
     def _committed(
-        self, call: Call, request: committing.OffsetCommitRequest, codes: Codes
+        self, call: KafkaCall, request: committing.OffsetCommitRequest, codes: Codes
     ) -> committing.OffsetCommitResponse:
         topics: list[committing.OffsetCommitResponseTopic] = []
         for topic in request.topics:
@@ -99,7 +99,7 @@ class OffsetHandler:
 
     # --- fetch -----------------------------------------------------------------------------------------------
 
-    def fetch(self, call: Call, request: fetching.OffsetFetchRequest) -> fetching.OffsetFetchResponse:
+    def fetch(self, call: KafkaCall, request: fetching.OffsetFetchRequest) -> fetching.OffsetFetchResponse:
         if call.version >= 8:
             found = [self._group(call, one, request.require_stable) for one in request.groups]
             return fetching.OffsetFetchResponse(groups=found)
@@ -124,7 +124,7 @@ class OffsetHandler:
         return fetching.OffsetFetchResponse(topics=topics)
 
     def _group(
-        self, call: Call, asked: fetching.OffsetFetchRequestGroup, require_stable: bool
+        self, call: KafkaCall, asked: fetching.OffsetFetchRequestGroup, require_stable: bool
     ) -> fetching.OffsetFetchResponseGroup:
         unstable = self._unstable(asked.group_id) if require_stable else set()
         if asked.member_id is not None and asked.member_epoch >= 0:
@@ -175,7 +175,7 @@ class OffsetHandler:
 
     # --- delete ----------------------------------------------------------------------------------------------
 
-    async def delete(self, call: Call, request: deleting.OffsetDeleteRequest) -> deleting.OffsetDeleteResponse:
+    async def delete(self, call: KafkaCall, request: deleting.OffsetDeleteRequest) -> deleting.OffsetDeleteResponse:
         wanted = [
             TopicPartition(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
         ]

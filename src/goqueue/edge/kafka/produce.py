@@ -9,10 +9,10 @@ from goqueue.base.commands import Acks, Appended, PublishBatch
 from goqueue.base.errors import GoQueueError, InvalidBatch
 from goqueue.base.ids import TopicPartition
 from goqueue.core.txn.errors import ProducerFenced
-from goqueue.edge.kafka.calls import CALLER, Call, Exclusive
+from goqueue.edge.kafka.calls import CALLER, Exclusive, KafkaCall
 from goqueue.edge.kafka.errors import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS, code_of
 from goqueue.edge.kafka.names import TopicNames
-from goqueue.service.looking import TooMuchHere
+from goqueue.service.batch_inspection import TooMuchHere
 from goqueue.service.publish import Publish
 from goqueue.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -34,7 +34,7 @@ class ProduceHandler:
         self._publish = publish
         self._names = names
 
-    def produce(self, call: Call, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    def produce(self, call: KafkaCall, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
         """Everything is appended before this returns; the answer may have to wait for the disk.
 
         Large batches whose records have to be looked at are appended later; no other request is begun meanwhile.
@@ -58,7 +58,7 @@ class ProduceHandler:
             return Exclusive(self._append_large(response, stored, large, acks))
         if acks is Acks.NONE:
             return None
-        waiting = {place: one for place, one in stored.items() if not self._publish.is_settled(one)}
+        waiting = {place: one for place, one in stored.items() if not self._publish.is_durable(one)}
         return self._settled(response, waiting) if waiting else response
 
     def _append(
@@ -109,7 +109,7 @@ class ProduceHandler:
         failed: dict[tuple[int, int], GoQueueError] = {}
         for place, at in waiting.items():
             try:
-                await self._publish.settle(at)
+                await self._publish.wait_durable(at)
             except GoQueueError as error:
                 failed[place] = error
         told = {place: _failed(waiting[place].partition, error) for place, error in failed.items()}
@@ -140,7 +140,7 @@ def _failed(index: int, error: GoQueueError) -> PartitionProduceResponse:
 def _record_errors(error: GoQueueError) -> list[BatchIndexAndErrorMessage]:
     """Which records of a batch are at fault; the whole batch is refused because of them."""
     failures: Any = error.detail.get("failures", [])
-    return [BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=why) for place, why in failures]
+    return [BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=cause) for place, cause in failures]
 
 
 def _with(response: ProduceResponse, answers: Mapping[tuple[int, int], PartitionProduceResponse]) -> ProduceResponse:

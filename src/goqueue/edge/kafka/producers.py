@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goqueue.base.errors import GoQueueError
 from goqueue.core.txn.epochs import NEW
-from goqueue.edge.kafka.calls import Call
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.transactions import producer_code
 from goqueue.service.producers import ProducerIds
@@ -29,7 +29,7 @@ class ProducerHandler:
         self._transactions = transactions
         self._topics = topics
 
-    async def init_producer_id(self, call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    async def init_producer_id(self, call: KafkaCall, request: InitProducerIdRequest) -> InitProducerIdResponse:
         try:
             if request.transactional_id is not None:
                 state = await self._transactions.init(
@@ -44,7 +44,7 @@ class ProducerHandler:
             code = producer_code(error, call.version >= _FENCED_FROM)
             return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
-    def describe(self, call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    def describe(self, call: KafkaCall, request: DescribeProducersRequest) -> DescribeProducersResponse:
         topics = [
             TopicResponse(
                 name=topic.name,

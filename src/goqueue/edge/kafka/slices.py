@@ -21,7 +21,7 @@ from goqueue.base.limits import (
     SLICED_ANSWER_BYTES_MAX,
     WHOLE_REQUEST_ELEMENTS_MAX,
 )
-from goqueue.edge.kafka.calls import Call, Handler
+from goqueue.edge.kafka.calls import Handler, KafkaCall
 from goqueue.wire.api import Api
 from goqueue.wire.errors import WireError
 
@@ -77,7 +77,7 @@ def at_once(api: Api) -> int:
     return SLICE_PRODUCE_ELEMENTS if api.key == PRODUCE else SLICE_ELEMENTS
 
 
-async def answer_in_slices(api: Api, call: Call, handler: Handler, request: Any) -> Any:
+async def answer_in_slices(api: Api, call: KafkaCall, handler: Handler, request: Any) -> Any:
     """The handler's answer to a request of many elements; None if it has none."""
     shape = _shape(api.key, call.version)
     parts = [request] if shape is None else list(split(request, shape.asked, at_once(api)))

@@ -10,10 +10,10 @@ from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import PATTERN_SECONDS_MAX
 from goqueue.core.groups.errors import IllegalGeneration, UnknownGroup
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
-from goqueue.core.patterns import InvalidPattern, Pattern, compile_pattern
+from goqueue.core.patterns import InvalidPattern, TopicPattern, compile_pattern
 from goqueue.core.txn.errors import ProducerFenced, UnknownTransaction
-from goqueue.core.txn.records import Stage, TxnState
-from goqueue.edge.kafka.calls import Call
+from goqueue.core.txn.records import TxnStage, TxnState
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import (
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
@@ -22,7 +22,7 @@ from goqueue.edge.kafka.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     code_of,
 )
-from goqueue.service.paced import Pace
+from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.wire.messages import add_partitions_to_txn as adding
@@ -48,7 +48,7 @@ class TransactionHandler:
     # --- producers -------------------------------------------------------------------------------------------
 
     async def add_partitions(
-        self, call: Call, request: adding.AddPartitionsToTxnRequest
+        self, call: KafkaCall, request: adding.AddPartitionsToTxnRequest
     ) -> adding.AddPartitionsToTxnResponse:
         if call.version >= _BATCHED_FROM:
             results = [
@@ -67,12 +67,12 @@ class TransactionHandler:
         return adding.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await self._add(call, only))
 
     async def _add(
-        self, call: Call, asked: adding.AddPartitionsToTxnTransaction
+        self, call: KafkaCall, asked: adding.AddPartitionsToTxnTransaction
     ) -> list[adding.AddPartitionsToTxnTopicResult]:
         """All or none: where one partition is missing the others are not attempted."""
         wanted: list[TopicPartition] = []
         missing: set[TopicPartition] = set()
-        pace = Pace()
+        pace = TimeSlices()
         for topic in asked.topics:
             for number in topic.partitions:
                 wanted.append(TopicPartition(topic.name, number))
@@ -110,7 +110,7 @@ class TransactionHandler:
         topic = self._topics.find(at.topic)
         return topic is not None and not topic.is_internal and 0 <= at.partition < len(topic.partitions)
 
-    async def add_offsets(self, call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    async def add_offsets(self, call: KafkaCall, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
         try:
             await self._transactions.add_group(
                 request.transactional_id, request.producer_id, request.producer_epoch, request.group_id
@@ -120,7 +120,7 @@ class TransactionHandler:
         return AddOffsetsToTxnResponse()
 
     async def commit_offsets(
-        self, call: Call, request: committing.TxnOffsetCommitRequest
+        self, call: KafkaCall, request: committing.TxnOffsetCommitRequest
     ) -> committing.TxnOffsetCommitResponse:
         offsets = [
             OffsetCommit(
@@ -162,7 +162,7 @@ class TransactionHandler:
         ]
         return committing.TxnOffsetCommitResponse(topics=topics)
 
-    async def end(self, call: Call, request: EndTxnRequest) -> EndTxnResponse:
+    async def end(self, call: KafkaCall, request: EndTxnRequest) -> EndTxnResponse:
         try:
             state = await self._transactions.end(
                 request.transactional_id,
@@ -180,7 +180,7 @@ class TransactionHandler:
     # --- administrators --------------------------------------------------------------------------------------
 
     async def write_markers(
-        self, call: Call, request: marking.WriteTxnMarkersRequest
+        self, call: KafkaCall, request: marking.WriteTxnMarkersRequest
     ) -> marking.WriteTxnMarkersResponse:
         return marking.WriteTxnMarkersResponse(markers=[await self._mark(one) for one in request.markers])
 
@@ -200,7 +200,7 @@ class TransactionHandler:
         return marking.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics)
 
     def describe(
-        self, call: Call, request: describing.DescribeTransactionsRequest
+        self, call: KafkaCall, request: describing.DescribeTransactionsRequest
     ) -> describing.DescribeTransactionsResponse:
         return describing.DescribeTransactionsResponse(
             transaction_states=[self._describe(name) for name in dict.fromkeys(request.transactional_ids)]
@@ -221,8 +221,8 @@ class TransactionHandler:
             topics=list(_by_topic(state.partitions)),
         )
 
-    async def list(self, call: Call, request: listing.ListTransactionsRequest) -> listing.ListTransactionsResponse:
-        stages = {stage.value for stage in Stage}
+    async def list(self, call: KafkaCall, request: listing.ListTransactionsRequest) -> listing.ListTransactionsResponse:
+        stages = {stage.value for stage in TxnStage}
         wanted, producers = frozenset(request.state_filters), frozenset(request.producer_id_filters)
         try:
             asked = request.transactional_id_pattern
@@ -244,10 +244,10 @@ class TransactionHandler:
         return runs_ms < 0 or self._transactions.runs_for_ms(state) > runs_ms
 
 
-async def _matching(states: Iterable[TxnState], pattern: Pattern | None) -> list[listing.TransactionState]:
+async def _matching(states: Iterable[TxnState], pattern: TopicPattern | None) -> list[listing.TransactionState]:
     """With pauses for others. A pattern that takes too long for all ids is refused."""
     found: list[listing.TransactionState] = []
-    pace = Pace(PATTERN_SECONDS_MAX)
+    pace = TimeSlices(PATTERN_SECONDS_MAX)
     for state in states:
         if pattern is None or pattern.matches(state.transactional_id):
             found.append(
@@ -274,7 +274,7 @@ def producer_code(error: GoQueueError, knows_fenced: bool) -> int:
     return code_of(error)
 
 
-def _commit(call: Call, request: committing.TxnOffsetCommitRequest, offsets: list[OffsetCommit]) -> CommitRequest:
+def _commit(call: KafkaCall, request: committing.TxnOffsetCommitRequest, offsets: list[OffsetCommit]) -> CommitRequest:
     if call.version < _GENERATIONS_FROM:
         return CommitRequest(request.group_id, "", -1, None, offsets)
     return CommitRequest(request.group_id, request.member_id, request.generation_id, request.group_instance_id, offsets)

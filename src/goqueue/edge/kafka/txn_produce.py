@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
-from goqueue.edge.kafka.calls import Call, Exclusive
+from goqueue.edge.kafka.calls import Exclusive, KafkaCall
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.edge.kafka.transactions import producer_code
 from goqueue.format.batch import read_header
@@ -27,12 +27,14 @@ ADDS_FROM: Final = 12  # the version of Produce that says so
 Producer = tuple[int, int]  # id and epoch
 
 
-class Producing(Protocol):
-    def produce(self, call: Call, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None: ...
+class ProduceApi(Protocol):
+    def produce(
+        self, call: KafkaCall, request: ProduceRequest
+    ) -> ProduceResponse | Awaitable[ProduceResponse] | None: ...
 
 
 class TransactionalProduce:
-    def __init__(self, inner: Producing, transactions: TransactionVerbs, topics: Topics, names: TopicNames) -> None:
+    def __init__(self, inner: ProduceApi, transactions: TransactionVerbs, topics: Topics, names: TopicNames) -> None:
         self._inner = inner
         self._transactions = transactions
         self._topics = topics
@@ -40,7 +42,7 @@ class TransactionalProduce:
         self._adding: Counter[str] = Counter()  # requests that wait until their partitions are added
         self._turns: dict[str, asyncio.Lock] = {}
 
-    def produce(self, call: Call, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    def produce(self, call: KafkaCall, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
         if request.transactional_id is None or call.version < ADDS_FROM:
             return self._inner.produce(call, request)
         missing = self._missing(call, request)
@@ -50,7 +52,7 @@ class TransactionalProduce:
         return self._later(call, request, request.transactional_id, missing)
 
     def _later(
-        self, call: Call, request: ProduceRequest, name: str, missing: dict[Producer, list[TopicPartition]]
+        self, call: KafkaCall, request: ProduceRequest, name: str, missing: dict[Producer, list[TopicPartition]]
     ) -> Awaitable[ProduceResponse]:
         self._adding[name] += 1
         task = asyncio.ensure_future(self._add_and_produce(call, request, name, missing))
@@ -63,14 +65,14 @@ class TransactionalProduce:
             del self._adding[name]
             self._turns.pop(name, None)
 
-    def _missing(self, call: Call, request: ProduceRequest) -> dict[Producer, list[TopicPartition]]:
+    def _missing(self, call: KafkaCall, request: ProduceRequest) -> dict[Producer, list[TopicPartition]]:
         found: dict[Producer, list[TopicPartition]] = {}
         for at, producer in self._written(call, request):
             if not self._transactions.runner.transactions.writes_to(producer[0], at.topic, at.partition, producer[1]):
                 found.setdefault(producer, []).append(at)
         return found
 
-    def _written(self, call: Call, request: ProduceRequest) -> Iterator[tuple[TopicPartition, Producer]]:
+    def _written(self, call: KafkaCall, request: ProduceRequest) -> Iterator[tuple[TopicPartition, Producer]]:
         """What is wrong with the others is told by whoever stores them."""
         for topic in request.topic_data:
             name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id)
@@ -89,7 +91,7 @@ class TransactionalProduce:
 
     async def _add_and_produce(
         self,
-        call: Call,
+        call: KafkaCall,
         request: ProduceRequest,
         transactional_id: str,
         missing: dict[Producer, list[TopicPartition]],

@@ -14,7 +14,7 @@ from goqueue.base.ids import Millis
 from goqueue.base.leases import Outcome
 from goqueue.base.times import parse_duration_ms
 from goqueue.edge.rest.errors import problem
-from goqueue.edge.rest.operations import Operation, json
+from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Bodies, decode
 from goqueue.edge.rest.schema import ErrorOut
 from goqueue.service.leasing import LEASE_MS_MAX, Leasing
@@ -76,13 +76,15 @@ class AnswerRoutes:
         self._leasing = leasing
         self._bodies = bodies
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag = "queue"
         return [
-            Operation("POST", "/messages/ack", self.ack, "Done with messages", tag, AnswersOut, 200, AckIn),
-            Operation("POST", "/messages/nack", self.nack, "Failed: again later", tag, AnswersOut, 200, NackIn),
-            Operation("POST", "/messages/reject", self.reject, "To the dead letters", tag, AnswersOut, 200, RejectIn),
-            Operation(
+            RestOperation("POST", "/messages/ack", self.ack, "Done with messages", tag, AnswersOut, 200, AckIn),
+            RestOperation("POST", "/messages/nack", self.nack, "Failed: again later", tag, AnswersOut, 200, NackIn),
+            RestOperation(
+                "POST", "/messages/reject", self.reject, "To the dead letters", tag, AnswersOut, 200, RejectIn
+            ),
+            RestOperation(
                 "POST", "/messages/visibility", self.visibility, "Keep longer", tag, AnswersOut, 200, VisibilityIn
             ),
         ]

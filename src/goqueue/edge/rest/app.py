@@ -18,7 +18,7 @@ from goqueue.edge.http.connections import Connections
 from goqueue.edge.http.gate import Gate, refuse_other_sites
 from goqueue.edge.rest import openapi
 from goqueue.edge.rest.errors import internal_error, problem
-from goqueue.edge.rest.operations import Handler, Operation
+from goqueue.edge.rest.operations import Handler, RestOperation
 from goqueue.service.metrics import BrokerMetrics
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ Pages = Mapping[str, tuple[str, bytes]]  # path -> (media type, content)
 
 
 def build_app(
-    operations: Sequence[Operation], metrics: BrokerMetrics, pages: Pages, gate: Gate, connections: Connections
+    operations: Sequence[RestOperation], metrics: BrokerMetrics, pages: Pages, gate: Gate, connections: Connections
 ) -> ASGIApp:
     """Every operation, also under `/v1`; the descriptions; the given pages."""
     described = openapi.document(operations)
@@ -55,7 +55,7 @@ def _path(path: str) -> str:
     return path.replace("{subject}", "{subject:path}").replace("{owner}", "{owner:path}")
 
 
-def _handler(operation: Operation) -> Handler:
+def _handler(operation: RestOperation) -> Handler:
     if not operation.consumes:
         return operation.handler
 

@@ -13,14 +13,14 @@ from goqueue.base.ids import Millis
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.priority import NAMES, priority_of
 from goqueue.base.times import parse_time_ms
-from goqueue.core.dead_letter import DeadLetter, Filter
-from goqueue.core.redrive import Redrive, RedriveTask
-from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.core.dead_letter import DeadLetterFilter, StoredDeadLetter
+from goqueue.core.redrive import RedriveRequest, RedriveTask
+from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
 from goqueue.edge.rest.schema import Encoding, HeaderValue
 from goqueue.edge.rest.translate import from_bytes, headers_out, time_in
+from goqueue.service.dead_letter_view import Cursor, DeadLetterView, LetterStats, cursor_of
 from goqueue.service.dead_letters import RATE_MAX, Redrives
-from goqueue.service.letters import Cursor, Letters, LetterStats, cursor_of
 
 _NUMBER_MAX = 2**63 - 1
 _HEADERS_MAX = 20
@@ -137,24 +137,24 @@ _FILTER_PARAMS = (
 
 
 class DeadLetterRoutes:
-    def __init__(self, letters: Letters, redrives: Redrives, bodies: Bodies) -> None:
+    def __init__(self, letters: DeadLetterView, redrives: Redrives, bodies: Bodies) -> None:
         self._letters = letters
         self._redrives = redrives
         self._bodies = bodies
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag, many = "dead letters", "/topics/{topic}/dlq"
         one, redrive = many + "/{partition}/{offset}", many + "/redrive"
         task = redrive + "/{id}"
         return [
-            Operation("GET", many, self.list, "Browse dead letters", tag, LetterListOut, params=_FILTER_PARAMS),
-            Operation("GET", f"{many}/stats", self.stats, "Dead letters in numbers", tag, LetterStats),
-            Operation("POST", redrive, self.redrive, "Redrive dead letters", tag, RedriveOut, 202, RedriveIn),
-            Operation("GET", redrive, self.history, "Redrives so far", tag, RedriveListOut),
-            Operation("GET", task, self.progress, "How a redrive stands", tag, RedriveOut),
-            Operation("DELETE", task, self.cancel, "Cancel a redrive", tag, RedriveOut),
-            Operation("GET", one, self.show, "Look at a dead letter", tag, LetterOut),
-            Operation("DELETE", one, self.delete, "Delete a dead letter", tag, status=204),
+            RestOperation("GET", many, self.list, "Browse dead letters", tag, LetterListOut, params=_FILTER_PARAMS),
+            RestOperation("GET", f"{many}/stats", self.stats, "Dead letters in numbers", tag, LetterStats),
+            RestOperation("POST", redrive, self.redrive, "Redrive dead letters", tag, RedriveOut, 202, RedriveIn),
+            RestOperation("GET", redrive, self.history, "Redrives so far", tag, RedriveListOut),
+            RestOperation("GET", task, self.progress, "How a redrive stands", tag, RedriveOut),
+            RestOperation("DELETE", task, self.cancel, "Cancel a redrive", tag, RedriveOut),
+            RestOperation("GET", one, self.show, "Look at a dead letter", tag, LetterOut),
+            RestOperation("DELETE", one, self.delete, "Delete a dead letter", tag, status=204),
         ]
 
     # --- letters ---------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class DeadLetterRoutes:
             given = decode(body or b"{}", RedriveIn)
         topic = request.path_params["topic"]
         chosen = _filter_in(given.filter, topic)
-        asked = Redrive(self._letters.home_of(topic), given.to, given.rate, chosen, given.limit)
+        asked = RedriveRequest(self._letters.home_of(topic), given.to, given.rate, chosen, given.limit)
         if given.dry_run:
             told = await self._redrives.preview(asked)
             return json(DryRunOut(True, told.matched, told.movable, told.by_reason, told.skipped))
@@ -228,14 +228,14 @@ def _cursor(query: Query) -> Cursor | None:
     return found
 
 
-def _filter_of(query: Query, topic: str) -> Filter:
+def _filter_of(query: Query, topic: str) -> DeadLetterFilter:
     headers: tuple[tuple[str, str], ...] = ()
     if query.has("header"):
         name, colon, value = query.text("header", "").partition(":")
         if not colon or not name:
             raise InvalidField("A header is asked for as name:value.", field="header")
         headers = ((name, value),)
-    return Filter(
+    return DeadLetterFilter(
         topic,
         query.text("reason", "") if query.has("reason") else None,
         query.text("group", "") if query.has("group") else None,
@@ -245,12 +245,12 @@ def _filter_of(query: Query, topic: str) -> Filter:
     )
 
 
-def _filter_in(given: FilterIn, topic: str) -> Filter:
+def _filter_in(given: FilterIn, topic: str) -> DeadLetterFilter:
     since, until = time_in(given.since, "filter.from"), time_in(given.until, "filter.to")
-    return Filter(topic, given.reason, given.group, since, until, tuple(given.headers.items()))
+    return DeadLetterFilter(topic, given.reason, given.group, since, until, tuple(given.headers.items()))
 
 
-def _letter(letter: DeadLetter) -> LetterOut:
+def _letter(letter: StoredDeadLetter) -> LetterOut:
     key, key_encoding = from_bytes(letter.key)
     value, encoding = from_bytes(letter.value)
     origin = None

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from goqueue.base.commands import Caller, Repeat
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.times import time_text
-from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query, number
 from goqueue.edge.rest.schema import Encoding, HeaderValue, RepeatIn
 from goqueue.edge.rest.translate import from_bytes, headers_out
@@ -61,7 +61,7 @@ class DelayedRoutes:
     def __init__(self, scheduling: Scheduling) -> None:
         self._scheduling = scheduling
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag, many = "delayed", "/topics/{topic}/delayed"
         one = many + "/{partition}/{offset}"
         params = (
@@ -69,10 +69,10 @@ class DelayedRoutes:
             Param("skip", "Leave out so many of the next ones.", "integer"),
         )
         return [
-            Operation("GET", many, self.list, "List what waits, by time", tag, DelayedListOut, params=params),
-            Operation("GET", one, self.show, "Look at a delayed message", tag, DelayedOut),
-            Operation("DELETE", one, self.cancel, "Cancel a delayed message", tag, status=204),
-            Operation("GET", "/delay/stats", self.stats, "Delayed messages in numbers", tag, DelayStatsOut),
+            RestOperation("GET", many, self.list, "List what waits, by time", tag, DelayedListOut, params=params),
+            RestOperation("GET", one, self.show, "Look at a delayed message", tag, DelayedOut),
+            RestOperation("DELETE", one, self.cancel, "Cancel a delayed message", tag, status=204),
+            RestOperation("GET", "/delay/stats", self.stats, "Delayed messages in numbers", tag, DelayStatsOut),
         ]
 
     async def list(self, request: Request) -> Response:

@@ -9,8 +9,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goqueue.edge.doors import Doors
-from goqueue.edge.rest.operations import Operation, json
+from goqueue.edge.doors import DoorAddresses
+from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Query
 
 _HOST: Final = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+))(?::\d{1,5})?")
@@ -25,11 +25,11 @@ class DoorsOut(msgspec.Struct, frozen=True):
 
 
 class DoorRoutes:
-    def __init__(self, doors: Doors) -> None:
+    def __init__(self, doors: DoorAddresses) -> None:
         self._doors = doors
 
-    def operations(self) -> list[Operation]:
-        return [Operation("GET", "/doors", self.show, "Where the doors are", "node", DoorsOut)]
+    def operations(self) -> list[RestOperation]:
+        return [RestOperation("GET", "/doors", self.show, "Where the doors are", "node", DoorsOut)]
 
     async def show(self, request: Request) -> Response:
         Query(request)

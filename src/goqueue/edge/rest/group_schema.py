@@ -20,7 +20,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 OffsetNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class TopicParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TopicPartitionsOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Partitions of one topic."""
 
     topic: str
@@ -46,7 +46,7 @@ class JoinIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class JoinedOut(msgspec.Struct, frozen=True):
     member_id: str
     generation: int
-    assignment: list[TopicParts]
+    assignment: list[TopicPartitionsOut]
     heartbeat_interval_ms: int
     session_timeout_ms: int
     protocol: str
@@ -62,9 +62,9 @@ class BeatOut(msgspec.Struct, frozen=True):
     """What the member may read, what it has to give back, and what is new."""
 
     generation: int
-    assignment: list[TopicParts]
-    revoke: list[TopicParts]
-    gained: list[TopicParts]
+    assignment: list[TopicPartitionsOut]
+    revoke: list[TopicPartitionsOut]
+    gained: list[TopicPartitionsOut]
     heartbeat_interval_ms: int
 
 
@@ -73,7 +73,7 @@ class RevokeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     member_id: Name
     generation: Number
-    partitions: Annotated[list[TopicParts], msgspec.Meta(max_length=_TOPICS_MAX)]
+    partitions: Annotated[list[TopicPartitionsOut], msgspec.Meta(max_length=_TOPICS_MAX)]
 
 
 class LeaveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -163,8 +163,8 @@ class MemberOut(msgspec.Struct, frozen=True):
     door: str
     generation: int
     topics: list[str]
-    assignment: list[TopicParts]
-    revoking: list[TopicParts]
+    assignment: list[TopicPartitionsOut]
+    revoking: list[TopicPartitionsOut]
 
 
 class GroupOut(msgspec.Struct, frozen=True):

@@ -34,17 +34,17 @@ from goqueue.edge.rest.group_schema import (
     ResetIn,
     ResetOut,
     RevokeIn,
-    TopicParts,
+    TopicPartitionsOut,
 )
 from goqueue.edge.rest.messages import CALLER
-from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, while_connected
 from goqueue.edge.rest.schema import ErrorOut
 from goqueue.edge.rest.translate import delivered_out
 from goqueue.service.consume import Consuming, Poll
 from goqueue.service.groups import Groups, PartitionLag
 from goqueue.service.leasing import LEASE_MS_MAX
-from goqueue.service.readers import Reading
+from goqueue.service.readers import MemberReading
 from goqueue.service.reset import Reset, ResetOffsets
 
 _GENERATION_MAX = 2**31 - 1
@@ -68,24 +68,24 @@ class GroupRoutes:
         self._bodies = bodies
         self._poll_ms_max = poll_ms_max
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag, group = "groups", "/groups/{group}"
         offsets = f"{group}/offsets"
         return [
-            Operation("GET", "/groups", self.list, "List groups", tag, GroupListOut),
-            Operation("GET", group, self.describe, "Describe a group", tag, GroupOut),
-            Operation("DELETE", group, self.delete, "Delete a group without members", tag, None, 204),
-            Operation("POST", f"{group}/join", self.join, "Join or join again", tag, JoinedOut, 200, JoinIn),
-            Operation("POST", f"{group}/heartbeat", self.heartbeat, "Stay in", tag, BeatOut, 200, BeatIn),
-            Operation("POST", f"{group}/revoke", self.revoke, "Give partitions back", tag, BeatOut, 200, RevokeIn),
-            Operation("POST", f"{group}/leave", self.leave, "Leave", tag, None, 204, LeaveIn),
-            Operation(
+            RestOperation("GET", "/groups", self.list, "List groups", tag, GroupListOut),
+            RestOperation("GET", group, self.describe, "Describe a group", tag, GroupOut),
+            RestOperation("DELETE", group, self.delete, "Delete a group without members", tag, None, 204),
+            RestOperation("POST", f"{group}/join", self.join, "Join or join again", tag, JoinedOut, 200, JoinIn),
+            RestOperation("POST", f"{group}/heartbeat", self.heartbeat, "Stay in", tag, BeatOut, 200, BeatIn),
+            RestOperation("POST", f"{group}/revoke", self.revoke, "Give partitions back", tag, BeatOut, 200, RevokeIn),
+            RestOperation("POST", f"{group}/leave", self.leave, "Leave", tag, None, 204, LeaveIn),
+            RestOperation(
                 "GET", f"{group}/poll", self.poll, "Read as a member", tag, PollOut, params=_POLL_PARAMS, consumes=True
             ),
-            Operation("GET", offsets, self.offsets, "Committed offsets and lag", tag, OffsetsOut),
-            Operation("POST", offsets, self.commit, "Commit offsets", tag, CommitOut, 200, CommitIn),
-            Operation("POST", f"{offsets}/reset", self.reset, "Move the group", tag, ResetOut, 200, ResetIn),
-            Operation("GET", f"{group}/rebalance/stats", self.stats, "Rebalances so far", tag, RebalanceStats),
+            RestOperation("GET", offsets, self.offsets, "Committed offsets and lag", tag, OffsetsOut),
+            RestOperation("POST", offsets, self.commit, "Commit offsets", tag, CommitOut, 200, CommitIn),
+            RestOperation("POST", f"{offsets}/reset", self.reset, "Move the group", tag, ResetOut, 200, ResetIn),
+            RestOperation("GET", f"{group}/rebalance/stats", self.stats, "Rebalances so far", tag, RebalanceStats),
         ]
 
     # --- members ---------------------------------------------------------------------------------------------
@@ -225,14 +225,14 @@ def _session_ms(given: JoinIn) -> int | None:
     return parse_duration_ms(asked, "session_timeout") if isinstance(asked, str) else asked
 
 
-def _reading(given: JoinIn) -> Reading:
+def _reading(given: JoinIn) -> MemberReading:
     """A member of a shared group answers for its messages unless it says otherwise."""
     auto_commit = given.auto_commit if given.auto_commit is not None else given.mode == "partition"
     lease = given.visibility_timeout
     lease_ms = parse_duration_ms(lease, "visibility_timeout") if isinstance(lease, str) else lease
     if lease_ms is not None and lease_ms > LEASE_MS_MAX:
         raise InvalidField(f"A lease is at most {LEASE_MS_MAX} ms.", field="visibility_timeout")
-    return Reading(given.begin, auto_commit, lease_ms, given.lanes == "strict")
+    return MemberReading(given.begin, auto_commit, lease_ms, given.lanes == "strict")
 
 
 def _number(given: ResetIn) -> int:
@@ -247,8 +247,8 @@ def _number(given: ResetIn) -> int:
     return given.timestamp or given.offset or 0
 
 
-def _parts(parts: PartList) -> list[TopicParts]:
-    return [TopicParts(topic, numbers) for topic, numbers in parts]
+def _parts(parts: PartList) -> list[TopicPartitionsOut]:
+    return [TopicPartitionsOut(topic, numbers) for topic, numbers in parts]
 
 
 def _beat(beat: RestBeat) -> BeatOut:

@@ -16,11 +16,11 @@ from goqueue.base.commands import (
     Browse,
     Caller,
     Isolation,
-    Page,
-    Placed,
+    MessagePage,
     PublishMessages,
     PublishResult,
-    Scheduled,
+    ScheduledAt,
+    StoredAt,
 )
 from goqueue.base.errors import GoQueueError, InvalidField, Overloaded
 from goqueue.base.ids import Offset
@@ -28,7 +28,7 @@ from goqueue.base.limits import LARGE_PAGES_MAX, MESSAGES_PER_READ_MAX, SMALL_PA
 from goqueue.base.settings import RestSettings
 from goqueue.base.times import time_text
 from goqueue.edge.rest.errors import brief, problem
-from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number, while_connected
 from goqueue.edge.rest.schema import (
     ErrorOut,
@@ -79,7 +79,7 @@ class MessageRoutes:
         self._tails = 0
         self._making = asyncio.Semaphore(LARGE_PAGES_MAX)
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag, topic = "messages", "/topics/{topic}"
         start = Param("from", "`earliest` (default), `latest`, a point in time, or a cursor.")
         offset = Param("offset", "First offset to read; wins over `from`.", "integer")
@@ -89,8 +89,10 @@ class MessageRoutes:
             _ISOLATION,
         )
         return [
-            Operation("POST", f"{topic}/messages", self.publish, "Publish messages", tag, PublishOut, 200, PublishIn),
-            Operation(
+            RestOperation(
+                "POST", f"{topic}/messages", self.publish, "Publish messages", tag, PublishOut, 200, PublishIn
+            ),
+            RestOperation(
                 "GET",
                 f"{topic}/messages",
                 self.read_topic,
@@ -99,7 +101,7 @@ class MessageRoutes:
                 TopicPageOut,
                 params=(start, *_READ_PARAMS),
             ),
-            Operation(
+            RestOperation(
                 "GET",
                 f"{topic}/partitions/{{partition}}/messages",
                 self.read_partition,
@@ -108,7 +110,7 @@ class MessageRoutes:
                 PartitionPageOut,
                 params=(offset, start, *_READ_PARAMS),
             ),
-            Operation(
+            RestOperation(
                 "GET",
                 f"{topic}/tail",
                 self.tail,
@@ -132,7 +134,7 @@ class MessageRoutes:
         failed = first_error(results)
         if failed is not None and all(isinstance(result, GoQueueError) for result in results):
             return problem(failed)
-        if failed is None and all(isinstance(result, Placed) for result in results):
+        if failed is None and all(isinstance(result, StoredAt) for result in results):
             return json({"results": results})
         return json(PublishOut([result_out(result) for result in results]), 200 if failed is None else 207)
 
@@ -142,14 +144,14 @@ class MessageRoutes:
         query = Query(request, "offset", "from", "limit", "timeout", "isolation")
         topic = request.path_params["topic"]
         partition = number(request.path_params["partition"], "partition", 0, _PARTITION_MAX)
-        self._browsing.high_watermark(topic, partition)  # complains if there is no such partition
+        self._browsing.high_watermark(topic, partition)  # raises if there is no such partition
         if query.has("offset"):
             offset = query.number("offset", 0, 0, _OFFSET_MAX)
         else:
             start = await self._start(topic, query.text("from", "earliest"), query.isolation())
             offset = _of_partition(start, partition)
 
-        def show(page: Page, messages: list[MessageOut]) -> PartitionPageOut:
+        def show(page: MessagePage, messages: list[MessageOut]) -> PartitionPageOut:
             end = self._browsing.high_watermark(topic, partition)
             return PartitionPageOut(messages, page.next_offsets[partition], end, skipped_out(page.skipped))
 
@@ -160,13 +162,15 @@ class MessageRoutes:
         topic = request.path_params["topic"]
         offsets = await self._start(topic, query.text("from", "earliest"), query.isolation())
 
-        def show(page: Page, messages: list[MessageOut]) -> TopicPageOut:
+        def show(page: MessagePage, messages: list[MessageOut]) -> TopicPageOut:
             named = {str(partition): offset for partition, offset in page.next_offsets.items()}
             return TopicPageOut(messages, named, cursor_out(page.next_offsets), skipped_out(page.skipped))
 
         return await self._page(request, self._browse(query, topic, offsets), show)
 
-    async def _page(self, request: Request, wanted: Browse, show: Callable[[Page, list[MessageOut]], Any]) -> Response:
+    async def _page(
+        self, request: Request, wanted: Browse, show: Callable[[MessagePage, list[MessageOut]], Any]
+    ) -> Response:
         """A page takes several times its size while it is made, so few large ones are made at once."""
         if wanted.wait_ms_max:
             await while_connected(request, self._browsing.read(replace(wanted, limit=1)))
@@ -178,14 +182,14 @@ class MessageRoutes:
             page = await self._read_on(wanted, page)
             return json(show(page, await messages_out(page.messages)))
 
-    async def _read_on(self, wanted: Browse, page: Page) -> Page:
+    async def _read_on(self, wanted: Browse, page: MessagePage) -> MessagePage:
         left, room = wanted.limit - len(page.messages), wanted.bytes_max - SMALL_PAGE_BYTES_MAX
         try:
             more = await self._browsing.read(replace(wanted, offsets=page.next_offsets, limit=left, bytes_max=room))
         except GoQueueError:
             return page  # the reader meets it with its next page, as it would have
         messages, skipped = [*page.messages, *more.messages], [*page.skipped, *more.skipped]
-        return Page(messages, more.next_offsets, skipped, more.is_full)
+        return MessagePage(messages, more.next_offsets, skipped, more.is_full)
 
     def _browse(self, query: Query, topic: str, offsets: dict[int, Offset]) -> Browse:
         limit = query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
@@ -197,7 +201,7 @@ class MessageRoutes:
         if not isinstance(place, dict):
             return await self._browsing.offsets_from(topic, place, isolation)
         for partition in place:
-            self._browsing.high_watermark(topic, partition)  # complains if there is no such partition
+            self._browsing.high_watermark(topic, partition)  # raises if there is no such partition
         return place
 
     # --- tail ----------------------------------------------------------------------------------------------
@@ -272,9 +276,9 @@ def _frame(
 
 
 def result_out(result: PublishResult) -> ResultOut:
-    if isinstance(result, Placed):
+    if isinstance(result, StoredAt):
         return ResultOut(result.partition, result.offset)
-    if isinstance(result, Scheduled):
+    if isinstance(result, ScheduledAt):
         address = result.offset if result.offset >= 0 else None  # in a transaction it has none before the commit
         return ResultOut(result.partition, None, address, time_text(result.deliver_at_ms))
     return ResultOut(error=ErrorOut(result.code, result.message, result.field))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from goqueue import __version__
 from goqueue.drive.offload import Offload
-from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query
 from goqueue.edge.rest.schema import CheckOut, HealthOut, ReadyOut, VersionOut
 from goqueue.service.health import Health, Stats
@@ -24,16 +24,16 @@ class NodeRoutes:
         self._metrics = metrics
         self._offload = offload
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag = "node"
         verbose = Param("verbose", "List every check.", "boolean")
         return [
-            Operation("GET", "/healthz", self.alive, "Is the process serving", tag, HealthOut),
-            Operation("GET", "/livez", self.alive, "The same, by its Kubernetes name", tag, HealthOut),
-            Operation("GET", "/readyz", self.ready, "Does the node take work", tag, ReadyOut, params=(verbose,)),
-            Operation("GET", "/version", self.version, "Version", tag, VersionOut),
-            Operation("GET", "/stats", self.stats, "The node at a glance", tag, Stats),
-            Operation("GET", "/metrics", self.metrics, "Prometheus metrics", tag, None, media_type="text/plain"),
+            RestOperation("GET", "/healthz", self.alive, "Is the process serving", tag, HealthOut),
+            RestOperation("GET", "/livez", self.alive, "The same, by its Kubernetes name", tag, HealthOut),
+            RestOperation("GET", "/readyz", self.ready, "Does the node take work", tag, ReadyOut, params=(verbose,)),
+            RestOperation("GET", "/version", self.version, "Version", tag, VersionOut),
+            RestOperation("GET", "/stats", self.stats, "The node at a glance", tag, Stats),
+            RestOperation("GET", "/metrics", self.metrics, "Prometheus metrics", tag, None, media_type="text/plain"),
         ]
 
     async def alive(self, request: Request) -> Response:

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from goqueue import __version__
-from goqueue.edge.rest.operations import Operation
+from goqueue.edge.rest.operations import RestOperation
 from goqueue.edge.rest.schema import ProblemOut
 
 _REF = "#/components/schemas/{name}"
 
 
-def document(operations: Sequence[Operation]) -> dict[str, Any]:
+def document(operations: Sequence[RestOperation]) -> dict[str, Any]:
     """The OpenAPI document."""
     kinds = [kind for one in operations for kind in (one.body, one.reply, one.error) if kind is not None]
     kinds = list({repr(kind): kind for kind in [*kinds, ProblemOut]}.values())
@@ -39,7 +39,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
-def _operation(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+def _operation(one: RestOperation, schemas: dict[str, Any]) -> dict[str, Any]:
     path_params = [
         {"name": name, "in": "path", "required": True, "schema": {"type": _path_type(name)}}
         for name in re.findall(r"{(\w+)}", one.path)
@@ -68,7 +68,7 @@ def _path_type(name: str) -> str:
     return "integer" if name in ("partition", "offset", "batch") else "string"
 
 
-def _reply(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+def _reply(one: RestOperation, schemas: dict[str, Any]) -> dict[str, Any]:
     reply: dict[str, Any] = {"description": one.summary}
     if one.status != 204:
         schema = {"type": "string"} if one.reply is None else schemas[repr(one.reply)]
@@ -76,7 +76,7 @@ def _reply(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     return reply
 
 
-def _error(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+def _error(one: RestOperation, schemas: dict[str, Any]) -> dict[str, Any]:
     """A route with errors of its own form still gives a problem where the request does not get so far."""
     content: dict[str, Any] = {"application/problem+json": {"schema": schemas[repr(ProblemOut)]}}
     if one.error is not None:
@@ -97,7 +97,7 @@ body{color:#dde3ea;background:#14181d} pre{background:#1d232a} details{border-co
 """
 
 
-def page(operations: Sequence[Operation], described: dict[str, Any]) -> str:
+def page(operations: Sequence[RestOperation], described: dict[str, Any]) -> str:
     """A page for people: every route, what it takes, what it gives."""
     sections: dict[str, list[str]] = {}
     for one in operations:
@@ -112,7 +112,7 @@ def page(operations: Sequence[Operation], described: dict[str, Any]) -> str:
     )
 
 
-def _details(one: Operation, described: dict[str, Any]) -> str:
+def _details(one: RestOperation, described: dict[str, Any]) -> str:
     parts = [f"<b class={one.method.lower()}>{one.method}</b> <code>{escape(one.path)}</code> {escape(one.summary)}"]
     parts = [f"<details><summary>{parts[0]}</summary>"]
     if one.params:

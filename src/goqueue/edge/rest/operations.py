@@ -20,7 +20,7 @@ class Param(msgspec.Struct, frozen=True):
     type: Literal["string", "integer", "boolean"] = "string"
 
 
-class Operation(msgspec.Struct, frozen=True):
+class RestOperation(msgspec.Struct, frozen=True):
     """One method of one path."""
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]

@@ -6,7 +6,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query
 from goqueue.service.queue_stats import LaneNumbers, QueueStats, Reliability
 
@@ -43,12 +43,14 @@ class QueueStatsRoutes:
     def __init__(self, stats: QueueStats) -> None:
         self._stats = stats
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag = "queue"
         reliability, priority = "/reliability/stats", "/priority/stats"
         return [
-            Operation("GET", reliability, self.reliability, "Queues in numbers", tag, ReliabilityOut, params=_PARAMS),
-            Operation("GET", priority, self.priority, "Priorities in numbers", tag, PriorityOut, params=_PARAMS),
+            RestOperation(
+                "GET", reliability, self.reliability, "Queues in numbers", tag, ReliabilityOut, params=_PARAMS
+            ),
+            RestOperation("GET", priority, self.priority, "Priorities in numbers", tag, PriorityOut, params=_PARAMS),
         ]
 
     async def reliability(self, request: Request) -> Response:

@@ -54,11 +54,11 @@ def number_of(text: str) -> int:
     if given.lower() == "latest":
         return LATEST
     if not _WHOLE.fullmatch(given) or not (1 <= int(given) <= _NUMBER_MAX or int(given) == LATEST):
-        told = (
+        message = (
             f"The specified version '{text[:40]}' is not a valid version id. "
             'Allowed values are between [1, 2^31-1] and the string "latest"'
         )
-        raise InvalidSchemaVersion(told, field="version")
+        raise InvalidSchemaVersion(message, field="version")
     return int(given)
 
 

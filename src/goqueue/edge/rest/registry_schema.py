@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from goqueue.core.schemas.model import Reference, Schema, Settings, check_kind, check_level, guid_of
+from goqueue.core.schemas.model import CompatibilitySettings, Reference, Schema, check_kind, check_level, guid_of
 from goqueue.core.schemas.records import SchemaSet
-from goqueue.core.schemas.table import Version
+from goqueue.core.schemas.table import SchemaVersion
 
 
 class ReferenceIn(msgspec.Struct, frozen=True):
@@ -93,12 +93,14 @@ def schema_in(given: SchemaIn) -> Schema:
     return Schema(kind, given.schema, references, given.metadata or None, given.rule_set or None)
 
 
-def settings_in(given: ConfigIn) -> Settings:
-    return Settings(None if given.compatibility is None else check_level(given.compatibility), given.normalize)
+def settings_in(given: ConfigIn) -> CompatibilitySettings:
+    return CompatibilitySettings(
+        None if given.compatibility is None else check_level(given.compatibility), given.normalize
+    )
 
 
 def registered_out(
-    stored: SchemaSet, text: str, place: Version | None = None, max_id: int | None = None
+    stored: SchemaSet, text: str, place: SchemaVersion | None = None, max_id: int | None = None
 ) -> RegisteredOut:
     schema = stored.schema
     return RegisteredOut(

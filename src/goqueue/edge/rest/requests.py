@@ -195,10 +195,10 @@ def decode(body: bytes, kind: type[T]) -> T:
         raise InvalidJson("The body is empty; send JSON.")
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as why:
-        raise _field_error(str(why), kind) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
-        raise InvalidJson(f"The body is not JSON: {why}.") from None
+    except msgspec.ValidationError as error:
+        raise _field_error(str(error), kind) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidJson(f"The body is not JSON: {error}.") from None
 
 
 def _field_error(told: str, kind: Any) -> InvalidField:

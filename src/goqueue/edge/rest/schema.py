@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from goqueue.base.limits import HEADERS_PER_MESSAGE_MAX, MESSAGES_PER_PUBLISH_MAX
-from goqueue.service.topics import PartitionView, TopicSummary
+from goqueue.service.topics import PartitionView, TopicOverview
 
 Encoding = Literal["text", "base64"]
 
@@ -140,7 +140,7 @@ class TopicChangeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TopicListOut(msgspec.Struct, frozen=True):
-    topics: list[TopicSummary]
+    topics: list[TopicOverview]
 
 
 class PartitionListOut(msgspec.Struct, frozen=True):

@@ -14,8 +14,8 @@ from goqueue.core.schemas.errors import (
     UnknownSchema,
 )
 from goqueue.core.schemas.model import GLOBAL, KINDS, check_mode, guid_of
-from goqueue.core.schemas.table import Version
-from goqueue.edge.rest.operations import Operation, Param
+from goqueue.core.schemas.table import SchemaVersion
+from goqueue.edge.rest.operations import Param, RestOperation
 from goqueue.edge.rest.registry_params import flag, form, id_of, is_shown, number_of, page, subject_of
 from goqueue.edge.rest.registry_schema import (
     CompatibilityOut,
@@ -55,7 +55,7 @@ class SchemaRoutes:
         self._schemas = schemas
         self._bodies = bodies
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         one = "/subjects/{subject}/versions/{version}"
         many, subject = "/subjects/{subject}/versions", "/subjects/{subject}"
         test = "/compatibility/subjects/{subject}/versions"
@@ -252,7 +252,7 @@ class SchemaRoutes:
     async def id_versions(self, request: Request) -> list[SubjectVersionOut]:
         return page(request, [SubjectVersionOut(use.subject, use.version) for use in self._uses(request)])
 
-    def _uses(self, request: Request) -> list[Version]:
+    def _uses(self, request: Request) -> list[SchemaVersion]:
         schema_id, deleted = id_of(request), flag(request, "deleted")
         self._schemas.table.schema(schema_id)
         return [use for use in self._schemas.table.uses(schema_id) if deleted or not use.deleted]
@@ -271,10 +271,10 @@ class SchemaRoutes:
         given, is_verbose = await self._body(request, SchemaIn), flag(request, "verbose")
         try:
             found = await self._schemas.test(subject_of(request), schema_in(given), number, flag(request, "normalize"))
-        except InvalidSchema as why:
+        except InvalidSchema as error:
             if not is_verbose:
                 raise
-            return CompatibilityOut(False, [why.message])
+            return CompatibilityOut(False, [error.message])
         return CompatibilityOut(not found, list(map(str, found)) if is_verbose else None)
 
     @confluent
@@ -282,8 +282,8 @@ class SchemaRoutes:
         subject, table = subject_of(request), self._schemas.table
         own = table.own_settings(subject)
         if own is None and subject != GLOBAL and not flag(request, "defaultToGlobal"):
-            told = f"Subject '{subject}' does not have subject-level compatibility configured"
-            raise NoSubjectConfig(told, field="subject")
+            message = f"Subject '{subject}' does not have subject-level compatibility configured"
+            raise NoSubjectConfig(message, field="subject")
         return ConfigOut(table.level(subject), None if own is None else own.normalize)
 
     @confluent
@@ -301,8 +301,8 @@ class SchemaRoutes:
         subject, table = subject_of(request), self._schemas.table
         own = table.own_mode(subject)
         if own is None and subject != GLOBAL and not flag(request, "defaultToGlobal"):
-            told = f"Subject '{subject}' does not have subject-level mode configured"
-            raise NoSubjectMode(told, field="subject")
+            message = f"Subject '{subject}' does not have subject-level mode configured"
+            raise NoSubjectMode(message, field="subject")
         return ModeIn(table.mode(subject))
 
     @confluent
@@ -329,11 +329,11 @@ class SchemaRoutes:
         async with self._bodies.read(request) as body:
             return decode(body, kind)
 
-    def _version(self, request: Request) -> Version:
+    def _version(self, request: Request) -> SchemaVersion:
         number = number_of(request.path_params["version"])
         return self._schemas.table.version(subject_of(request), number, flag(request, "deleted"))
 
-    async def _out(self, held: Version, form: str) -> RegisteredOut:
+    async def _out(self, held: SchemaVersion, form: str) -> RegisteredOut:
         return registered_out(self._schemas.table.schema(held.id), await self._schemas.text(held.id, form), held)
 
 
@@ -345,8 +345,8 @@ def _op(
     reply: Any = None,
     body: Any = None,
     params: tuple[Param, ...] = (),
-) -> Operation:
-    return Operation(
+) -> RestOperation:
+    return RestOperation(
         method,
         path,
         handler,
@@ -363,14 +363,14 @@ def _op(
     )
 
 
-def _get(path: str, handler: Any, summary: str, reply: Any = None, params: tuple[Param, ...] = ()) -> Operation:
+def _get(path: str, handler: Any, summary: str, reply: Any = None, params: tuple[Param, ...] = ()) -> RestOperation:
     return _op("GET", path, handler, summary, reply, None, params)
 
 
 def _settings_routes(
     what: str, show: Any, change: Any, delete: Any, body: Any, reply: Any, params: tuple[Param, ...]
-) -> list[Operation]:
-    found: list[Operation] = []
+) -> list[RestOperation]:
+    found: list[RestOperation] = []
     for path, whose in ((f"/{what}", "the registry's"), (f"/{what}/{{subject}}", "a subject's")):
         found += [
             _op("GET", path, show, f"Show {whose} {what}", reply, params=params[:1] if "{" in path else ()),

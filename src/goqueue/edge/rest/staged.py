@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.core.txn.records import TxnState
-from goqueue.core.txn.staged import BATCH_MAX, Named, writer_of
-from goqueue.edge.rest.group_schema import TopicParts
-from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.core.txn.staged import BATCH_MAX, NamedWriter, writer_of
+from goqueue.edge.rest.group_schema import TopicPartitionsOut
+from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
 from goqueue.edge.rest.staged_schema import (
     OpenWriterOut,
@@ -24,7 +24,7 @@ from goqueue.edge.rest.staged_schema import (
     WriterOut,
 )
 from goqueue.edge.rest.translate import duration_in
-from goqueue.service.staged import Ended, OwnerView, StagedVerbs
+from goqueue.service.staged import OwnerView, StagedSetEnded, StagedVerbs
 from goqueue.service.transactions import TransactionVerbs
 
 
@@ -34,15 +34,15 @@ class StagedRoutes:
         self._transactions = transactions
         self._bodies = bodies
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag, base = "staged sets", "/staged/{owner}/{batch}"
         limit = Param("limit", "At most this many, 1 to 10,000; default 100.", "integer")
         return [
-            Operation("POST", f"{base}/writers", self.stage, "Stage a writer", tag, WriterOut, 200, WriterIn),
-            Operation("POST", f"{base}/commit", self.commit, "Commit a batch", tag, StagedOut, 200, StagedCommitIn),
-            Operation("POST", f"{base}/abort", self.abort, "Abort a batch", tag, StagedOut),
-            Operation("GET", "/staged", self.list, "List owners", tag, OwnerListOut, params=(limit,)),
-            Operation("GET", "/staged/{owner}", self.describe, "Describe an owner", tag, OwnerOut),
+            RestOperation("POST", f"{base}/writers", self.stage, "Stage a writer", tag, WriterOut, 200, WriterIn),
+            RestOperation("POST", f"{base}/commit", self.commit, "Commit a batch", tag, StagedOut, 200, StagedCommitIn),
+            RestOperation("POST", f"{base}/abort", self.abort, "Abort a batch", tag, StagedOut),
+            RestOperation("GET", "/staged", self.list, "List owners", tag, OwnerListOut, params=(limit,)),
+            RestOperation("GET", "/staged/{owner}", self.describe, "Describe an owner", tag, OwnerOut),
         ]
 
     async def stage(self, request: Request) -> Response:
@@ -55,7 +55,7 @@ class StagedRoutes:
     async def commit(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, StagedCommitIn)
-        named = [Named(one.transactional_id, one.producer_id, one.epoch, one.messages) for one in given.writers]
+        named = [NamedWriter(one.transactional_id, one.producer_id, one.epoch, one.messages) for one in given.writers]
         return _ended(await self._staged.commit(*_set_of(request), named))
 
     async def abort(self, request: Request) -> Response:
@@ -83,7 +83,7 @@ class StagedRoutes:
             state.timeout_ms,
             state.started_ms,
             self._transactions.runs_for_ms(state),
-            [TopicParts(topic, [one for _, one in found]) for topic, found in by_topic],
+            [TopicPartitionsOut(topic, [one for _, one in found]) for topic, found in by_topic],
         )
 
 
@@ -97,5 +97,5 @@ def _facts(view: OwnerView) -> tuple[str, int | None, int | None]:
     return (view.owner, None, None) if last is None else (view.owner, last.last_batch, last.updated_ms)
 
 
-def _ended(ended: Ended) -> Response:
+def _ended(ended: StagedSetEnded) -> Response:
     return json(StagedOut(ended.outcome, ended.dropped))

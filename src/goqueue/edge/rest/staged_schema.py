@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from goqueue.base.limits import STAGED_WRITERS_MAX
-from goqueue.edge.rest.group_schema import Number, OffsetNumber, TopicParts
+from goqueue.edge.rest.group_schema import Number, OffsetNumber, TopicPartitionsOut
 from goqueue.edge.rest.txn_schema import Duration, Epoch, Id
 
 
@@ -60,7 +60,7 @@ class OpenWriterOut(msgspec.Struct, frozen=True):
     timeout_ms: int
     started: int
     open_ms: int
-    partitions: list[TopicParts]
+    partitions: list[TopicPartitionsOut]
 
 
 class OwnerOut(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goqueue.edge.rest.operations import Operation, json
+from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode
 from goqueue.edge.rest.schema import PartitionListOut, TopicChangeIn, TopicIn, TopicListOut
 from goqueue.service.topics import Topics, TopicView
@@ -16,15 +16,17 @@ class TopicRoutes:
         self._topics = topics
         self._bodies = bodies
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag = "topics"
         return [
-            Operation("GET", "/topics", self.list, "List topics", tag, TopicListOut),
-            Operation("POST", "/topics", self.create, "Create a topic", tag, TopicView, 201, TopicIn),
-            Operation("GET", "/topics/{topic}", self.describe, "Describe a topic", tag, TopicView),
-            Operation("PATCH", "/topics/{topic}", self.alter, "Change a topic", tag, TopicView, 200, TopicChangeIn),
-            Operation("DELETE", "/topics/{topic}", self.delete, "Delete a topic", tag, None, 204),
-            Operation("GET", "/topics/{topic}/partitions", self.partitions, "List partitions", tag, PartitionListOut),
+            RestOperation("GET", "/topics", self.list, "List topics", tag, TopicListOut),
+            RestOperation("POST", "/topics", self.create, "Create a topic", tag, TopicView, 201, TopicIn),
+            RestOperation("GET", "/topics/{topic}", self.describe, "Describe a topic", tag, TopicView),
+            RestOperation("PATCH", "/topics/{topic}", self.alter, "Change a topic", tag, TopicView, 200, TopicChangeIn),
+            RestOperation("DELETE", "/topics/{topic}", self.delete, "Delete a topic", tag, None, 204),
+            RestOperation(
+                "GET", "/topics/{topic}/partitions", self.partitions, "List partitions", tag, PartitionListOut
+            ),
         ]
 
     async def list(self, request: Request) -> Response:

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_time_ms
-from goqueue.core.traces.span import Filter, Span, Status, Trace
-from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.core.traces.span import Span, Status, TraceFilter, TraceSummary
+from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query
 from goqueue.service.traces import Traces, TraceStats
 
@@ -73,13 +73,13 @@ class TraceRoutes:
     def __init__(self, traces: Traces) -> None:
         self._traces = traces
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag = "traces"
         return [
-            Operation("GET", "/traces", self.list, "List the newest traces", tag, TraceListOut, params=(_LIMIT,)),
-            Operation("GET", "/traces/search", self.search, "Search traces", tag, TraceListOut, params=_SEARCH),
-            Operation("GET", "/traces/stats", self.stats, "Traces in numbers", tag, TraceStats),
-            Operation("GET", "/traces/{id}", self.show, "Show a trace, event by event", tag, TraceOut),
+            RestOperation("GET", "/traces", self.list, "List the newest traces", tag, TraceListOut, params=(_LIMIT,)),
+            RestOperation("GET", "/traces/search", self.search, "Search traces", tag, TraceListOut, params=_SEARCH),
+            RestOperation("GET", "/traces/stats", self.stats, "Traces in numbers", tag, TraceStats),
+            RestOperation("GET", "/traces/{id}", self.show, "Show a trace, event by event", tag, TraceOut),
         ]
 
     async def list(self, request: Request) -> Response:
@@ -100,8 +100,8 @@ class TraceRoutes:
         return json(await self._traces.stats())
 
 
-def _filter(query: Query) -> Filter:
-    return Filter(
+def _filter(query: Query) -> TraceFilter:
+    return TraceFilter(
         query.text("topic", "") or None,
         query.number("partition", 0, 0, _PARTITION_MAX) if query.has("partition") else None,
         query.text("group", "") or None,
@@ -119,7 +119,7 @@ def _status(text: str) -> Status | None:
     return found
 
 
-def _trace(trace: Trace, with_spans: bool = False) -> TraceOut:
+def _trace(trace: TraceSummary, with_spans: bool = False) -> TraceOut:
     began, ended = trace.started_ns, trace.ended_ns
     return TraceOut(
         trace.trace_id,

@@ -17,9 +17,9 @@ from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.settings import TransactionSettings
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.records import TxnAnswer, TxnState
-from goqueue.edge.rest.group_schema import TopicParts
+from goqueue.edge.rest.group_schema import TopicPartitionsOut
 from goqueue.edge.rest.messages import CALLER, result_out
-from goqueue.edge.rest.operations import Operation, Param, json
+from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
 from goqueue.edge.rest.translate import duration_in, messages_in
 from goqueue.edge.rest.txn_schema import (
@@ -44,7 +44,7 @@ from goqueue.edge.rest.txn_schema import (
 )
 from goqueue.service.leasing import LEASE_MS_MAX
 from goqueue.service.transactions import TransactionVerbs
-from goqueue.service.txn_publish import Part, PublishInTransaction, TransactionalPublish
+from goqueue.service.txn_publish import PublishInTransaction, TopicMessages, TransactionalPublish
 
 _ID_MAX = 2**63 - 1
 _SESSION_MS_MAX = 1_800_000
@@ -67,7 +67,7 @@ class TransactionRoutes:
         self._settings = settings
         self._entropy = entropy
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[RestOperation]:
         tag, base, one = "transactions", "/transactions", TransactionOut
         params = (
             Param("state", "`open` (default) or `all`: also producers without an open transaction."),
@@ -75,8 +75,10 @@ class TransactionRoutes:
             Param("limit", "At most this many, 1 to 10,000; default 100.", "integer"),
         )
         return [
-            Operation("POST", "/producers/init", self.init, "Begin as a producer", tag, ProducerOut, 200, ProducerIn),
-            Operation(
+            RestOperation(
+                "POST", "/producers/init", self.init, "Begin as a producer", tag, ProducerOut, 200, ProducerIn
+            ),
+            RestOperation(
                 "POST",
                 "/producers/{producer}/heartbeat",
                 self.beat,
@@ -86,22 +88,22 @@ class TransactionRoutes:
                 200,
                 ProducerBeatIn,
             ),
-            Operation("POST", f"{base}/begin", self.begin, "Begin a transaction", tag, one, 200, WhoIn),
-            Operation(
+            RestOperation("POST", f"{base}/begin", self.begin, "Begin a transaction", tag, one, 200, WhoIn),
+            RestOperation(
                 "POST", f"{base}/publish", self.publish, "Publish inside it", tag, TxnPublishOut, 200, TxnPublishIn
             ),
-            Operation(
+            RestOperation(
                 "POST", f"{base}/add-partition", self.add_partition, "Add partitions", tag, one, 200, AddPartitionIn
             ),
-            Operation("POST", f"{base}/offsets", self.offsets, "Move a group with it", tag, one, 200, TxnOffsetsIn),
-            Operation("POST", f"{base}/ack", self.ack, "Ack messages with it", tag, one, 200, TxnAckIn),
-            Operation("POST", f"{base}/nack", self.nack, "Nack messages with it", tag, one, 200, TxnNackIn),
-            Operation("POST", f"{base}/reject", self.reject, "Reject messages with it", tag, one, 200, TxnRejectIn),
-            Operation("POST", f"{base}/commit", self.commit, "Commit", tag, one, 200, WhoIn),
-            Operation("POST", f"{base}/abort", self.abort, "Abort", tag, one, 200, AbortIn),
-            Operation("GET", base, self.list, "List transactions", tag, TransactionListOut, params=params),
-            Operation("GET", f"{base}/stats", self.stats, "Transactions in numbers", tag, TransactionStatsOut),
-            Operation("GET", f"{base}/{{id}}", self.describe, "Describe a transaction", tag, one),
+            RestOperation("POST", f"{base}/offsets", self.offsets, "Move a group with it", tag, one, 200, TxnOffsetsIn),
+            RestOperation("POST", f"{base}/ack", self.ack, "Ack messages with it", tag, one, 200, TxnAckIn),
+            RestOperation("POST", f"{base}/nack", self.nack, "Nack messages with it", tag, one, 200, TxnNackIn),
+            RestOperation("POST", f"{base}/reject", self.reject, "Reject messages with it", tag, one, 200, TxnRejectIn),
+            RestOperation("POST", f"{base}/commit", self.commit, "Commit", tag, one, 200, WhoIn),
+            RestOperation("POST", f"{base}/abort", self.abort, "Abort", tag, one, 200, AbortIn),
+            RestOperation("GET", base, self.list, "List transactions", tag, TransactionListOut, params=params),
+            RestOperation("GET", f"{base}/stats", self.stats, "Transactions in numbers", tag, TransactionStatsOut),
+            RestOperation("GET", f"{base}/{{id}}", self.describe, "Describe a transaction", tag, one),
         ]
 
     # --- producers -------------------------------------------------------------------------------------------
@@ -258,7 +260,7 @@ class TransactionRoutes:
             state.session_ms,
             state.started_ms or None,
             self._transactions.runs_for_ms(state) if state.started_ms else None,
-            [TopicParts(topic, [one for _, one in found]) for topic, found in by_topic],
+            [TopicPartitionsOut(topic, [one for _, one in found]) for topic, found in by_topic],
             [TxnOffsetOut(one.group, one.topic, one.partition, one.offset) for one in state.offsets],
             len(state.answers),
             state.delayed,
@@ -275,16 +277,16 @@ def _parts(given: TxnPublishIn) -> list[TxnPartIn]:
     raise InvalidField("Send topic and messages, or topics.", field="topic")
 
 
-async def _part(at: int, given: TxnPartIn, whole: TxnPublishIn, request: Request) -> Part:
+async def _part(at: int, given: TxnPartIn, whole: TxnPublishIn, request: Request) -> TopicMessages:
     try:
-        return Part(given.topic, await messages_in(given.messages, request))
+        return TopicMessages(given.topic, await messages_in(given.messages, request))
     except GoQueueError as error:
         if whole.topics is not None:
             error.field = f"topics[{at}].{error.field}"
         raise
 
 
-def _by_part(parts: list[Part], results: list[PublishResult]) -> list[TxnPartOut]:
+def _by_part(parts: list[TopicMessages], results: list[PublishResult]) -> list[TxnPartOut]:
     told: list[TxnPartOut] = []
     place = 0
     for part in parts:

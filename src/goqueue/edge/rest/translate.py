@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 from starlette.requests import Request
 
-from goqueue.base.commands import Headers, Message, Repeat, Skipped, Stored
+from goqueue.base.commands import Headers, InputMessage, Repeat, SkippedOffsets, Stored
 from goqueue.base.errors import GoQueueError, InvalidField
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.leases import Delivered
@@ -36,9 +36,9 @@ _STRETCH: Final = 500
 _NUMBER: Final = re.compile(r"\d{1,18}")
 
 
-async def messages_in(given: Sequence[MessageIn], request: Request) -> list[Message]:
+async def messages_in(given: Sequence[MessageIn], request: Request) -> list[InputMessage]:
     """Those that say nothing about a trace are part of the request's, if that has one. Many are read in stretches."""
-    messages: list[Message] = []
+    messages: list[InputMessage] = []
     for at in range(0, len(given), _STRETCH):
         if at:
             await asyncio.sleep(0)
@@ -51,10 +51,10 @@ async def messages_in(given: Sequence[MessageIn], request: Request) -> list[Mess
     return [replace(message, headers=within(message.headers, context, state)) for message in messages]
 
 
-def message_in(place: int, given: MessageIn) -> Message:
+def message_in(place: int, given: MessageIn) -> InputMessage:
     """The message, or `InvalidField` that names the place."""
     try:
-        return Message(
+        return InputMessage(
             None if given.key is None else to_bytes(given.key, given.key_encoding, "key"),
             None if given.value is None else to_bytes(given.value, given.encoding, "value"),
             headers_in(given) if given.headers or given.priority is not None else (),
@@ -147,7 +147,7 @@ async def messages_out(messages: Sequence[Stored]) -> list[MessageOut]:
     return shown
 
 
-def skipped_out(skipped: Iterable[Skipped]) -> list[SkippedOut]:
+def skipped_out(skipped: Iterable[SkippedOffsets]) -> list[SkippedOut]:
     return [SkippedOut(one.partition, one.first_offset, one.last_offset, one.reason) for one in skipped]
 
 

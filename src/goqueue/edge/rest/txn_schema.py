@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from goqueue.base.limits import MESSAGES_PER_PUBLISH_MAX, TXN_ANSWERS_MAX, TXN_OFFSETS_MAX
-from goqueue.edge.rest.group_schema import Name, Number, OffsetNumber, TopicParts
+from goqueue.edge.rest.group_schema import Name, Number, OffsetNumber, TopicPartitionsOut
 from goqueue.edge.rest.schema import MessageIn, ResultOut
 
 _TOPICS_MAX = 1_000
@@ -154,7 +154,7 @@ class TransactionOut(msgspec.Struct, frozen=True, omit_defaults=True):
     session_timeout_ms: int = 0
     started: int | None = None
     open_ms: int | None = None
-    partitions: list[TopicParts] = []
+    partitions: list[TopicPartitionsOut] = []
     offsets: list[TxnOffsetOut] = []
     receipts: int = 0
     delayed: int = 0

@@ -24,11 +24,11 @@ from goqueue.edge.http.connections import Connections
 from goqueue.edge.http.gate import Gate, refuse_other_sites
 from goqueue.edge.rest.requests import Bodies
 from goqueue.edge.sqs import xml
-from goqueue.edge.sqs.calls import Call, Reply
+from goqueue.edge.sqs.calls import Reply, SqsCall
 from goqueue.edge.sqs.checks import trace_of_request
 from goqueue.edge.sqs.errors import SqsError, missing, translate
 from goqueue.edge.sqs.forms import parse_form
-from goqueue.edge.sqs.operations import Operation
+from goqueue.edge.sqs.operations import SqsOperation
 from goqueue.service.metrics import BrokerMetrics
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class SqsDoor:
 
     def __init__(
         self,
-        operations: Mapping[str, Operation],
+        operations: Mapping[str, SqsOperation],
         bodies: Bodies,
         metrics: BrokerMetrics,
         entropy: Entropy,
@@ -131,7 +131,7 @@ class _Visit:
 
     # --- in ------------------------------------------------------------------------------------------------
 
-    def read(self, operations: Mapping[str, Operation], body: bytes) -> tuple[Operation, Any]:
+    def read(self, operations: Mapping[str, SqsOperation], body: bytes) -> tuple[SqsOperation, Any]:
         """The operation and its request."""
         if self._target is not None:
             return self._read_json(operations, body)
@@ -145,37 +145,39 @@ class _Visit:
             form.setdefault("QueueUrl", path)
         return operation, self._convert(lambda: msgspec.convert(form, operation.kind, strict=False))
 
-    def _read_json(self, operations: Mapping[str, Operation], body: bytes) -> tuple[Operation, Any]:
+    def _read_json(self, operations: Mapping[str, SqsOperation], body: bytes) -> tuple[SqsOperation, Any]:
         target = self._target or b""
         name = target[len(TARGET) :].decode("latin-1") if target.startswith(TARGET) else None
         operation = self._find(operations, name)
         return operation, self._convert(lambda: operation.decoder.decode(body or b"{}"))
 
-    def _find(self, operations: Mapping[str, Operation], name: object) -> Operation:
+    def _find(self, operations: Mapping[str, SqsOperation], name: object) -> SqsOperation:
         operation = operations.get(name) if isinstance(name, str) else None
         if operation is None:
-            told = f"The action {name[:100]} is not valid for this endpoint." if isinstance(name, str) else "No action."
-            raise SqsError("InvalidAction", told)
+            message = (
+                f"The action {name[:100]} is not valid for this endpoint." if isinstance(name, str) else "No action."
+            )
+            raise SqsError("InvalidAction", message)
         self.operation = operation.name
         return operation
 
     def _convert(self, read: Any) -> Any:
         try:
             return read()
-        except msgspec.ValidationError as why:
-            if named := _MISSING.match(str(why)):
+        except msgspec.ValidationError as error:
+            if named := _MISSING.match(str(error)):
                 raise missing(named[1]) from None
-            raise SqsError("MalformedInput", f"The request cannot be understood: {why}.") from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
-            raise SqsError("MalformedInput", f"The body is not JSON: {why}.") from None
+            raise SqsError("MalformedInput", f"The request cannot be understood: {error}.") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise SqsError("MalformedInput", f"The body is not JSON: {error}.") from None
 
-    def call(self) -> Call:
+    def call(self) -> SqsCall:
         host = self._headers.get(b"host", b"")
         if not _HOST.fullmatch(host):
             address = self._scope.get("server") or ("127.0.0.1", 0)
             host = f"{address[0]}:{address[1]}".encode()
         trace = trace_of_request(self._headers.get(b"x-amzn-trace-id"))
-        return Call(f"http://{host.decode('ascii')}", self._sender(), self._gone, trace)
+        return SqsCall(f"http://{host.decode('ascii')}", self._sender(), self._gone, trace)
 
     def _sender(self) -> str:
         """The access key that the client says it has; nobody checks it."""

@@ -23,18 +23,18 @@ MESSAGE_BYTES_MAX: Final = 1 * MIB
 RETENTION_S_MAX: Final = 1_209_600
 
 
-class Range(msgspec.Struct, frozen=True):
+class AttributeRange(msgspec.Struct, frozen=True):
     low: int
     high: int
 
 
 RANGES: Final = {
-    "DelaySeconds": Range(0, 900),
-    "MaximumMessageSize": Range(1_024, MESSAGE_BYTES_MAX),
-    "MessageRetentionPeriod": Range(60, RETENTION_S_MAX),
-    "ReceiveMessageWaitTimeSeconds": Range(0, 20),
-    "VisibilityTimeout": Range(0, 43_200),
-    "KmsDataKeyReusePeriodSeconds": Range(60, 86_400),
+    "DelaySeconds": AttributeRange(0, 900),
+    "MaximumMessageSize": AttributeRange(1_024, MESSAGE_BYTES_MAX),
+    "MessageRetentionPeriod": AttributeRange(60, RETENTION_S_MAX),
+    "ReceiveMessageWaitTimeSeconds": AttributeRange(0, 20),
+    "VisibilityTimeout": AttributeRange(0, 43_200),
+    "KmsDataKeyReusePeriodSeconds": AttributeRange(60, 86_400),
 }
 CHOICES: Final = {
     "FifoQueue": ("true", "false"),
@@ -112,8 +112,8 @@ def check_attributes(given: Mapping[str, str], fifo: bool) -> dict[str, str]:
     """The values in their usual form; the two policies are checked elsewhere, as they speak of other queues."""
     values = {name: _check(name, value, fifo) for name, value in given.items()}
     if values.get("KmsMasterKeyId") and values.get("SqsManagedSseEnabled") == "true":
-        told = "You can use one type of server-side encryption (SSE) at one time."
-        raise SqsError("InvalidAttributeValue", f"{told} You can either enable KMS SSE or SQS SSE.")
+        message = "You can use one type of server-side encryption (SSE) at one time."
+        raise SqsError("InvalidAttributeValue", f"{message} You can either enable KMS SSE or SQS SSE.")
     return values
 
 
@@ -143,7 +143,7 @@ def _check(name: str, value: str, fifo: bool) -> str:
     return value
 
 
-def _number(name: str, value: str, allowed: Range) -> str:
+def _number(name: str, value: str, allowed: AttributeRange) -> str:
     number = int(value) if value.strip().isdecimal() and len(value) < 12 else -1
     if not allowed.low <= number <= allowed.high:
         raise invalid_attribute(name)
@@ -158,8 +158,8 @@ def _check_json(name: str, value: str) -> None:
 
 
 def invalid_attribute(name: str, reason: str = "") -> SqsError:
-    told = f" Reason: {reason}" if reason else ""
-    return SqsError("InvalidAttributeValue", f"Invalid value for the parameter {name}.{told}")
+    message = f" Reason: {reason}" if reason else ""
+    return SqsError("InvalidAttributeValue", f"Invalid value for the parameter {name}.{message}")
 
 
 def config_of(values: Mapping[str, str]) -> dict[str, object]:

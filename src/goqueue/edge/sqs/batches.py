@@ -12,18 +12,18 @@ ENTRIES_MAX: Final = 10
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,80}")
 
 
-class Entry(Protocol):
+class SqsBatchEntry(Protocol):
     @property
     def id(self) -> str: ...
 
 
-def check_entries(entries: Sequence[Entry], kind: str) -> None:
+def check_entries(entries: Sequence[SqsBatchEntry], kind: str) -> None:
     """As many as are allowed, each with an id of its own."""
     if not entries:
         raise SqsError("EmptyBatchRequest", f"There should be at least one {kind} in the request.")
     if len(entries) > ENTRIES_MAX:
-        told = f"Maximum number of entries per request are {ENTRIES_MAX}. You have sent {len(entries)}."
-        raise SqsError("TooManyEntriesInBatchRequest", told)
+        message = f"Maximum number of entries per request are {ENTRIES_MAX}. You have sent {len(entries)}."
+        raise SqsError("TooManyEntriesInBatchRequest", message)
     seen: set[str] = set()
     for entry in entries:
         if not _ID.fullmatch(entry.id):
@@ -37,12 +37,12 @@ def check_entries(entries: Sequence[Entry], kind: str) -> None:
         seen.add(entry.id)
 
 
-def failed(entry: Entry, error: SqsError) -> dict[str, Any]:
+def failed(entry: SqsBatchEntry, error: SqsError) -> dict[str, Any]:
     fault = error.fault
     return {"Id": entry.id, "SenderFault": fault.is_senders, "Code": fault.code, "Message": error.message}
 
 
-def summed(entries: Sequence[Entry], outcomes: Sequence[dict[str, Any] | SqsError]) -> dict[str, Any]:
+def summed(entries: Sequence[SqsBatchEntry], outcomes: Sequence[dict[str, Any] | SqsError]) -> dict[str, Any]:
     """The answer of a batch: who went through, and who did not; a list that is empty is left out."""
     pairs = list(zip(entries, outcomes, strict=True))
     answer = {

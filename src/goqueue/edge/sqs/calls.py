@@ -9,10 +9,10 @@ import msgspec
 
 from goqueue.base.commands import Caller
 
-Reply: TypeAlias = dict[str, Any] | None  # None: the operation answers with nothing
+Reply: TypeAlias = dict[str, Any] | None  # None: the operation returns nothing
 
 
-class Call(msgspec.Struct, frozen=True):
+class SqsCall(msgspec.Struct, frozen=True):
     """`base_url` is the one that the client used; `gone` returns when the client has hung up; `trace` is AWS's trace
     header of the request itself."""
 
@@ -26,4 +26,4 @@ class Call(msgspec.Struct, frozen=True):
         return Caller(self.sender, "sqs")
 
 
-Handler: TypeAlias = Callable[[Any, Call], Awaitable[Reply]]
+Handler: TypeAlias = Callable[[Any, SqsCall], Awaitable[Reply]]

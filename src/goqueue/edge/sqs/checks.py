@@ -24,7 +24,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _ID: Final = re.compile(r"[!-~]{1,128}")
 
 
-class Checked(msgspec.Struct, frozen=True):
+class CheckedMessage(msgspec.Struct, frozen=True):
     """A message that may be sent: its parts as bytes."""
 
     body: bytes
@@ -33,7 +33,7 @@ class Checked(msgspec.Struct, frozen=True):
     size: int
 
 
-def check_message(sent: Sent) -> Checked:
+def check_message(sent: Sent) -> CheckedMessage:
     """Body and attributes; everything that does not depend on the queue."""
     if not sent.message_body:
         raise missing("MessageBody")
@@ -47,7 +47,7 @@ def check_message(sent: Sent) -> Checked:
     attributes = tuple(_attributes(sent.message_attributes)) if sent.message_attributes else ()
     size = len(body) + sum(len(name.encode()) + len(kind.encode()) + len(value) for name, kind, value in attributes)
     trace = _trace(sent.message_system_attributes) if sent.message_system_attributes else ""
-    return Checked(body, attributes, trace, size)
+    return CheckedMessage(body, attributes, trace, size)
 
 
 def trace_of_request(header: bytes | None) -> str:

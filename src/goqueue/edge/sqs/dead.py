@@ -15,7 +15,7 @@ from goqueue.core.dead_letter import PREFIX
 _NUMBERS: Final = ("partition", "offset", "attempts", "timestamp")
 
 
-class Origin(msgspec.Struct, frozen=True):
+class DeadLetterHeaders(msgspec.Struct, frozen=True):
     """What the headers of a dead letter tell."""
 
     topic: str
@@ -25,7 +25,7 @@ class Origin(msgspec.Struct, frozen=True):
     timestamp_ms: Millis
 
 
-def origin_of(headers: Headers) -> Origin | None:
+def origin_of(headers: Headers) -> DeadLetterHeaders | None:
     """None if the message did not die anywhere."""
     told = {name[len(PREFIX) :]: value for name, value in headers if value is not None and name.startswith(PREFIX)}
     if not told:
@@ -34,4 +34,4 @@ def origin_of(headers: Headers) -> Origin | None:
     topic = text_in(told.get("topic"))
     if partition is None or offset is None or attempts is None or timestamp_ms is None or not is_name(topic):
         return None
-    return Origin(topic, partition, offset, attempts, timestamp_ms)
+    return DeadLetterHeaders(topic, partition, offset, attempts, timestamp_ms)

@@ -16,7 +16,7 @@ from goqueue.edge.sqs.names import Arns
 from goqueue.edge.sqs.operations import operations
 from goqueue.edge.sqs.queues import Queues
 from goqueue.edge.sqs.receive import Receiving
-from goqueue.edge.sqs.send import Sending
+from goqueue.edge.sqs.send import SendHandler
 from goqueue.service.dead_letters import Redrives
 from goqueue.service.leasing import Leasing
 from goqueue.service.metrics import BrokerMetrics
@@ -43,7 +43,7 @@ class Verbs(Protocol):
 def sqs_door(settings: SqsSettings, verbs: Verbs, gate: Gate, connections: Connections) -> SqsDoor:
     arns, clock = Arns(settings.region), verbs.clock
     queues = Queues(verbs.topics, verbs.leasing, verbs.scheduling, verbs.publish_once, arns, clock, settings.group)
-    sending = Sending(queues, verbs.publish, verbs.publish_once, clock, verbs.entropy)
+    sending = SendHandler(queues, verbs.publish, verbs.publish_once, clock, verbs.entropy)
     receiving = Receiving(queues, verbs.leasing, arns, settings.group)
     moves = Moves(verbs.redrives, verbs.topics, arns)
     table = operations(queues.handlers(), sending.handlers(), receiving.handlers(), moves.handlers())

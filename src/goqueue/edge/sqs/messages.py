@@ -27,8 +27,8 @@ from goqueue.base.trace_context import (
     within,
     xray_text,
 )
-from goqueue.edge.sqs.checks import TRACE, Checked
-from goqueue.edge.sqs.dead import Origin, origin_of
+from goqueue.edge.sqs.checks import TRACE, CheckedMessage
+from goqueue.edge.sqs.dead import DeadLetterHeaders, origin_of
 from goqueue.edge.sqs.digests import Typed, attributes_md5, body_md5
 from goqueue.edge.sqs.names import Arns
 
@@ -37,7 +37,7 @@ ENCODING: Final = "goqueue-encoding"
 _REPLACED_BYTES_MAX: Final = 8 * 1024
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedAttributes(msgspec.Struct, frozen=True):
     """Which attributes a receive asks for."""
 
     system: Collection[str] = ()
@@ -59,18 +59,18 @@ def wanted_names(asked: list[str]) -> tuple[bool, frozenset[str], tuple[str, ...
 # --- in -------------------------------------------------------------------------------------------------
 
 
-def headers_of(checked: Checked, envelope: Envelope) -> Headers:
+def headers_of(checked: CheckedMessage, envelope: Envelope) -> Headers:
     """All headers of a message to send."""
     return with_envelope(own_headers(checked, envelope), envelope_of(checked, envelope))
 
 
-def own_headers(checked: Checked, envelope: Envelope) -> Headers:
+def own_headers(checked: CheckedMessage, envelope: Envelope) -> Headers:
     """The headers without the envelope."""
     headers = tuple((name, value) for name, _, value in checked.attributes)
     return within(headers, parse_xray(envelope.trace)) if envelope.trace else headers
 
 
-def envelope_of(checked: Checked, envelope: Envelope) -> Envelope:
+def envelope_of(checked: CheckedMessage, envelope: Envelope) -> Envelope:
     """The envelope with what it says about the attributes."""
     types = {name: kind for name, kind, _ in checked.attributes if kind != "String" or _may_be_ours(name)}
     return msgspec.structs.replace(envelope, types=types, replaced=_replaceable(checked)) if types else envelope
@@ -81,7 +81,7 @@ def _may_be_ours(name: str) -> bool:
     return name.startswith(BROKERS_OWN) or name in (TRACEPARENT, TRACESTATE)
 
 
-def _replaceable(checked: Checked) -> dict[str, bytes]:
+def _replaceable(checked: CheckedMessage) -> dict[str, bytes]:
     """The sender's own, if they say nothing that tracing would keep."""
     found = {name: value for name, _, value in checked.attributes if name in (TRACEPARENT, TRACESTATE)}
     if parse_traceparent(found.get(TRACEPARENT)) is not None:
@@ -92,7 +92,7 @@ def _replaceable(checked: Checked) -> dict[str, bytes]:
 # --- out ------------------------------------------------------------------------------------------------
 
 
-def message_out(delivered: Delivered, wanted: Wanted, is_fifo: bool, arns: Arns) -> dict[str, Any]:
+def message_out(delivered: Delivered, wanted: WantedAttributes, is_fifo: bool, arns: Arns) -> dict[str, Any]:
     """The message as a receive answers it."""
     stored = delivered.stored
     envelope = envelope_in(stored.headers) if stored.headers else None
@@ -166,7 +166,7 @@ def _value_out(one: Typed) -> dict[str, Any]:
 
 
 def _system(
-    delivered: Delivered, envelope: Envelope, origin: Origin | None, is_fifo: bool, arns: Arns
+    delivered: Delivered, envelope: Envelope, origin: DeadLetterHeaders | None, is_fifo: bool, arns: Arns
 ) -> dict[str, str]:
     """The system attributes that the message has. Where it died before counts too."""
     stored = delivered.stored
@@ -194,7 +194,7 @@ def _begun_trace(headers: Headers, envelope: Envelope) -> str:
     return "" if context is None else xray_text(context)
 
 
-def _chosen(found: dict[str, str], wanted: Wanted) -> dict[str, str]:
+def _chosen(found: dict[str, str], wanted: WantedAttributes) -> dict[str, str]:
     return found if "All" in wanted.system else {name: found[name] for name in wanted.system if name in found}
 
 
@@ -211,7 +211,7 @@ def sequence_text(number: int) -> str:
     return f"{number:020d}"
 
 
-def id_of_place(at: Stored | Origin) -> str:
+def id_of_place(at: Stored | DeadLetterHeaders) -> str:
     """The same id whenever the same message is read."""
     place = f"{at.topic}/{at.partition}/{at.offset}".encode()
     return str(UUID(bytes=md5(place, usedforsecurity=False).digest(), version=3))

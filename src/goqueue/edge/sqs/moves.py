@@ -13,7 +13,7 @@ from goqueue.core.redrive import NO_ORIGIN, TARGET_GONE, UNKNOWN_TOPIC, RedriveT
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs import schema
 from goqueue.edge.sqs.attributes import is_fifo
-from goqueue.edge.sqs.calls import Call, Handler, Reply
+from goqueue.edge.sqs.calls import Handler, Reply, SqsCall
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value
 from goqueue.edge.sqs.names import Arns
 from goqueue.edge.sqs.policies import Policies
@@ -38,14 +38,14 @@ class Moves:
         self._arns = arns
         self._policies = Policies(topics, arns)
 
-    def handlers(self) -> dict[type[schema.Asked], Handler]:
+    def handlers(self) -> dict[type[schema.SqsRequest], Handler]:
         return {
             schema.StartMessageMoveTask: self.start,
             schema.ListMessageMoveTasks: self.list,
             schema.CancelMessageMoveTask: self.cancel,
         }
 
-    async def start(self, asked: schema.StartMessageMoveTask, call: Call) -> Reply:
+    async def start(self, asked: schema.StartMessageMoveTask, call: SqsCall) -> Reply:
         source = self._require(asked.source_arn, "SourceArn")
         if not self._policies.sources(source.name):
             raise invalid("Source queue must be configured as a Dead Letter Queue.")
@@ -65,7 +65,7 @@ class Moves:
             ) from None
         return {"TaskHandle": self._handle(task)}
 
-    async def list(self, asked: schema.ListMessageMoveTasks, call: Call) -> Reply:
+    async def list(self, asked: schema.ListMessageMoveTasks, call: SqsCall) -> Reply:
         source = self._require(asked.source_arn, "SourceArn")
         limit = 1 if asked.max_results is None else asked.max_results
         if not 1 <= limit <= RESULTS_MAX:
@@ -73,7 +73,7 @@ class Moves:
         tasks = self._redrives.tasks(source.name)[:limit]
         return {"Results": [self._entry(task) for task in tasks]} if tasks else {}
 
-    async def cancel(self, asked: schema.CancelMessageMoveTask, call: Call) -> Reply:
+    async def cancel(self, asked: schema.CancelMessageMoveTask, call: SqsCall) -> Reply:
         handle = _decoded(asked.task_handle)
         source = self._require(handle.source_arn, "SourceArn")
         try:
@@ -96,8 +96,8 @@ class Moves:
             raise invalid(f"You must use this format to specify the {parameter}: {form}")
         topic = self._topics.find(name)
         if topic is None or topic.is_internal:
-            told = f"The resource that you specified for the {parameter} parameter doesn't exist."
-            raise SqsError("ResourceNotFoundException", told)
+            message = f"The resource that you specified for the {parameter} parameter doesn't exist."
+            raise SqsError("ResourceNotFoundException", message)
         return topic
 
     def _handle(self, task: RedriveTask) -> str:

@@ -11,19 +11,19 @@ from goqueue.edge.sqs import schema
 from goqueue.edge.sqs.calls import Handler
 
 
-class Operation(msgspec.Struct, frozen=True):
+class SqsOperation(msgspec.Struct, frozen=True):
     """One operation: its name is the name of its request's type."""
 
     name: str
-    kind: type[schema.Asked]
+    kind: type[schema.SqsRequest]
     decoder: msgspec.json.Decoder[Any]
     handler: Handler
 
 
-def operations(*handlers: Mapping[type[schema.Asked], Handler]) -> dict[str, Operation]:
+def operations(*handlers: Mapping[type[schema.SqsRequest], Handler]) -> dict[str, SqsOperation]:
     """The table, by name."""
     return {
-        kind.__name__: Operation(kind.__name__, kind, msgspec.json.Decoder(kind), handler)
+        kind.__name__: SqsOperation(kind.__name__, kind, msgspec.json.Decoder(kind), handler)
         for table in handlers
         for kind, handler in table.items()
     }

@@ -30,7 +30,7 @@ _SHAREABLE: Final = frozenset(
 )
 
 
-class Redrive(msgspec.Struct, frozen=True):
+class RedrivePolicy(msgspec.Struct, frozen=True):
     """A RedrivePolicy: after so many receives to that topic."""
 
     topic: str
@@ -56,7 +56,7 @@ class Policies:
 
     # --- redrive -----------------------------------------------------------------------------------------
 
-    def redrive(self, text: str, source: str) -> Redrive:
+    def redrive(self, text: str, source: str) -> RedrivePolicy:
         """A RedrivePolicy as the owner of `source` gives it."""
         policy = _object(text, "RedrivePolicy")
         for name in ("deadLetterTargetArn", "maxReceiveCount"):
@@ -66,7 +66,7 @@ class Policies:
         if extra := sorted(set(policy) - {"deadLetterTargetArn", "maxReceiveCount"}):
             reason = f"Only following attributes are supported: [deadLetterTargetArn, maxReceiveCount], not {extra[0]}."
             raise invalid_value(text, "RedrivePolicy", reason)
-        return Redrive(self._target(text, policy["deadLetterTargetArn"], source), _receives(text, policy))
+        return RedrivePolicy(self._target(text, policy["deadLetterTargetArn"], source), _receives(text, policy))
 
     def _target(self, text: str, arn: object, source: str) -> str:
         name = self._arns.name(str(arn))
@@ -91,12 +91,12 @@ class Policies:
             return source in [self._arns.name(arn) for arn in policy.get("sourceQueueArns", [])]
         return policy.get("redrivePermission") != "denyAll"
 
-    def redrive_of(self, topic: Topic) -> Redrive | None:
+    def redrive_of(self, topic: Topic) -> RedrivePolicy | None:
         """The RedrivePolicy that holds; None if messages may be received for ever."""
         config = topic.config
         if config.queue_max_deliveries <= 0:
             return None
-        return Redrive(config.queue_dead_letter_topic or f"{topic.name}.dlq", config.queue_max_deliveries)
+        return RedrivePolicy(config.queue_dead_letter_topic or f"{topic.name}.dlq", config.queue_max_deliveries)
 
     def redrive_text(self, topic: Topic) -> str | None:
         redrive = self.redrive_of(topic)

@@ -32,7 +32,7 @@ from goqueue.edge.sqs.attributes import (
     modified_s,
     settled,
 )
-from goqueue.edge.sqs.calls import Call, Handler, Reply
+from goqueue.edge.sqs.calls import Handler, Reply, SqsCall
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value, missing, no_queue
 from goqueue.edge.sqs.names import Arns, check_queue_name, is_queue_name, name_of_url, queue_url
 from goqueue.edge.sqs.policies import NO_REDRIVE, Policies
@@ -71,7 +71,7 @@ class Queues:
         self._changing = asyncio.Lock()
         self._purged: dict[str, Millis] = {}  # when, by topic id
 
-    def handlers(self) -> dict[type[schema.Asked], Handler]:
+    def handlers(self) -> dict[type[schema.SqsRequest], Handler]:
         return {
             schema.CreateQueue: self.create,
             schema.DeleteQueue: self.delete,
@@ -100,7 +100,7 @@ class Queues:
 
     # --- create and delete ---------------------------------------------------------------------------------
 
-    async def create(self, asked: schema.CreateQueue, call: Call) -> Reply:
+    async def create(self, asked: schema.CreateQueue, call: SqsCall) -> Reply:
         name, given = asked.queue_name, asked.attributes or {}
         fifo = given.get("FifoQueue", "").lower() == "true"
         check_queue_name(name, fifo)
@@ -142,7 +142,7 @@ class Queues:
                     f"A queue already exists with the same name and a different value for attribute {name}",
                 )
 
-    async def delete(self, asked: schema.DeleteQueue, call: Call) -> Reply:
+    async def delete(self, asked: schema.DeleteQueue, call: SqsCall) -> Reply:
         topic = self.find(asked.queue_url)
         await self._topics.delete(topic.name, call.caller)
         self._purged.pop(topic.record.id, None)
@@ -150,19 +150,19 @@ class Queues:
 
     # --- look ----------------------------------------------------------------------------------------------
 
-    async def url(self, asked: schema.GetQueueUrl, call: Call) -> Reply:
+    async def url(self, asked: schema.GetQueueUrl, call: SqsCall) -> Reply:
         return {"QueueUrl": queue_url(call.base_url, self.named(asked.queue_name).name)}
 
-    async def list(self, asked: schema.ListQueues, call: Call) -> Reply:
+    async def list(self, asked: schema.ListQueues, call: SqsCall) -> Reply:
         prefix = asked.queue_name_prefix or ""
         names = [one.name for one in self._topics.all() if one.name.startswith(prefix) and is_queue_name(one.name)]
         return _paged("QueueUrls", names, asked.max_results, asked.next_token, call)
 
-    async def sources(self, asked: schema.ListDeadLetterSourceQueues, call: Call) -> Reply:
+    async def sources(self, asked: schema.ListDeadLetterSourceQueues, call: SqsCall) -> Reply:
         names = self._policies.sources(self.find(asked.queue_url).name)
         return {"queueUrls": []} | _paged("queueUrls", names, asked.max_results, asked.next_token, call)
 
-    async def attributes(self, asked: schema.GetQueueAttributes, call: Call) -> Reply:
+    async def attributes(self, asked: schema.GetQueueAttributes, call: SqsCall) -> Reply:
         topic = self.find(asked.queue_url)
         names = asked.attribute_names or []
         for name in names:
@@ -191,7 +191,7 @@ class Queues:
 
     # --- change --------------------------------------------------------------------------------------------
 
-    async def set_attributes(self, asked: schema.SetQueueAttributes, call: Call) -> Reply:
+    async def set_attributes(self, asked: schema.SetQueueAttributes, call: SqsCall) -> Reply:
         async with self._changing:
             topic = self.find(asked.queue_url)
             values = check_attributes(asked.attributes, is_fifo(topic))
@@ -210,11 +210,11 @@ class Queues:
             await self._alter(topic, {**config, "sqs.attributes": kept_text(kept)}, call)
         return None
 
-    async def _alter(self, topic: Topic, config: Mapping[str, object | None], call: Call) -> None:
+    async def _alter(self, topic: Topic, config: Mapping[str, object | None], call: SqsCall) -> None:
         await self._topics.alter(topic.name, config, None, call.caller)
 
     async def _keep(
-        self, topic: Topic, call: Call, *, tags: dict[str, str] | None = None, policy: str = "", purged: int = 0
+        self, topic: Topic, call: SqsCall, *, tags: dict[str, str] | None = None, policy: str = "", purged: int = 0
     ) -> None:
         kept = kept_of(topic)
         if purged:
@@ -226,7 +226,7 @@ class Queues:
             kept = changed(topic, self._clock.now_ms(), values, frozenset({"Policy"}))
         await self._alter(topic, {"sqs.attributes": kept_text(kept)}, call)
 
-    async def tag(self, asked: schema.TagQueue, call: Call) -> Reply:
+    async def tag(self, asked: schema.TagQueue, call: SqsCall) -> Reply:
         async with self._changing:
             topic = self.find(asked.queue_url)
             if not asked.tags:
@@ -234,7 +234,7 @@ class Queues:
             await self._keep(topic, call, tags=_checked_tags(asked.tags, kept_of(topic).tags))
         return None
 
-    async def untag(self, asked: schema.UntagQueue, call: Call) -> Reply:
+    async def untag(self, asked: schema.UntagQueue, call: SqsCall) -> Reply:
         async with self._changing:
             topic = self.find(asked.queue_url)
             if not asked.tag_keys:
@@ -243,11 +243,11 @@ class Queues:
             await self._keep(topic, call, tags=left)
         return None
 
-    async def tags(self, asked: schema.ListQueueTags, call: Call) -> Reply:
+    async def tags(self, asked: schema.ListQueueTags, call: SqsCall) -> Reply:
         tags = kept_of(self.find(asked.queue_url)).tags
         return {"Tags": tags} if tags else {}
 
-    async def add_permission(self, asked: schema.AddPermission, call: Call) -> Reply:
+    async def add_permission(self, asked: schema.AddPermission, call: SqsCall) -> Reply:
         async with self._changing:
             topic = self.find(asked.queue_url)
             if not asked.actions:
@@ -258,17 +258,17 @@ class Queues:
             await self._keep(topic, call, policy=policy)
         return None
 
-    async def remove_permission(self, asked: schema.RemovePermission, call: Call) -> Reply:
+    async def remove_permission(self, asked: schema.RemovePermission, call: SqsCall) -> Reply:
         async with self._changing:
             topic = self.find(asked.queue_url)
             await self._keep(topic, call, policy=self._policies.without_label(topic, asked.label))
         return None
 
-    async def purge(self, asked: schema.PurgeQueue, call: Call) -> Reply:
+    async def purge(self, asked: schema.PurgeQueue, call: SqsCall) -> Reply:
         topic, now = self.find(asked.queue_url), self._clock.monotonic_ms()
         if now - self._purged.get(topic.record.id, -PURGE_EVERY_MS) < PURGE_EVERY_MS:
-            told = f"Only one PurgeQueue operation on {topic.name} is allowed every 60 seconds."
-            raise SqsError("PurgeQueueInProgress", told)
+            message = f"Only one PurgeQueue operation on {topic.name} is allowed every 60 seconds."
+            raise SqsError("PurgeQueueInProgress", message)
         self._purged = {key: when for key, when in self._purged.items() if now - when < PURGE_EVERY_MS}
         self._purged[topic.record.id] = now
         await self._scheduling.cancel_all(topic.name)
@@ -301,7 +301,7 @@ def _checked_tags(given: dict[str, str], held: dict[str, str]) -> dict[str, str]
     return tags
 
 
-def _paged(field: str, names: list[str], limit: int | None, token: str | None, call: Call) -> dict[str, object]:
+def _paged(field: str, names: list[str], limit: int | None, token: str | None, call: SqsCall) -> dict[str, object]:
     """A page after the name in the token; a token only if a limit was asked for and more is there."""
     if limit is not None and not 1 <= limit <= RESULTS_MAX:
         raise invalid_value(limit, "MaxResults", f"Must be between 1 and {RESULTS_MAX}, if provided.")

@@ -15,10 +15,10 @@ from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs import schema
 from goqueue.edge.sqs.attributes import KNOWN, is_fifo
 from goqueue.edge.sqs.batches import check_entries, summed
-from goqueue.edge.sqs.calls import Call, Handler, Reply
+from goqueue.edge.sqs.calls import Handler, Reply, SqsCall
 from goqueue.edge.sqs.checks import check_id
 from goqueue.edge.sqs.errors import SqsError, invalid_value, translate
-from goqueue.edge.sqs.messages import Wanted, message_out, wanted_names
+from goqueue.edge.sqs.messages import WantedAttributes, message_out, wanted_names
 from goqueue.edge.sqs.names import Arns
 from goqueue.edge.sqs.queues import Queues
 from goqueue.service.leasing import Leasing
@@ -51,7 +51,7 @@ class Receiving:
         self._arns = arns
         self._group = group
 
-    def handlers(self) -> dict[type[schema.Asked], Handler]:
+    def handlers(self) -> dict[type[schema.SqsRequest], Handler]:
         return {
             schema.ReceiveMessage: self.receive,
             schema.DeleteMessage: self.delete,
@@ -62,7 +62,7 @@ class Receiving:
 
     # --- receive -------------------------------------------------------------------------------------------
 
-    async def receive(self, asked: schema.ReceiveMessage, call: Call) -> Reply:
+    async def receive(self, asked: schema.ReceiveMessage, call: SqsCall) -> Reply:
         topic = self._queues.find(asked.queue_url)
         fifo, wanted = is_fifo(topic), _wanted(asked)
         take, wait_ms = self._take(topic, asked, call), _wait_ms(topic, asked)
@@ -74,7 +74,7 @@ class Receiving:
             return {}
         return {"Messages": [message_out(one, wanted, fifo, self._arns) for one in found]}
 
-    def _take(self, topic: Topic, asked: schema.ReceiveMessage, call: Call) -> Take:
+    def _take(self, topic: Topic, asked: schema.ReceiveMessage, call: SqsCall) -> Take:
         limit = 1 if asked.max_number_of_messages is None else asked.max_number_of_messages
         if not 1 <= limit <= MESSAGES_MAX:
             reason = f"Must be between 1 and {MESSAGES_MAX}, if provided."
@@ -92,7 +92,7 @@ class Receiving:
             attempt_id=asked.receive_request_attempt_id,
         )
 
-    async def _poll(self, take: Take, wait_ms: Millis, call: Call) -> list[Delivered]:
+    async def _poll(self, take: Take, wait_ms: Millis, call: SqsCall) -> list[Delivered]:
         """At once if there is something; else until there is, the wait is over, or the client has hung up."""
         found = await self._leasing.take(take)
         if found or not wait_ms:
@@ -114,14 +114,14 @@ class Receiving:
 
     # --- delete --------------------------------------------------------------------------------------------
 
-    async def delete(self, asked: schema.DeleteMessage, call: Call) -> Reply:
+    async def delete(self, asked: schema.DeleteMessage, call: SqsCall) -> Reply:
         topic = self._queues.find(asked.queue_url)
         (outcome,) = await self._delete(topic, [asked.receipt_handle])
         if outcome is not None:
             raise outcome
         return None
 
-    async def delete_batch(self, asked: schema.DeleteMessageBatch, call: Call) -> Reply:
+    async def delete_batch(self, asked: schema.DeleteMessageBatch, call: SqsCall) -> Reply:
         topic = self._queues.find(asked.queue_url)
         check_entries(asked.entries, "DeleteMessageBatchRequestEntry")
         outcomes = await self._delete(topic, [entry.receipt_handle for entry in asked.entries])
@@ -138,7 +138,7 @@ class Receiving:
 
     # --- visibility ----------------------------------------------------------------------------------------
 
-    async def change(self, asked: schema.ChangeMessageVisibility, call: Call) -> Reply:
+    async def change(self, asked: schema.ChangeMessageVisibility, call: SqsCall) -> Reply:
         topic = self._queues.find(asked.queue_url)
         lease_ms = _visibility_ms(asked.visibility_timeout)
         (outcome,) = await self._change(topic, [asked.receipt_handle], lease_ms)
@@ -146,7 +146,7 @@ class Receiving:
             raise outcome
         return None
 
-    async def change_batch(self, asked: schema.ChangeMessageVisibilityBatch, call: Call) -> Reply:
+    async def change_batch(self, asked: schema.ChangeMessageVisibilityBatch, call: SqsCall) -> Reply:
         topic, entries = self._queues.find(asked.queue_url), asked.entries
         check_entries(entries, "ChangeMessageVisibilityBatchRequestEntry")
         outcomes: dict[int, SqsError | None] = {}
@@ -176,15 +176,15 @@ class Receiving:
 # --- requests -------------------------------------------------------------------------------------------
 
 
-def _wanted(asked: schema.ReceiveMessage) -> Wanted:
+def _wanted(asked: schema.ReceiveMessage) -> WantedAttributes:
     system = {*(asked.attribute_names or ()), *(asked.message_system_attribute_names or ())}
     for name in system:
         if name not in _SYSTEM and name not in KNOWN:
             raise SqsError("InvalidAttributeName", f"Unknown Attribute {name[:100]}.")
     if not asked.message_attribute_names:
-        return Wanted(system)
+        return WantedAttributes(system)
     is_all, names, prefixes = wanted_names(asked.message_attribute_names)
-    return Wanted(system, names, prefixes, is_all)
+    return WantedAttributes(system, names, prefixes, is_all)
 
 
 def _wait_ms(topic: Topic, asked: schema.ReceiveMessage) -> Millis:
@@ -220,8 +220,8 @@ def _foreign(handle: str, topic: Topic) -> SqsError | None:
             return None
     except GoQueueError:
         pass
-    told = f'The input receipt handle "{handle[:300]}" is not a valid receipt handle.'
-    return SqsError("ReceiptHandleIsInvalid", told)
+    message = f'The input receipt handle "{handle[:300]}" is not a valid receipt handle.'
+    return SqsError("ReceiptHandleIsInvalid", message)
 
 
 def _sound(handles: Sequence[str], errors: Sequence[SqsError | None]) -> list[str]:

@@ -9,11 +9,11 @@ Number = int | None
 Names = list[str] | None
 
 
-class Asked(msgspec.Struct, frozen=True, rename="pascal"):
+class SqsRequest(msgspec.Struct, frozen=True, rename="pascal"):
     """Root of the family."""
 
 
-class OfQueue(Asked, frozen=True, rename="pascal"):
+class OfQueue(SqsRequest, frozen=True, rename="pascal"):
     """A request about one queue."""
 
     queue_url: str
@@ -22,18 +22,18 @@ class OfQueue(Asked, frozen=True, rename="pascal"):
 # --- queues -------------------------------------------------------------------------------------------
 
 
-class CreateQueue(Asked, frozen=True, rename="pascal"):
+class CreateQueue(SqsRequest, frozen=True, rename="pascal"):
     queue_name: str
     attributes: dict[str, str] | None = None
     tags: dict[str, str] | None = msgspec.field(name="tags", default=None)
 
 
-class GetQueueUrl(Asked, frozen=True, rename="pascal"):
+class GetQueueUrl(SqsRequest, frozen=True, rename="pascal"):
     queue_name: str
     queue_owner_account: Text = msgspec.field(name="QueueOwnerAWSAccountId", default=None)
 
 
-class ListQueues(Asked, frozen=True, rename="pascal"):
+class ListQueues(SqsRequest, frozen=True, rename="pascal"):
     queue_name_prefix: Text = None
     next_token: Text = None
     max_results: Number = None
@@ -94,7 +94,7 @@ class AttributeValue(msgspec.Struct, frozen=True, rename="pascal"):
 Attributes = dict[str, AttributeValue]
 
 
-class Sent(Asked, frozen=True, rename="pascal"):
+class Sent(SqsRequest, frozen=True, rename="pascal"):
     """The part of a request that is one message."""
 
     message_body: str
@@ -131,7 +131,7 @@ class DeleteMessage(OfQueue, frozen=True, rename="pascal"):
     receipt_handle: str
 
 
-class DeleteEntry(Asked, frozen=True, rename="pascal"):
+class DeleteEntry(SqsRequest, frozen=True, rename="pascal"):
     id: str
     receipt_handle: str
 
@@ -145,7 +145,7 @@ class ChangeMessageVisibility(OfQueue, frozen=True, rename="pascal"):
     visibility_timeout: int
 
 
-class ChangeEntry(Asked, frozen=True, rename="pascal"):
+class ChangeEntry(SqsRequest, frozen=True, rename="pascal"):
     id: str
     receipt_handle: str
     visibility_timeout: Number = None
@@ -158,16 +158,16 @@ class ChangeMessageVisibilityBatch(OfQueue, frozen=True, rename="pascal"):
 # --- move tasks ---------------------------------------------------------------------------------------
 
 
-class StartMessageMoveTask(Asked, frozen=True, rename="pascal"):
+class StartMessageMoveTask(SqsRequest, frozen=True, rename="pascal"):
     source_arn: str
     destination_arn: Text = None
     max_number_of_messages_per_second: Number = None
 
 
-class ListMessageMoveTasks(Asked, frozen=True, rename="pascal"):
+class ListMessageMoveTasks(SqsRequest, frozen=True, rename="pascal"):
     source_arn: str
     max_results: Number = None
 
 
-class CancelMessageMoveTask(Asked, frozen=True, rename="pascal"):
+class CancelMessageMoveTask(SqsRequest, frozen=True, rename="pascal"):
     task_handle: str

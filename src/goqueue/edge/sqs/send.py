@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from goqueue.base.clock import Clock
-from goqueue.base.commands import Headers, Message, OnceMessage, OnceResult, PublishMessages, PublishOnce
+from goqueue.base.commands import Headers, InputMessage, OnceMessage, OnceResult, PublishMessages, PublishOnce
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis
@@ -24,8 +24,8 @@ from goqueue.edge.sqs.attributes import (
     message_bytes_max,
 )
 from goqueue.edge.sqs.batches import check_entries, summed
-from goqueue.edge.sqs.calls import Call, Handler, Reply
-from goqueue.edge.sqs.checks import TRACE, Checked, check_delay_s, check_id, check_message
+from goqueue.edge.sqs.calls import Handler, Reply, SqsCall
+from goqueue.edge.sqs.checks import TRACE, CheckedMessage, check_delay_s, check_id, check_message
 from goqueue.edge.sqs.digests import attributes_md5, body_md5
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value, missing, translate
 from goqueue.edge.sqs.messages import envelope_of, headers_of, own_headers, sequence_text
@@ -39,24 +39,24 @@ _WRONG_KIND = "The request include parameter that is not valid for this queue ty
 class Ready(msgspec.Struct, frozen=True):
     """A message that passed every check."""
 
-    checked: Checked
+    checked: CheckedMessage
     envelope: Envelope
     group: str | None
     deliver_at_ms: Millis | None
 
-    def message(self) -> Message:
+    def message(self) -> InputMessage:
         return self._message(headers_of(self.checked, self.envelope))
 
     def once(self) -> OnceMessage:
         headers = own_headers(self.checked, self.envelope)
         return OnceMessage(self._message(headers), envelope_of(self.checked, self.envelope))
 
-    def _message(self, headers: Headers) -> Message:
+    def _message(self, headers: Headers) -> InputMessage:
         key = None if self.group is None else self.group.encode()
-        return Message(key, self.checked.body, headers, deliver_at_ms=self.deliver_at_ms)
+        return InputMessage(key, self.checked.body, headers, deliver_at_ms=self.deliver_at_ms)
 
 
-class Sending:
+class SendHandler:
     def __init__(
         self, queues: Queues, publish: Publish, publish_once: DeduplicatedPublish, clock: Clock, entropy: Entropy
     ) -> None:
@@ -66,10 +66,10 @@ class Sending:
         self._clock = clock
         self._entropy = entropy
 
-    def handlers(self) -> dict[type[schema.Asked], Handler]:
+    def handlers(self) -> dict[type[schema.SqsRequest], Handler]:
         return {schema.SendMessage: self.one, schema.SendMessageBatch: self.batch}
 
-    async def one(self, asked: schema.SendMessage, call: Call) -> Reply:
+    async def one(self, asked: schema.SendMessage, call: SqsCall) -> Reply:
         topic = self._queues.find(asked.queue_url)
         ready = self._ready(topic, asked, check_message(asked), call, "are invalid")
         (outcome,) = await self._send(topic, [ready], call)
@@ -77,14 +77,14 @@ class Sending:
             raise outcome
         return outcome
 
-    async def batch(self, asked: schema.SendMessageBatch, call: Call) -> Reply:
+    async def batch(self, asked: schema.SendMessageBatch, call: SqsCall) -> Reply:
         topic, entries = self._queues.find(asked.queue_url), asked.entries
         check_entries(entries, "SendMessageBatchRequestEntry")
         if is_fifo(topic):
             for entry in entries:
                 _check_ids_given(topic, entry)
         outcomes: list[dict[str, Any] | SqsError | None] = [None] * len(entries)
-        checked: list[tuple[int, Checked]] = []
+        checked: list[tuple[int, CheckedMessage]] = []
         for place, entry in enumerate(entries):
             try:
                 checked.append((place, check_message(entry)))
@@ -104,7 +104,7 @@ class Sending:
 
     # --- checks --------------------------------------------------------------------------------------------
 
-    def _ready(self, topic: Topic, sent: schema.Sent, checked: Checked, call: Call, told: str) -> Ready:
+    def _ready(self, topic: Topic, sent: schema.Sent, checked: CheckedMessage, call: SqsCall, told: str) -> Ready:
         """The checks that depend on the queue; `told` is AWS's word for parameters that are not good."""
         if checked.size > (limit := message_bytes_max(topic)):
             raise invalid(f"One or more parameters {told}. Reason: Message must be shorter than {limit} bytes.")
@@ -125,7 +125,7 @@ class Sending:
 
     # --- store ---------------------------------------------------------------------------------------------
 
-    async def _send(self, topic: Topic, ready: Sequence[Ready], call: Call) -> list[dict[str, Any] | SqsError]:
+    async def _send(self, topic: Topic, ready: Sequence[Ready], call: SqsCall) -> list[dict[str, Any] | SqsError]:
         if not ready:
             return []
         if is_fifo(topic):
@@ -137,7 +137,7 @@ class Sending:
             for one, result in zip(ready, results, strict=True)
         ]
 
-    async def _send_once(self, topic: Topic, ready: Sequence[Ready], call: Call) -> list[dict[str, Any] | SqsError]:
+    async def _send_once(self, topic: Topic, ready: Sequence[Ready], call: SqsCall) -> list[dict[str, Any] | SqsError]:
         command = PublishOnce(deduplication_scope(topic), [one.once() for one in ready], call.caller)
         results = await self._publish_once.messages(command)
         return [_outcome(one, result) for one, result in zip(ready, results, strict=True)]
@@ -159,7 +159,7 @@ def _reply(ready: Ready, message_id: str) -> dict[str, Any]:
     return reply
 
 
-def _deduplication_id(topic: Topic, sent: schema.Sent, checked: Checked) -> str:
+def _deduplication_id(topic: Topic, sent: schema.Sent, checked: CheckedMessage) -> str:
     if sent.message_deduplication_id is not None:
         return check_id(sent.message_deduplication_id, "MessageDeduplicationId")
     if kept_of(topic).attributes.get("ContentBasedDeduplication") == "true":
@@ -188,8 +188,8 @@ def _check_ids_given(topic: Topic, entry: schema.Sent) -> None:
 
 def _check_total(size: int) -> None:
     if size > MESSAGE_BYTES_MAX:
-        told = f"Batch requests cannot be longer than {MESSAGE_BYTES_MAX} bytes. You have sent {size} bytes."
-        raise SqsError("BatchRequestTooLong", told)
+        message = f"Batch requests cannot be longer than {MESSAGE_BYTES_MAX} bytes. You have sent {size} bytes."
+        raise SqsError("BatchRequestTooLong", message)
 
 
 def _deliver_at_ms(topic: Topic, sent: schema.Sent, fifo: bool, now: Millis) -> Millis | None:

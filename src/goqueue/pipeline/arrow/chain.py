@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from goqueue.base.errors import CorruptBatch
-from goqueue.pipeline.arrow.abreast import LANES_MIN, Lanes, walk_abreast
 from goqueue.pipeline.arrow.varints import Bytes, Ints, read_one
+from goqueue.pipeline.arrow.vectorised import LANES_MIN, BatchLanes, walk_abreast
 
 _RECORD_BYTES_MIN: Final = 7  # its length, attributes, time, offset, the sizes of key and value, no headers
 _LEAP_MIN: Final = 64  # a guess that hits fewer is not worth its cost
 _STROLL: Final = 512  # records to walk one by one before the next guess
 
 
-class Bounds(NamedTuple):
+class RecordBounds(NamedTuple):
     """A batch's records: where they begin and end, and how many they are."""
 
     start: int
@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
     records: int
 
 
-def record_starts(data: Bytes, batches: Sequence[Bounds]) -> Ints:
+def record_starts(data: Bytes, batches: Sequence[RecordBounds]) -> Ints:
     """The places of all records; `CorruptBatch` if a batch is not filled by exactly as many as it should have."""
     if any(one.records * _RECORD_BYTES_MIN > one.end - one.start for one in batches):
         raise _corrupt()
@@ -39,21 +39,21 @@ def record_starts(data: Bytes, batches: Sequence[Bounds]) -> Ints:
         raise _corrupt() from None
 
 
-def _few(data: Bytes, batches: Sequence[Bounds]) -> Ints:
+def _few(data: Bytes, batches: Sequence[RecordBounds]) -> Ints:
     chain = _Chain(data)
     parts = [part for bounds in batches for part in chain.follow(bounds)]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def _many(data: Bytes, batches: Sequence[Bounds]) -> Ints:
+def _many(data: Bytes, batches: Sequence[RecordBounds]) -> Ints:
     """Side by side; those with many more records than the others are followed to their ends alone."""
-    lanes = Lanes.of(*np.array(batches, np.int64).T)
+    lanes = BatchLanes.of(*np.array(batches, np.int64).T)
     found = np.empty(int(lanes.counts.sum()), np.int64)
     noted = walk_abreast(data, lanes, found, _corrupt)
     chain = _Chain(data)
     for at, end, count, slot in zip(*(column.tolist() for column in lanes), strict=True):
         if count > noted:
-            rest = list(chain.follow(Bounds(at, end, count - noted)))
+            rest = list(chain.follow(RecordBounds(at, end, count - noted)))
             found[slot + noted : slot + count] = np.concatenate(rest)
         elif at != end:
             raise _corrupt()
@@ -67,7 +67,7 @@ class _Chain:
         self._data = data
         self._stroll = 0  # records before the next guess
 
-    def follow(self, bounds: Bounds) -> Iterator[Ints]:
+    def follow(self, bounds: RecordBounds) -> Iterator[Ints]:
         at, end, left = bounds
         while left and at < end:
             if self._stroll:

@@ -17,9 +17,9 @@ from goqueue.pipeline.arrow.columns import HEADERS, METADATA, TYPES, arrow_schem
 from goqueue.pipeline.arrow.headers import NO_HEADERS, HeaderTable, read_headers
 from goqueue.pipeline.arrow.memory import array_of, scalar_of
 from goqueue.pipeline.arrow.metadata import METADATA_OF
-from goqueue.pipeline.arrow.spots import Records, Spot, unfold
+from goqueue.pipeline.arrow.spots import RecordSpots, Spot, unfold
 from goqueue.pipeline.arrow.varints import Bytes, Ints
-from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.place import OffsetRange
 
 _FOREVER: Final = 2**63 - 1
 _MILLIS_MAX: Final = _FOREVER // 1000
@@ -42,7 +42,7 @@ class Fields(NamedTuple):
         return Fields(self.data, *(column[wanted] for column in self[1:]))
 
 
-def decode(records: Records, wanted: Range, columns: Sequence[str]) -> pa.RecordBatch:
+def decode(records: RecordSpots, wanted: OffsetRange, columns: Sequence[str]) -> pa.RecordBatch:
     """The records with offsets in the range, as these columns. `CorruptBatch` if they make no sense."""
     fields = _fields(records)
     inside = (fields.offsets >= wanted.start) & (fields.offsets < wanted.end)
@@ -57,13 +57,13 @@ def decode_all(buffer: Buffer, topic: str, partition: int, columns: Sequence[str
     """Every record of a buffer that holds one batch."""
     spot = Spot(read_header(buffer), 0)
     (records,) = unfold(buffer, [spot], _FOREVER)
-    return decode(records, Range(topic, partition, 0, _FOREVER), columns)
+    return decode(records, OffsetRange(topic, partition, 0, _FOREVER), columns)
 
 
 # --- fields --------------------------------------------------------------------------------------------------
 
 
-def _fields(records: Records) -> Fields:
+def _fields(records: RecordSpots) -> Fields:
     data = records.data
     lengths, at = varints.read(data, records.starts)
     ends = at + lengths
@@ -99,7 +99,7 @@ def _headers(fields: Fields) -> HeaderTable:
 # --- columns -------------------------------------------------------------------------------------------------
 
 
-def _column(name: str, fields: Fields, headers: HeaderTable, wanted: Range) -> pa.Array:
+def _column(name: str, fields: Fields, headers: HeaderTable, wanted: OffsetRange) -> pa.Array:
     if name in METADATA_OF:
         return METADATA_OF[name](headers, fields.data, fields.values, fields.value_sizes)
     if name == HEADERS:
@@ -107,13 +107,13 @@ def _column(name: str, fields: Fields, headers: HeaderTable, wanted: Range) -> p
     return _COLUMNS[name](fields, wanted)
 
 
-def _timestamps(fields: Fields, wanted: Range) -> pa.Array:
+def _timestamps(fields: Fields, wanted: OffsetRange) -> pa.Array:
     """Producers may send any number as a time; what is beyond the range of microseconds stays at its edge."""
     micros = np.clip(fields.times_ms, -_MILLIS_MAX, _MILLIS_MAX) * 1000
     return array_of(micros, TYPES["timestamp"])
 
 
-_COLUMNS: Final[Mapping[str, Callable[[Fields, Range], pa.Array]]] = {
+_COLUMNS: Final[Mapping[str, Callable[[Fields, OffsetRange], pa.Array]]] = {
     "key": lambda fields, wanted: gather(fields.data, fields.keys, fields.key_sizes),
     "value": lambda fields, wanted: gather(fields.data, fields.values, fields.value_sizes),
     "topic": lambda fields, wanted: pa.repeat(scalar_of(wanted.topic.encode(), pa.string()), fields.offsets.size),

@@ -27,7 +27,7 @@ _NOTHING: Final = scalar_of(b"", pa.binary())
 _NO_HEADERS: Final = scalar_of(b"\0", pa.binary())
 
 
-class Producer(NamedTuple):
+class BatchProducer(NamedTuple):
     """Who writes; everything is part of its transaction."""
 
     id: int
@@ -42,7 +42,7 @@ class Encoded(NamedTuple):
 
 
 def encode(
-    rows: Rows, producer: Producer, sequence: int, codec: int = 0, bytes_max: int = BATCH_BYTES
+    rows: Rows, producer: BatchProducer, sequence: int, codec: int = 0, bytes_max: int = BATCH_BYTES
 ) -> Iterator[Encoded]:
     """The rows in order as batches of about so many bytes, numbered from `sequence` on. A larger row is alone."""
     for part in _parts(rows, bytes_max):
@@ -83,7 +83,7 @@ def _parts(rows: Rows, bytes_max: int) -> Iterator[Rows]:
         start, before = end, int(totals[end - 1])
 
 
-def _batch(rows: Rows, producer: Producer, sequence: int, codec: int) -> bytes:
+def _batch(rows: Rows, producer: BatchProducer, sequence: int, codec: int) -> bytes:
     records = _records(rows)
     if codec and len(packed := compress(codec, records)) < len(records):
         records = packed

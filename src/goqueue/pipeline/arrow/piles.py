@@ -11,7 +11,7 @@ from goqueue.pipeline.arrow.encode import sizes_of
 from goqueue.pipeline.arrow.rows import Rows
 
 
-class Pile:
+class PartitionRows:
     """The rows for one partition, in the order that they came."""
 
     def __init__(self) -> None:

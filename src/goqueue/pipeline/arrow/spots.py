@@ -9,7 +9,7 @@ import numpy as np
 
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.format.compression import decompress
-from goqueue.pipeline.arrow.chain import Bounds, record_starts
+from goqueue.pipeline.arrow.chain import RecordBounds, record_starts
 from goqueue.pipeline.arrow.varints import Bytes, Ints
 
 
@@ -20,7 +20,7 @@ class Spot(NamedTuple):
     at: int
 
 
-class Records(NamedTuple):
+class RecordSpots(NamedTuple):
     """Every record of some batches, in order. They may lie anywhere in `data`, but one behind the other."""
 
     data: Bytes
@@ -33,7 +33,7 @@ class Records(NamedTuple):
         return np.repeat(np.array(facts, np.int64), self.counts)
 
 
-def unfold(buffer: Buffer, spots: Sequence[Spot], bytes_max: int) -> Iterator[Records]:
+def unfold(buffer: Buffer, spots: Sequence[Spot], bytes_max: int) -> Iterator[RecordSpots]:
     """The batches in groups of so many unfolded bytes, or of a single one that is larger.
 
     `CorruptBatch` if a batch does not hold the records that it says.
@@ -57,7 +57,7 @@ def _body(buffer: Buffer, spot: Spot) -> Bytes:
     return np.frombuffer(decompress(header.codec, body) if header.codec else body, np.uint8)
 
 
-def _records(buffer: Buffer, group: Sequence[tuple[Spot, Bytes]]) -> Records:
+def _records(buffer: Buffer, group: Sequence[tuple[Spot, Bytes]]) -> RecordSpots:
     batches = [spot.header for spot, _ in group]
     if any(header.codec for header in batches):
         data = np.concatenate([body for _, body in group])
@@ -68,5 +68,5 @@ def _records(buffer: Buffer, group: Sequence[tuple[Spot, Bytes]]) -> Records:
         begins = [spot.at + HEADER_BYTES for spot, _ in group]
         ends = [spot.at + spot.header.size for spot, _ in group]
     counts = [header.record_count for header in batches]
-    starts = record_starts(data, list(map(Bounds, begins, ends, counts)))
-    return Records(data, starts, batches, np.array(counts, np.int64))
+    starts = record_starts(data, list(map(RecordBounds, begins, ends, counts)))
+    return RecordSpots(data, starts, batches, np.array(counts, np.int64))

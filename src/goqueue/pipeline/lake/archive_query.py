@@ -14,8 +14,8 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, Row
 
 from goqueue.pipeline.lake import messages
-from goqueue.pipeline.lake.archive_task import ARCHIVE, ArchiveTask, Ends, Written
-from goqueue.pipeline.lake.commits import Batch, commit, has_batch
+from goqueue.pipeline.lake.archive_task import ARCHIVE, ArchiveTask, TableEnds, Written
+from goqueue.pipeline.lake.commits import QueryBatch, commit, has_batch
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.folders import location
 from goqueue.pipeline.lake.tables import ensure_table
@@ -26,7 +26,7 @@ from goqueue.pipeline.link.cluster import Cluster
 from goqueue.pipeline.link.place import Place
 
 
-class Tally(msgspec.Struct):
+class ArchiveCounts(msgspec.Struct):
     """What was done so far, by table."""
 
     seen: int = 0
@@ -47,16 +47,16 @@ class ArchiveQuery:
         self._topics = tuple(topics)
         self._typed = typed
         self._table = ensure_table(archive, messages.SCHEMA, messages.PARTITION_BY)
-        self.tally = Tally()
+        self.tally = ArchiveCounts()
         self.failure: Exception | None = None
         self.on_batch: Callable[[Mapping[Place, int]], None] = lambda ends: None
         self._reached: dict[Place, int] = {}
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         try:
-            self._archive(rows, Batch(query_id(rows), number))
-        except Exception as why:
-            self.failure = why
+            self._archive(rows, QueryBatch(query_id(rows), number))
+        except Exception as error:
+            self.failure = error
             raise
 
     def ends(self) -> dict[Place, int | None]:
@@ -75,14 +75,14 @@ class ArchiveQuery:
         }
         return {mark: end for mark, end in found.items() if end is not None}
 
-    def _archive(self, rows: DataFrame, batch: Batch) -> None:
+    def _archive(self, rows: DataFrame, batch: QueryBatch) -> None:
         self._table.update_incremental()
         if has_batch(self._table, batch):
             return
         marks = marks_in(self._cluster, self._topics)
         self._typed.refresh()
         tables = self._typed.tables
-        ends = Ends(_by_topic(self._table, marks), _by_own_topic(tables, marks))
+        ends = TableEnds(_by_topic(self._table, marks), _by_own_topic(tables, marks))
         task = ArchiveTask(self._path, ends, self._typed.plans)
         found = rows.mapInArrow(task, "part binary").collect()
         written = by_table(found)
@@ -97,9 +97,9 @@ class ArchiveQuery:
         name: str,
         table: DeltaTable,
         written: Written,
-        batch: Batch,
+        batch: QueryBatch,
         marks: Mapping[Place, str],
-        ends: Ends,
+        ends: TableEnds,
     ) -> None:
         """A batch may hold nothing new for a table; how far the table is moves on all the same."""
         known = ends.archive if name == ARCHIVE else ends.typed

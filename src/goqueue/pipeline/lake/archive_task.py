@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from goqueue.pipeline.lake import messages
-from goqueue.pipeline.lake.parts import Part, Parts, split
+from goqueue.pipeline.lake.parts import DataFile, Parts, split
 from goqueue.pipeline.lake.schemas import arrow_schema
 from goqueue.pipeline.lake.typed import PARTITION_BY, Skips, TypedPlan, TypedRows
 from goqueue.pipeline.lake.writing import packed
@@ -18,7 +18,7 @@ from goqueue.pipeline.link.place import Place
 ARCHIVE = ""  # the archive itself, where the tables of topics have the topic's name
 
 
-class Ends(msgspec.Struct, frozen=True):
+class TableEnds(msgspec.Struct, frozen=True):
     """How far each table is, by topic and partition: what lies below is in it already."""
 
     archive: dict[str, dict[int, int]]
@@ -29,7 +29,7 @@ class Written(msgspec.Struct, frozen=True):
     """What a task wrote for one table. `ends` is one past the last offset it saw of each place."""
 
     table: str
-    parts: list[Part]
+    parts: list[DataFile]
     ends: list[tuple[str, int, int]]
     seen: int
     skips: Skips
@@ -38,7 +38,7 @@ class Written(msgspec.Struct, frozen=True):
 class ArchiveTask:
     """Goes to the executors as it is, so it holds values only. Tables are named by topic; `ARCHIVE` is the archive."""
 
-    def __init__(self, archive: str, ends: Ends, typed: Mapping[str, TypedPlan]) -> None:
+    def __init__(self, archive: str, ends: TableEnds, typed: Mapping[str, TypedPlan]) -> None:
         self._archive = archive
         self._ends = ends
         self._typed = dict(typed)

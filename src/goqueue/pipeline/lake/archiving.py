@@ -11,7 +11,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from goqueue.pipeline.lake import choices
-from goqueue.pipeline.lake.archive_query import ArchiveQuery, Tally, marks_in
+from goqueue.pipeline.lake.archive_query import ArchiveCounts, ArchiveQuery, marks_in
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.messages import READ
 from goqueue.pipeline.lake.retyping import retype
@@ -19,8 +19,8 @@ from goqueue.pipeline.lake.tables import exists
 from goqueue.pipeline.lake.typed_tables import TypedTables
 from goqueue.pipeline.lake.writing import start
 from goqueue.pipeline.link.cluster import Cluster, cluster
-from goqueue.pipeline.link.doors import Doors, doors
-from goqueue.pipeline.link.errors import UnknownTopic
+from goqueue.pipeline.link.doors import NodeAddresses, doors
+from goqueue.pipeline.link.errors import TopicNotFound
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.running import Progress, Run, Summary
 from goqueue.pipeline.source.offsets import EARLIEST, positions_json
@@ -55,14 +55,14 @@ def archive(spark: SparkSession, run: Run, progress: Progress) -> Summary:
 
 
 def _dry(backlog: Backlog, typed: TypedTables, began: float) -> Summary:
-    return _summary(Tally(), typed, began, {"to_archive": backlog.total})
+    return _summary(ArchiveCounts(), typed, began, {"to_archive": backlog.total})
 
 
 def _topics(there: Cluster, asked: Sequence[str]) -> list[str]:
     found = there.topics()
     for topic in asked:
         if topic not in found:
-            raise UnknownTopic(topic)
+            raise TopicNotFound(topic)
     if not found:
         raise LakeError("The node has no topics yet; there is nothing to archive.")
     return sorted(set(asked) or found)
@@ -95,7 +95,7 @@ class Backlog:
 
 
 def _run_query(
-    spark: SparkSession, run: Run, node: Doors, query: ArchiveQuery, backlog: Backlog, topics: Sequence[str]
+    spark: SparkSession, run: Run, node: NodeAddresses, query: ArchiveQuery, backlog: Backlog, topics: Sequence[str]
 ) -> None:
     options = {
         "kafka.bootstrap.servers": node.kafka,
@@ -126,7 +126,7 @@ def _checkpoint(run: Run, topics: Sequence[str]) -> str:
     return run.place("_checkpoints", "archive", name)
 
 
-def _summary(tally: Tally, typed: TypedTables, began: float, facts: dict[str, Any]) -> Summary:
+def _summary(tally: ArchiveCounts, typed: TypedTables, began: float, facts: dict[str, Any]) -> Summary:
     rows = sum(tally.rows.values())
     told = {
         **facts,
@@ -141,13 +141,13 @@ def _summary(tally: Tally, typed: TypedTables, began: float, facts: dict[str, An
     return Summary("archive", tally.seen, rows, time.monotonic() - began, tally.batches, told, warnings)
 
 
-def _topic_row(tally: Tally, topic: str) -> dict[str, Any]:
+def _topic_row(tally: ArchiveCounts, topic: str) -> dict[str, Any]:
     skips = tally.skips.get(topic)
     row = {"topic": topic, "rows": tally.rows[topic], "typed": tally.typed.get(topic, 0)}
     return {**row, "skipped": 0 if skips is None else skips.count}
 
 
-def _skip_warnings(tally: Tally) -> list[str]:
+def _skip_warnings(tally: ArchiveCounts) -> list[str]:
     return [
         f"{skips.count} messages of {topic} fit no typed row and are in the archive alone, like {skips.examples[0]}"
         for topic, skips in sorted(tally.skips.items())

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from goqueue.client import Client, ConnectionFailed, GoQueueClientError
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.link.cluster import PATIENCE_S
 from goqueue.pipeline.link.patience import Patience
@@ -16,16 +16,16 @@ _NOT_YET: Final = 503
 T = TypeVar("T")
 
 
-def ask(url: str, call: Call[T]) -> T:
+def ask(url: str, call: RestCall[T]) -> T:
     """The answer; `NodeUnreachable` if there is none for two minutes. Only for what may be asked twice."""
     patience = Patience(url, PATIENCE_S)
     while True:
         try:
             return _client(url).perform(call)
-        except GoQueueClientError as why:
-            if not isinstance(why, ConnectionFailed) and why.status != _NOT_YET:
-                raise LakeError(f"{why.detail} ({why.code}, {url})") from why
-            patience.pause(OSError(why.detail))
+        except GoQueueClientError as error:
+            if not isinstance(error, ConnectionFailed) and error.status != _NOT_YET:
+                raise LakeError(f"{error.detail} ({error.code}, {url})") from error
+            patience.pause(OSError(error.detail))
 
 
 @lru_cache(maxsize=16)

@@ -22,7 +22,7 @@ _PLACE: Final = ("topic", "partition")
 _HOLES_MAX: Final = 10_000
 
 
-class Audit(msgspec.Struct, frozen=True):
+class LakeAudit(msgspec.Struct, frozen=True):
     """What was found, by partition, and the holes that somebody should look at."""
 
     places: list[dict[str, Any]]
@@ -32,7 +32,7 @@ class Audit(msgspec.Struct, frozen=True):
         return sum(place[name] for place in self.places)
 
 
-def audit(spark: SparkSession, run: Run) -> Audit:
+def audit(spark: SparkSession, run: Run) -> LakeAudit:
     """Looks at the whole archive, and into the node's log if its address is known; writes down what it found.
 
     The tables are `studies/audit`, a row for each partition, and `studies/holes`, the holes that are not explained.
@@ -46,7 +46,7 @@ def audit(spark: SparkSession, run: Run) -> Audit:
         write_table(_to_look_at(found), run.place("studies", "holes"), mode="overwrite")
     finally:
         found.unpersist()
-    return Audit(_rows(spark, run.place("studies", "audit")), _rows(spark, run.place("studies", "holes")))
+    return LakeAudit(_rows(spark, run.place("studies", "audit")), _rows(spark, run.place("studies", "holes")))
 
 
 def _log_of(run: Run) -> tuple[str | None, dict[Place, int]]:

@@ -31,16 +31,16 @@ def number(options: Mapping[str, str], name: str, default: int | None, least: in
 def moment_ms(options: Mapping[str, str], name: str) -> int | None:
     try:
         return parse_time_ms(options[name], name) if name in options else None
-    except InvalidField as why:
-        raise LakeError(f"The option {name}: {why.message}") from None
+    except InvalidField as error:
+        raise LakeError(f"The option {name}: {error.message}") from None
 
 
 def duration_ms(options: Mapping[str, str], name: str, default: str | None = None) -> int | None:
     text = options.get(name, default)
     try:
         return None if text is None else parse_duration_ms(text, name)
-    except InvalidField as why:
-        raise LakeError(f"The option {name}: {why.message}") from None
+    except InvalidField as error:
+        raise LakeError(f"The option {name}: {error.message}") from None
 
 
 def one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from goqueue.pipeline.link.place import Place, Range
+from goqueue.pipeline.link.place import OffsetRange, Place
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class Block(msgspec.Struct, frozen=True):
 class Chunk(msgspec.Struct, frozen=True):
     """What is sent together."""
 
-    ranges: tuple[Range, ...]
+    ranges: tuple[OffsetRange, ...]
     rows: int
 
 
@@ -69,5 +69,5 @@ def _chunk(blocks: list[Block]) -> Chunk:
         place = Place(block.topic, block.partition)
         start, _ = spans.get(place, (block.start, 0))
         spans[place] = (start, block.end)
-    ranges = tuple(Range(*place, *span) for place, span in sorted(spans.items()))
+    ranges = tuple(OffsetRange(*place, *span) for place, span in sorted(spans.items()))
     return Chunk(ranges, sum(block.rows for block in blocks))

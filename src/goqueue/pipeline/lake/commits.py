@@ -18,20 +18,20 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from goqueue.pipeline.lake.errors import LakeBusy, LakeUnwritable
-from goqueue.pipeline.lake.parts import Part
+from goqueue.pipeline.lake.parts import DataFile
 
 _ATTEMPTS_MAX: Final = 8
 _PAUSE_S: Final = 0.1
 
 
-class Batch(msgspec.Struct, frozen=True):
+class QueryBatch(msgspec.Struct, frozen=True):
     """Which batch of which query. Numbers of one query only grow."""
 
     query: str
     number: int
 
 
-def has_batch(table: DeltaTable, batch: Batch) -> bool:
+def has_batch(table: DeltaTable, batch: QueryBatch) -> bool:
     """Whether the table holds this batch, as far as its handle has been brought up to date."""
     found = table.transaction_version(batch.query)
     return found is not None and found >= batch.number
@@ -39,9 +39,9 @@ def has_batch(table: DeltaTable, batch: Batch) -> bool:
 
 def commit(
     table: DeltaTable,
-    parts: Sequence[Part],
+    parts: Sequence[DataFile],
     *,
-    batch: Batch | None = None,
+    batch: QueryBatch | None = None,
     marks: Mapping[str, int] | None = None,
     seen: Mapping[str, int | None] | None = None,
     replace: DeltaSchema | None = None,
@@ -61,14 +61,14 @@ def commit(
         except CommitFailedError:
             time.sleep(_PAUSE_S * attempt)
             continue
-        except (OSError, DeltaError) as why:
-            raise LakeUnwritable(table.table_uri, why) from why
+        except (OSError, DeltaError) as error:
+            raise LakeUnwritable(table.table_uri, error) from error
         table.update_incremental()
         return True
     raise LakeBusy(f"{table.table_uri} was changed by others {_ATTEMPTS_MAX} times in a row; run fewer jobs on it.")
 
 
-def _transactions(batch: Batch | None, marks: Mapping[str, int]) -> list[Transaction]:
+def _transactions(batch: QueryBatch | None, marks: Mapping[str, int]) -> list[Transaction]:
     made = [Transaction(name, number) for name, number in sorted(marks.items())]
     return made if batch is None else [Transaction(batch.query, batch.number), *made]
 
@@ -79,7 +79,9 @@ def _check_unmoved(table: DeltaTable, seen: Mapping[str, int | None]) -> None:
             raise LakeBusy(f"Another job archived {name} to {table.table_uri} at the same time; run this one again.")
 
 
-def _transact(table: DeltaTable, parts: Iterable[Part], marks: list[Transaction], replace: DeltaSchema | None) -> None:
+def _transact(
+    table: DeltaTable, parts: Iterable[DataFile], marks: list[Transaction], replace: DeltaSchema | None
+) -> None:
     table.create_write_transaction(
         [_add(part) for part in parts],
         "append" if replace is None else "overwrite",
@@ -89,5 +91,5 @@ def _transact(table: DeltaTable, parts: Iterable[Part], marks: list[Transaction]
     )
 
 
-def _add(part: Part) -> AddAction:
+def _add(part: DataFile) -> AddAction:
     return AddAction(part.path, part.size, part.values, part.made_ms, True, part.stats)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from goqueue.base.settings import parse_size
 from goqueue.pipeline.lake import choices
-from goqueue.pipeline.lake.auditing import Audit, audit
+from goqueue.pipeline.lake.auditing import LakeAudit, audit
 from goqueue.pipeline.lake.errors import LakeDamaged, LakeError
 from goqueue.pipeline.lake.gap_task import DOUBLED, LOST, UNKNOWN
 from goqueue.pipeline.lake.tables import exists, open_table
@@ -52,7 +52,7 @@ def _tables(run: Run) -> list[str]:
     return asked or there
 
 
-def _audit(spark: SparkSession, run: Run, progress: Progress) -> Audit | None:
+def _audit(spark: SparkSession, run: Run, progress: Progress) -> LakeAudit | None:
     if run.dry_run or not choices.flag(run.options, "audit", True) or not exists(run.place("messages")):
         return None
     progress.step("auditing the archive")
@@ -83,14 +83,14 @@ def _expired_day(options: Mapping[str, str]) -> dt.date | None:
 def _file_bytes(options: Mapping[str, str]) -> int:
     try:
         return parse_size(options.get("file-size", _FILE_SIZE))
-    except ValueError as why:
-        raise LakeError(f"The option file-size {why}.") from None
+    except ValueError as error:
+        raise LakeError(f"The option file-size {error}.") from None
 
 
 # --- telling ------------------------------------------------------------------------------------------------------
 
 
-def _warnings(run: Run, found: Audit | None) -> list[str]:
+def _warnings(run: Run, found: LakeAudit | None) -> list[str]:
     told = []
     retention_ms = choices.duration_ms(run.options, "retention", _RETENTION) or 0
     if retention_ms < _SHORT_MS and not run.dry_run:
@@ -98,7 +98,7 @@ def _warnings(run: Run, found: Audit | None) -> list[str]:
     return told if found is None else told + _hole_warnings(found)
 
 
-def _hole_warnings(found: Audit) -> list[str]:
+def _hole_warnings(found: LakeAudit) -> list[str]:
     words = {
         LOST: "messages of the log are not in the archive",
         UNKNOWN: "missing offsets are not in the log to look up",
@@ -110,7 +110,7 @@ def _hole_warnings(found: Audit) -> list[str]:
     ]
 
 
-def _doubled(found: Audit) -> str:
+def _doubled(found: LakeAudit) -> str:
     return (
         f"{found.sum(DOUBLED)} messages are in the archive more than once: {_ranges(found.holes, DOUBLED)}. "
         "A topic that was deleted and made again has such offsets; else something other than `archive` wrote the table."
@@ -123,7 +123,7 @@ def _ranges(holes: Sequence[Mapping[str, Any]], verdict: str) -> str:
     return told + (f" and {len(some) - _TOLD_MAX} more" if len(some) > _TOLD_MAX else "")
 
 
-def _summary(tended: Sequence[Tended], found: Audit | None, began: float, warnings: list[str]) -> Summary:
+def _summary(tended: Sequence[Tended], found: LakeAudit | None, began: float, warnings: list[str]) -> Summary:
     facts: dict[str, Any] = {
         "files_before": sum(one.files for one in tended),
         "files_now": sum(one.now for one in tended),

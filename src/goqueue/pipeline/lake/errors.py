@@ -35,7 +35,7 @@ class SchemaChanged(LakeError):
         self.column = column
 
 
-class Unreadable(LakeError):
+class UnsupportedTable(LakeError):
     """Another engine gave the table features that are not understood here."""
 
     def __init__(self, table: str, features: list[str]) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from goqueue.pipeline.lake.messages import days
 from goqueue.pipeline.lake.parts import split
-from goqueue.pipeline.link.place import Place, Range
+from goqueue.pipeline.link.place import OffsetRange, Place
 from goqueue.pipeline.link.reading import read_arrow
 
 GAP: Final = "gap"
@@ -58,36 +58,36 @@ class GapTask:
 
     def _told(self, holes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         gaps = [one for one in holes if one["kind"] == GAP]
-        ranges = [Range(one["topic"], one["partition"], one["start"], one["end"] + 1) for one in gaps]
+        ranges = [OffsetRange(one["topic"], one["partition"], one["start"], one["end"] + 1) for one in gaps]
         doubled = [{**one, "verdict": DOUBLED, "messages": 1} for one in holes if one["kind"] != GAP]
         return [*doubled, *({**gap, **verdict} for gap, verdict in zip(gaps, self._judged(ranges), strict=True))]
 
-    def _judged(self, gaps: Sequence[Range]) -> list[dict[str, Any]]:
+    def _judged(self, gaps: Sequence[OffsetRange]) -> list[dict[str, Any]]:
         """A gap that the log has only in part is judged by that part if messages are in it, else it is unknown."""
         readable = [one for one in (self._readable(gap) for gap in gaps) if one is not None]
-        found = Found(gaps, self._expired_before)
+        found = GapMessages(gaps, self._expired_before)
         if readable and self._kafka is not None:
             for rows in read_arrow(self._kafka, readable, _READ, fail_on_loss=False):
                 found.take(rows)
         return [self._verdict(gap, *found.of(gap)) for gap in gaps]
 
-    def _readable(self, gap: Range) -> Range | None:
+    def _readable(self, gap: OffsetRange) -> OffsetRange | None:
         first = self._first.get(gap.place)
         if self._kafka is None or first is None or first >= gap.end:
             return None
-        return Range(gap.topic, gap.partition, max(first, gap.start), gap.end)
+        return OffsetRange(gap.topic, gap.partition, max(first, gap.start), gap.end)
 
-    def _verdict(self, gap: Range, lost: int, expired: int) -> dict[str, Any]:
+    def _verdict(self, gap: OffsetRange, lost: int, expired: int) -> dict[str, Any]:
         if lost or expired:
             return {"verdict": LOST if lost else EXPIRED, "messages": lost or expired}
         is_whole = self._readable(gap) == gap
         return {"verdict": EXPLAINED if is_whole else UNKNOWN, "messages": 0}
 
 
-class Found:
+class GapMessages:
     """Messages of the log by the gap they lie in."""
 
-    def __init__(self, gaps: Sequence[Range], expired_before: dt.date) -> None:
+    def __init__(self, gaps: Sequence[OffsetRange], expired_before: dt.date) -> None:
         self._starts: dict[Place, list[int]] = {}
         for gap in sorted(gaps, key=lambda one: one.start):
             self._starts.setdefault(gap.place, []).append(gap.start)
@@ -104,7 +104,7 @@ class Found:
                 counts = self._counts.setdefault((Place(*place), start), [0, 0])
                 counts[day is not None and day < self._expired_before] += 1
 
-    def of(self, gap: Range) -> tuple[int, int]:
+    def of(self, gap: OffsetRange) -> tuple[int, int]:
         """How many are lost, and how many were expired on purpose."""
         lost, expired = self._counts.get((gap.place, gap.start), (0, 0))
         return lost, expired

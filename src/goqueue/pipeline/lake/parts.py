@@ -24,7 +24,7 @@ _FILE_BYTES_MAX: Final = 512 << 20
 _OPEN_MAX: Final = 64
 
 
-class Part(msgspec.Struct, frozen=True):
+class DataFile(msgspec.Struct, frozen=True):
     """A finished data file: its path inside the table's folder, and all that a transaction says of it."""
 
     path: str
@@ -43,14 +43,14 @@ class Parts:
         self._schema = schema
         self._by = tuple(partition_by)
         self._open: dict[tuple[str | None, ...], _File] = {}
-        self._done: list[Part] = []
+        self._done: list[DataFile] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
         for values, some in split(rows, self._by):
             self._file(tuple(value_text(value) for value in values)).add(some)
         self._make_room()
 
-    def close(self) -> list[Part]:
+    def close(self) -> list[DataFile]:
         """Finishes what is open; all files that were written."""
         for values in list(self._open):
             self._finish(values)
@@ -108,7 +108,7 @@ class _File:
             self._opened().write_table(pa.Table.from_batches(self._rows, self._schema))
         self._rows, self.waiting = [], 0
 
-    def close(self) -> Part | None:
+    def close(self) -> DataFile | None:
         self.flush()
         if self._writer is None:
             return None
@@ -117,7 +117,7 @@ class _File:
         footer = self._footer[0]
         size = self._where.get_file_info(self._path).size
         stats = statistics(footer, self._schema)
-        return Part(self._path, size, footer.num_rows, self._values, stats, time.time_ns() // 1_000_000)
+        return DataFile(self._path, size, footer.num_rows, self._values, stats, time.time_ns() // 1_000_000)
 
     def _opened(self) -> pq.ParquetWriter:
         if self._writer is None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from goqueue.pipeline.lake.errors import Unreadable
+from goqueue.pipeline.lake.errors import UnsupportedTable
 from goqueue.pipeline.lake.folders import location
 from goqueue.pipeline.lake.schemas import spark_schema
 from goqueue.pipeline.lake.tables import open_table
@@ -42,4 +42,4 @@ def read_files(spark: SparkSession, table: DeltaTable, pruning: Pruning | None =
 def _check_readable(table: DeltaTable) -> None:
     beyond = sorted(_BEYOND_FILES.intersection(table.protocol().reader_features or ()))
     if beyond:
-        raise Unreadable(table.table_uri, beyond)
+        raise UnsupportedTable(table.table_uri, beyond)

@@ -38,7 +38,7 @@ class Wish(msgspec.Struct, frozen=True):
         return f"replay-{sha256(msgspec.json.encode(self)).hexdigest()[:32]}"
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ReplayPlan(msgspec.Struct, frozen=True):
     wish: Wish
     chunks: tuple[Chunk, ...]
 
@@ -47,9 +47,9 @@ class Plan(msgspec.Struct, frozen=True):
         return sum(chunk.rows for chunk in self.chunks)
 
 
-def made(wish: Wish, chosen: DataFrame) -> Plan:
+def made(wish: Wish, chosen: DataFrame) -> ReplayPlan:
     """Counts the messages that were chosen, in blocks, and cuts them up."""
-    return Plan(wish, tuple(cut(blocks(chosen, max(1, wish.chunk_rows // _BLOCKS_A_CHUNK)), wish.chunk_rows)))
+    return ReplayPlan(wish, tuple(cut(blocks(chosen, max(1, wish.chunk_rows // _BLOCKS_A_CHUNK)), wish.chunk_rows)))
 
 
 def blocks(chosen: DataFrame, size: int) -> list[Block]:
@@ -65,11 +65,11 @@ def blocks(chosen: DataFrame, size: int) -> list[Block]:
     return [Block(*(row[name] for name in names)) for row in found.select(*names).collect()]
 
 
-def kept(path: str, wish: Wish, last_sent: int | None) -> Plan | None:
+def kept(path: str, wish: Wish, last_sent: int | None) -> ReplayPlan | None:
     """The plan that was written down; None if this replay is new."""
     text = read_text(path)
     if text is not None:
-        return msgspec.json.decode(text, type=Plan)
+        return msgspec.json.decode(text, type=ReplayPlan)
     if last_sent is not None:
         raise LakeError(
             f"Parts of this replay were sent into {wish.into} already, and its plan {path} is gone. Nobody can tell "
@@ -78,5 +78,5 @@ def kept(path: str, wish: Wish, last_sent: int | None) -> Plan | None:
     return None
 
 
-def keep(path: str, plan: Plan) -> None:
+def keep(path: str, plan: ReplayPlan) -> None:
     write_text(path, msgspec.json.encode(plan).decode())

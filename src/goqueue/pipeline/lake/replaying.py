@@ -17,15 +17,15 @@ from goqueue.pipeline.lake.asking import ask
 from goqueue.pipeline.lake.chunks import Chunk
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.reading import read_files
-from goqueue.pipeline.lake.replay_plan import Plan, Wish, keep, kept, made
+from goqueue.pipeline.lake.replay_plan import ReplayPlan, Wish, keep, kept, made
 from goqueue.pipeline.lake.selection import in_ranges, range_pruning, selection
 from goqueue.pipeline.lake.tables import open_table
 from goqueue.pipeline.lake.writing import packed
 from goqueue.pipeline.link.cluster import cluster
-from goqueue.pipeline.link.doors import Doors, doors
+from goqueue.pipeline.link.doors import NodeAddresses, doors
 from goqueue.pipeline.running import Progress, Run, Summary
 from goqueue.pipeline.sink.task import this_task
-from goqueue.pipeline.sink.writing import Part, Target, commit_parts, give_up, stage_rows
+from goqueue.pipeline.sink.writing import SinkTarget, TaskPart, commit_parts, give_up, stage_rows
 
 FROM: Final = "goqueue-replayed-from"  # topic/partition/offset
 TIME: Final = "goqueue-replayed-timestamp"  # milliseconds since 1970
@@ -49,7 +49,7 @@ def replay(spark: SparkSession, run: Run, progress: Progress) -> Summary:
     last = ask(node.url, calls.staged(wish.owner)).last_batch
     plan = _plan(spark, run, wish, archive, last)
     _check_target(node, plan)
-    sent = _Sending(spark, node, archive, plan).send(last, Pace(_rate(run)), progress)
+    sent = _Sending(spark, node, archive, plan).send(last, ReplayPace(_rate(run)), progress)
     return _summary(plan, sent, last, began)
 
 
@@ -77,7 +77,7 @@ def _chunk_rows(rate: int | None) -> int:
     return _CHUNK_ROWS if rate is None else max(1, min(_CHUNK_ROWS, rate * _CHUNK_S))
 
 
-def _plan(spark: SparkSession, run: Run, wish: Wish, archive: str, last: int | None) -> Plan:
+def _plan(spark: SparkSession, run: Run, wish: Wish, archive: str, last: int | None) -> ReplayPlan:
     path = run.place("_checkpoints", "replay", f"{wish.owner}.json")
     plan = kept(path, wish, last)
     if plan is None:
@@ -90,7 +90,7 @@ def _chosen(spark: SparkSession, archive: str, wish: Wish) -> DataFrame:
     return read_files(spark, open_table(archive), wish.selection.pruning()).where(wish.selection.condition())
 
 
-def _check_target(node: Doors, plan: Plan) -> None:
+def _check_target(node: NodeAddresses, plan: ReplayPlan) -> None:
     there = len(cluster(node.kafka).partitions(plan.wish.into))
     needed = max((one.partition + 1 for chunk in plan.chunks for one in chunk.ranges), default=0)
     if plan.wish.keep_partitions and there < needed:
@@ -103,7 +103,7 @@ def _check_target(node: Doors, plan: Plan) -> None:
 # --- sending ------------------------------------------------------------------------------------------------------
 
 
-class Pace:
+class ReplayPace:
     """Waits so that no more than so many messages a second are sent."""
 
     def __init__(self, rate: int | None, now: Clock = time.monotonic, sleep: Callable[[float], None] = time.sleep):
@@ -119,15 +119,15 @@ class Pace:
 class _Sending:
     """The chunks of one plan on their way."""
 
-    def __init__(self, spark: SparkSession, node: Doors, archive: str, plan: Plan) -> None:
+    def __init__(self, spark: SparkSession, node: NodeAddresses, archive: str, plan: ReplayPlan) -> None:
         self._spark = spark
         self._archive = archive
         self._plan = plan
         extra = (("partition", plan.wish.keep_partitions), ("timestamp", plan.wish.keep_times))
         columns = ("key", "value", "headers", *(name for name, is_kept in extra if is_kept))
-        self._target = Target(node.kafka, node.url, plan.wish.into, columns)
+        self._target = SinkTarget(node.kafka, node.url, plan.wish.into, columns)
 
-    def send(self, last: int | None, pace: Pace, progress: Progress) -> int:
+    def send(self, last: int | None, pace: ReplayPace, progress: Progress) -> int:
         """Everything behind chunk `last`; how many messages that were."""
         first = 0 if last is None else last + 1
         before = sum(chunk.rows for chunk in self._plan.chunks[:first])
@@ -143,8 +143,8 @@ class _Sending:
         task = _Staging(self._target, owner, number)
         try:
             found = self._rows(chunk).mapInArrow(task, "part binary").collect()
-            parts = [msgspec.msgpack.decode(row[0], type=Part) for row in found]
-            commit_parts(self._target, parts or [Part(owner, number, 0)], _AGAIN)
+            parts = [msgspec.msgpack.decode(row[0], type=TaskPart) for row in found]
+            commit_parts(self._target, parts or [TaskPart(owner, number, 0)], _AGAIN)
         except BaseException:
             # Readers of the topic wait at what is staged; a run that goes on would drop it only then.
             give_up(self._target, owner, number)
@@ -176,7 +176,7 @@ def _header(name: str, value: Column) -> Column:
 class _Staging:
     """What one task does: its messages go into the chunk's set, where nobody sees them yet."""
 
-    def __init__(self, target: Target, owner: str, number: int) -> None:
+    def __init__(self, target: SinkTarget, owner: str, number: int) -> None:
         self._target, self._owner, self._number = target, owner, number
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -210,7 +210,7 @@ def _shown(value: Any) -> Any:
     return str(value)[:_SAMPLE_CHARS_MAX] if value is not None and not isinstance(value, int) else value
 
 
-def _summary(plan: Plan, sent: int, last: int | None, began: float) -> Summary:
+def _summary(plan: ReplayPlan, sent: int, last: int | None, began: float) -> Summary:
     done = 0 if last is None else last + 1
     planned = sum(chunk.rows for chunk in plan.chunks[done:])
     warnings = []

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from goqueue.pipeline.lake import choices
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.reading import Pruning
-from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.place import OffsetRange
 
 _OFFSETS: Final = re.compile(r"(?:([a-zA-Z0-9._-]+)/)?(\d{1,9}):(\d{1,18})-(\d{0,18})")
 _END: Final = (1 << 63) - 1
@@ -28,7 +28,7 @@ class Selection(msgspec.Struct, frozen=True):
     topics: tuple[str, ...]
     since_ms: int | None = None
     until_ms: int | None = None
-    offsets: tuple[Range, ...] = ()
+    offsets: tuple[OffsetRange, ...] = ()
     key: str | None = None
     where: str | None = None
 
@@ -72,25 +72,25 @@ def selection(topics: Sequence[str], options: Mapping[str, str]) -> Selection:
     )
 
 
-def _ranges(text: str, topics: Sequence[str]) -> list[Range]:
+def _ranges(text: str, topics: Sequence[str]) -> list[OffsetRange]:
     found = _OFFSETS.fullmatch(text)
     if found is None:
         raise LakeError(f"{text!r} are no offsets; write them like orders/0:100-200, or 0:100- up to the end.")
     topic, partition, start, end = found.groups()
     of = sorted(set(topics)) if topic is None else [topic]
-    return [Range(one, int(partition), int(start), int(end) if end else _END) for one in of]
+    return [OffsetRange(one, int(partition), int(start), int(end) if end else _END) for one in of]
 
 
-def in_ranges(ranges: Sequence[Range]) -> Column:
+def in_ranges(ranges: Sequence[OffsetRange]) -> Column:
     """Whether a message lies in one of them."""
     return reduce(Column.__or__, (_inside(one) for one in ranges))
 
 
-def _inside(one: Range) -> Column:
+def _inside(one: OffsetRange) -> Column:
     place = (f.col("topic") == one.topic) & (f.col("partition") == one.partition)
     return place & (f.col("offset") >= one.start) & (f.col("offset") < one.end)
 
 
-def range_pruning(ranges: Sequence[Range]) -> Pruning:
+def range_pruning(ranges: Sequence[OffsetRange]) -> Pruning:
     """The same for files, by their statistics."""
     return [[("topic", "=", one.topic), ("offset", ">=", one.start), ("offset", "<", one.end)] for one in ranges]

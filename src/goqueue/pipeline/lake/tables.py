@@ -32,8 +32,8 @@ def ensure_table(path: str, schema: StructType, partition_by: Sequence[str] = ()
             DeltaTable.create(location(path), delta_schema(schema), mode="ignore", partition_by=list(partition_by))
         table = open_table(path)
         return table if replace else _grown(table, schema)
-    except (OSError, DeltaError) as why:
-        raise LakeUnwritable(path, why) from why
+    except (OSError, DeltaError) as error:
+        raise LakeUnwritable(path, error) from error
 
 
 def _grown(table: DeltaTable, schema: StructType) -> DeltaTable:

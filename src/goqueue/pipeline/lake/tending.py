@@ -108,7 +108,9 @@ def _changed(table: DeltaTable, change: Any) -> None:
         table.update_incremental()
         change()
         table.update_incremental()
-    except OSError as why:
-        raise LakeUnwritable(table.table_uri, why) from why
-    except DeltaError as why:
-        raise LakeError(f"{table.table_uri} could not be changed: {why}. Others may be writing it; run again.") from why
+    except OSError as error:
+        raise LakeUnwritable(table.table_uri, error) from error
+    except DeltaError as error:
+        raise LakeError(
+            f"{table.table_uri} could not be changed: {error}. Others may be writing it; run again."
+        ) from error

@@ -100,8 +100,8 @@ class TypedRows:
 
     def of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         values, misfits = self._decoder.column(rows.column("value"), rows.column("schemaId"))
-        for row, why in misfits.items():
-            self.skips.note(_where(rows, row), why)
+        for row, error in misfits.items():
+            self.skips.note(_where(rows, row), error)
         members = values.flatten() if pa.types.is_struct(values.type) else [values]
         columns = [*(rows.column(source) for source, _ in ORIGIN.values()), *members]
         named = pa.RecordBatch.from_arrays(columns, names=self._schema.names)

@@ -70,9 +70,9 @@ class TypedTables:
             plan = self.plan_of(topic)
             self._tables[topic] = ensure_table(plan.table, plan.columns, PARTITION_BY)
             self._plans[topic] = plan
-        except Untyped as why:
-            self.warnings[topic] = f"{topic} gets no typed table: {why}"
-        except SchemaChanged as why:
+        except Untyped as error:
+            self.warnings[topic] = f"{topic} gets no typed table: {error}"
+        except SchemaChanged as error:
             self.warnings[topic] = (
-                f"{topic} goes on without its typed table: {why} Or make it anew with retype={topic}."
+                f"{topic} goes on without its typed table: {error} Or make it anew with retype={topic}."
             )

@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from goqueue.pipeline.lake.commits import Batch, commit, has_batch
+from goqueue.pipeline.lake.commits import QueryBatch, commit, has_batch
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.folders import location
-from goqueue.pipeline.lake.parts import Part, Parts
+from goqueue.pipeline.lake.parts import DataFile, Parts
 from goqueue.pipeline.lake.schemas import arrow_schema, delta_schema
 from goqueue.pipeline.lake.tables import ensure_table
 
@@ -37,7 +37,7 @@ def write_table(
     """
     if mode not in ("append", "overwrite"):
         raise LakeError(f"A table is written with mode append or overwrite, not {mode!r}.")
-    batch = None if app_id is None or version is None else Batch(app_id, version)
+    batch = None if app_id is None or version is None else QueryBatch(app_id, version)
     anew = mode == "overwrite"
     found = ensure_table(table, frame.schema, partition_by, replace=anew)
     if batch is not None and has_batch(found, batch):
@@ -87,9 +87,9 @@ def start(
     def guarded(rows: DataFrame, number: int) -> None:
         try:
             each(rows, number)
-        except Exception as why:
+        except Exception as error:
             # Spark searches the whole traceback with a pattern that overflows its stack if the text is long.
-            raise LakeError(f"Batch {number}: {short(why)}") from None
+            raise LakeError(f"Batch {number}: {short(error)}") from None
 
     writer = frame.writeStream.queryName(query_name).option("checkpointLocation", location(checkpoint))
     if once:
@@ -114,10 +114,10 @@ def query_id(rows: DataFrame) -> str:
     return found
 
 
-def write_files(frame: DataFrame, table: str, partition_by: Sequence[str]) -> list[Part]:
+def write_files(frame: DataFrame, table: str, partition_by: Sequence[str]) -> list[DataFile]:
     """Runs the frame and writes its rows into the table's folder. No reader sees them before a commit."""
     task = _Writing(location(table), arrow_schema(frame.schema), tuple(partition_by))
-    return [msgspec.msgpack.decode(row[0], type=Part) for row in frame.mapInArrow(task, "part binary").collect()]
+    return [msgspec.msgpack.decode(row[0], type=DataFile) for row in frame.mapInArrow(task, "part binary").collect()]
 
 
 class _Writing:

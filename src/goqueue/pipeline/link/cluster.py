@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.pipeline.link.addresses import addresses_of
-from goqueue.pipeline.link.connection import Connection
-from goqueue.pipeline.link.errors import PipelineError, Refused
+from goqueue.pipeline.link.connection import BrokerConnection
+from goqueue.pipeline.link.errors import BrokerRefused, PipelineError
 from goqueue.pipeline.link.patience import Patience
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.refusals import PASSING, refusal
@@ -70,7 +70,7 @@ class Cluster:
         self._patience_s = patience_s
         self._first_answer_s = patience_s if first_answer_s is None else min(first_answer_s, patience_s)
         self._has_answered = False
-        self._idle: list[Connection] = []
+        self._idle: list[BrokerConnection] = []
         self._lock = threading.Lock()
 
     # --- topics ----------------------------------------------------------------------------------------------
@@ -142,13 +142,13 @@ class Cluster:
                 if check is not None:
                     check(answer)
                 return answer
-            except OSError as why:
+            except OSError as error:
                 self.close()
-                patience.pause(why)
-            except Refused as why:
-                if why.code not in PASSING:
+                patience.pause(error)
+            except BrokerRefused as error:
+                if error.code not in PASSING:
                     raise
-                patience.pause(why)
+                patience.pause(error)
 
     def _ask(self, api: ClientApi, request: Any) -> Any:
         connection = self.connect()
@@ -165,7 +165,7 @@ class Cluster:
         """For a task that asks on connections of its own."""
         return Patience(self._kafka, self._patience_s if self._has_answered else self._first_answer_s)
 
-    def connect(self) -> Connection:
+    def connect(self) -> BrokerConnection:
         """A connection for the caller alone. `OSError` if no address answers."""
         with self._lock:
             if self._idle:
@@ -173,12 +173,12 @@ class Cluster:
         failures: list[OSError] = []
         for host, port in self._addresses:
             try:
-                return Connection(host, port)
-            except OSError as why:
-                failures.append(why)
+                return BrokerConnection(host, port)
+            except OSError as error:
+                failures.append(error)
         raise failures[0]
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: BrokerConnection) -> None:
         """Only one that is sound and owes no answer is kept."""
         with self._lock:
             if connection.is_quiet and len(self._idle) < _IDLE_MAX:

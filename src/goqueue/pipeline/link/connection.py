@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from goqueue.base.limits import MIB
 from goqueue.format.batch import Buffer
-from goqueue.pipeline.link.errors import PipelineError, Refused
+from goqueue.pipeline.link.errors import BrokerRefused, PipelineError
 from goqueue.wire.errors import WireError
 from goqueue.wire.messages.api_versions import API as API_VERSIONS
 from goqueue.wire.messages.api_versions import ApiVersionsRequest
@@ -28,7 +28,7 @@ _UNSUPPORTED_VERSION: Final = 35
 _VERSION_MAX: Final = {0: 12, 18: 0, 24: 3}
 
 
-class Room:
+class ReceiveBuffer:
     """Memory that answers are received into, over and over: large ones would cost more to reserve than to fill."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Room:
         return memoryview(self._bytes)[:size]
 
 
-class Connection:
+class BrokerConnection:
     """Opens at once; `OSError` if that fails or the line breaks later. Not for two threads at a time."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -75,7 +75,7 @@ class Connection:
     def ask(self, api: ClientApi, request: Any) -> Any:
         """Sends and waits; nothing else may be under way."""
         self.send(api, request)
-        return self.receive(Room())
+        return self.receive(ReceiveBuffer())
 
     def send(self, api: ClientApi, request: Any) -> None:
         """Returns when the system took it; the answer is collected by `receive`."""
@@ -85,7 +85,7 @@ class Connection:
         for buffer in _request(api, version, self._sent, request):
             self._socket.sendall(buffer)
 
-    def receive(self, room: Room) -> Any:
+    def receive(self, room: ReceiveBuffer) -> Any:
         """The oldest answer that is due. Its bytes live in `room` until that is used again."""
         api, version, expected = self._awaited[0]
         frame = self._frame(room)
@@ -95,8 +95,8 @@ class Connection:
                 raise WireError(f"the answer to request {found} came instead of {expected}")
             is_flexible = version >= api.flexible_from and api is not API_VERSIONS
             answer = api.decode_response(version, frame, 5 if is_flexible else 4)
-        except WireError as why:
-            raise self._not_kafka(str(why)) from why
+        except WireError as error:
+            raise self._not_kafka(str(error)) from error
         # Only now: who was interrupted before must not take the rest for another answer.
         self._awaited.popleft()
         return answer
@@ -108,13 +108,15 @@ class Connection:
         lowest, highest = self._versions.get(api.key, (1, 0))
         version = min(highest, api.max_version, _VERSION_MAX.get(api.key, api.max_version))
         if version < max(lowest, api.min_version):
-            told = f"The node at {self._address} does not speak {api.name} as this client does; use matching releases."
-            raise Refused(_UNSUPPORTED_VERSION, told)
+            message = (
+                f"The node at {self._address} does not speak {api.name} as this client does; use matching releases."
+            )
+            raise BrokerRefused(_UNSUPPORTED_VERSION, message)
         return version
 
     # --- bytes -----------------------------------------------------------------------------------------------
 
-    def _frame(self, room: Room) -> memoryview:
+    def _frame(self, room: ReceiveBuffer) -> memoryview:
         prefix = bytearray(_SIZE.size)
         self._fill(memoryview(prefix))
         (size,) = _SIZE.unpack(prefix)

@@ -15,21 +15,21 @@ _REST_ADDRESS: Final = "goqueue.rest.address"
 _ANSWER_S: Final = 10.0
 
 
-class Doors(msgspec.Struct, frozen=True):
+class NodeAddresses(msgspec.Struct, frozen=True):
     """`kafka` is `host:port[,host:port]`, `url` is `http://...`."""
 
     kafka: str
     url: str
 
 
-def doors(kafka: str | None, url: str | None, patience_s: float = FIRST_ANSWER_S) -> Doors:
+def doors(kafka: str | None, url: str | None, patience_s: float = FIRST_ANSWER_S) -> NodeAddresses:
     """What is not given is asked of the node, once a process."""
     if kafka and url:
-        return Doors(kafka, url.rstrip("/"))
+        return NodeAddresses(kafka, url.rstrip("/"))
     if kafka:
-        return Doors(kafka, _url_behind(kafka, patience_s))
+        return NodeAddresses(kafka, _url_behind(kafka, patience_s))
     if url:
-        return Doors(_kafka_behind(url.rstrip("/"), patience_s), url.rstrip("/"))
+        return NodeAddresses(_kafka_behind(url.rstrip("/"), patience_s), url.rstrip("/"))
     raise PipelineError("No address of a node was given; set kafka.bootstrap.servers (HOST:PORT) or url (http://...).")
 
 
@@ -59,8 +59,8 @@ def _doors_of(url: str, patience_s: float) -> dict[str, Any]:
     while True:
         try:
             answer = httpx.get(f"{url}/doors", timeout=_ANSWER_S)
-        except httpx.TransportError as why:
-            patience.pause(OSError(str(why)))
+        except httpx.TransportError as error:
+            patience.pause(OSError(str(error)))
             continue
         if answer.status_code == httpx.codes.OK:
             return msgspec.json.decode(answer.content, type=dict[str, Any])

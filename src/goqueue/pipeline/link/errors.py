@@ -15,7 +15,7 @@ class PipelineError(Exception):
         return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
-class UnknownTopic(PipelineError):
+class TopicNotFound(PipelineError):
     """The topic or partition is not there, or is there no more."""
 
     def __init__(self, topic: str, told: str | None = None) -> None:
@@ -23,7 +23,7 @@ class UnknownTopic(PipelineError):
         self.topic = topic
 
 
-class OffsetGone(PipelineError):
+class OffsetOutOfLog(PipelineError):
     """The log no longer holds an offset that was asked for; `first` is where it begins now."""
 
     def __init__(self, place: Place, wanted: int, first: int, told: str | None = None) -> None:
@@ -48,7 +48,7 @@ class NodeUnreachable(PipelineError):
         self.address = address
 
 
-class Refused(PipelineError):
+class BrokerRefused(PipelineError):
     """The node answered with an error; `code` is Kafka's number for it."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -57,7 +57,7 @@ class Refused(PipelineError):
         self.message = message
 
 
-class Fenced(Refused):
+class Fenced(BrokerRefused):
     """Another attempt at the same rows took over; what this one wrote will never be seen."""
 
 

@@ -12,14 +12,14 @@ from goqueue.base.limits import KIB, MIB
 from goqueue.format.batch import Buffer
 from goqueue.pipeline.arrow.spots import Spot
 from goqueue.pipeline.link.cluster import Cluster, TopicFacts, isolation_level
-from goqueue.pipeline.link.connection import Connection, Room
-from goqueue.pipeline.link.errors import CorruptData, OffsetGone, Refused
-from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.connection import BrokerConnection, ReceiveBuffer
+from goqueue.pipeline.link.errors import BrokerRefused, CorruptData, OffsetOutOfLog
+from goqueue.pipeline.link.place import OffsetRange
 from goqueue.pipeline.link.refusals import CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE, PASSING, refusal
 from goqueue.pipeline.link.visible import sound_batches, visible
 from goqueue.wire.messages import fetch
 
-OnLoss = Callable[[Range, int], None]
+OnLoss = Callable[[OffsetRange, int], None]
 
 _FETCH_BYTES_MIN: Final = 1 * MIB
 _FETCH_BYTES_MAX: Final = 16 * MIB
@@ -29,10 +29,10 @@ _WAIT_MS: Final = 500  # for messages that are not there yet
 _NO_SESSION: Final = -1
 
 
-class Fetched(NamedTuple):
+class FetchedBatches(NamedTuple):
     """The visible batches of one answer, in the memory that the next answer will overwrite."""
 
-    wanted: Range
+    wanted: OffsetRange
     buffer: Buffer
     spots: list[Spot]
 
@@ -51,10 +51,10 @@ def rules_for(isolation: str, fail_on_loss: bool, batch_bytes: int, on_loss: OnL
     return Rules(isolation, fail_on_loss, size, on_loss)
 
 
-class Fetching:
+class RangeFetcher:
     """One pass over the ranges, on a connection of its own."""
 
-    def __init__(self, cluster: Cluster, ranges: Sequence[Range], rules: Rules) -> None:
+    def __init__(self, cluster: Cluster, ranges: Sequence[OffsetRange], rules: Rules) -> None:
         self._cluster = cluster
         self._rules = rules
         self._level = isolation_level(rules.isolation)
@@ -63,10 +63,10 @@ class Fetching:
         self._bytes_per_offset = float(_RECORD_BYTES_GUESS)
         self._topics: dict[str, TopicFacts] = {}
         self._patience = cluster.patience()
-        self._connection: Connection | None = None
-        self._room = Room()
+        self._connection: BrokerConnection | None = None
+        self._room = ReceiveBuffer()
 
-    def __iter__(self) -> Iterator[Fetched]:
+    def __iter__(self) -> Iterator[FetchedBatches]:
         """Exactly the visible batches with offsets in the ranges; their first and last may reach beyond."""
         if not self._left:
             return
@@ -93,13 +93,13 @@ class Fetching:
             (topic,) = answer.responses
             (found,) = topic.partitions
             return self._accepted(found)
-        except OSError as why:
+        except OSError as error:
             self._drop()
-            self._patience.pause(why)
-        except Refused as why:
-            if why.code not in PASSING:
+            self._patience.pause(error)
+        except BrokerRefused as error:
+            if error.code not in PASSING:
                 raise
-            self._patience.pause(why)
+            self._patience.pause(error)
         return None
 
     def _request(self) -> None:
@@ -137,21 +137,21 @@ class Fetching:
 
     # --- answers ---------------------------------------------------------------------------------------------
 
-    def _take(self, answer: fetch.PartitionData) -> Iterator[Fetched]:
+    def _take(self, answer: fetch.PartitionData) -> Iterator[FetchedBatches]:
         wanted, offset, buffer = self._left[-1], self._offset, answer.records
         if not buffer:
             self._nothing_there(answer)
             return
         try:
             spots, reached = sound_batches(buffer, offset, wanted.end)
-        except CorruptBatch as why:
-            raise CorruptData(wanted.place, offset, why.message) from why
+        except CorruptBatch as error:
+            raise CorruptData(wanted.place, offset, error.message) from error
         self._move_to(reached, len(buffer))
         self._ahead()
         shown = visible(spots, answer.aborted_transactions or ())  # uncommitted reads are told of none
         if shown:
             # The first batch may begin before the place where we are, with messages that were had or are gone.
-            yield Fetched(Range(wanted.topic, wanted.partition, offset, wanted.end), buffer, shown)
+            yield FetchedBatches(OffsetRange(wanted.topic, wanted.partition, offset, wanted.end), buffer, shown)
 
     def _move_to(self, offset: int, size: int) -> None:
         self._patience.renew()
@@ -182,7 +182,7 @@ class Fetching:
         elif self._patience.is_over():
             self._lose(
                 wanted.end,
-                OffsetGone(
+                OffsetOutOfLog(
                     wanted.place,
                     self._offset,
                     answer.log_start_offset,
@@ -197,19 +197,19 @@ class Fetching:
         wanted = self._left[-1]
         first = self._cluster.earliest([wanted.place])[wanted.place]
         if first > self._offset:
-            self._lose(min(first, wanted.end), OffsetGone(wanted.place, self._offset, first))
+            self._lose(min(first, wanted.end), OffsetOutOfLog(wanted.place, self._offset, first))
             return
         last = self._cluster.latest([wanted.place], "read_uncommitted")[wanted.place]
         if last < self._offset:
-            told = (
+            message = (
                 f"Offset {self._offset} of {wanted.place} is beyond the end of the log, which is {last}. The topic was "
                 "made anew, or the node lost what it had not synced; start again from an offset that is there."
             )
-            self._lose(wanted.end, OffsetGone(wanted.place, self._offset, first, told))
+            self._lose(wanted.end, OffsetOutOfLog(wanted.place, self._offset, first, message))
             return
         self._patience.pause(refusal(OFFSET_OUT_OF_RANGE, wanted.place))  # the log moved while we asked
 
-    def _lose(self, offset: int, error: OffsetGone) -> None:
+    def _lose(self, offset: int, error: OffsetOutOfLog) -> None:
         """What lies before the offset is gone: an error, or told and skipped."""
         wanted = self._left[-1]
         if self._rules.fail_on_loss:

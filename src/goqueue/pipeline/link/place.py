@@ -17,7 +17,7 @@ class Place(NamedTuple):
         return f"{self.topic}/{self.partition}"
 
 
-class Range(msgspec.Struct, frozen=True):
+class OffsetRange(msgspec.Struct, frozen=True):
     """The offsets from `start` up to `end`, which is not part of it."""
 
     topic: str

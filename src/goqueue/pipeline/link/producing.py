@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from goqueue.format.batch import Buffer
 from goqueue.pipeline.link.cluster import Cluster
-from goqueue.pipeline.link.connection import ANSWER_S, Connection, Room
-from goqueue.pipeline.link.errors import Refused
+from goqueue.pipeline.link.connection import ANSWER_S, BrokerConnection, ReceiveBuffer
+from goqueue.pipeline.link.errors import BrokerRefused
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.refusals import PASSING, refusal
 from goqueue.wire.messages import produce
@@ -31,17 +31,17 @@ class Parcel(NamedTuple):
     batch: Buffer
 
 
-class Producing:
+class BatchSender:
     """Sends on a connection of its own."""
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         self._cluster = cluster
         self._transactional_id = transactional_id
         self._patience = cluster.patience()
-        self._connection: Connection | None = None
+        self._connection: BrokerConnection | None = None
         self._kept: deque[produce.ProduceRequest] = deque()
         self._sent = 0  # of those kept, on the present connection
-        self._room = Room()
+        self._room = ReceiveBuffer()
 
     def send(self, parcels: Sequence[Parcel]) -> None:
         """One request, at most one parcel a place. Waits while too many are on their way."""
@@ -50,7 +50,7 @@ class Producing:
         self._kept.append(_request(self._transactional_id, parcels))
         self._advance()
 
-    def settle(self) -> None:
+    def wait_durable(self) -> None:
         """Returns when everything is stored."""
         while self._kept:
             self._settle_one()
@@ -71,8 +71,8 @@ class Producing:
             while self._sent < len(self._kept):
                 self._connection.send(produce.API, self._kept[self._sent])
                 self._sent += 1
-        except OSError as why:
-            self._start_over(why)
+        except OSError as error:
+            self._start_over(error)
             return False
         return True
 
@@ -83,13 +83,13 @@ class Producing:
         assert self._connection is not None
         try:
             _check(self._connection.receive(self._room))
-        except OSError as why:
-            self._start_over(why)
-        except Refused as why:
-            if why.code not in PASSING:
+        except OSError as error:
+            self._start_over(error)
+        except BrokerRefused as error:
+            if error.code not in PASSING:
                 raise
             # What came behind it was refused because of it.
-            self._start_over(why)
+            self._start_over(error)
         else:
             self._patience.renew()
             self._kept.popleft()

@@ -14,10 +14,10 @@ from goqueue.pipeline.arrow.decode import decode
 from goqueue.pipeline.arrow.spots import unfold
 from goqueue.pipeline.link.cluster import PATIENCE_S, cluster
 from goqueue.pipeline.link.errors import CorruptData, PipelineError
-from goqueue.pipeline.link.fetching import Fetched, Fetching, rules_for
-from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.fetching import FetchedBatches, RangeFetcher, rules_for
+from goqueue.pipeline.link.place import OffsetRange
 
-__all__ = ["Range", "read_arrow"]
+__all__ = ["OffsetRange", "read_arrow"]
 
 BATCH_BYTES: Final = 2 * MIB
 _PIECE_BYTES_MIN: Final = 1 * MIB  # smaller ones are put together
@@ -26,13 +26,13 @@ _PIECE_BYTES_MAX: Final = 8 * MIB  # larger ones are cut
 
 def read_arrow(
     kafka: str,
-    ranges: Sequence[Range],
+    ranges: Sequence[OffsetRange],
     columns: Sequence[str],
     *,
     isolation: str = "read_committed",
     fail_on_loss: bool = True,
     batch_bytes: int = BATCH_BYTES,
-    on_loss: Callable[[Range, int], None] | None = None,
+    on_loss: Callable[[OffsetRange, int], None] | None = None,
     patience_s: float = PATIENCE_S,
 ) -> Iterator[pa.RecordBatch]:
     """The messages with offsets in the ranges, range by range in the order of their offsets.
@@ -44,17 +44,17 @@ def read_arrow(
     if not arrow_schema(columns).names:
         raise PipelineError("No column was asked for; name at least one.")
     rules = rules_for(isolation, fail_on_loss, batch_bytes, on_loss)
-    fetching = Fetching(cluster(kafka, patience_s, patience_s), ranges, rules)
+    fetching = RangeFetcher(cluster(kafka, patience_s, patience_s), ranges, rules)
     return _in_pieces(piece for fetched in fetching for piece in _decoded(fetched, columns, batch_bytes))
 
 
-def _decoded(fetched: Fetched, columns: Sequence[str], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+def _decoded(fetched: FetchedBatches, columns: Sequence[str], batch_bytes: int) -> Iterator[pa.RecordBatch]:
     try:
         for records in unfold(fetched.buffer, fetched.spots, batch_bytes):
             yield decode(records, fetched.wanted, columns)
-    except CorruptBatch as why:
+    except CorruptBatch as error:
         offset = fetched.spots[0].header.base_offset
-        raise CorruptData(fetched.wanted.place, offset, why.message) from why
+        raise CorruptData(fetched.wanted.place, offset, error.message) from error
 
 
 def _in_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from goqueue.pipeline.link.errors import Fenced, PipelineError, Refused, UnknownTopic
+from goqueue.pipeline.link.errors import BrokerRefused, Fenced, PipelineError, TopicNotFound
 from goqueue.pipeline.link.place import Place
 
 OFFSET_OUT_OF_RANGE: Final = 1
@@ -37,12 +37,14 @@ def refusal(code: int, place: Place | str, told: str | None = None) -> PipelineE
     if code in _UNKNOWN:
         topic = place.topic if isinstance(place, Place) else place
         gone = f"There is no {place} on the node; it was deleted, or never was. Create the topic, or correct the name."
-        return UnknownTopic(topic, gone)
+        return TopicNotFound(topic, gone)
     if code in _FENCED:
         return Fenced(
             code,
             f"Another attempt took over the writing of {place}; what this attempt wrote will not be seen. "
             "Nothing is to be done if the job goes on; else run it again.",
         )
-    why, to_do = _TOLD.get(code, _UNTOLD)
-    return Refused(code, f"The node refused the request for {place}. {told or why} {to_do} (Kafka's error {code})")
+    error, to_do = _TOLD.get(code, _UNTOLD)
+    return BrokerRefused(
+        code, f"The node refused the request for {place}. {told or error} {to_do} (Kafka's error {code})"
+    )

@@ -15,15 +15,15 @@ import pyarrow as pa
 from goqueue.base.limits import MIB
 from goqueue.format.batch import HEADER_BYTES
 from goqueue.format.compression import CODECS
-from goqueue.pipeline.arrow.encode import BATCH_BYTES, Producer, encode
+from goqueue.pipeline.arrow.encode import BATCH_BYTES, BatchProducer, encode
 from goqueue.pipeline.arrow.memory import array_of, numbers_of
 from goqueue.pipeline.arrow.partitions import partitions_of, split
-from goqueue.pipeline.arrow.piles import Pile
+from goqueue.pipeline.arrow.piles import PartitionRows
 from goqueue.pipeline.arrow.rows import rows_of
 from goqueue.pipeline.link.cluster import PATIENCE_S, TOPIC, cluster
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.link.place import Place
-from goqueue.pipeline.link.producing import Parcel, Producing
+from goqueue.pipeline.link.producing import BatchSender, Parcel
 from goqueue.pipeline.link.refusals import refusal
 from goqueue.wire.messages import add_partitions_to_txn as adding
 
@@ -64,12 +64,12 @@ class StagedWriter:
             raise PipelineError(f"{compression!r} is no compression; use none, {', '.join(CODECS)}.")
         self._cluster = cluster(kafka, patience_s, patience_s)
         self._transactional_id = transactional_id
-        self._producer = Producer(producer_id, epoch)
+        self._producer = BatchProducer(producer_id, epoch)
         self._default_topic = default_topic
         self._codec = CODECS.get(compression, 0)
-        self._producing = Producing(self._cluster, transactional_id)
+        self._producing = BatchSender(self._cluster, transactional_id)
         self._topics: dict[str, _Topic] = {}
-        self._piles: dict[Place, Pile] = {}
+        self._piles: dict[Place, PartitionRows] = {}
         self._rows: dict[Place, int] = {}  # encoded so far; where a place is, it is part of the transaction
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -81,7 +81,7 @@ class StagedWriter:
             chosen = partitions_of(messages, _named(part), topic.partitions, topic.turn, topic.hash_name)
             topic.turn += 1
             for number, share in split(messages, chosen):
-                self._piles.setdefault(Place(name, number), Pile()).add(share)
+                self._piles.setdefault(Place(name, number), PartitionRows()).add(share)
         self._flush(
             [place for place, pile in self._piles.items() if pile.size >= self._topics[place.topic].batch_bytes]
         )
@@ -91,7 +91,7 @@ class StagedWriter:
     def close(self) -> dict[Place, int]:
         """Returns when everything is stored: how many rows went where."""
         self._flush(list(self._piles))
-        self._producing.settle()
+        self._producing.wait_durable()
         self._producing.close()
         return dict(self._rows)
 

@@ -9,7 +9,7 @@ from goqueue.pipeline.report.frame import LETTERS, colour, legend
 from goqueue.pipeline.report.lines import Stack, stacked
 from goqueue.pipeline.report.markup import Markup, tag
 from goqueue.pipeline.report.parts import Amount, Cell, Section, card, example, fine, missing, numbers, table
-from goqueue.pipeline.report.rows import Break, Checked, Deaths, Drift, Facts, Letters
+from goqueue.pipeline.report.rows import BreakRow, CheckedRow, DeadLetterRow, Deaths, Drift, Facts
 from goqueue.pipeline.report.strips import amount_bar
 from goqueue.pipeline.report.windows import filled, length_for, span_of, summed
 
@@ -49,7 +49,7 @@ def _deaths(rows: list[Deaths]) -> list[Markup]:
     return [card("Dead letters by reason", legend(marks), plot, told, note=note)]
 
 
-def _letters(rows: list[Letters]) -> Markup:
+def _letters(rows: list[DeadLetterRow]) -> Markup:
     by_count = sorted(rows, key=lambda one: (-one.count, one.topic, one.reason, one.fingerprint))[:_LETTERS_MAX]
     most = by_count[0].count
     heads = ["Letters", "", "Topic", "Group", "Reason", "What it says", "Schema", "First (UTC)", "Last (UTC)"]
@@ -58,7 +58,7 @@ def _letters(rows: list[Letters]) -> Markup:
     return card("Dead letters by cause", table(heads, cells), note=note)
 
 
-def _letter(one: Letters) -> list[Cell]:
+def _letter(one: DeadLetterRow) -> list[Cell]:
     said = tag("div", tag("span", one.error or "-"), tag("code", one.fingerprint), _example(one.example), class_="said")
     times = [tag("time", human.moment(at)) for at in (one.first_ms, one.last_ms)]
     return [one.topic, one.group or "-", one.reason or "-", said, one.schema or "-", *times]
@@ -80,7 +80,7 @@ def _quality(facts: Facts) -> list[Markup]:
     return [_checked(facts.checked), _breaks(facts.breaks or []), _drifts(facts.drifts or [])]
 
 
-def _checked(rows: list[Checked]) -> Markup:
+def _checked(rows: list[CheckedRow]) -> Markup:
     heads = ["Topic", "Rows checked", "In quarantine", "Share", ""]
     by_name = sorted(rows, key=lambda one: one.topic)
     cells: list[list[Cell]] = [
@@ -90,7 +90,7 @@ def _checked(rows: list[Checked]) -> Markup:
     return card("Rows checked", table(heads, cells))
 
 
-def _breaks(rows: list[Break]) -> Markup:
+def _breaks(rows: list[BreakRow]) -> Markup:
     if not rows:
         return card("Broken rules", fine("Every row keeps every rule."))
     by_count = sorted(rows, key=lambda one: (-one.count, one.topic, one.rule))[:_BREAKS_MAX]
@@ -101,7 +101,7 @@ def _breaks(rows: list[Break]) -> Markup:
     return card("Broken rules", table(["Rows", "", "Topic", "Rule"], cells), note=_cut(len(rows), _BREAKS_MAX))
 
 
-def _rule(one: Break) -> Markup:
+def _rule(one: BreakRow) -> Markup:
     return tag("div", tag("span", one.rule), _example(one.example), class_="said")
 
 

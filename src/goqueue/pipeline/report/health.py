@@ -7,7 +7,7 @@ from typing import Final
 from goqueue.pipeline import human
 from goqueue.pipeline.report.markup import Markup
 from goqueue.pipeline.report.parts import Amount, Cell, Section, card, fine, missing, table
-from goqueue.pipeline.report.rows import Audit, Facts, Hole, Table
+from goqueue.pipeline.report.rows import AuditRow, Facts, Hole, Table
 from goqueue.pipeline.report.strips import amount_bar
 
 _PARTITIONS_MAX: Final = 60
@@ -44,7 +44,7 @@ def _audits(facts: Facts) -> list[Markup]:
     return [_verdict(facts.audits), *_holes(facts.holes or [])]
 
 
-def _verdict(rows: list[Audit]) -> Markup:
+def _verdict(rows: list[AuditRow]) -> Markup:
     wrong = sum(one.wrong for one in rows)
     shown = sorted(rows, key=lambda one: (-one.wrong, one.topic, one.partition))[:_PARTITIONS_MAX]
     heads = ["Topic", "Partition", "First", "Last", "Rows", "Explained", "Expired", "Lost", "Unknown", "Doubled"]
@@ -55,7 +55,7 @@ def _verdict(rows: list[Audit]) -> Markup:
     return card("Audit", whole, table(heads, cells), note=note)
 
 
-def _offsets(one: Audit) -> tuple[int, ...]:
+def _offsets(one: AuditRow) -> tuple[int, ...]:
     return one.first, one.last, one.rows, one.explained, one.expired, one.lost, one.unknown, one.doubled
 
 

@@ -11,7 +11,7 @@ from goqueue.pipeline.report.flow import flow, lag
 from goqueue.pipeline.report.health import health
 from goqueue.pipeline.report.markup import Markup, join, tag
 from goqueue.pipeline.report.parts import Section, Tile, tile
-from goqueue.pipeline.report.rows import Audit, Checked, Facts, Letters, Stage, Traffic
+from goqueue.pipeline.report.rows import AuditRow, CheckedRow, DeadLetterRow, Facts, StageRow, Traffic
 from goqueue.pipeline.report.speed import speed
 from goqueue.pipeline.report.windows import span_of
 
@@ -50,8 +50,8 @@ def _period(facts: Facts) -> str:
 
 
 def _footer(facts: Facts) -> Markup:
-    told = f"Made {human.moment(facts.made_ms)} UTC by goqueue pipeline report. Times are in UTC."
-    return tag("footer", told)
+    message = f"Made {human.moment(facts.made_ms)} UTC by goqueue pipeline report. Times are in UTC."
+    return tag("footer", message)
 
 
 def _section(one: Section) -> Markup:
@@ -91,7 +91,7 @@ def _flowed(rows: list[Traffic] | None) -> list[Tile]:
     ]
 
 
-def _latency(rows: list[Stage] | None) -> Tile:
+def _latency(rows: list[StageRow] | None) -> Tile:
     whole = [one for one in rows or [] if one.name == "total"]
     if not whole:
         return Tile("Publish to ack, p99", "-")
@@ -99,7 +99,7 @@ def _latency(rows: list[Stage] | None) -> Tile:
     return Tile("Publish to ack, p99", human.span(worst.p99_us), f"{worst.topic}, the slowest topic")
 
 
-def _died(rows: list[Letters] | None) -> Tile:
+def _died(rows: list[DeadLetterRow] | None) -> Tile:
     if rows is None:
         return Tile("Dead letters", "-")
     by_reason: Counter[str] = Counter()
@@ -109,7 +109,7 @@ def _died(rows: list[Letters] | None) -> Tile:
     return Tile("Dead letters", f"{by_reason.total():,}", note, "bad" if rows else "good")
 
 
-def _broke(rows: list[Checked] | None) -> Tile:
+def _broke(rows: list[CheckedRow] | None) -> Tile:
     if rows is None:
         return Tile("In quarantine", "-")
     bad, checked = sum(one.bad for one in rows), sum(one.rows for one in rows)
@@ -118,7 +118,7 @@ def _broke(rows: list[Checked] | None) -> Tile:
     )
 
 
-def _whole(rows: list[Audit] | None) -> Tile:
+def _whole(rows: list[AuditRow] | None) -> Tile:
     if rows is None:
         return Tile("Gaps and overlaps", "-")
     wrong, there = sum(one.wrong for one in rows), sum(one.rows for one in rows)

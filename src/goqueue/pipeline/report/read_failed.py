@@ -9,10 +9,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from goqueue.pipeline.analytics.fingerprint import RULES
 from goqueue.pipeline.report.lake_tables import LakeTables, millis
-from goqueue.pipeline.report.rows import Break, Checked, Deaths, Drift, Letters
+from goqueue.pipeline.report.rows import BreakRow, CheckedRow, DeadLetterRow, Deaths, Drift
 from goqueue.pipeline.report.scale import time_step_ms
-from goqueue.pipeline.studies.fingerprint import RULES
 
 _KIND: Final = ["topic", "group", "reason", "fingerprint", "schema_version"]
 _ALL: Final = "all"  # the line of `quality` that tells of all checks together
@@ -21,7 +21,7 @@ _EXAMPLES_MAX: Final = 30
 _WINDOWS: Final = 60
 
 
-def letters(lake: LakeTables) -> list[Letters] | None:
+def letters(lake: LakeTables) -> list[DeadLetterRow] | None:
     """By kind. Those that were put there by hand have no topic but their own."""
     columns = [*_KIND, "letter_topic", "partition", "offset", "died_at", "template"]
     found = lake.read("studies/letters", columns)
@@ -36,11 +36,11 @@ def letters(lake: LakeTables) -> list[Letters] | None:
     return [_letters(row, values.get(_place(row), "")) for row in rows]
 
 
-def _letters(row: dict[str, Any], example: str) -> Letters:
+def _letters(row: dict[str, Any], example: str) -> DeadLetterRow:
     version = "" if row["schema_version"] is None else str(row["schema_version"])
     times = millis(row["died_at_min"]), millis(row["died_at_max"])
     kind = row["topic"], row["group"], row["reason"], row["fingerprint"]
-    return Letters(*kind, row["died_at_count"], *times, version, row["template_last"] or "", example)
+    return DeadLetterRow(*kind, row["died_at_count"], *times, version, row["template_last"] or "", example)
 
 
 def _place(row: dict[str, Any]) -> tuple[str, int | None, int | None]:
@@ -77,17 +77,17 @@ def deaths(lake: LakeTables) -> list[Deaths] | None:
 # --- quality ------------------------------------------------------------------------------------------
 
 
-def checked(lake: LakeTables) -> list[Checked] | None:
+def checked(lake: LakeTables) -> list[CheckedRow] | None:
     """All runs together."""
     found = lake.read("studies/quality", ["topic", "check", "rows", "bad"])
     if found is None:
         return None
     whole = found.filter(pc.equal(found["check"], _ALL))
     rows = whole.group_by("topic").aggregate([("rows", "sum"), ("bad", "sum")]).to_pylist()
-    return [Checked(row["topic"], row["rows_sum"], row["bad_sum"]) for row in rows]
+    return [CheckedRow(row["topic"], row["rows_sum"], row["bad_sum"]) for row in rows]
 
 
-def breaks(lake: LakeTables) -> list[Break] | None:
+def breaks(lake: LakeTables) -> list[BreakRow] | None:
     """What stands in the quarantine, by what is wrong with it."""
     table = lake.open("quarantine")
     if table is None:
@@ -95,7 +95,7 @@ def breaks(lake: LakeTables) -> list[Break] | None:
     found: dict[tuple[str, str], tuple[int, str]] = {}
     for batch in table.to_pyarrow_dataset().to_batches(columns=["topic", "text", "reasons"]):
         _count(found, (row for row in batch.to_pylist() if not lake.topics or row["topic"] in lake.topics))
-    return [Break(topic, rule, count, example) for (topic, rule), (count, example) in found.items()]
+    return [BreakRow(topic, rule, count, example) for (topic, rule), (count, example) in found.items()]
 
 
 def _count(found: dict[tuple[str, str], tuple[int, str]], rows: Iterable[dict[str, Any]]) -> None:

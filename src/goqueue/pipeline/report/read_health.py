@@ -8,7 +8,7 @@ from typing import Any, Final
 from deltalake import DeltaTable
 
 from goqueue.pipeline.report.lake_tables import LakeTables
-from goqueue.pipeline.report.rows import Audit, Hole, Table
+from goqueue.pipeline.report.rows import AuditRow, Hole, Table
 
 _SMALL_BYTES: Final = 128 << 20  # what `compact` makes of them unless it is told otherwise
 _COUNTS: Final = ("first", "last", "rows", "explained", "expired", "lost", "unknown", "doubled")
@@ -36,11 +36,11 @@ def small_files(places: list[tuple[Any, ...]], sizes: list[int]) -> int:
     return sum(count for count in beside.values() if count > 1)
 
 
-def audits(lake: LakeTables) -> list[Audit] | None:
+def audits(lake: LakeTables) -> list[AuditRow] | None:
     found = lake.read("studies/audit", ["topic", "partition", *_COUNTS])
     if found is None:
         return None
-    return [Audit(row["topic"], row["partition"], *(row[one] for one in _COUNTS)) for row in found.to_pylist()]
+    return [AuditRow(row["topic"], row["partition"], *(row[one] for one in _COUNTS)) for row in found.to_pylist()]
 
 
 def holes(lake: LakeTables) -> list[Hole] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from goqueue.pipeline.report.lake_tables import LakeTables
-from goqueue.pipeline.report.rows import Event, Failure, Stage, Trace
+from goqueue.pipeline.report.rows import EventRow, Failure, StageRow, TraceRow
 
 LIFE: Final = (
     *("publish.validate", "publish.persist", "delay.wait", "delay.late", "publish.deliver"),
@@ -15,13 +15,13 @@ LIFE: Final = (
 _SPANS: Final = ("p50_us", "p90_us", "p99_us", "max_us")
 
 
-def stages(lake: LakeTables) -> list[Stage] | None:
+def stages(lake: LakeTables) -> list[StageRow] | None:
     """By topic, as lives go."""
     found = lake.read("studies/stages", ["topic", "stage", "count", *_SPANS])
     if found is None:
         return None
     rows = sorted(found.to_pylist(), key=lambda row: (row["topic"], _order(row["stage"])))
-    return [Stage(row["stage"], row["topic"], row["count"], *(float(row[one]) for one in _SPANS)) for row in rows]
+    return [StageRow(row["stage"], row["topic"], row["count"], *(float(row[one]) for one in _SPANS)) for row in rows]
 
 
 def _order(stage: str) -> tuple[int, str]:
@@ -29,16 +29,16 @@ def _order(stage: str) -> tuple[int, str]:
     return LIFE.index(stage) if stage in LIFE else len(LIFE), stage
 
 
-def slowest(lake: LakeTables) -> list[Trace] | None:
+def slowest(lake: LakeTables) -> list[TraceRow] | None:
     columns = ["trace_id", "topic", "partition", "offset", "status", "took_us", "events"]
     found = lake.read("studies/slowest", columns)
     return None if found is None else [_trace(row) for row in found.to_pylist()]
 
 
-def _trace(row: dict[str, Any]) -> Trace:
+def _trace(row: dict[str, Any]) -> TraceRow:
     place = row["topic"], row["partition"], row["offset"]
-    events = tuple(Event(one["name"], one["at_us"], one["took_us"]) for one in row["events"])
-    return Trace(row["trace_id"], *place, row["status"], row["took_us"], events)
+    events = tuple(EventRow(one["name"], one["at_us"], one["took_us"]) for one in row["events"])
+    return TraceRow(row["trace_id"], *place, row["status"], row["took_us"], events)
 
 
 def failures(lake: LakeTables) -> list[Failure] | None:

@@ -38,7 +38,7 @@ class Lag(msgspec.Struct, frozen=True):
     messages: int
 
 
-class Stage(msgspec.Struct, frozen=True):
+class StageRow(msgspec.Struct, frozen=True):
     """How long one part of messages' lives took, in microseconds."""
 
     name: str
@@ -50,7 +50,7 @@ class Stage(msgspec.Struct, frozen=True):
     max_us: float
 
 
-class Event(msgspec.Struct, frozen=True):
+class EventRow(msgspec.Struct, frozen=True):
     """One event of a trace: `at_us` after its start it was over, having taken `took_us`."""
 
     name: str
@@ -58,7 +58,7 @@ class Event(msgspec.Struct, frozen=True):
     took_us: int = 0
 
 
-class Trace(msgspec.Struct, frozen=True):
+class TraceRow(msgspec.Struct, frozen=True):
     """One message's life."""
 
     trace_id: str
@@ -67,7 +67,7 @@ class Trace(msgspec.Struct, frozen=True):
     offset: int | None
     status: str
     took_us: int
-    events: tuple[Event, ...] = ()
+    events: tuple[EventRow, ...] = ()
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class Failure(msgspec.Struct, frozen=True):
     count: int
 
 
-class Letters(msgspec.Struct, frozen=True):
+class DeadLetterRow(msgspec.Struct, frozen=True):
     """Dead letters that died of the same: one reason, one fingerprint of the error."""
 
     topic: str
@@ -103,7 +103,7 @@ class Deaths(msgspec.Struct, frozen=True):
     count: int
 
 
-class Checked(msgspec.Struct, frozen=True):
+class CheckedRow(msgspec.Struct, frozen=True):
     """Rows of a topic that were checked, and those of them in quarantine."""
 
     topic: str
@@ -111,7 +111,7 @@ class Checked(msgspec.Struct, frozen=True):
     bad: int
 
 
-class Break(msgspec.Struct, frozen=True):
+class BreakRow(msgspec.Struct, frozen=True):
     """How often one rule was broken, with one of the values that broke it."""
 
     topic: str
@@ -142,7 +142,7 @@ class Table(msgspec.Struct, frozen=True):
     written_ms: int
 
 
-class Audit(msgspec.Struct, frozen=True):
+class AuditRow(msgspec.Struct, frozen=True):
     """One partition in the archive: how many offsets are missing, and how many are there more than once.
 
     Of the missing ones `explained` never held a message, `expired` were removed by age, `lost` are in the node's log
@@ -185,14 +185,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     traffic: list[Traffic] | None = None
     lanes: list[Lane] | None = None
     lags: list[Lag] | None = None
-    stages: list[Stage] | None = None
-    slowest: list[Trace] | None = None
+    stages: list[StageRow] | None = None
+    slowest: list[TraceRow] | None = None
     failures: list[Failure] | None = None
-    letters: list[Letters] | None = None
+    letters: list[DeadLetterRow] | None = None
     deaths: list[Deaths] | None = None
-    checked: list[Checked] | None = None
-    breaks: list[Break] | None = None
+    checked: list[CheckedRow] | None = None
+    breaks: list[BreakRow] | None = None
     drifts: list[Drift] | None = None
     tables: list[Table] | None = None
-    audits: list[Audit] | None = None
+    audits: list[AuditRow] | None = None
     holes: list[Hole] | None = None

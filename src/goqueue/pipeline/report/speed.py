@@ -7,7 +7,7 @@ from typing import Final
 from goqueue.pipeline import human
 from goqueue.pipeline.report.markup import Markup, tag
 from goqueue.pipeline.report.parts import Amount, Cell, Section, card, fine, missing, table
-from goqueue.pipeline.report.rows import Facts, Failure, Stage, Trace
+from goqueue.pipeline.report.rows import Facts, Failure, StageRow, TraceRow
 from goqueue.pipeline.report.strips import amount_bar, duration_axis, duration_range, duration_scale, waterfall
 
 _TRACES_MAX: Final = 6
@@ -32,7 +32,7 @@ def speed(facts: Facts) -> Section:
     return Section("speed", "How fast", _LEAD, tuple(cards))
 
 
-def _stages(rows: list[Stage]) -> Markup:
+def _stages(rows: list[StageRow]) -> Markup:
     shown = rows[:_STAGES_MAX]
     scale, ticks = duration_scale(shown)
     heads: list[Cell] = ["Stage", "Topic", "Events", "p50", "p90", "p99", "Longest", duration_axis(scale, ticks)]
@@ -41,19 +41,19 @@ def _stages(rows: list[Stage]) -> Markup:
     return card("Time in each stage", table(heads, cells), note=note)
 
 
-def _stage(one: Stage) -> list[Cell]:
+def _stage(one: StageRow) -> list[Cell]:
     spans = (one.p50_us, one.p90_us, one.p99_us, one.max_us)
     return [one.name, one.topic, one.count, *(Amount(human.span(value)) for value in spans)]
 
 
-def _slowest(rows: list[Trace]) -> list[Markup]:
+def _slowest(rows: list[TraceRow]) -> list[Markup]:
     if not rows:
         return []
     by_time = sorted(rows, key=lambda one: (-one.took_us, one.trace_id))[:_TRACES_MAX]
     return [card("Slowest traces", tag("div", *map(_trace, by_time), class_="falls"), note=f"{len(by_time)} of them")]
 
 
-def _trace(one: Trace) -> Markup:
+def _trace(one: TraceRow) -> Markup:
     place = f"{one.topic}/{one.partition}" + ("" if one.offset is None else f"/{one.offset}")
     mood = {"completed": "good", "error": "bad"}.get(one.status, "")
     head = tag("p", tag("b", human.span(one.took_us)), " ", place, " ", tag("span", one.status, class_=f"mood {mood}"))

@@ -7,7 +7,7 @@ from typing import Final
 
 from goqueue.pipeline import human
 from goqueue.pipeline.report.markup import Markup, tag
-from goqueue.pipeline.report.rows import Event, Stage, Trace
+from goqueue.pipeline.report.rows import EventRow, StageRow, TraceRow
 from goqueue.pipeline.report.scale import Scale, log_ticks
 
 _WIDE: Final = 300.0
@@ -25,7 +25,7 @@ def amount_bar(value: float, most: float, mark: str = "c0") -> Markup:
     return tag("svg", rect, viewBox="0 0 100 8", class_="amount", preserveAspectRatio="none", aria_hidden="true")
 
 
-def duration_scale(stages: Sequence[Stage]) -> tuple[Scale, list[float]]:
+def duration_scale(stages: Sequence[StageRow]) -> tuple[Scale, list[float]]:
     """One scale for all stages of a table, by powers of ten of a microsecond."""
     ticks = log_ticks(max(1.0, min(one.p50_us for one in stages)), max(one.max_us for one in stages))
     return Scale(ticks[0], ticks[-1], 8, _WIDE - 8, is_log=True), ticks
@@ -52,7 +52,7 @@ def _side(scale: Scale, value: float) -> str:
     return "start" if value == scale.low else "end" if value == scale.high else "middle"
 
 
-def duration_range(stage: Stage, scale: Scale, ticks: Sequence[float]) -> Markup:
+def duration_range(stage: StageRow, scale: Scale, ticks: Sequence[float]) -> Markup:
     """A thick bar from p50 to p99, a thin line on to the longest, a mark at p90."""
     told = f"{stage.name}: p50 {human.span(stage.p50_us)}, p90 {human.span(stage.p90_us)}"
     told += f", p99 {human.span(stage.p99_us)}, longest {human.span(stage.max_us)}"
@@ -67,7 +67,7 @@ def duration_range(stage: Stage, scale: Scale, ticks: Sequence[float]) -> Markup
     return tag("svg", tag("title", told), *grid, *drawn, viewBox=f"0 0 {_WIDE:g} 18", class_="range", role="img")
 
 
-def waterfall(trace: Trace) -> Markup:
+def waterfall(trace: TraceRow) -> Markup:
     """One row an event: its name, a bar from when it began to when it was over, and when that was."""
     shown = trace.events[:_EVENTS_MAX]
     scale = Scale(0, max(1, *(one.at_us for one in trace.events), trace.took_us), _NAMES, _FALL - _SPANS)
@@ -80,7 +80,7 @@ def waterfall(trace: Trace) -> Markup:
     return tag("svg", *rows, viewBox=f"0 0 {_FALL:g} {height:g}", class_="fall", role="img", aria_label=label)
 
 
-def _event(one: Event, scale: Scale, top: float) -> list[Markup]:
+def _event(one: EventRow, scale: Scale, top: float) -> list[Markup]:
     start, end = scale(one.at_us - one.took_us), scale(one.at_us)
     told = f"{one.name}: over after {human.span(one.at_us)}"
     if one.took_us:
@@ -99,7 +99,7 @@ def _event(one: Event, scale: Scale, top: float) -> list[Markup]:
 _BAD: Final = ("nacked", "rejected", "timeout", "routed", "expired", "aborted", "cancelled")
 
 
-def _mark(one: Event) -> str:
+def _mark(one: EventRow) -> str:
     """Failures look the same wherever they happen; the rest goes by what it belongs to."""
     kind, _, what = one.name.partition(".")
     if what in _BAD:

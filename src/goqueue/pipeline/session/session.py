@@ -106,6 +106,6 @@ def launch_environment(given: Mapping[str, str], java: Java, is_local: bool) -> 
 def _spark_home() -> dict[str, str]:
     try:
         return {"SPARK_HOME": str(overlay())}
-    except OSError as why:
-        log.info("Spark starts its workers more slowly, as nothing can be kept for it: %s", why)
+    except OSError as error:
+        log.info("Spark starts its workers more slowly, as nothing can be kept for it: %s", error)
         return {}

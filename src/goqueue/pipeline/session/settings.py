@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _VFORK: Final = "-Djdk.lang.Process.launchMechanism=VFORK"
-_VFORK_UNTIL: Final = 24  # from here on Java complains about it, and starts processes cheaply by itself
+_VFORK_UNTIL: Final = 24  # from here on Java raises for it, and starts processes cheaply by itself
 _JVM_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 
 ALWAYS: Final = {

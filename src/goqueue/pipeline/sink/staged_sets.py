@@ -26,7 +26,7 @@ class SinkRefused(PipelineError):
     """The node does not take or commit the rows."""
 
 
-class StagedSets:
+class StagedSetClient:
     """The sets of the node behind `url`."""
 
     def __init__(self, url: str, patience_s: float = PATIENCE_S) -> None:
@@ -54,11 +54,11 @@ class StagedSets:
         while True:
             try:
                 return question(_client(self._url))
-            except GoQueueClientError as why:
+            except GoQueueClientError as error:
                 attempt += 1
                 pause = backoff(_PAUSE_FIRST_S, _PAUSE_MAX_S, attempt) * random.uniform(0.5, 1.0)
-                if not _may_pass(why) or time.monotonic() + pause - begun > self._patience_s:
-                    raise SinkRefused(f"{why.detail} ({why.code}, {self._url})") from why
+                if not _may_pass(error) or time.monotonic() + pause - begun > self._patience_s:
+                    raise SinkRefused(f"{error.detail} ({error.code}, {self._url})") from error
             time.sleep(pause)
 
 

@@ -13,7 +13,7 @@ from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.options import Options
 from goqueue.pipeline.sink.columns import columns_to_write
 from goqueue.pipeline.sink.task import this_task
-from goqueue.pipeline.sink.writing import Part, Target, commit_parts, give_up, stage_rows
+from goqueue.pipeline.sink.writing import SinkTarget, TaskPart, commit_parts, give_up, stage_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ class CannotOverwrite(PipelineError):
 class StagedPart(WriterCommitMessage):
     """What a task tells the driver."""
 
-    part: Part
+    part: TaskPart
 
 
 def batch_writer(options: Options, schema: StructType, overwrite: bool = False) -> BatchWriter:
@@ -57,18 +57,18 @@ def stream_writer(options: Options, schema: StructType) -> StreamWriter:
     return StreamWriter(_target(options, schema))
 
 
-def _target(options: Options, schema: StructType) -> Target:
-    return Target(options.kafka, options.url, options.topic, columns_to_write(schema, options.topic))
+def _target(options: Options, schema: StructType) -> SinkTarget:
+    return SinkTarget(options.kafka, options.url, options.topic, columns_to_write(schema, options.topic))
 
 
-def _parts(messages: Sequence[WriterCommitMessage | None]) -> list[Part]:
+def _parts(messages: Sequence[WriterCommitMessage | None]) -> list[TaskPart]:
     return [message.part for message in messages if isinstance(message, StagedPart)]
 
 
 class BatchWriter(DataSourceArrowWriter):
     """One write, told apart from all others by its owner and batch."""
 
-    def __init__(self, target: Target, owner: str, batch: int, if_not: str) -> None:
+    def __init__(self, target: SinkTarget, owner: str, batch: int, if_not: str) -> None:
         self._target = target
         self._owner = owner
         self._batch = batch
@@ -87,7 +87,7 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """All batches of a query. The driver learns from the tasks which query it is."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: SinkTarget) -> None:
         self._target = target
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedPart:

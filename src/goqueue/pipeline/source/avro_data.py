@@ -11,7 +11,7 @@ from decimal import Decimal
 from struct import Struct
 from typing import Any, Final
 
-from goqueue.pipeline.source.avro_types import Avro, Field, only_branch
+from goqueue.pipeline.source.avro_types import AvroNode, Field, only_branch
 from goqueue.pipeline.source.errors import Misfit, Untyped
 
 Read = Callable[["Cursor"], Any]
@@ -59,7 +59,7 @@ class Cursor:
         return number
 
 
-def avro_reader(writer: Avro, reader: Avro) -> Callable[[bytes, int], Any]:
+def avro_reader(writer: AvroNode, reader: AvroNode) -> Callable[[bytes, int], Any]:
     """Reads a value from some place on to the end of its bytes. `Untyped` if the one cannot be read as the other."""
     read = _read(writer, reader)
 
@@ -73,7 +73,7 @@ def avro_reader(writer: Avro, reader: Avro) -> Callable[[bytes, int], Any]:
     return value
 
 
-def _read(writer: Avro, reader: Avro) -> Read:
+def _read(writer: AvroNode, reader: AvroNode) -> Read:
     if writer.kind == "union":
         return _read_union([_read_branch(one, reader) for one in writer.branches])
     if reader.kind == "union":
@@ -90,12 +90,12 @@ def _read(writer: Avro, reader: Avro) -> Read:
     return _read_simple(writer, reader)
 
 
-def _read_branch(writer: Avro, reader: Avro) -> Read:
+def _read_branch(writer: AvroNode, reader: AvroNode) -> Read:
     """A branch nobody can read is an error only for the data that has it."""
     try:
         return _read_nothing if writer.kind == "null" and reader.kind == "union" else _read(writer, reader)
-    except Untyped as why:
-        told = str(why)
+    except Untyped as error:
+        told = str(error)
 
     def refuse(cursor: Cursor) -> Any:
         raise Misfit(told)
@@ -111,7 +111,7 @@ def _read_union(branches: list[Read]) -> Read:
     return lambda cursor: branches[cursor.choice(len(branches))](cursor)
 
 
-def _read_record(writer: Avro, reader: Avro) -> Read:
+def _read_record(writer: AvroNode, reader: AvroNode) -> Read:
     wanted = {name: field for field in reader.fields for name in (*field.aliases, field.name)}
     steps: list[tuple[str | None, Read]] = [_step(one, wanted.get(one.name)) for one in writer.fields]
     written = {name for name, _ in steps}
@@ -140,13 +140,13 @@ def _default(field: Field) -> Any:
     return value if isinstance(value, str | bool | int | float) and not _is_converted(field.type) else None
 
 
-def _is_converted(type_: Avro) -> bool:
+def _is_converted(type_: AvroNode) -> bool:
     """Whether a default's text is not the column's value, as with bytes and times."""
     kinds = [type_, *type_.branches]
     return any(one.kind in ("bytes", "fixed") or one.logical for one in kinds)
 
 
-def _read_blocks(writer: Avro, reader: Avro) -> Read:
+def _read_blocks(writer: AvroNode, reader: AvroNode) -> Read:
     assert writer.element is not None
     assert reader.element is not None
     item = _read(writer.element, reader.element)
@@ -170,7 +170,7 @@ def _blocks(cursor: Cursor, item: Read) -> list[Any]:
 # --- simple values ------------------------------------------------------------------------------------------------
 
 
-def _read_simple(writer: Avro, reader: Avro) -> Read:
+def _read_simple(writer: AvroNode, reader: AvroNode) -> Read:
     read = _read_enum(writer, reader) if writer.kind == "enum" else _plain(writer)
     if reader.kind in ("float", "double"):
         return lambda cursor: float(read(cursor))
@@ -183,13 +183,13 @@ def _read_simple(writer: Avro, reader: Avro) -> Read:
     return read
 
 
-def _plain(writer: Avro) -> Read:
+def _plain(writer: AvroNode) -> Read:
     if writer.kind == "fixed":
         return lambda cursor: cursor.take(writer.size)
     return _SIMPLE[writer.kind]
 
 
-def _read_enum(writer: Avro, reader: Avro) -> Read:
+def _read_enum(writer: AvroNode, reader: AvroNode) -> Read:
     known = set(reader.symbols)
     symbols = [one if one in known else reader.default for one in writer.symbols]
 
@@ -202,7 +202,7 @@ def _read_enum(writer: Avro, reader: Avro) -> Read:
     return read
 
 
-def _decimal(data: bytes, reader: Avro) -> Decimal:
+def _decimal(data: bytes, reader: AvroNode) -> Decimal:
     number = int.from_bytes(data, "big", signed=True)
     if abs(number) >= 10**reader.precision:
         raise Misfit(f"a decimal has more than {reader.precision} digits")
@@ -253,7 +253,7 @@ _SIMPLE: Final[Mapping[str, Read]] = {
 }
 
 
-def _skip(cursor: Cursor, type_: Avro, depth: int) -> None:
+def _skip(cursor: Cursor, type_: AvroNode, depth: int) -> None:
     """Past a value that nobody asked for."""
     if depth > _DEPTH_MAX:
         raise Misfit("the data is nested too deep")
@@ -270,7 +270,7 @@ def _skip(cursor: Cursor, type_: Avro, depth: int) -> None:
         _plain(type_)(cursor)
 
 
-def _skip_blocks(cursor: Cursor, type_: Avro, depth: int) -> None:
+def _skip_blocks(cursor: Cursor, type_: AvroNode, depth: int) -> None:
     def item(one: Cursor) -> None:
         if type_.kind == "map":
             _text(one)

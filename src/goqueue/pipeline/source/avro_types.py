@@ -53,19 +53,19 @@ class Field(msgspec.Struct, frozen=True):
     """A member of a record. `default` is a list of one, or none."""
 
     name: str
-    type: Avro
+    type: AvroNode
     default: tuple[Any, ...] = ()
     aliases: tuple[str, ...] = ()
 
 
-class Avro(msgspec.Struct):
+class AvroNode(msgspec.Struct):
     """One type. Records that contain themselves are cycles of nodes."""
 
     kind: str
     name: str = ""
     fields: list[Field] = []
-    branches: list[Avro] = []
-    element: Avro | None = None
+    branches: list[AvroNode] = []
+    element: AvroNode | None = None
     symbols: list[str] = []
     default: str | None = None
     size: int = 0
@@ -74,9 +74,9 @@ class Avro(msgspec.Struct):
     scale: int = 0
 
 
-def parse_avro(text: str, named: Mapping[str, str]) -> Avro:
+def parse_avro(text: str, named: Mapping[str, str]) -> AvroNode:
     """The schema as nodes; `named` are the texts of other subjects' types, the deepest first."""
-    known: dict[str, Avro] = {}
+    known: dict[str, AvroNode] = {}
     for one in named.values():
         _node(msgspec.json.decode(one), "", known)
     return _node(_decoded(text), "", known)
@@ -87,9 +87,9 @@ def _decoded(text: str) -> Any:
     return text.strip() if text.strip() in _PRIMITIVES else msgspec.json.decode(text)
 
 
-def _node(told: Any, space: str, known: dict[str, Avro]) -> Avro:
+def _node(told: Any, space: str, known: dict[str, AvroNode]) -> AvroNode:
     if isinstance(told, list):
-        return Avro("union", branches=[_node(one, space, known) for one in told])
+        return AvroNode("union", branches=[_node(one, space, known) for one in told])
     if isinstance(told, str):
         return _by_name(told, space, known)
     kind = told["type"]
@@ -98,13 +98,13 @@ def _node(told: Any, space: str, known: dict[str, Avro]) -> Avro:
     if kind in ("record", "error", "enum", "fixed"):
         return _named(told, space, known)
     if kind in ("array", "map"):
-        return Avro(kind, element=_node(told["items" if kind == "array" else "values"], space, known))
+        return AvroNode(kind, element=_node(told["items" if kind == "array" else "values"], space, known))
     return _logical(_by_name(kind, space, known), told)
 
 
-def _by_name(name: str, space: str, known: Mapping[str, Avro]) -> Avro:
+def _by_name(name: str, space: str, known: Mapping[str, AvroNode]) -> AvroNode:
     if name in _PRIMITIVES or name == "null":
-        return Avro(name)
+        return AvroNode(name)
     full = name if "." in name or not space else f"{space}.{name}"
     found = known.get(full) or known.get(name)
     if found is None:
@@ -112,11 +112,11 @@ def _by_name(name: str, space: str, known: Mapping[str, Avro]) -> Avro:
     return found
 
 
-def _named(told: Mapping[str, Any], space: str, known: dict[str, Avro]) -> Avro:
+def _named(told: Mapping[str, Any], space: str, known: dict[str, AvroNode]) -> AvroNode:
     name = told["name"]
     space = name.rpartition(".")[0] or told.get("namespace", space)
     full = name if "." in name or not space else f"{space}.{name}"
-    node = Avro("record" if told["type"] == "error" else told["type"], full, default=told.get("default"))
+    node = AvroNode("record" if told["type"] == "error" else told["type"], full, default=told.get("default"))
     known[full] = node  # before its fields, which may name it
     node.symbols = list(told.get("symbols", ()))
     node.size = told.get("size", 0)
@@ -124,12 +124,12 @@ def _named(told: Mapping[str, Any], space: str, known: dict[str, Avro]) -> Avro:
     return _logical(node, told)
 
 
-def _field(told: Mapping[str, Any], space: str, known: dict[str, Avro]) -> Field:
+def _field(told: Mapping[str, Any], space: str, known: dict[str, AvroNode]) -> Field:
     default = (told["default"],) if "default" in told else ()
     return Field(told["name"], _node(told["type"], space, known), default, tuple(told.get("aliases", ())))
 
 
-def _logical(node: Avro, told: Mapping[str, Any]) -> Avro:
+def _logical(node: AvroNode, told: Mapping[str, Any]) -> AvroNode:
     """What is said about a type besides; what makes no sense is to be ignored, as Avro has it."""
     logical = told.get("logicalType")
     if logical is None:
@@ -145,7 +145,7 @@ def _logical(node: Avro, told: Mapping[str, Any]) -> Avro:
 # --- columns ------------------------------------------------------------------------------------------------------
 
 
-def avro_type(node: Avro, path: str = "$", inside: tuple[str, ...] = ()) -> DataType:
+def avro_type(node: AvroNode, path: str = "$", inside: tuple[str, ...] = ()) -> DataType:
     """The column's type; `Untyped` says where there is none."""
     if node.kind == "record":
         return _struct(node, path, inside)
@@ -162,14 +162,14 @@ def avro_type(node: Avro, path: str = "$", inside: tuple[str, ...] = ()) -> Data
     return _LOGICAL[node.logical][1] if node.logical else _PRIMITIVES[node.kind]
 
 
-def _struct(node: Avro, path: str, inside: tuple[str, ...]) -> DataType:
+def _struct(node: AvroNode, path: str, inside: tuple[str, ...]) -> DataType:
     if node.name in inside:
         raise Untyped(f"{path} contains itself ({node.name}), which no column can. {_SAY}")
     within = (*inside, node.name)
     return StructType([StructField(one.name, avro_type(one.type, f"{path}.{one.name}", within)) for one in node.fields])
 
 
-def only_branch(union: Avro, path: str = "$") -> Avro:
+def only_branch(union: AvroNode, path: str = "$") -> AvroNode:
     """What a union is when it is not null; `Untyped` if it may be several things."""
     real = [one for one in union.branches if one.kind != "null"]
     if len(real) != 1:

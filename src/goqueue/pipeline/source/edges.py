@@ -16,7 +16,7 @@ from goqueue.pipeline.source.offsets import Positions, parse_positions
 Word = Literal["earliest", "latest"]
 
 
-class Offsets(msgspec.Struct, frozen=True):
+class StartingOffsets(msgspec.Struct, frozen=True):
     """An offset for each partition; -2 is its earliest, -1 its latest."""
 
     each: Positions
@@ -36,7 +36,7 @@ class Moment(msgspec.Struct, frozen=True):
     ms: int
 
 
-Edge = Word | Offsets | Times | Moment
+Edge = Word | StartingOffsets | Times | Moment
 
 
 def parse_edge(given: Mapping[str, str], side: Literal["starting", "ending"]) -> Edge | None:
@@ -53,8 +53,8 @@ def parse_edge(given: Mapping[str, str], side: Literal["starting", "ending"]) ->
 def _time(text: str, option: str) -> int:
     try:
         return parse_time_ms(text, option)
-    except InvalidField as why:
-        raise BadOption(f"{option}: {why}") from None
+    except InvalidField as error:
+        raise BadOption(f"{option}: {error}") from None
 
 
 def _word_or_offsets(text: str, option: str) -> Edge:
@@ -62,10 +62,10 @@ def _word_or_offsets(text: str, option: str) -> Edge:
         return "earliest"
     if text.lower() == "latest":
         return "latest"
-    return Offsets(parse_positions(text, option), option)
+    return StartingOffsets(parse_positions(text, option), option)
 
 
-def each_of(places: Sequence[Place], edge: Offsets | Times) -> Positions:
+def each_of(places: Sequence[Place], edge: StartingOffsets | Times) -> Positions:
     """The numbers of exactly these partitions; `BadOption` if one is not told, or one is told that is not read."""
     untold = sorted(set(places) - edge.each.keys())
     unread = sorted(edge.each.keys() - set(places))

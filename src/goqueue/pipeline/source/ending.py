@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from goqueue.pipeline.link.place import Place
-from goqueue.pipeline.source.edges import Edge, Moment, Offsets, Times, each_of, times_of
+from goqueue.pipeline.source.edges import Edge, Moment, StartingOffsets, Times, each_of, times_of
 from goqueue.pipeline.source.offsets import LATEST, Positions
 from goqueue.pipeline.source.starting import within
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def ending(cluster: Cluster, ends: Mapping[Place, int], edge: Edge) -> Positions:
     """An offset for each partition of `ends`, the latest ones. A time younger than all messages means the end."""
-    if isinstance(edge, Offsets):
+    if isinstance(edge, StartingOffsets):
         told = each_of(list(ends), edge)
         return {place: end if told[place] == LATEST else told[place] for place, end in ends.items()}
     if isinstance(edge, Times | Moment):

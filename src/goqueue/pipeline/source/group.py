@@ -8,7 +8,7 @@ from itertools import groupby
 from goqueue.pipeline.link.cluster import Cluster
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.link.refusals import refusal
-from goqueue.pipeline.source.offsets import Mark, Positions
+from goqueue.pipeline.source.offsets import Positions, QueryMark
 from goqueue.wire.messages import offset_commit
 from goqueue.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -27,14 +27,14 @@ class GroupProgress:
         self._group = group
         self._told: Positions | None = None
 
-    def tell(self, mark: Mark) -> None:
+    def tell(self, mark: QueryMark) -> None:
         """The query has done everything before the mark."""
         if mark.to == self._told:
             return
         try:
             self._cluster.ask(offset_commit.API, request_of(self._group, mark), self._check)
-        except PipelineError as why:
-            log.warning("The group %s cannot show how far the query is: %s", self._group, why)
+        except PipelineError as error:
+            log.warning("The group %s cannot show how far the query is: %s", self._group, error)
         self._told = dict(mark.to)
 
     def _check(self, answer: offset_commit.OffsetCommitResponse) -> None:
@@ -43,7 +43,7 @@ class GroupProgress:
             raise refusal(codes[0], f"group {self._group}")
 
 
-def request_of(group: str, mark: Mark) -> OffsetCommitRequest:
+def request_of(group: str, mark: QueryMark) -> OffsetCommitRequest:
     """From nobody in particular, as for a group whose partitions its consumers choose themselves."""
     topics = [
         OffsetCommitRequestTopic(

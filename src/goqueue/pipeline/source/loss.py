@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.source.errors import DataLost
-from goqueue.pipeline.source.offsets import Mark, Positions
+from goqueue.pipeline.source.offsets import Positions, QueryMark
 
 log = logging.getLogger("goqueue.pipeline")
 
 
-def begin_of(start: Mark | None, end: Mark) -> Positions:
+def begin_of(start: QueryMark | None, end: QueryMark) -> Positions:
     """Where a batch between two marks begins in each partition of its end.
 
     A partition that is new is read from offset 0, and so is one of a topic that was deleted and made again. One that
@@ -29,7 +29,7 @@ def overtaken_of(begin: Mapping[Place, int], first: Mapping[Place, int]) -> Posi
     return {place: first[place] - begin[place] for place in sorted(first) if first[place] > begin[place]}
 
 
-def told_of_topics(start: Mark | None, end: Mark) -> Iterator[str]:
+def told_of_topics(start: QueryMark | None, end: QueryMark) -> Iterator[str]:
     """What became of the partitions that were read before."""
     if start is None:
         return
@@ -72,6 +72,6 @@ def report(told: Iterator[str], fail: bool) -> None:
         log.warning("Data was lost: %s", one)
 
 
-def _remade(start: Mark, end: Mark) -> set[Place]:
+def _remade(start: QueryMark, end: QueryMark) -> set[Place]:
     ids = start.ids
     return {place for place in start.to.keys() & end.to.keys() if ids.get(place.topic) != end.ids.get(place.topic)}

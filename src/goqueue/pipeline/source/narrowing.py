@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from goqueue.pipeline.link.place import Place, Range
+from goqueue.pipeline.link.place import OffsetRange, Place
 
 if TYPE_CHECKING:
     from goqueue.pipeline.link.cluster import Cluster
@@ -69,12 +69,12 @@ class Narrow:
             self._most = min(self._most, value + _MOST[type(one)])
         return type(one) in _LEAST or type(one) in _MOST
 
-    def ranges(self, cluster: Cluster, ranges: Sequence[Range]) -> list[Range]:
+    def ranges(self, cluster: Cluster, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
         """Only what can pass the filters; in order."""
         wanted = [one for one in ranges if self._is_wanted(one.place)]
         since = self._since(cluster, [one.place for one in wanted])
         return [
-            Range(*one.place, max(one.start, self._least, since.get(one.place, 0)), min(one.end, self._most))
+            OffsetRange(*one.place, max(one.start, self._least, since.get(one.place, 0)), min(one.end, self._most))
             for one in wanted
         ]
 

@@ -20,7 +20,7 @@ EARLIEST: Final = -2
 INITIAL: Final[dict[str, Any]] = {"initial": True}
 
 
-class Mark(msgspec.Struct, frozen=True):
+class QueryMark(msgspec.Struct, frozen=True):
     """How far a query is: every offset below `to` is read. The first mark also says where the query began.
 
     `ids` are those of the topics: one that is deleted and made again has another. `lost` counts the offsets that were
@@ -44,7 +44,7 @@ class Mark(msgspec.Struct, frozen=True):
         return told
 
 
-def mark_of(told: Mapping[str, Any]) -> Mark | None:
+def mark_of(told: Mapping[str, Any]) -> QueryMark | None:
     """The mark that Spark gives back; None stands for the beginning of a query."""
     if dict(told) == INITIAL:
         return None
@@ -54,7 +54,7 @@ def mark_of(told: Mapping[str, Any]) -> Mark | None:
             "give this query a checkpointLocation of its own."
         )
     begun = positions_of(told["from"]) if "from" in told else None
-    return Mark(positions_of(told["to"]), told.get("ids", {}), begun, positions_of(told.get("lost", {})))
+    return QueryMark(positions_of(told["to"]), told.get("ids", {}), begun, positions_of(told.get("lost", {})))
 
 
 def positions_json(positions: Mapping[Place, int]) -> dict[str, dict[str, int]]:
@@ -73,10 +73,10 @@ def parse_positions(text: str, option: str) -> Positions:
     """Offsets or times of partitions as users write them: `{"orders": {"0": 23, "1": -2}}`."""
     try:
         told = msgspec.json.decode(text, type=dict[str, dict[int, int]])
-    except msgspec.DecodeError as why:
+    except msgspec.DecodeError as error:
         raise BadOption(
             f'{option} is JSON like {{"orders": {{"0": 23, "1": 42}}}}, a number for each partition; '
-            f"{text!r} is not ({why})."
+            f"{text!r} is not ({error})."
         ) from None
     return {Place(topic, part): number for topic, parts in told.items() for part, number in parts.items()}
 
@@ -85,6 +85,6 @@ def parse_places(text: str, option: str) -> tuple[Place, ...]:
     """Partitions as users write them: `{"orders": [0, 1]}`."""
     try:
         told = msgspec.json.decode(text, type=dict[str, list[int]])
-    except msgspec.DecodeError as why:
-        raise BadOption(f'{option} is JSON like {{"orders": [0, 1]}}; {text!r} is not ({why}).') from None
+    except msgspec.DecodeError as error:
+        raise BadOption(f'{option} is JSON like {{"orders": [0, 1]}}; {text!r} is not ({error}).') from None
     return tuple(sorted({Place(topic, part) for topic, parts in told.items() for part in parts}))

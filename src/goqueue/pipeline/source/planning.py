@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.place import OffsetRange
 
 TASK_ROWS_MIN: Final = 50_000
 TASK_ROWS_MAX: Final = 1_250_000
@@ -25,7 +25,7 @@ class Wishes(msgspec.Struct, frozen=True):
     max_records_per_partition: int | None = None
 
 
-def plan(ranges: Sequence[Range], wishes: Wishes, cores: int | None = None) -> list[list[Range]]:
+def plan(ranges: Sequence[OffsetRange], wishes: Wishes, cores: int | None = None) -> list[list[OffsetRange]]:
     """The ranges of each task: every offset is in exactly one task, no task is empty, and all are of about one size.
 
     `cores` is how many tasks run at once, as far as the driver can know.
@@ -42,15 +42,15 @@ def _task_count(rows: int, wishes: Wishes, cores: int) -> int:
     return min(rows, max(-(-rows // most), wishes.min_partitions or 1))
 
 
-def _cut(ranges: Sequence[Range], cuts: Sequence[int]) -> list[list[Range]]:
+def _cut(ranges: Sequence[OffsetRange], cuts: Sequence[int]) -> list[list[OffsetRange]]:
     """Laid end to end, and cut where so many rows are passed."""
-    tasks: list[list[Range]] = [[] for _ in cuts]
+    tasks: list[list[OffsetRange]] = [[] for _ in cuts]
     passed = number = 0
     for one in ranges:
         start = one.start
         while start < one.end:
             end = min(one.end, start + cuts[number] - passed)
-            tasks[number].append(Range(one.topic, one.partition, start, end))
+            tasks[number].append(OffsetRange(one.topic, one.partition, start, end))
             passed, start = passed + end - start, end
             number += passed == cuts[number]
     return tasks

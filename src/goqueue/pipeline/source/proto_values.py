@@ -136,8 +136,8 @@ def proto_reader(message: Any) -> Callable[[bytes, int], Any]:
     def value(data: bytes, at: int) -> Any:
         try:
             return convert(make.FromString(data[at:]))
-        except wrong as why:
-            raise Misfit(f"it is no message of the type {message.full_name} ({why})") from None
+        except wrong as error:
+            raise Misfit(f"it is no message of the type {message.full_name} ({error})") from None
 
     return value
 

@@ -17,13 +17,13 @@ from pyspark.sql.streaming.datasource import (
 
 from goqueue.pipeline.link.cluster import Cluster, cluster
 from goqueue.pipeline.link.doors import doors
-from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.place import OffsetRange
 from goqueue.pipeline.options import Options
 from goqueue.pipeline.source.batch import batch_ranges
 from goqueue.pipeline.source.narrowing import Narrow
 from goqueue.pipeline.source.offsets import INITIAL, mark_of
 from goqueue.pipeline.source.planning import Wishes, plan
-from goqueue.pipeline.source.rows import Reading, Slice, read_slice
+from goqueue.pipeline.source.rows import SourceReadOptions, TaskSlice, read_slice
 from goqueue.pipeline.source.stream import Stream
 
 
@@ -40,7 +40,7 @@ def cluster_of(options: Options) -> Cluster:
 class BatchReader(DataSourceReader):
     """Everything between two edges, as it stands when the query is planned."""
 
-    def __init__(self, options: Options, reading: Reading) -> None:
+    def __init__(self, options: Options, reading: SourceReadOptions) -> None:
         self._options = options
         self._reading = reading
 
@@ -58,7 +58,7 @@ class BatchReader(DataSourceReader):
 class FilteringBatchReader(BatchReader):
     """Also reads less where filters allow it. Spark refuses any reader like this one unless its pushdown is on."""
 
-    def __init__(self, options: Options, reading: Reading) -> None:
+    def __init__(self, options: Options, reading: SourceReadOptions) -> None:
         super().__init__(options, reading)
         self._filters = Narrow()
 
@@ -72,7 +72,7 @@ class FilteringBatchReader(BatchReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One query's source. Its offsets are marks, as JSON."""
 
-    def __init__(self, options: Options, reading: Reading) -> None:
+    def __init__(self, options: Options, reading: SourceReadOptions) -> None:
         self._options = options
         self._reading = reading
         self._stream: Stream | None = None  # in the driver, once it is asked something
@@ -119,6 +119,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._stream
 
 
-def _slices(ranges: Sequence[Range], options: Options) -> list[InputPartition]:
+def _slices(ranges: Sequence[OffsetRange], options: Options) -> list[InputPartition]:
     wishes = Wishes(options.min_partitions, options.max_records_per_partition)
-    return [Slice(kafka_of(options), task) for task in plan(ranges, wishes)]
+    return [TaskSlice(kafka_of(options), task) for task in plan(ranges, wishes)]

@@ -11,7 +11,7 @@ import msgspec
 
 from goqueue.client import Client, ConnectionFailed, GoQueueClientError
 from goqueue.client import schemas as calls
-from goqueue.client.calls import Call
+from goqueue.client.calls import RestCall
 from goqueue.client.schemas import RegisteredSchema, SchemaReference
 from goqueue.pipeline.link.cluster import PATIENCE_S
 from goqueue.pipeline.link.patience import Patience
@@ -36,12 +36,12 @@ class Registered(msgspec.Struct, frozen=True):
     named: dict[str, str] = {}
 
 
-def registry(url: str) -> Registry:
+def registry(url: str) -> RegistryClient:
     """The process's one registry behind this address."""
     return _cached(os.getpid(), url)
 
 
-class Registry:
+class RegistryClient:
     """Remembers every schema it was told, for they never change. Waits for a node that is away."""
 
     def __init__(self, url: str) -> None:
@@ -85,12 +85,12 @@ class Registry:
             self._add(deeper, named)
         named[reference.name] = found.schema
 
-    def _ask(self, call: Call[T]) -> T | None:
+    def _ask(self, call: RestCall[T]) -> T | None:
         asked = msgspec.structs.replace(call, query={"format": "serialized"})
         try:
             return self._patiently(lambda: self._client.perform(asked))
-        except GoQueueClientError as why:
-            if why.status == _MISSING:
+        except GoQueueClientError as error:
+            if error.status == _MISSING:
                 return None
             raise
 
@@ -99,11 +99,11 @@ class Registry:
         while True:
             try:
                 return ask()
-            except ConnectionFailed as why:
-                patience.pause(OSError(why.detail))
+            except ConnectionFailed as error:
+                patience.pause(OSError(error.detail))
 
 
 @lru_cache(maxsize=16)
-def _cached(process: int, url: str) -> Registry:
+def _cached(process: int, url: str) -> RegistryClient:
     """By process, since a forked one must not share its parent's connections."""
-    return Registry(url)
+    return RegistryClient(url)

@@ -11,8 +11,8 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from goqueue.pipeline.link.errors import UnknownTopic
-from goqueue.pipeline.link.place import Range
+from goqueue.pipeline.link.errors import TopicNotFound
+from goqueue.pipeline.link.place import OffsetRange
 from goqueue.pipeline.source.errors import Misfit
 from goqueue.pipeline.source.fields import CORRUPT
 
@@ -24,15 +24,15 @@ log = logging.getLogger("goqueue.pipeline")
 _PLACE: Final = ("topic", "partition", "offset")
 
 
-class Slice(InputPartition):
+class TaskSlice(InputPartition):
     """The ranges of one task, and where to read them."""
 
-    def __init__(self, kafka: str, ranges: Sequence[Range]) -> None:
+    def __init__(self, kafka: str, ranges: Sequence[OffsetRange]) -> None:
         self.kafka = kafka
         self.ranges = tuple(ranges)
 
 
-class Reading(msgspec.Struct, frozen=True):
+class SourceReadOptions(msgspec.Struct, frozen=True):
     """How all tasks of a query read. Passes between processes."""
 
     columns: tuple[str, ...]
@@ -43,16 +43,16 @@ class Reading(msgspec.Struct, frozen=True):
     keep_corrupt: bool = False
 
 
-def read_slice(partition: InputPartition, how: Reading) -> Iterator[pa.RecordBatch]:
+def read_slice(partition: InputPartition, how: SourceReadOptions) -> Iterator[pa.RecordBatch]:
     """The rows of a task. Spark makes up a partition of its own where a batch has none."""
-    if not isinstance(partition, Slice):
+    if not isinstance(partition, TaskSlice):
         return iter(())
     if how.typed is None:
         return _batches(partition, how, how.columns)
     return _typed_batches(partition, how, how.typed)
 
 
-def _batches(part: Slice, how: Reading, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _batches(part: TaskSlice, how: SourceReadOptions, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     if how.fail_on_loss:
         yield from _read(part.kafka, part.ranges, how, columns)
         return
@@ -60,11 +60,13 @@ def _batches(part: Slice, how: Reading, columns: Sequence[str]) -> Iterator[pa.R
     for topic, ranges in groupby(part.ranges, key=lambda one: one.topic):
         try:
             yield from _read(part.kafka, list(ranges), how, columns)
-        except UnknownTopic:
+        except TopicNotFound:
             log.warning("Data was lost: the topic %s was deleted before it was read.", topic)
 
 
-def _read(kafka: str, ranges: Sequence[Range], how: Reading, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _read(
+    kafka: str, ranges: Sequence[OffsetRange], how: SourceReadOptions, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     from goqueue.pipeline.link.reading import read_arrow  # only tasks need it, and processes are many
 
     return read_arrow(
@@ -78,14 +80,14 @@ def _read(kafka: str, ranges: Sequence[Range], how: Reading, columns: Sequence[s
     )
 
 
-def _warn(wanted: Range, count: int) -> None:
+def _warn(wanted: OffsetRange, count: int) -> None:
     log.warning("Data was lost: %d offsets of %s are gone; they went before they were read.", count, wanted.place)
 
 
 # --- typed values -------------------------------------------------------------------------------------------------
 
 
-def _typed_batches(part: Slice, how: Reading, typed: Typed) -> Iterator[pa.RecordBatch]:
+def _typed_batches(part: TaskSlice, how: SourceReadOptions, typed: Typed) -> Iterator[pa.RecordBatch]:
     from goqueue.pipeline.source.typed import Decoder
 
     decoder = Decoder(typed)
@@ -95,7 +97,7 @@ def _typed_batches(part: Slice, how: Reading, typed: Typed) -> Iterator[pa.Recor
         yield _typed(batch, how, decoder, typed.needs_ids)
 
 
-def _typed(batch: pa.RecordBatch, how: Reading, decoder: Decoder, has_ids: bool) -> pa.RecordBatch:
+def _typed(batch: pa.RecordBatch, how: SourceReadOptions, decoder: Decoder, has_ids: bool) -> pa.RecordBatch:
     values, misfits = decoder.column(batch["value"], batch["schemaId"] if has_ids else None)
     if misfits and not how.keep_corrupt:
         raise _misfit(batch, *next(iter(misfits.items())))

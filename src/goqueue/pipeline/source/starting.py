@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from goqueue.base.times import time_text
 from goqueue.pipeline.link.place import Place
-from goqueue.pipeline.source.edges import Edge, Moment, Offsets, Times, each_of, times_of
+from goqueue.pipeline.source.edges import Edge, Moment, StartingOffsets, Times, each_of, times_of
 from goqueue.pipeline.source.errors import NoSuchTime
 from goqueue.pipeline.source.offsets import EARLIEST, LATEST, Positions
 
@@ -20,7 +20,7 @@ def starting(cluster: Cluster, ends: Mapping[Place, int], edge: Edge, unmatched:
 
     `unmatched` says what a time younger than all messages means: `error`, or `latest`.
     """
-    if isinstance(edge, Offsets):
+    if isinstance(edge, StartingOffsets):
         return _from_offsets(cluster, ends, each_of(list(ends), edge))
     if isinstance(edge, Times | Moment):
         return _from_times(cluster, ends, times_of(list(ends), edge), unmatched)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from goqueue.pipeline.link.errors import UnknownTopic
-from goqueue.pipeline.link.place import Place, Range
+from goqueue.pipeline.link.errors import TopicNotFound
+from goqueue.pipeline.link.place import OffsetRange, Place
 from goqueue.pipeline.options import Options
 from goqueue.pipeline.source.loss import (
     begin_of,
@@ -18,10 +18,10 @@ from goqueue.pipeline.source.loss import (
     told_of_overtaken,
     told_of_topics,
 )
-from goqueue.pipeline.source.offsets import Mark, Positions
+from goqueue.pipeline.source.offsets import Positions, QueryMark
 from goqueue.pipeline.source.sharing import backlog_of, is_held, share_out
 from goqueue.pipeline.source.starting import starting
-from goqueue.pipeline.source.watching import View, Watch
+from goqueue.pipeline.source.watching import PartitionEnds, Watch
 
 if TYPE_CHECKING:
     from goqueue.pipeline.link.cluster import Cluster
@@ -40,56 +40,56 @@ class Stream:
         self._clock = clock
         self._watch = Watch(cluster, options.what, options.isolation, clock)
         self._group = _group_of(cluster, options)
-        self._target: View | None = None
+        self._target: PartitionEnds | None = None
         self._triggered_at = float("-inf")
 
     def until_now(self) -> None:
         """From here on, the stream ends where the logs end now."""
         self._target = self._watch.fresh()
 
-    def latest(self) -> Mark:
+    def latest(self) -> QueryMark:
         """As far as one could read now."""
         view = self._watch.view()
-        return Mark(view.ends, view.ids)
+        return QueryMark(view.ends, view.ids)
 
-    def done(self, mark: Mark) -> None:
+    def done(self, mark: QueryMark) -> None:
         """Everything before the mark is processed."""
         if self._group:
             self._group.tell(mark)
 
-    def next_mark(self, start: Mark | None, is_limited: bool) -> Mark | None:
+    def next_mark(self, start: QueryMark | None, is_limited: bool) -> QueryMark | None:
         """Where the batch after `start` ends; None if there is nothing to do."""
         view = self._target or self._watch.view()
         if start is None:
             return self._first(view, is_limited)
         self.done(start)
-        whole = Mark(view.ends, view.ids, None, start.lost)
+        whole = QueryMark(view.ends, view.ids, None, start.lost)
         if whole.to == start.to and whole.ids == start.ids:
             return None
         if self._options.fail_on_loss:
             refuse(told_of_topics(start, whole))
         return self._cut(whole, begin_of(start, whole), is_limited)
 
-    def ranges(self, start: Mark | None, end: Mark) -> list[Range]:
+    def ranges(self, start: QueryMark | None, end: QueryMark) -> list[OffsetRange]:
         """What a batch reads, also one that is repeated after a crash."""
         report(told_of_topics(start, end), self._options.fail_on_loss)
         begin = begin_of(start, end)
         first = self._firsts(list(backlog_of(begin, end.to)))
         report(told_of_overtaken(overtaken_of(begin, first), first), self._options.fail_on_loss)
-        return [Range(*place, max(begin[place], first[place]), end.to[place]) for place in sorted(first)]
+        return [OffsetRange(*place, max(begin[place], first[place]), end.to[place]) for place in sorted(first)]
 
-    def _first(self, view: View, is_limited: bool) -> Mark:
+    def _first(self, view: PartitionEnds, is_limited: bool) -> QueryMark:
         """Begins a query: where it begins goes into the mark, as Spark keeps that and nothing else."""
         if view.missing:
-            raise UnknownTopic(view.missing[0])
+            raise TopicNotFound(view.missing[0])
         asked = starting(self._cluster, view.ends, self._options.start or "latest", self._options.unmatched)
         report(told_of_beyond(asked, view.ends, "start"), self._options.fail_on_loss)
         begun = {place: min(offset, view.ends[place]) for place, offset in asked.items()}
-        mark = self._cut(Mark(view.ends, view.ids, begun), begun, is_limited)
+        mark = self._cut(QueryMark(view.ends, view.ids, begun), begun, is_limited)
         assert mark is not None, "a first batch is never held back"
         return mark
 
-    def _cut(self, whole: Mark, begin: Positions, is_limited: bool) -> Mark | None:
+    def _cut(self, whole: QueryMark, begin: Positions, is_limited: bool) -> QueryMark | None:
         """The whole backlog, or as much of it as the options allow; None while it is held back for more."""
         first = self._firsts(list(backlog_of(begin, whole.to)))
         lost = overtaken_of(begin, first)
@@ -101,7 +101,7 @@ class Stream:
         self._triggered_at = self._clock()
         most = self._options.offsets_max if is_limited else None
         to = share_out(most, readable, whole.to) if most else whole.to
-        return Mark(to, whole.ids, whole.begun, _added(whole.lost, lost))
+        return QueryMark(to, whole.ids, whole.begun, _added(whole.lost, lost))
 
     def _is_held(self, rows: int) -> bool:
         """A run that is to end with what is there does not wait for more."""
@@ -114,7 +114,7 @@ class Stream:
         """Where the logs begin. A topic that was deleted this moment is a loss as well."""
         try:
             return self._cluster.earliest(places)
-        except UnknownTopic:
+        except TopicNotFound:
             there = self._watch.fresh().ends
             gone = [place for place in places if place not in there]
             report(

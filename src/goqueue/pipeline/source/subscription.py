@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from goqueue.pipeline.link.errors import UnknownTopic
+from goqueue.pipeline.link.errors import TopicNotFound
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.source.errors import BadOption
 from goqueue.pipeline.source.offsets import parse_places
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WAYS: Final = ("subscribe", "subscribePattern", "assign")
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundTopics(msgspec.Struct, frozen=True):
     """What is there of a subscription, with the ids of its topics, and what was asked for by name and is not there."""
 
     places: tuple[Place, ...]
@@ -28,14 +28,14 @@ class Found(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
 
 
-class Subscription(msgspec.Struct, frozen=True):
+class SourceSubscription(msgspec.Struct, frozen=True):
     """Exactly one of the three."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: tuple[Place, ...] = ()
 
-    def find(self, cluster: Cluster) -> Found:
+    def find(self, cluster: Cluster) -> FoundTopics:
         """What is there now; topics that match the pattern and partitions that are added show up here."""
         if self.pattern is not None:
             return _whole(_matching(self.pattern, cluster.topics()), cluster)
@@ -44,7 +44,7 @@ class Subscription(msgspec.Struct, frozen=True):
         return _whole(self.topics, cluster)
 
 
-def parse_subscription(given: Mapping[str, str]) -> Subscription:
+def parse_subscription(given: Mapping[str, str]) -> SourceSubscription:
     """`BadOption` unless exactly one of the three ways is used, and used well."""
     used = [way for way in WAYS if way in given]
     if len(used) != 1:
@@ -52,10 +52,10 @@ def parse_subscription(given: Mapping[str, str]) -> Subscription:
         raise BadOption(f"Say what to read with exactly one of {', '.join(WAYS)}; {what}.")
     way, text = used[0], given[used[0]].strip()
     if way == "subscribe":
-        return Subscription(topics=_topics(text))
+        return SourceSubscription(topics=_topics(text))
     if way == "subscribePattern":
-        return Subscription(pattern=_pattern(text))
-    return Subscription(assigned=_places(text))
+        return SourceSubscription(pattern=_pattern(text))
+    return SourceSubscription(assigned=_places(text))
 
 
 def _topics(text: str) -> tuple[str, ...]:
@@ -68,8 +68,8 @@ def _topics(text: str) -> tuple[str, ...]:
 def _pattern(text: str) -> str:
     try:
         re.compile(text)
-    except re.error as why:
-        raise BadOption(f"subscribePattern is a regular expression; {text!r} is not ({why}).") from None
+    except re.error as error:
+        raise BadOption(f"subscribePattern is a regular expression; {text!r} is not ({error}).") from None
     if not text:
         raise BadOption("subscribePattern is empty; write it like 'shop\\..*'. It has to match a topic's whole name.")
     return text
@@ -87,24 +87,24 @@ def _matching(pattern: str, topics: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in sorted(topics) if wanted.fullmatch(name))
 
 
-def _whole(topics: Sequence[str], cluster: Cluster) -> Found:
+def _whole(topics: Sequence[str], cluster: Cluster) -> FoundTopics:
     facts = _facts(topics, cluster)
     places = tuple(Place(topic, part) for topic, one in facts.items() for part in range(one.partitions))
-    return Found(places, _ids(facts), tuple(topic for topic in topics if topic not in facts))
+    return FoundTopics(places, _ids(facts), tuple(topic for topic in topics if topic not in facts))
 
 
-def _assigned(assigned: Sequence[Place], cluster: Cluster) -> Found:
+def _assigned(assigned: Sequence[Place], cluster: Cluster) -> FoundTopics:
     facts = _facts(sorted({place.topic for place in assigned}), cluster)
     there = [place.topic in facts and place.partition < facts[place.topic].partitions for place in assigned]
     missing = tuple(str(place) for place, is_there in zip(assigned, there, strict=True) if not is_there)
-    return Found(tuple(compress(assigned, there)), _ids(facts), missing)
+    return FoundTopics(tuple(compress(assigned, there)), _ids(facts), missing)
 
 
 def _facts(topics: Sequence[str], cluster: Cluster) -> dict[str, TopicFacts]:
     """Of those that are there. All are asked for at once, and one by one only if one is not there."""
     try:
         return cluster.describe(topics) if topics else {}
-    except UnknownTopic:
+    except TopicNotFound:
         if len(topics) == 1:
             return {}
     return {name: one for topic in topics for name, one in _facts([topic], cluster).items()}

@@ -19,7 +19,7 @@ from goqueue.pipeline.source.errors import Misfit, Untyped
 from goqueue.pipeline.source.json_types import json_type
 from goqueue.pipeline.source.json_values import json_shape
 from goqueue.pipeline.source.proto_values import proto_descriptor, proto_reader, proto_start, proto_type
-from goqueue.pipeline.source.registry import Registered, Registry, registry
+from goqueue.pipeline.source.registry import Registered, RegistryClient, registry
 
 Decode = Callable[[bytes, int | None], Any]
 ReadAvro = Callable[[bytes, int], Any]
@@ -89,9 +89,9 @@ class Decoder:
         for row, (data, number) in enumerate(zip(values.to_pylist(), numbers, strict=True)):
             try:
                 found.append(None if data is None else self._decode(data, number))
-            except _BAD as why:
+            except _BAD as error:
                 found.append(None)
-                misfits[row] = str(why)
+                misfits[row] = str(error)
         return self._array(found, misfits), misfits
 
     def _array(self, found: list[Any], misfits: dict[int, str]) -> pa.Array:
@@ -104,8 +104,8 @@ class Decoder:
         """Rarely, a value has the right shape and no place in a column, like a time in another age."""
         try:
             pa.array([value], self._type)
-        except (pa.ArrowException, ValueError, OverflowError) as why:
-            misfits[row] = str(why)
+        except (pa.ArrowException, ValueError, OverflowError) as error:
+            misfits[row] = str(error)
             return None
         return value
 
@@ -134,7 +134,7 @@ def _proto_decoder(typed: Typed) -> Decode:
 class _AvroDecoder:
     """Finds the version each value was written with; bare values are of the latest."""
 
-    def __init__(self, typed: Typed, source: Registry) -> None:
+    def __init__(self, typed: Typed, source: RegistryClient) -> None:
         framings = set(typed.framings.values())
         self._registry = source
         self._framing = framings.pop() if len(framings) == 1 else "none"

@@ -1,0 +1,261 @@
+"""Hand out messages one by one under leases. Which come next is the lanes' business, who gets them the line's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from goqueue.base.clock import SteadyClock
+from goqueue.base.entropy import Entropy
+from goqueue.base.errors import GoQueueError, InvalidGroup
+from goqueue.base.ids import TopicPartition
+from goqueue.base.leases import Begin, Delivered, Take
+from goqueue.base.limits import MIB
+from goqueue.base.priority import NAMES
+from goqueue.core.dead_letter import KEEPER
+from goqueue.core.delivery.machine import Delivery
+from goqueue.core.delivery.records import ViewId
+from goqueue.core.lanes import LaneTurn
+from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.partition import Partition
+from goqueue.drive.wait_queue import Waiter, WaitQueue
+from goqueue.service.handing import Handing, Source
+from goqueue.service.lane_readers import LaneReaders
+from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.positions import Positions
+from goqueue.service.queue_rules import QueueRules
+from goqueue.service.topics import Topics
+
+_LANES: Final = range(len(NAMES))
+_BYTES_MAX: Final = 8 * MIB  # an answer ends with the message that passes this
+_TURNS_MAX: Final = 10_000
+_LOOK_AGAIN_S: Final = 0.05  # while a log is being looked through
+
+
+class LeaseAllocator:
+    """The verb, and the line of those who wait."""
+
+    def __init__(
+        self,
+        runner: DeliveryRunner,
+        topics: Topics,
+        rules: QueueRules,
+        feeds: LaneReaders,
+        positions: Positions,
+        clock: SteadyClock,
+        entropy: Entropy,
+        metrics: BrokerMetrics,
+    ) -> None:
+        self._runner = runner
+        self._topics = topics
+        self._rules = rules
+        self._feeds = feeds
+        self._positions = positions
+        self._clock = clock
+        self._entropy = entropy
+        self._metrics = metrics
+        self._baton = WaitQueue()
+        self._turns: dict[tuple[str, Sequence[TopicPartition]], LaneTurn] = {}
+        self._full: dict[tuple[str, str], set[Waiter]] = {}  # consumers that hold as much as they may
+        self._stopping = False
+        self.handing = Handing(runner, topics, positions, clock, metrics)
+        runner.on_ready = self.ready
+
+    def stop(self) -> None:
+        """Everybody who waits is answered with nothing."""
+        self._stopping = True
+        self._baton.wake_all()
+        for group, owner in self._full:
+            self.has_room(group, owner)
+
+    # --- hand out --------------------------------------------------------------------------------------------
+
+    async def take(self, take: Take, interrupt: asyncio.Future[None] | None = None) -> list[Delivered]:
+        """Messages under a lease; durable when it returns. A take that is broken off gives them back.
+
+        Once `interrupt` is done it waits no longer.
+        """
+        sources = [self._source(take, at) for at in take.partitions]
+        found = await self._gather(take, sources)
+        if not found and take.wait_ms_max > 0:
+            found = await self._wait_for_some(take, sources, interrupt)
+        self._wake_next(take.group, sources)
+        return found
+
+    async def _wait_for_some(
+        self, take: Take, sources: Sequence[Source], interrupt: asyncio.Future[None] | None
+    ) -> list[Delivered]:
+        """Stands in line before it looks, so that nothing slips in between."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + take.wait_ms_max / 1000
+        woken_for_nothing = False
+        while True:
+            waiter = Waiter(take.group, [source.partition for source in sources])
+            self._enter(take, sources, waiter, woken_for_nothing)
+            try:
+                found = await self._gather(take, sources)
+                left_s = deadline - loop.time()
+                if found or left_s <= 0 or self._stopping or (interrupt is not None and interrupt.done()):
+                    return found
+                if any(source.feed.is_behind for source in sources):
+                    left_s = min(left_s, _LOOK_AGAIN_S)
+                await self._wait([waiter.woken, *([] if interrupt is None else [interrupt])], left_s)
+                woken_for_nothing = True
+            except asyncio.CancelledError:
+                self._wake_next(take.group, sources)
+                raise
+            finally:
+                self._leave(take, waiter)
+
+    async def _wait(self, news: Iterable[asyncio.Future[None]], left_s: float) -> None:
+        self._metrics.long_polls.inc()
+        try:
+            await asyncio.wait(news, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._metrics.long_polls.dec()
+
+    def _enter(self, take: Take, sources: Sequence[Source], waiter: Waiter, first: bool) -> None:
+        """Into line for news; a consumer that holds as much as it may waits for its own answers instead."""
+        if self._room(take, sources) > 0:
+            self._baton.enter(waiter, first)
+        else:
+            self._full.setdefault((take.group, take.owner), set()).add(waiter)
+
+    def _leave(self, take: Take, waiter: Waiter) -> None:
+        self._baton.leave(waiter)
+        full = self._full.get((take.group, take.owner))
+        if full is not None:
+            full.discard(waiter)
+            if not full:
+                del self._full[take.group, take.owner]
+
+    def _wake_next(self, group: str, sources: Sequence[Source]) -> None:
+        """Who leaves something behind wakes the next in line."""
+        for source in sources:
+            if self._has_more(source):
+                self._baton.wake_one(group, source.partition.at)
+
+    def ready(self, view: ViewId) -> None:
+        """Time gave something back: to the next in line, and room to those who had none."""
+        self._baton.wake_one(view.group, view.at)
+        for group, owner in list(self._full):
+            if group == view.group:
+                self.has_room(group, owner)
+
+    def has_room(self, group: str, owner: str) -> None:
+        for waiter in self._full.get((group, owner), ()):
+            waiter.wake()
+
+    def _has_more(self, source: Source) -> bool:
+        delivery, index = source.delivery, source.feed.index
+        if index is None or index.scanned_to < source.feed.end or delivery.has_free:
+            return True
+        return any(index.has(lane, delivery.look_from(lane)) for lane in _LANES)
+
+    def _source(self, take: Take, at: TopicPartition) -> Source:
+        topic = self._topics.require_users(at.topic)
+        if take.group == KEEPER:
+            raise InvalidGroup(f"The broker keeps the name {KEEPER} for itself.", field="group")
+        partition = topic.partition(at.partition)
+        delivery = self._open(take.group, partition, take.begin)
+        return Source(partition, self._feeds.of(partition), delivery, self._rules.policy(delivery.view))
+
+    def _open(self, group: str, partition: Partition, begin: Begin) -> Delivery:
+        view = ViewId(group, partition.at.topic, partition.at.partition)
+        delivery = self._runner.views.get(view)
+        if delivery is None:
+            delivery = self._runner.view(view)
+            self._runner.write(delivery, delivery.open_at(self._positions.begin(view, partition, begin)))
+        return delivery
+
+    def begin_at_end(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """A group that is new to these begins with what is published from now on."""
+        for at in partitions:
+            topic = self._topics.find(at.topic)
+            if topic is not None and at.partition < len(topic.partitions):
+                self._open(group, topic.partitions[at.partition], "latest")
+
+    async def _gather(self, take: Take, sources: Sequence[Source]) -> list[Delivered]:
+        found: list[Delivered] = []
+        nonce = self._entropy.token(8).hex()
+        try:
+            await self._fill(take, sources, nonce, found)
+            await self._runner.wait_durable()
+        except (asyncio.CancelledError, GoQueueError):
+            self.give_back(take.group, found)
+            raise
+        self._metrics.delivered.inc(len(found))
+        return found
+
+    async def _fill(self, take: Take, sources: Sequence[Source], nonce: str, found: list[Delivered]) -> None:
+        """Lane by lane, as the turn goes, until enough or nothing more."""
+        turn = self._turn(take)
+        room = min(take.limit, self._room(take, sources))
+        size = 0
+        now = self._clock.monotonic_ms()
+        at = turn.visits % max(1, len(sources))  # another partition first each time, so that none starves
+        turn.visits += 1
+        sources = [*sources[at:], *sources[:at]]
+        empty: set[int] = set()
+        while len(found) < room and size < _BYTES_MAX:
+            waiting = [has and lane not in empty for lane, has in enumerate(await self._waiting(sources, nonce))]
+            if turn.visits == 1:  # acks of an earlier life can be told only now that the lanes are known
+                for source in sources:
+                    self._positions.moved(source.delivery.view)
+            chosen = turn.next(waiting, now, self._is_strict(take, sources))
+            if chosen is None:
+                return
+            lane, most = chosen
+            only = sum(waiting) == 1
+            wanted = room - len(found) if only else min(most, room - len(found))
+            served = 0
+            for source in sources:
+                if served < wanted:
+                    got = await self.handing.lease(take, source, lane, wanted - served, nonce)
+                    found += got
+                    served += len(got)
+                    size += sum(len(one.stored.value or b"") for one in got)
+            turn.served(lane, served, now)
+            if not served:
+                empty.add(lane)
+
+    async def _waiting(self, sources: Sequence[Source], nonce: str) -> list[bool]:
+        """Which lanes have something to hand out."""
+        waiting = [False] * len(NAMES)
+        for source in sources:
+            delivery = source.delivery
+            index = await source.feed.look(delivery.base)  # there may be lanes that nobody looked at yet
+            for lane in _LANES:
+                if not waiting[lane]:
+                    waiting[lane] = index.has(lane, delivery.look_from(lane)) or delivery.has_ready_again(lane, nonce)
+        return waiting
+
+    def _turn(self, take: Take) -> LaneTurn:
+        key = (take.group, tuple(take.partitions))
+        turn = self._turns.get(key)
+        if turn is None:
+            if len(self._turns) > _TURNS_MAX:
+                self._turns.clear()
+            turn = self._turns[key] = LaneTurn()
+        return turn
+
+    def _is_strict(self, take: Take, sources: Sequence[Source]) -> bool:
+        if take.strict:
+            return True
+        return bool(sources) and self._topics.require(sources[0].partition.at.topic).config.queue_lanes == "strict"
+
+    def _room(self, take: Take, sources: Sequence[Source]) -> int:
+        if take.in_flight_max is None:
+            return take.limit
+        return take.in_flight_max - sum(source.delivery.in_flight_of(take.owner) for source in sources)
+
+    def give_back(self, group: str, found: Iterable[Delivered]) -> None:
+        """Nobody got these after all."""
+        for one in found:
+            offset = one.stored.offset
+            delivery = self._runner.views.get(ViewId(group, one.stored.topic, one.stored.partition))
+            if delivery is not None and delivery.is_leased(offset, one.attempt, one.receipt.rpartition(":")[2]):
+                policy = self._rules.policy(delivery.view)
+                self._runner.write(delivery, delivery.release([offset], policy, self._clock.now_ms()))
+                self.ready(delivery.view)
