@@ -17,9 +17,10 @@ from goqueue.core.schemas.errors import IncompatibleSchema, InvalidSchema, Schem
 from goqueue.core.schemas.model import CompatibilitySettings, Schema
 from goqueue.core.schemas.records import IdMark, Record, SchemaSet, SubjectMark, VersionSet
 from goqueue.format.records import NewRecord, build
-from goqueue.service import paced as pacing
 from goqueue.service import schemas as service
+from goqueue.service import time_slices as pacing
 from goqueue.service import validation
+from goqueue.service.hooks import TooMuchHere
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.core.schemas.test_bombs import doubled
@@ -87,6 +88,7 @@ def test_a_large_schema_that_is_not_ready_is_made_so_off_the_loop(monkeypatch: p
 
 
 def test_a_batch_that_takes_too_long_to_check_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "CHECK_HERE_SECONDS", 0.0)
     monkeypatch.setattr(validation, "CHECK_SECONDS_MAX", 0.0)
     monkeypatch.setattr(pacing, "CHECK_REQUEST_SECONDS_MAX", 0.0)
     monkeypatch.setattr(pacing, "_SLICE_SECONDS", 0.0)
@@ -101,6 +103,25 @@ def test_a_batch_that_takes_too_long_to_check_is_refused(monkeypatch: pytest.Mon
             results = await publish(broker, b"1", b"2")
             assert isinstance(results[0], StoredAt)
             assert isinstance(results[1], SchemaMismatch) and results[1].field == "messages[1].value"
+
+    run_virtually(scenario)
+
+
+def test_a_batch_that_takes_long_to_check_is_checked_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "CHECK_HERE_SECONDS", 0.0)
+
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            await broker.topics.create("t", 1, {"schema.validation": "latest"})
+            await broker.schemas.register("t-value", Schema("JSON", '{"type": "integer"}'))
+            good = build([NewRecord(None, b"1", (), 0) for _ in range(1_000)])
+            command = PublishBatch(TopicPartition("t", 0), good)
+            with pytest.raises(TooMuchHere):
+                broker.publish.append(command)
+            assert (await broker.publish.batch(command)).last_offset == 999
+            bad = build([NewRecord(None, b"1" if at < 999 else b"x", (), 0) for at in range(1_000)])
+            with pytest.raises(SchemaMismatch, match="Record 999"):
+                await broker.publish.batch(PublishBatch(TopicPartition("t", 0), bad))
 
     run_virtually(scenario)
 

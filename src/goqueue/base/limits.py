@@ -131,5 +131,6 @@ CHECK_STEPS_MAX: Final = 1_000_000  # of the engine on one message, 20 ns each
 CHECK_WALK_STEPS_MAX: Final = 100_000  # of counting those
 CHECK_ERROR_STEPS_MAX: Final = 20_000  # of explaining a mismatch by the engine; above, it is told without its place
 CHECK_SECONDS_MAX: Final = 0.25  # of processor time for all messages of one batch
+CHECK_HERE_SECONDS: Final = 0.005  # of that on the loop; a batch that takes longer is checked off it
 CHECK_REQUEST_SECONDS_MAX: Final = 2.0  # for all messages of one REST or SQS request, in slices
 NUMBER_DIGITS_MAX: Final = 1_000  # of a whole number in JSON that is checked

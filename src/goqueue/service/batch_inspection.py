@@ -19,14 +19,10 @@ from goqueue.format.records import payload
 from goqueue.format.search import has
 from goqueue.format.slices import light_body, read, slices
 from goqueue.service.delayed_batches import NEEDLE, Delays
-from goqueue.service.hooks import SchemaCheck
+from goqueue.service.hooks import SchemaCheck, TooMuchHere
 from goqueue.service.record_checks import keyless
 
 _HERE_RECORDS = 5_000  # decoded on the loop
-
-
-class TooMuchHere(Exception):
-    """The batch is too large to be looked at on the loop."""
 
 
 class InspectionWish(msgspec.Struct, frozen=True):
@@ -100,6 +96,7 @@ def look_here(asked: InspectedBatch, schema: SchemaCheck | None) -> Inspection:
 def look(asked: InspectedBatch, schema: SchemaCheck | None, body: Buffer | None = None) -> Inspection:
     """Off the loop, or of a small batch. Raises what the publish is refused with."""
     wanted, batch, header = asked.wanted, asked.batch, asked.header
+    is_here = body is not None
     try:
         body = payload(batch, header) if body is None else body
     except CorruptBatch:
@@ -107,7 +104,7 @@ def look(asked: InspectedBatch, schema: SchemaCheck | None, body: Buffer | None 
             raise
         return Inspection(wanted)
     if wanted.schema and schema is not None:
-        schema.batch(asked.topic, header, batch)
+        schema.batch(asked.topic, header, batch, is_here)
     delays = Delays(asked.now) if wanted.delays and has(body, NEEDLE) else None
     if wanted.keys or wanted.everything or delays is not None:
         _look_at_records(asked, body, delays)

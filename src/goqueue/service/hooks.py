@@ -18,10 +18,16 @@ Access = Callable[[Caller, Operation, str], None]  # raises if the caller may no
 Quota = Callable[[Caller, Operation, str, int], None]  # raises if so many bytes are over the caller's rate
 
 
+class TooMuchHere(Exception):
+    """The batch takes too long to be looked at on the loop."""
+
+
 class SchemaCheck(Protocol):
     """Raises if a record does not fit the topic's schema. Asked for topics that validate only."""
 
-    def batch(self, topic: Topic, header: BatchHeader, batch: Buffer) -> None: ...
+    def batch(self, topic: Topic, header: BatchHeader, batch: Buffer, is_here: bool) -> None:
+        """`is_here` on the loop: `TooMuchHere` once that would hold up others."""
+        ...
 
     def record(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None: ...
 

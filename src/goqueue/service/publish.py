@@ -43,14 +43,13 @@ from goqueue.service.batch_inspection import (
     SAW_NOTHING,
     InspectedBatch,
     Inspection,
-    TooMuchHere,
     asks_for_nothing,
     look,
     look_here,
     wanted_of,
 )
 from goqueue.service.delayed_batches import Delays
-from goqueue.service.hooks import Hooks
+from goqueue.service.hooks import Hooks, TooMuchHere
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.record_checks import check_times
 from goqueue.service.sorting import PartitionBatch, SortedMessages, Sorting, WaitingMessage, record_of

@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from goqueue.base.commands import Headers
-from goqueue.base.limits import CHECK_SECONDS_MAX, SCHEMA_FAILURES_MAX
+from goqueue.base.limits import CHECK_HERE_SECONDS, CHECK_SECONDS_MAX, SCHEMA_FAILURES_MAX
 from goqueue.core.schemas.errors import SchemaMismatch
 from goqueue.core.schemas.framing import Framed, by_header, by_prefix
 from goqueue.core.schemas.kinds import Checker
@@ -16,6 +16,7 @@ from goqueue.core.schemas.table import SchemaVersion
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import BatchHeader, Buffer
 from goqueue.format.slices import read, slices
+from goqueue.service.hooks import TooMuchHere
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.schemas import Schemas
 
@@ -36,14 +37,16 @@ class Validation:
         """What the registry said may not hold any more."""
         self._ready.clear()
 
-    def batch(self, topic: Topic, header: BatchHeader, batch: Buffer) -> None:
+    def batch(self, topic: Topic, header: BatchHeader, batch: Buffer, is_here: bool) -> None:
         """Every record of an encoded batch; the error names each that does not fit, by its place."""
         failures: list[tuple[int, str]] = []
         first: SchemaMismatch | None = None
-        clock = _Stopwatch()
+        clock = _Stopwatch(CHECK_HERE_SECONDS if is_here else CHECK_SECONDS_MAX)
         found = (record for one in slices(batch, header) for record in read(one))
         for place, record in enumerate(found):
             if clock.is_over():
+                if is_here:
+                    raise TooMuchHere
                 raise SchemaMismatch("Checking the batch takes too long; send smaller ones.", field="value")
             try:
                 self.record(topic, record.key, record.value, record.headers)
@@ -117,9 +120,9 @@ class Validation:
 class _Stopwatch:
     """Says when the work took too long by the processor's time: a busy machine is no reason to refuse."""
 
-    def __init__(self) -> None:
-        self._soonest = time.perf_counter() + CHECK_SECONDS_MAX
-        self._until = time.thread_time() + CHECK_SECONDS_MAX
+    def __init__(self, seconds: float) -> None:
+        self._soonest = time.perf_counter() + seconds
+        self._until = time.thread_time() + seconds
 
     def is_over(self) -> bool:
         return time.perf_counter() > self._soonest and time.thread_time() > self._until

@@ -12,7 +12,7 @@ from goqueue.core.txn.errors import ProducerFenced
 from goqueue.edge.kafka.calls import CALLER, Exclusive, KafkaCall
 from goqueue.edge.kafka.errors import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS, code_of
 from goqueue.edge.kafka.names import TopicNames
-from goqueue.service.batch_inspection import TooMuchHere
+from goqueue.service.hooks import TooMuchHere
 from goqueue.service.publish import Publish
 from goqueue.wire.messages.produce import (
     BatchIndexAndErrorMessage,
