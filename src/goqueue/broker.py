@@ -17,10 +17,17 @@ from goqueue.core.groups.records import Record as GroupRecord
 from goqueue.core.groups.settings import GroupSettings
 from goqueue.core.schemas.records import Record as SchemaRecord
 from goqueue.core.schemas.registry import Registry
-from goqueue.core.txn.machine import Transactions
+from goqueue.core.txn.machine import Transactions, TxnLimits
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.clock_watch import ClockWatch, Timekeeper
-from goqueue.drive.coordinators import SCHEMAS_CODEC, SCHEMAS_CONFIG, SCHEMAS_TOPIC, SchemaHost
+from goqueue.drive.coordinators import (
+    SCHEMAS_CODEC,
+    SCHEMAS_CONFIG,
+    SCHEMAS_TOPIC,
+    TRANSACTIONS_CONFIG,
+    TRANSACTIONS_TOPIC,
+    SchemaHost,
+)
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
 from goqueue.drive.flusher import Flusher
@@ -37,7 +44,7 @@ from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
 from goqueue.drive.schedule_runner import ScheduleRunner
 from goqueue.drive.space_watch import SpaceWatch
 from goqueue.drive.topic_table import StoredTopic, TopicTable
-from goqueue.drive.txn_runner import TRANSACTIONS_CONFIG, TRANSACTIONS_TOPIC
+from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.log.disk import Disk
 from goqueue.log.recovery import Recovered
 from goqueue.log.space import SpaceGuard
@@ -53,7 +60,6 @@ from goqueue.service.hooks import Hooks
 from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.lease_allocator import LeaseAllocator
 from goqueue.service.leasing import Leasing
-from goqueue.service.lost_epochs import LostEpochs
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.node_config import NodeConfig
 from goqueue.service.positions import Positions
@@ -71,8 +77,11 @@ from goqueue.service.trace_building import TraceParts
 from goqueue.service.traces import TraceCollector
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.service.transfer import Transfer
-from goqueue.service.txn_effects import TxnEffects
+from goqueue.service.txn_effects import TransactionEffects
+from goqueue.service.txn_events import TransactionEvents
+from goqueue.service.txn_partitions import TransactionPartitions, TransactionWrites
 from goqueue.service.txn_publish import TransactionalPublish
+from goqueue.service.txn_recovery import TransactionRecovery
 from goqueue.service.unreadable import UnreadableRecords
 from goqueue.service.validation import Validation
 
@@ -132,7 +141,8 @@ class Broker:
         self.schema_host: SchemaHost = Host(Registry, SCHEMAS_CODEC, schema_events, clock, offload)
         self.schemas = Schemas(self.schema_host, offload)
         self.validation = Validation(self.schemas, self.metrics)
-        hooks = Hooks(schema=self.validation, trace=self._trace_parts.begin(self.table))
+        writes = TransactionWrites(lambda: self.transactions)
+        hooks = Hooks(schema=self.validation, trace=self._trace_parts.begin(self.table), transactions=writes)
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)
         self._space_watch = SpaceWatch(self.space, offload)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
@@ -174,35 +184,30 @@ class Broker:
         self.redrives = Redrives(
             self.letters, self.transfer, copies.redriven, self.topics, RedriveNotes(disk), clock, entropy, offload
         )
-        effects = TxnEffects(self.groups, self.leasing, self.schedule.entries)
-        self.transactions = TransactionVerbs(
-            self.producer_ids, self.topics, self.groups, self.leasing, effects, clock, self.metrics
+        chosen = settings.transactions
+        forces = chosen.sync == "always" and settings.log.fsync != "always"
+        partitions = TransactionPartitions(self.topics, clock, self.flusher.force if forces else None)
+        effects = TransactionEffects(partitions, self.groups, self.leasing, self.schedule.entries)
+        limits = TxnLimits(chosen.timeout_ms_max, chosen.idle_ms, chosen.owner_retention_ms)
+        events = TransactionEvents(self.metrics, self._trace_parts.tracing)
+        self.txn_coordinator = TransactionCoordinator(
+            lambda: Transactions(limits), effects, events, self.producer_ids.next_id, clock, offload
         )
-        self.txn_runner = self.transactions.attach(
-            Transactions(
-                settings.transactions.timeout_ms_max,
-                settings.transactions.idle_ms,
-                settings.transactions.owner_retention_ms,
-            )
-        )
-        self.staged = StagedVerbs(self.transactions, self.producer_ids, clock, settings.transactions)
-        if settings.transactions.sync == "always" and settings.log.fsync != "always":
-            self.txn_runner.force = self.flusher.force
-        self.publish.check_transaction = self.transactions.check_write
-        self.txn_publish = TransactionalPublish(self.transactions, self.publish, self.topics, clock)
+        self.transactions = TransactionVerbs(self.txn_coordinator, effects, self.topics, clock, events.tally)
+        self.txn_recovery = TransactionRecovery(self.topics, self.txn_coordinator, effects)
+        self.staged = StagedVerbs(self.txn_coordinator, effects, chosen)
+        self.txn_publish = TransactionalPublish(self.txn_coordinator, self.transactions, self.publish, self.topics)
         keepers: list[Timekeeper] = [
             self.runner,
             self.deliveries,
             self.schedule,
-            self.txn_runner,
+            self.txn_coordinator.host,
             self._trace_parts,
             self,
         ]
         self._clock_watch = ClockWatch(clock, keepers, self.metrics.clock_stepped)
         self._trace_parts.is_full = lambda: self.space.is_full
-        self._trace_parts.attach(
-            self.topics, self.deliveries, taking, self.transfer, self.schedule.entries, self.txn_runner
-        )
+        self._trace_parts.attach(self.topics, self.deliveries, taking, self.transfer, self.schedule.entries)
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
         self.groups.on_records = self._groups_wrote
         self.runner.also_wait_durable = self.deliveries.wait_durable
@@ -265,10 +270,10 @@ class Broker:
     async def _load_transactions(self) -> None:
         """What is in doubt is finished while leases still hold: its acks must find them."""
         partition = await self.open_internal_partition(TRANSACTIONS_TOPIC)
-        await self.offload(lambda: self.txn_runner.replay(partition))
-        await self.transactions.abort_orphans()
-        await self.txn_runner.begin(partition)
-        await LostEpochs(self.topics, self.txn_runner, self.clock).recover()
+        await self.txn_coordinator.load(partition)
+        await self.txn_recovery.abort_orphans()
+        await self.txn_coordinator.tried()
+        await self.txn_recovery.pass_lost_epochs()
 
     async def open_internal_partition(self, name: str) -> Partition:
         """The only partition of an internal topic, which is made by the first start."""
@@ -318,7 +323,7 @@ class Broker:
         await self._clock_watch.stop()
         await self.redrives.stop()
         await self.transfer.stop()
-        await self.txn_runner.stop()
+        await self.txn_coordinator.stop()
         await self.positions.stop()
         await self.deliveries.stop()
         await self.schedule.stop()

@@ -23,7 +23,9 @@ from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Delivered, Take
 from goqueue.broker import Broker
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.core.txn.effects import TxnEffect
 from goqueue.core.txn.errors import InvalidTxnState, ProducerFenced
+from goqueue.core.txn.questions import ALLOWED
 from goqueue.core.txn.records import TxnAnswer, TxnStage, TxnState
 from goqueue.format.records import InTransaction, NewRecord, build
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
@@ -232,14 +234,15 @@ def test_between_the_decision_and_the_ack_nobody_can_take_the_message_away() -> 
         producer = await Producer(broker).begin()
         (taken,) = await take(broker)
         await producer.answer(taken)
-        carry_out = broker.txn_runner._carry_out
+        effects = broker.txn_coordinator._effects
+        perform = effects.perform
 
-        async def slowly(state: TxnState) -> None:
+        async def slowly(effect: TxnEffect) -> None:
             broker.leasing.release("g", "me", lambda at: True)  # its consumer leaves the group
             await asyncio.sleep(600)  # and the disk is slow
-            await carry_out(state)
+            await perform(effect)
 
-        broker.txn_runner._carry_out = slowly
+        effects.perform = slowly  # type: ignore[method-assign]
         await producer.end()
         await asyncio.sleep(3_600)
         assert await take(broker) == []
@@ -303,7 +306,7 @@ def test_delayed_messages_are_scheduled_by_the_commit_and_never_by_an_abort() ->
         assert await read(broker, "t") == ["soon"], "its time was up before the commit"
         await asyncio.sleep(100)
         assert await read(broker, "t") == ["soon", "late"]
-        assert broker.txn_runner.transactions.delayed_bytes == 0
+        assert broker.txn_coordinator.table.delayed_bytes == 0
 
     tell(story)
 
@@ -419,7 +422,7 @@ def test_messages_whose_transaction_nobody_knows_are_aborted_at_the_start() -> N
 
     async def before(broker: Broker) -> None:
         await broker.topics.create("t", 1, {})
-        broker.publish.check_transaction = lambda *_: None
+        broker.txn_coordinator.machine.may_write = lambda *_: ALLOWED  # type: ignore[method-assign]
         batch = build([NewRecord(None, b"orphan", (), 5)], 0, InTransaction(900, 3, 0))
         await broker.publish.batch(PublishBatch(TopicPartition("t", 0), batch))
         await publish(broker, "t", "plain")
@@ -438,9 +441,8 @@ def test_an_end_that_cannot_be_carried_out_at_the_start_is_carried_out_later() -
         await broker.topics.create("t", 1, {})
         producer = await Producer(broker).begin()
         await producer.publish("t", "x")
-        decided = broker.txn_runner.transactions.end(*producer.key, True, 0, True)
-        assert decided is not None
-        broker.txn_runner.append(decided)
+        decision = broker.txn_coordinator.machine.end(*producer.key, True, 0, bump=True)
+        broker.txn_coordinator.host.write(decision.records)
 
     async def after(broker: Broker) -> None:
         assert await read(broker, "t") == []
@@ -452,14 +454,15 @@ def test_an_end_that_cannot_be_carried_out_at_the_start_is_carried_out_later() -
 
     async def scenario(loop: VirtualLoop) -> None:
         broker = Broker(settings(), disk, in_place, VirtualClock(loop), SeededEntropy())
-        carry_out, failures = broker.txn_runner._carry_out, iter(range(2))
+        effects, failures = broker.txn_coordinator._effects, iter(range(2))
+        perform = effects.perform
 
-        async def fails_twice(state: TxnState) -> None:
+        async def fails_twice(effect: TxnEffect) -> None:
             for _ in failures:
                 raise StorageFailed("not now")
-            await carry_out(state)
+            await perform(effect)
 
-        broker.txn_runner._carry_out = fails_twice
+        effects.perform = fails_twice  # type: ignore[method-assign]
         await broker.start()
         await after(broker)
         await broker.stop()

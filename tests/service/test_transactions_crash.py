@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,8 +17,9 @@ from goqueue.base.leases import Take
 from goqueue.base.settings import Settings, TransactionSettings
 from goqueue.broker import Broker
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
-from goqueue.core.txn.records import Record, TxnAnswer, TxnState
-from goqueue.drive.txn_runner import TxnRunner
+from goqueue.core.txn.records import TxnAnswer, TxnState
+from goqueue.drive.coordinators import TRANSACTIONS_CODEC
+from goqueue.drive.host import Host
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
@@ -141,23 +143,32 @@ def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:
 
 def test_a_death_after_each_record_of_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written up to the record is there, nothing else."""
-    careful = TxnRunner.append
+    careful = Host.write
     chosen = settings(fsync="interval", fsync_interval_ms=100)
     kinds: set[str] = set()
     number = 0
     while True:
         disk, ledger, written = SimDisk(), Ledger(), 0
 
-        def append(self: TxnRunner, *records: Record, disk: SimDisk = disk, number: int = number) -> None:
+        def write(
+            self: Host[Any, Any],
+            records: Sequence[Any],
+            epoch: int | None = None,
+            disk: SimDisk = disk,
+            number: int = number,
+        ) -> int:
             nonlocal written
-            careful(self, *records)
+            first = careful(self, records, epoch)
+            if self._codec is not TRANSACTIONS_CODEC:
+                return first
             if written == number:
                 disk.crash_at = disk.steps
                 kinds.add(str(getattr(records[0], "stage", "gone")))
             written += 1
+            return first
 
         with monkeypatch.context() as patch:
-            patch.setattr(TxnRunner, "append", append)
+            patch.setattr(Host, "write", write)
             cut = run_until_cut(disk, chosen, a_life, ledger)
         if not cut:
             break

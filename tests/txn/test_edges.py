@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.core.txn.records import TxnStage, TxnState
+from goqueue.core.txn.effects import TxnEffect
+from goqueue.core.txn.records import TxnStage
 from goqueue.sim.disk import SimDisk
 from tests.txn.checker import check
 from tests.txn.history import History
@@ -97,11 +98,11 @@ def test_an_end_asked_for_again_after_a_crash_gives_the_new_epoch() -> None:
         client[0].begin()
         await client[0].write(0, "v0")
 
-        async def no_time_left(state: TxnState) -> None:
-            assert state.stage is TxnStage.PREPARE_COMMIT
+        async def no_time_left(effect: TxnEffect) -> None:
+            assert broker.transactions.describe("p").stage is TxnStage.PREPARE_COMMIT
             cut_power(disk)
 
-        broker.txn_runner._carry_out = no_time_left
+        broker.txn_coordinator._effects.perform = no_time_left  # type: ignore[method-assign]
         await client[0].commit()
 
     async def again(broker: Broker, history: History) -> None:

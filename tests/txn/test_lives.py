@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from goqueue.broker import Broker
-from goqueue.drive.partition import Partition
-from goqueue.service.transactions import TransactionVerbs
+from goqueue.core.txn.effects import WriteMarker
+from goqueue.service.txn_partitions import TransactionPartitions
 from goqueue.sim.disk import SimDisk
 from tests.txn.checker import Kind
 from tests.txn.history import History
@@ -29,10 +29,10 @@ from tests.txn.world import Client, cut_power, live
 
 
 def no_marker_is_written(patch: pytest.MonkeyPatch) -> None:
-    def careless(self: TransactionVerbs, partition: Partition, producer_id: int, epoch: int, commit: bool) -> None:
+    def careless(self: TransactionPartitions, effect: WriteMarker) -> None:
         pass
 
-    patch.setattr(TransactionVerbs, "_mark", careless)
+    patch.setattr(TransactionPartitions, "mark", careless)
 
 
 def left_open(disk: SimDisk, history: History) -> None:

@@ -11,7 +11,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.core.txn.errors import ProducerFenced
 from goqueue.core.txn.records import TxnStage
-from goqueue.service.lost_epochs import LostEpochs
+from goqueue.service.txn_recovery import TransactionRecovery
 from goqueue.sim.disk import SimDisk
 from tests.cuts import run_until_cut
 from tests.service.brokers import settings
@@ -76,10 +76,10 @@ def test_what_is_written_after_the_cut_is_not_taken_for_what_was_written_before(
 
 
 def test_without_the_care_it_would_be(monkeypatch: pytest.MonkeyPatch, watched_lives: Watch) -> None:
-    async def careless(self: LostEpochs) -> int:
+    async def careless(self: TransactionRecovery) -> int:
         return 0
 
-    monkeypatch.setattr(LostEpochs, "recover", careless)
+    monkeypatch.setattr(TransactionRecovery, "pass_lost_epochs", careless)
 
     async def after(broker: Broker) -> None:
         await commits(broker, Client(broker, History()))
@@ -122,7 +122,7 @@ def test_one_that_lost_nothing_goes_on() -> None:
     disk, client = cut_after(writes)
 
     async def after(broker: Broker) -> None:
-        assert await LostEpochs(broker.topics, broker.txn_runner, broker.clock).recover() == 0
+        assert await broker.txn_recovery.pass_lost_epochs() == 0
         key = ("p", client.producer_id, client.epoch)
         await broker.transactions.add_partitions(*key, [TopicPartition(TOPIC, 1)])
         await broker.transactions.end(*key, commit=True)
@@ -135,15 +135,13 @@ def test_a_disk_that_fails_does_not_keep_the_node_from_starting() -> None:
     disk, _ = cut_after(begins_and_writes)
 
     async def after(broker: Broker) -> None:
-        machine = broker.txn_runner.transactions
-        (state,) = machine.all()
+        (state,) = broker.transactions.all()
 
-        async def fails(*records: object) -> None:
+        def fails(records: object, epoch: int | None = None) -> int:
             raise GoQueueError("the disk failed")
 
-        recovery = LostEpochs(broker.topics, broker.txn_runner, broker.clock)
         broker.topics.require(TOPIC).partition(0).dedupe.producers()[0].epoch = state.epoch + 5
-        broker.txn_runner.write = fails  # type: ignore[method-assign]
-        assert await recovery.recover() == 0
+        broker.txn_coordinator.host.write = fails  # type: ignore[method-assign]
+        assert await broker.txn_recovery.pass_lost_epochs() == 0
 
     tell(after, disk)

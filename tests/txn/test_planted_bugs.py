@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from goqueue.base.commands import PublishBatch
@@ -14,13 +15,17 @@ from goqueue.broker import Broker
 from goqueue.core.dedupe import Dedupe
 from goqueue.core.partition import PartitionState
 from goqueue.core.partition_txns import PartitionTxns
+from goqueue.core.txn import machine
+from goqueue.core.txn.effects import Effect, TxnEffect, WriteMarker
 from goqueue.core.txn.machine import Transactions
-from goqueue.core.txn.records import TxnState
+from goqueue.core.txn.questions import ALLOWED
+from goqueue.core.txn.table import TransactionTable
+from goqueue.drive.host import Host
 from goqueue.drive.partition import Partition
-from goqueue.drive.txn_runner import TxnRunner
+from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.format.batch import split
 from goqueue.format.records import NewRecord, build
-from goqueue.service.transactions import TransactionVerbs
+from goqueue.service.txn_partitions import TransactionPartitions
 from goqueue.sim.disk import SimDisk
 from tests.txn.checker import Kind, check, kinds
 from tests.txn.history import History, Outcome
@@ -155,13 +160,16 @@ def the_power_goes_between_two_markers(disk: SimDisk, history: History) -> None:
     async def story(broker: Broker, history: History) -> None:
         client = await _writes_to_both(broker, history)
 
-        async def mark_the_first_only(state: TxnState) -> None:
-            partition = broker.topics.require(TOPIC).partition(0)
-            broker.transactions._mark(partition, state.producer_id, state.epoch, state.commits)
-            await partition.wait_durable()
-            cut_power(disk)
+        effects = broker.txn_coordinator._effects
+        perform = effects.perform
 
-        broker.txn_runner._carry_out = mark_the_first_only
+        async def mark_the_first_only(effect: TxnEffect) -> None:
+            if isinstance(effect, WriteMarker) and effect.partition == 0:
+                await perform(effect)
+                await effects.wait_durable([effect])
+                cut_power(disk)
+
+        effects.perform = mark_the_first_only  # type: ignore[method-assign]
         await client.commit()
 
     assert live(disk, story, history)
@@ -207,7 +215,7 @@ STORIES: list[Lives] = [
 
 
 def coordinator_without_fence(patch: Patch) -> None:
-    patch.setattr(Transactions, "check_write", lambda *_: None)
+    patch.setattr(Transactions, "may_write", lambda *_: ALLOWED)
 
 
 def partition_without_fence(patch: Patch) -> None:
@@ -226,42 +234,39 @@ def no_fence(patch: Patch) -> None:
 
 
 def one_epoch_for_all_transactions(patch: Patch) -> None:
-    careful = Transactions.completed
-    patch.setattr(Transactions, "completed", lambda self, name, now, bump, fresh_id=-1: careful(self, name, now, False))
+    patch.setattr(machine, "bumped", lambda state, fresh_id: state)
 
 
 def a_marker_is_skipped(patch: Patch) -> None:
-    careful = TransactionVerbs._mark
+    careful = TransactionPartitions.mark
 
-    def careless(self: TransactionVerbs, partition: Partition, *more: Any) -> None:
-        if partition.at.partition != 1:
-            careful(self, partition, *more)
+    def careless(self: TransactionPartitions, effect: WriteMarker) -> None:
+        if effect.partition != 1:
+            careful(self, effect)
 
-    patch.setattr(TransactionVerbs, "_mark", careless)
+    patch.setattr(TransactionPartitions, "mark", careless)
 
 
 def an_aborted_one_gets_a_commit_marker(patch: Patch) -> None:
-    careful = TransactionVerbs._mark
+    careful = TransactionPartitions.mark
 
-    def careless(self: TransactionVerbs, partition: Partition, producer_id: int, epoch: int, commit: bool) -> None:
-        careful(self, partition, producer_id, epoch, commit or partition.at.partition == 1)
+    def careless(self: TransactionPartitions, effect: WriteMarker) -> None:
+        careful(self, msgspec.structs.replace(effect, commit=effect.commit or effect.partition == 1))
 
-    patch.setattr(TransactionVerbs, "_mark", careless)
+    patch.setattr(TransactionPartitions, "mark", careless)
 
 
 def an_early_answer(patch: Patch) -> None:
-    async def careless(self: TxnRunner, decided: TxnState, bump: bool, fresh_id: int) -> TxnState:
-        self.append(decided)
-        asyncio.get_running_loop().call_later(
-            1, lambda: self._tasks.add(asyncio.ensure_future(self._finish(decided, bump, fresh_id)))
-        )
-        return decided
+    def careless(self: TransactionCoordinator, effect: Effect) -> None:
+        asyncio.get_running_loop().call_later(1, careful, self, effect)
 
-    patch.setattr(TxnRunner, "end", careless)
+    careful = TransactionCoordinator.perform
+    patch.setattr(TransactionCoordinator, "perform", careless)
+    patch.setattr(Host, "is_durable", True)
 
 
 def the_doubtful_is_left_alone(patch: Patch) -> None:
-    patch.setattr(Transactions, "in_doubt", lambda self: [])
+    patch.setattr(TransactionTable, "in_doubt", lambda self: [])
 
 
 def readers_are_not_told_what_is_aborted(patch: Patch) -> None:

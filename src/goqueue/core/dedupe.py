@@ -52,6 +52,9 @@ class Dedupe:
     def __len__(self) -> int:
         return len(self._producers)
 
+    def knows(self, producer_id: int) -> bool:
+        return producer_id in self._producers
+
     def producers(self) -> list[ProducerState]:
         return list(self._producers.values())
 

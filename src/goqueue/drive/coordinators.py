@@ -9,6 +9,10 @@ from goqueue.core.schemas.records import Record as SchemaRecord
 from goqueue.core.schemas.records import decode_record as decode_schema
 from goqueue.core.schemas.records import encode_record as encode_schema
 from goqueue.core.schemas.registry import Registry
+from goqueue.core.txn.machine import Transactions
+from goqueue.core.txn.records import Record as TransactionRecord
+from goqueue.core.txn.records import decode_record as decode_transaction
+from goqueue.core.txn.records import encode_record as encode_transaction
 from goqueue.drive.host import Host
 from goqueue.drive.host_parts import Codec, keyed_codec
 
@@ -16,3 +20,8 @@ SCHEMAS_TOPIC: Final = "__goqueue_schemas"
 SCHEMAS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * MIB)}
 SCHEMAS_CODEC: Codec[SchemaRecord] = keyed_codec("schemas", encode_schema, decode_schema)
 SchemaHost: TypeAlias = Host[Registry, SchemaRecord]
+
+TRANSACTIONS_TOPIC: Final = "__transaction_state"  # where Kafka's tools expect such things
+TRANSACTIONS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * MIB)}
+TRANSACTIONS_CODEC: Codec[TransactionRecord] = keyed_codec("transactions", encode_transaction, decode_transaction)
+TransactionHost: TypeAlias = Host[Transactions, TransactionRecord]

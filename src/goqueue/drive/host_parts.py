@@ -82,11 +82,13 @@ def replay(machine: Machine[R], codec: Codec[R], partition: Partition, now: Mill
             if record is not None:
                 machine.apply(record, stored.offset)
                 count += 1
-    early_ms = newest_ms - now
+    early_ms, shifted = newest_ms - now, list[R]()
     if early_ms >= CLOCK_STEP_MS_MIN:
         logger.warning("the clock was set back while the node was down", extra={"of": codec.name, "ms": early_ms})
-        machine.shift(-early_ms, now)
-    return count, machine.loaded(now)
+        shifted = machine.shift(-early_ms, now).records
+    decision = machine.loaded(now)
+    decision.records[:0] = shifted
+    return count, decision
 
 
 class Answers:

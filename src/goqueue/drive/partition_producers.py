@@ -46,6 +46,16 @@ class PartitionProducers:
         """The first offset of each, by producer."""
         return self._txns.open
 
+    def is_writing(self, producer_id: int, epoch: int) -> bool:
+        """A transaction of this epoch has messages here and no marker yet."""
+        return self._txns.is_open(producer_id) and self._dedupe.epoch_of(producer_id) == epoch
+
+    def needs_marker(self, producer_id: int, epoch: int) -> bool:
+        """Whether a marker of this epoch says anything new: it ends a transaction, or shuts out older epochs. Not so if
+        it is there already, or if a later epoch is."""
+        known = self._dedupe.epoch_of(producer_id) if self._dedupe.knows(producer_id) else -1
+        return epoch > known or (epoch == known and self._txns.is_open(producer_id))
+
     async def find_batch(self, producer_id: int, epoch: int, sequence: int) -> Offset | None:
         """Where a batch of the producer's open transaction is; among its last ones, or further back in the log."""
         mark = self._dedupe.find(producer_id, epoch, sequence)

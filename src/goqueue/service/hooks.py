@@ -1,4 +1,4 @@
-"""The places in the verbs where access, schemas, quotas and traces attach. Each may be absent."""
+"""The places in the verbs where access, schemas, quotas, traces and transactions attach. Each may be absent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from goqueue.base.commands import Caller, Headers
+from goqueue.drive.partition import Partition
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import BatchHeader, Buffer
 from goqueue.service.tracing import Tracing
@@ -32,6 +33,12 @@ class SchemaCheck(Protocol):
     def record(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None: ...
 
 
+class TransactionCheck(Protocol):
+    """Raises unless a batch of this producer and epoch may be stored there."""
+
+    def check(self, partition: Partition, producer_id: int, epoch: int) -> None: ...
+
+
 class Hooks(msgspec.Struct, frozen=True):
     """All absent until something is wired in; an absent one costs a comparison."""
 
@@ -39,3 +46,4 @@ class Hooks(msgspec.Struct, frozen=True):
     schema: SchemaCheck | None = None
     quota: Quota | None = None
     trace: Tracing | None = None
+    transactions: TransactionCheck | None = None

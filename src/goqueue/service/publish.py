@@ -7,7 +7,7 @@ until it is as safe as promised, answer. Batches are decoded only where the topi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from goqueue.base.clock import Clock
 from goqueue.base.commands import (
@@ -27,6 +27,7 @@ from goqueue.base.errors import (
     InternalTopic,
     InvalidBatch,
     MessageTooLarge,
+    NotLoaded,
     ShuttingDown,
 )
 from goqueue.base.ids import Offset, TopicPartition
@@ -58,12 +59,6 @@ from goqueue.service.topics import Topics
 from goqueue.service.tracer import Sampled
 from goqueue.service.tracing import Moments
 
-TransactionCheck = Callable[[int, int, TopicPartition], None]  # producer id, epoch, where it writes
-
-
-def _no_transactions(producer_id: int, epoch: int, at: TopicPartition) -> None:
-    raise ShuttingDown("Transactions are not loaded yet; try again in a moment.")
-
 
 class Publish:
     """The verb."""
@@ -84,7 +79,6 @@ class Publish:
         self._metrics = metrics
         self._hooks = hooks
         self.schedule: Entries | None = None  # without one nothing can be delayed
-        self.check_transaction: TransactionCheck = _no_transactions
 
     async def batch(self, command: PublishBatch) -> Appended:
         """Stores one encoded batch as it is, and waits until it is as safe as promised."""
@@ -120,7 +114,7 @@ class Publish:
                 _check_size(topic, header)
                 check_times(topic.config, header, command.batch, self._clock.now_ms())
             if header.is_transactional:
-                self.check_transaction(header.producer_id, header.producer_epoch, command.at)
+                self._check_transaction(partition, header.producer_id, header.producer_epoch)
             delays = self._looked(topic, header, command, looked).delays
             if delays is not None:
                 appended = self._append_parted(topic, partition, header, command, delays, started)
@@ -214,13 +208,18 @@ class Publish:
     def store(self, topic: Topic, number: int, records: list[NewRecord], txn: InTransaction, caller: Caller) -> Offset:
         """One batch of an open transaction, at once. It is not safe before `settle`."""
         partition = topic.partition(number)
-        self.check_transaction(txn.producer_id, txn.epoch, partition.at)
+        self._check_transaction(partition, txn.producer_id, txn.epoch)
         moments = self._moments(time.perf_counter())
         outcome = self._store(topic, partition, PartitionBatch(number, records), Acks.ALL, caller, txn, moments)
         if isinstance(outcome, GoQueueError):
             self._metrics.publish_errors.labels(outcome.code).inc()
             raise outcome
         return outcome
+
+    def _check_transaction(self, partition: Partition, producer_id: int, epoch: int) -> None:
+        if self._hooks.transactions is None:
+            raise NotLoaded("Transactions are not loaded yet; try again in a moment.")
+        self._hooks.transactions.check(partition, producer_id, epoch)
 
     def _store(
         self,

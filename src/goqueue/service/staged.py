@@ -11,18 +11,15 @@ from typing import Literal
 
 import msgspec
 
-from goqueue.base.clock import Clock
 from goqueue.base.ids import Millis
 from goqueue.base.settings import TransactionSettings
 from goqueue.core.txn import staged_moves as moves
-from goqueue.core.txn.epochs import EPOCH_MAX, NEW
+from goqueue.core.txn.epochs import NEW
 from goqueue.core.txn.errors import ConcurrentTransactions, InvalidTxnTimeout
-from goqueue.core.txn.machine import Transactions
-from goqueue.core.txn.records import Record, TxnGone, TxnOwner, TxnStage, TxnState
+from goqueue.core.txn.records import TxnOwner, TxnStage, TxnState
 from goqueue.core.txn.staged import NamedWriter, StagedSets, check_batch, check_owner, staged_id
-from goqueue.drive.txn_runner import TxnRunner
-from goqueue.service.producers import ProducerIds
-from goqueue.service.transactions import TransactionVerbs
+from goqueue.drive.txn_coordinator import TransactionCoordinator
+from goqueue.service.txn_effects import TransactionEffects
 
 
 class StagedSetEnded(msgspec.Struct, frozen=True):
@@ -44,24 +41,15 @@ class StagedVerbs:
     """The verbs. Commits and aborts of one owner follow each other."""
 
     def __init__(
-        self, transactions: TransactionVerbs, ids: ProducerIds, clock: Clock, settings: TransactionSettings
+        self, coordinator: TransactionCoordinator, effects: TransactionEffects, settings: TransactionSettings
     ) -> None:
-        self._transactions = transactions
-        self._ids = ids
-        self._clock = clock
+        self._coordinator = coordinator
+        self._effects = effects
         self._settings = settings
 
     @property
-    def _runner(self) -> TxnRunner:
-        return self._transactions.runner
-
-    @property
-    def _machine(self) -> Transactions:
-        return self._transactions.runner.transactions
-
-    @property
     def _sets(self) -> StagedSets:
-        return self._machine.staged
+        return self._coordinator.table.staged
 
     # --- writers ---------------------------------------------------------------------------------------------
 
@@ -72,15 +60,17 @@ class StagedVerbs:
         name = staged_id(owner, writer, attempt)
         check_batch(batch)
         timeout_ms = self._timeout(timeout_ms)
-        async with self._runner.held(_gate(owner)):
+        coordinator = self._coordinator
+        async with coordinator.turns.of(_gate(owner)):
             pass  # a commit under way may be ending this very writer
-        async with self._runner.alone(name):
+        async with coordinator.alone(name):
             await self._end_former(name)
-            fresh_id = await self._ids.next_id() if self._needs_id(name) else NEW
-            self._sets.check_writer_room(owner)
-            now = self._clock.now_ms()
-            state = moves.opened(self._machine, name, owner, batch, timeout_ms, fresh_id, now)
-            await self._runner.write(state, *self._surplus(owner, name))
+            needs_id = coordinator.machine.needs_id(name, fences=False)
+            fresh_id = await coordinator.next_id() if needs_id else NEW
+            chosen = (name, owner, batch, timeout_ms, fresh_id)
+            state: TxnState = await coordinator.decide(
+                lambda machine, now: moves.opened(machine, *chosen, now, coordinator.turns)
+            )
             return state
 
     def _timeout(self, given: Millis | None) -> Millis:
@@ -91,21 +81,9 @@ class StagedVerbs:
         return chosen
 
     async def _end_former(self, name: str) -> None:
-        if self._machine.get(name) is not None:
-            decided = self._machine.fence(name, self._clock.now_ms())
-            if decided is not None:
-                await self._runner.end(decided, bump=False, fresh_id=NEW)
-
-    def _needs_id(self, name: str) -> bool:
-        known = self._machine.get(name)
-        return known is None or known.epoch >= EPOCH_MAX
-
-    def _surplus(self, owner: str, name: str) -> list[Record]:
-        """A new id takes the place of one that nobody uses, if the owner has as many as it may."""
-        if self._machine.get(name) is not None:
-            return []
-        gone = next((one for one in self._sets.surplus(owner) if not self._runner.is_held(one)), None)
-        return [] if gone is None else [TxnGone(gone)]
+        if self._coordinator.table.get(name) is not None:
+            await self._coordinator.decide(lambda machine, now: machine.fence(name, now))
+            await self._coordinator.ended(name)
 
     # --- sets ------------------------------------------------------------------------------------------------
 
@@ -117,39 +95,44 @@ class StagedVerbs:
         """
         check_owner(owner)
         check_batch(batch)
-        return await self._runner.carry_on(self._commit(owner, batch, named))
+        return await self._coordinator.carry_on(self._commit(owner, batch, named))
 
     async def _commit(self, owner: str, batch: int, named: Sequence[NamedWriter]) -> StagedSetEnded:
-        async with self._runner.held(_gate(owner)):
+        turns = self._coordinator.turns
+        async with turns.of(_gate(owner)):
             if batch <= self._sets.last_batch(owner):
                 await self._until_safe(owner, batch)
                 return StagedSetEnded("already", await self._drop(owner, lambda state: state.batch <= batch))
-            moves.check_named(self._machine, owner, batch, named)  # before it waits for anything
+            moves.check_named(self._coordinator.machine, owner, batch, named)  # before it waits for anything
             self._sets.check_owner_room(owner)
             names = {one.transactional_id for one in named} | set(self._sets.open(owner))
-            async with self._runner.held(*names):
+            async with turns.of(*names):
                 return await self._commit_held(owner, batch, named, sorted(names))
 
     async def _commit_held(
         self, owner: str, batch: int, named: Sequence[NamedWriter], names: Sequence[str]
     ) -> StagedSetEnded:
-        states = moves.check_named(self._machine, owner, batch, named)
-        await self._transactions.settle_writes(states)
-        for place, (one, state) in enumerate(zip(named, states, strict=True)):
-            moves.check_count(one, place, self._transactions.stored(state))
-        verdict = moves.commit(self._machine, owner, batch, named, names, self._clock.now_ms())
-        committed = self._transactions.prepared(verdict.committed)
-        await self._runner.end_all([*committed, *verdict.dropped], verdict.owner)
-        return StagedSetEnded("committed", len(verdict.dropped))
+        coordinator = self._coordinator
+        states = moves.check_named(coordinator.machine, owner, batch, named)
+        stored = await self._effects.confirm(states)
+        for place, (one, there) in enumerate(zip(named, stored, strict=True)):
+            moves.check_count(one, place, there.messages)
+        states = moves.check_named(coordinator.machine, owner, batch, named)
+        start = self._effects.prepare(states)
+        dropped: int = await coordinator.decide(
+            lambda machine, now: moves.commit(machine, owner, batch, named, names, now, start)
+        )
+        await coordinator.ended(*names)
+        return StagedSetEnded("committed", dropped)
 
     async def abort(self, owner: str, batch: int) -> StagedSetEnded:
         """Drops what is staged for the batch. What was committed stays."""
         check_owner(owner)
         check_batch(batch)
-        return await self._runner.carry_on(self._abort(owner, batch))
+        return await self._coordinator.carry_on(self._abort(owner, batch))
 
     async def _abort(self, owner: str, batch: int) -> StagedSetEnded:
-        async with self._runner.held(_gate(owner)):
+        async with self._coordinator.turns.of(_gate(owner)):
             is_over = batch <= self._sets.last_batch(owner)
             if is_over:
                 await self._until_safe(owner, batch)
@@ -164,17 +147,16 @@ class StagedVerbs:
                     f"Batch {state.batch} of {owner!r} is committed, but not all of it is visible yet; try again in a "
                     "moment."
                 )
-        await self._runner.wait_durable()
-        await self._runner.force()
+        await self._coordinator.wait_durable()
 
     async def _drop(self, owner: str, is_meant: Callable[[TxnState], bool]) -> int:
+        coordinator = self._coordinator
         names = [state.transactional_id for state in self._open(owner) if is_meant(state)]
-        async with self._runner.held(*names):
-            still = [name for name in names if is_meant(self._machine.require(name))]
-            dropped = moves.drop(self._machine, still, self._clock.now_ms())
-            if dropped:
-                await self._runner.end_all(dropped)
-            return len(dropped)
+        async with coordinator.turns.of(*names):
+            still = [name for name in names if is_meant(coordinator.table.require(name))]
+            dropped: int = await coordinator.decide(lambda machine, now: moves.drop(machine, still, now))
+            await coordinator.ended(*still)
+            return dropped
 
     # --- to look at ------------------------------------------------------------------------------------------
 
@@ -187,7 +169,7 @@ class StagedVerbs:
         return OwnerView(owner, self._sets.of(owner), self._open(owner))
 
     def _open(self, owner: str) -> list[TxnState]:
-        return [self._machine.require(name) for name in self._sets.open(owner)]
+        return [self._coordinator.table.require(name) for name in self._sets.open(owner)]
 
 
 def _gate(owner: str) -> str:

@@ -20,7 +20,6 @@ from goqueue.drive.trace_files import TraceFiles
 from goqueue.drive.trace_otlp import OtlpSender
 from goqueue.drive.trace_recorder import Recorder
 from goqueue.drive.trace_ring import TraceRing
-from goqueue.drive.txn_runner import TxnRunner
 from goqueue.service.lease_allocator import LeaseAllocator
 from goqueue.service.topics import Topics
 from goqueue.service.trace_leases import TracedLeases
@@ -76,7 +75,6 @@ class TraceParts:
         taking: LeaseAllocator,
         transfer: Transfer,
         entries: Entries,
-        transactions: TxnRunner,
     ) -> None:
         if self.tracing is None:
             return
@@ -85,7 +83,6 @@ class TraceParts:
         taking.handing.traces = transfer.traces = leases
         entries.on_taken = self.tracing.scheduled
         entries.firings.on_sent, entries.firings.on_expired = self.tracing.ready, self.tracing.expired
-        transactions.on_traced = self.tracing.transaction_changed
 
     def look_again(self) -> None:
         """Traces have no deadlines."""

@@ -1,94 +1,105 @@
-"""What the end of a transaction does beside its markers: offsets move, messages are answered for, delayed ones wait.
-
-Each part can be done again: offsets are set, receipts that are over are passed over, and a delayed message carries a
-mark by which it is found in the schedule.
+"""Carries out what follows the end of a transaction, each effect where it belongs: partitions, groups, queue views, the
+schedule. Each can be done again: markers and marked entries are recognised, offsets are set, receipts that are over are
+passed over. What has to hold before a commit is decided is asked here too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from goqueue.base.errors import GoQueueError, InvalidReceipt, StaleReceipt
+from goqueue.base.ids import Millis, Offset
 from goqueue.base.leases import Outcome
-from goqueue.core.groups.requests import OffsetCommit
-from goqueue.core.schedule.records import ScheduleEntry
-from goqueue.core.txn.machine import Transactions, mark_of
-from goqueue.core.txn.records import TxnAnswer, TxnState
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.core.txn.effects import AnswerLeased, CommitOffsets, ReturnLeased, ScheduleDelayed, TxnEffect, WriteMarker
+from goqueue.core.txn.questions import ConfirmWrites, WritesConfirmed
+from goqueue.core.txn.records import TxnState
 from goqueue.drive.schedule_entries import Entries
 from goqueue.service.groups import Groups
 from goqueue.service.leasing import Leasing
+from goqueue.service.txn_partitions import TransactionPartitions
 
 _OWNER = "transaction:"  # who holds messages whose answers were decided
 
 
-class TxnEffects:
-    """Told of each part once; one that fails is told again, those that were done are not."""
+class TransactionEffects:
+    """All that a coordinator asks of others, and has them do."""
 
-    def __init__(self, groups: Groups, leasing: Leasing, schedule: Entries) -> None:
+    def __init__(self, partitions: TransactionPartitions, groups: Groups, leasing: Leasing, schedule: Entries) -> None:
+        self._partitions = partitions
         self._groups = groups
         self._leasing = leasing
         self._schedule = schedule
-        self._done: dict[str, set[str]] = {}  # parts that are safe, of endings under way
 
-    def check(self, decided: TxnState) -> None:
-        """Just before a commit is written: raises for receipts that are over."""
-        self._leasing.check(decided.receipts)
+    # --- before the end --------------------------------------------------------------------------------------
 
-    def prepare(self, decided: TxnState) -> TxnState:
-        """After the check: holds on to the messages that are answered for."""
-        if decided.answers:
-            self._leasing.adopt(decided.receipts, _OWNER + decided.transactional_id)
-        return replace(decided, schedule_from=self._schedule.log.end_offset) if decided.delayed else decided
+    def check_offsets(self, request: CommitRequest) -> None:
+        """Raises if the group would refuse them now."""
+        if request.member_id or request.generation_or_epoch >= 0:
+            self._groups.check_commit(request)
 
-    async def carry_out(self, state: TxnState, transactions: Transactions) -> None:
-        done = self._done.setdefault(state.transactional_id, set())
-        if state.commits and "offsets" not in done:
-            await self._commit_offsets(state)
-            done.add("offsets")
-        if "answers" not in done:
-            await (self._answer(state.answers) if state.commits else self._give_back(state.receipts))
-            done.add("answers")
-        if state.commits and state.delayed and "delayed" not in done:
-            await self._take_delayed(state, transactions)
-        del self._done[state.transactional_id]
+    async def hold_leases(self, receipts: Sequence[str], lease_ms: Millis) -> None:
+        """The leases last so long from now; raises for the first that is over."""
+        for outcome in await self._leasing.extend(receipts, lease_ms):
+            if outcome is not None:
+                raise outcome
 
-    async def _commit_offsets(self, state: TxnState) -> None:
-        groups: dict[str, list[OffsetCommit]] = {}
-        for one in state.offsets:
-            commit = OffsetCommit(one.topic, one.partition, one.offset, one.leader_epoch, one.metadata)
-            groups.setdefault(one.group, []).append(commit)
-        for group, offsets in groups.items():
-            await self._groups.commit_settled(group, offsets)
+    async def confirm(self, states: Sequence[TxnState]) -> list[WritesConfirmed]:
+        """What is about to be committed is as durable as the node promises."""
+        asked = [ConfirmWrites(state.producer_id, state.epoch, state.partitions) for state in states]
+        return await self._partitions.confirm(asked)
 
-    async def _answer(self, answers: Sequence[TxnAnswer]) -> None:
-        alike: dict[TxnAnswer, list[str]] = {}
-        for one in answers:
-            alike.setdefault(replace(one, receipt=""), []).append(one.receipt)
-        for answer, receipts in alike.items():
-            match answer.kind:
-                case "ack":
-                    outcomes = await self._leasing.ack(receipts)
-                case "nack":
-                    outcomes = await self._leasing.nack(receipts, answer.delay_ms, answer.reason)
-                case "reject":
-                    outcomes = await self._leasing.reject(receipts, answer.reason)
-            _check(outcomes)
+    def prepare(self, states: Sequence[TxnState]) -> Offset:
+        """Just before commits are decided: raises if one cannot be carried out, and has then touched none. The messages
+        that are answered for are held. Where the schedule ends."""
+        for state in states:
+            self._leasing.check(state.receipts)
+        for state in states:
+            if state.answers:
+                self._leasing.adopt(state.receipts, _OWNER + state.transactional_id)
+        return self._schedule.log.end_offset if any(state.delayed for state in states) else -1
 
-    async def _give_back(self, receipts: Sequence[str]) -> None:
-        if receipts:
-            _check(await self._leasing.extend(receipts, 0))
+    # --- after it --------------------------------------------------------------------------------------------
 
-    async def _take_delayed(self, state: TxnState, transactions: Transactions) -> None:
-        there = await self._schedule.marks(state.schedule_from)
-        missing: list[ScheduleEntry] = []
-        for one in transactions.delayed(state.transactional_id):
-            for place, entry in enumerate(one.entries):
-                mark = mark_of(state, one.number, place)
-                if mark not in there:
-                    missing.append(replace(entry, mark=mark))
-        for outcome in self._schedule.accept(missing):
+    async def perform(self, effect: TxnEffect) -> None:
+        match effect:
+            case WriteMarker():
+                self._partitions.mark(effect)
+            case CommitOffsets():
+                await self._commit_offsets(effect)
+            case AnswerLeased():
+                _check(await self._answer(effect))
+            case ReturnLeased():
+                _check(await self._leasing.extend(effect.receipts, 0))
+            case ScheduleDelayed():
+                await self._schedule_delayed(effect)
+
+    async def wait_durable(self, effects: Sequence[TxnEffect]) -> None:
+        """The others are durable when they are done."""
+        places = [(one.topic, one.partition) for one in effects if isinstance(one, WriteMarker)]
+        await self._partitions.wait_durable(places)
+
+    async def force(self) -> None:
+        await self._partitions.force()
+
+    async def _commit_offsets(self, effect: CommitOffsets) -> None:
+        offsets = [
+            OffsetCommit(one.topic, one.partition, one.offset, one.leader_epoch, one.metadata) for one in effect.offsets
+        ]
+        await self._groups.commit_settled(effect.group, offsets)
+
+    async def _answer(self, effect: AnswerLeased) -> list[Outcome]:
+        match effect.kind:
+            case "ack":
+                return await self._leasing.ack(effect.receipts)
+            case "nack":
+                return await self._leasing.nack(effect.receipts, effect.delay_ms, effect.reason)
+            case "reject":
+                return await self._leasing.reject(effect.receipts, effect.reason)
+
+    async def _schedule_delayed(self, effect: ScheduleDelayed) -> None:
+        there = await self._schedule.marks(effect.schedule_from)
+        for outcome in self._schedule.accept([one for one in effect.entries if one.mark not in there]):
             if isinstance(outcome, GoQueueError):
                 raise outcome
         await self._schedule.log.partition.wait_durable()

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from goqueue.base.clock import Clock
 from goqueue.base.commands import ANYONE, Caller, InputMessage, PublishMessages, PublishResult, ScheduledAt, StoredAt
 from goqueue.base.errors import InvalidField, Overloaded
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.limits import TXN_DELAYED_BYTES_MAX
 from goqueue.core.schedule.records import ScheduleEntry
+from goqueue.core.txn.moves import More, call_of
 from goqueue.core.txn.records import TxnBatch, TxnCall, TxnDelayed, TxnState, TxnWait
 from goqueue.drive.partition import Partition
+from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.format.records import InTransaction, NewRecord
 from goqueue.service.publish import Publish
 from goqueue.service.sorting import SortedMessages
@@ -43,6 +44,10 @@ class PublishInTransaction(msgspec.Struct, frozen=True):
     caller: Caller = ANYONE
 
     @property
+    def who(self) -> tuple[str, int, int]:
+        return self.transactional_id, self.producer_id, self.epoch
+
+    @property
     def messages(self) -> list[InputMessage]:
         return [message for part in self.parts for message in part.messages]
 
@@ -50,20 +55,19 @@ class PublishInTransaction(msgspec.Struct, frozen=True):
 class TransactionalPublish:
     """The verb."""
 
-    def __init__(self, transactions: TransactionVerbs, publish: Publish, topics: Topics, clock: Clock) -> None:
+    def __init__(
+        self, coordinator: TransactionCoordinator, transactions: TransactionVerbs, publish: Publish, topics: Topics
+    ) -> None:
+        self._coordinator = coordinator
         self._transactions = transactions
         self._publish = publish
         self._topics = topics
-        self._clock = clock
 
     async def publish(self, command: PublishInTransaction) -> list[PublishResult]:
         """One result for each message, in order; the first mistake is raised, and nothing is stored then."""
-        who = (command.transactional_id, command.producer_id, command.epoch)
-        runner = self._transactions.runner
-        machine = runner.transactions
-        async with runner.alone(command.transactional_id):
-            state = machine.check_open(*who, self._clock.now_ms())
-            call = None if command.sequence is None else machine.call(state, command.sequence)
+        async with self._coordinator.alone(command.transactional_id):
+            state = self._transactions.check_open(command.who)
+            call = None if command.sequence is None else call_of(state, command.sequence)
             if call is None:
                 call, records = await self._take(command, state)
                 return await self._store(command, call, records)
@@ -84,15 +88,12 @@ class TransactionalPublish:
             for one in plan.delayed
         )
         call = TxnCall(command.sequence or 0, len(command.messages), batches, waits)
-        more: dict[str, object] = {
-            "begins": False,
-            "partitions": [(one.topic, one.partition) for one in batches],
-            "call": call if command.sequence is not None else None,
-            "delayed": len(entries),
-        }
-        delayed = [self._delayed(command, state, entries)] if entries else []
-        who = (command.transactional_id, command.producer_id, command.epoch)
-        await self._transactions.add_alone(*who, more, delayed)
+        more = More(
+            partitions=[(one.topic, one.partition) for one in batches],
+            call=call if command.sequence is not None else None,
+            delayed=self._delayed(command, state, entries) if entries else None,
+        )
+        await self._transactions.add_alone(command.who, more, begins=False)
         return call, [pile.records for plan, _ in plans for pile in plan.piles]
 
     async def _plan(self, part: TopicMessages, caller: Caller, place: int) -> tuple[SortedMessages, int]:
@@ -117,7 +118,7 @@ class TransactionalPublish:
 
     def _delayed(self, command: PublishInTransaction, state: TxnState, entries: list[ScheduleEntry]) -> TxnDelayed:
         delayed = TxnDelayed(command.transactional_id, command.epoch, state.delayed, entries)
-        if self._transactions.runner.transactions.delayed_bytes + delayed.size > TXN_DELAYED_BYTES_MAX:
+        if self._coordinator.table.delayed_bytes + delayed.size > TXN_DELAYED_BYTES_MAX:
             raise Overloaded("Open transactions hold too many delayed messages; try again when some are over.")
         return delayed
 

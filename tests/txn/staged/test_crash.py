@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -13,8 +13,9 @@ import pytest
 from goqueue.base.settings import Settings, TransactionSettings
 from goqueue.broker import Broker
 from goqueue.core.txn.errors import StagedConflict
-from goqueue.core.txn.records import Record, TxnOwner, TxnState
-from goqueue.drive.txn_runner import TxnRunner
+from goqueue.core.txn.records import Record, TxnOwner
+from goqueue.drive.coordinators import TRANSACTIONS_CODEC, TransactionHost
+from goqueue.drive.host import Host
 from goqueue.sim.disk import CrashMode, SimDisk
 from tests.cuts import run_until_cut
 from tests.service.brokers import publish, settings
@@ -135,18 +136,20 @@ def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:
 def die_after_record(number: int, patch: pytest.MonkeyPatch) -> tuple[SimDisk, Ledger, str | None]:
     """Lives until the coordinator's record of that number is in its log; answers with its kind, None at the end."""
     disk, ledger, written, kind = SimDisk(), Ledger(), 0, ""
-    careful = TxnRunner.append
+    careful = Host.write
 
-    def append(self: TxnRunner, *records: Record) -> None:
+    def write(self: TransactionHost, records: Sequence[Record], epoch: int | None = None) -> int:
         nonlocal written, kind
-        careful(self, *records)
-        if written == number:
-            disk.crash_at = disk.steps
-            kind = "owner" if isinstance(records[0], TxnOwner) else str(getattr(records[0], "stage", "gone"))
-        written += 1
+        first = careful(self, records, epoch)
+        if self._codec is TRANSACTIONS_CODEC:
+            if written == number:
+                disk.crash_at = disk.steps
+                kind = "owner" if isinstance(records[0], TxnOwner) else str(getattr(records[0], "stage", "gone"))
+            written += 1
+        return first
 
     with patch.context() as patched:
-        patched.setattr(TxnRunner, "append", append)
+        patched.setattr(Host, "write", write)
         was_cut = run_until_cut(disk, chosen_with(fsync_interval_ms=100), a_long_life, ledger)
     return disk, ledger, kind if was_cut else None
 
@@ -269,47 +272,39 @@ def test_who_does_not_say_how_many_messages_there_were_does_not_notice() -> None
 # --- planted bugs ----------------------------------------------------------------------------------------------
 
 
+def written_in_parts(patch: pytest.MonkeyPatch, parts: Callable[[Sequence[Record]], list[list[Record]]]) -> None:
+    """What belongs together is written so, batch by batch."""
+    careful = Host.write
+
+    def careless(self: TransactionHost, records: Sequence[Record], epoch: int | None = None) -> int:
+        wanted = parts(records) if self._codec is TRANSACTIONS_CODEC else [list(records)]
+        return min((careful(self, part, epoch) for part in wanted if part), default=0)
+
+    patch.setattr(Host, "write", careless)
+
+
+def owners_in(records: Sequence[Record]) -> list[Record]:
+    return [one for one in records if isinstance(one, TxnOwner)]
+
+
+def others_in(records: Sequence[Record]) -> list[Record]:
+    return [one for one in records if not isinstance(one, TxnOwner)]
+
+
 def no_record_of_the_owner(patch: pytest.MonkeyPatch) -> None:
-    careful = TxnRunner.end_all
-
-    async def careless(self: TxnRunner, decided: list[TxnState], *also: Record) -> None:
-        await careful(self, decided)
-
-    patch.setattr(TxnRunner, "end_all", careless)
+    written_in_parts(patch, lambda records: [others_in(records)])
 
 
 def the_owner_is_written_after_the_decision(patch: pytest.MonkeyPatch) -> None:
-    careful = TxnRunner.append
-
-    def careless(self: TxnRunner, *records: Record) -> None:
-        owners = [one for one in records if isinstance(one, TxnOwner)]
-        for part in ([one for one in records if one not in owners], owners):
-            if part:
-                careful(self, *part)
-
-    patch.setattr(TxnRunner, "append", careless)
+    written_in_parts(patch, lambda records: [others_in(records), owners_in(records)])
 
 
 def the_owner_is_written_before_the_decision(patch: pytest.MonkeyPatch) -> None:
-    careful = TxnRunner.append
-
-    def careless(self: TxnRunner, *records: Record) -> None:
-        owners = [one for one in records if isinstance(one, TxnOwner)]
-        for part in (owners, [one for one in records if one not in owners]):
-            if part:
-                careful(self, *part)
-
-    patch.setattr(TxnRunner, "append", careless)
+    written_in_parts(patch, lambda records: [owners_in(records), others_in(records)])
 
 
 def each_writer_is_decided_alone(patch: pytest.MonkeyPatch) -> None:
-    careful = TxnRunner.append
-
-    def careless(self: TxnRunner, *records: Record) -> None:
-        for record in records:
-            careful(self, record)
-
-    patch.setattr(TxnRunner, "append", careless)
+    written_in_parts(patch, lambda records: [[record] for record in records])
 
 
 @pytest.mark.parametrize(

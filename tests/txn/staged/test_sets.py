@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from goqueue.base.errors import InvalidField
+from goqueue.core.machine import Decision
 from goqueue.core.txn import staged, staged_moves
 from goqueue.core.txn.epochs import EPOCH_MAX
 from goqueue.core.txn.errors import (
@@ -16,7 +17,7 @@ from goqueue.core.txn.errors import (
     StagedConflict,
     TransactionTooLarge,
 )
-from goqueue.core.txn.machine import Transactions
+from goqueue.core.txn.moves import More
 from goqueue.core.txn.records import (
     Record,
     TxnGone,
@@ -28,6 +29,7 @@ from goqueue.core.txn.records import (
     encode_record,
 )
 from goqueue.core.txn.staged import NamedWriter, StagedSets, check_batch, check_owner, staged_id, writer_of
+from tests.core.txn.deciding import complete, ends_in, new_machine, overdue, take
 
 HOUR_MS = 3_600_000
 
@@ -36,9 +38,13 @@ class World:
     """A coordinator whose decisions hold at once."""
 
     def __init__(self) -> None:
-        self.machine = Transactions(900_000, 1_000_000, 1_000_000)
+        self.machine = new_machine()
         self.now = 1_000
         self._ids = 0
+
+    @property
+    def sets(self) -> StagedSets:
+        return self.machine.table.staged
 
     def apply(self, *records: Record) -> None:
         for record in records:
@@ -47,21 +53,30 @@ class World:
     def stage(self, owner: str = "o", batch: int = 0, writer: str = "w", attempt: int = 0) -> NamedWriter:
         self._ids += 1
         name = staged_id(owner, writer, attempt)
-        state = staged_moves.opened(self.machine, name, owner, batch, HOUR_MS, self._ids, self.now)
-        self.apply(state)
+        decision = staged_moves.opened(self.machine, name, owner, batch, HOUR_MS, self._ids, self.now)
+        state = take(self.machine, decision)
         return NamedWriter(name, state.producer_id, state.epoch)
 
     def state(self, named: NamedWriter) -> TxnState:
-        return self.machine.require(named.transactional_id)
+        return self.machine.table.require(named.transactional_id)
 
-    def commit(self, *named: NamedWriter, owner: str = "o", batch: int = 0) -> staged_moves.CommitVerdict:
-        others = self.machine.staged.open(owner)
-        verdict = staged_moves.commit(self.machine, owner, batch, named, others, self.now)
-        self.apply(verdict.owner, *verdict.committed, *verdict.dropped)
-        return verdict
+    def commit(self, *named: NamedWriter, owner: str = "o", batch: int = 0) -> Decision[Record]:
+        others = self.sets.open(owner)
+        decision = staged_moves.commit(self.machine, owner, batch, named, others, self.now)
+        take(self.machine, decision)
+        return decision
 
-    def complete(self, named: NamedWriter, bump: bool = True) -> None:
-        self.apply(self.machine.completed(named.transactional_id, self.now, bump, 99))
+    def drop(self, named: NamedWriter, now: int = 0) -> NamedWriter:
+        assert take(self.machine, staged_moves.drop(self.machine, [named.transactional_id], now)) == 1
+        return named
+
+    def complete(self, named: NamedWriter) -> None:
+        complete(self.machine, named.transactional_id, self.now, 99)
+
+    def forgotten(self, now: int) -> list[Record]:
+        """With the upkeep that is due an hour after a load."""
+        self.machine.loaded(now - HOUR_MS)
+        return [one for one in self.machine.tick(now).records if isinstance(one, TxnOwnerGone)]
 
 
 # --- names and records -----------------------------------------------------------------------------------------
@@ -132,14 +147,14 @@ def test_a_writer_is_open_at_once_and_each_staging_has_an_epoch_of_its_own() -> 
     assert world.state(first).stage is TxnStage.ONGOING
     with pytest.raises(ConcurrentTransactions):
         world.stage()
-    world.apply(*staged_moves.drop(world.machine, [first.transactional_id], world.now))
+    world.drop(first, world.now)
     with pytest.raises(ConcurrentTransactions):
         world.stage()
-    world.complete(first, bump=False)
+    world.complete(first)
     second = world.stage(batch=1)
     assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 2)
     with pytest.raises(ProducerFenced):
-        world.machine.add(first.transactional_id, first.producer_id, first.epoch, world.now)
+        world.machine.add(first.transactional_id, first.producer_id, first.epoch, world.now, More())
 
 
 def test_a_writer_whose_epochs_are_used_up_goes_on_with_a_new_producer_id() -> None:
@@ -158,21 +173,20 @@ def test_only_staging_begins_and_only_the_set_commits() -> None:
     ):
         with pytest.raises(InvalidTxnState, match="staged writer"):
             refused()
-    aborted = world.machine.end(*key, False, world.now)
-    assert aborted is not None and aborted.stage is TxnStage.PREPARE_ABORT, "a writer may give up"
-    world.apply(aborted)
-    world.complete(one, bump=False)
+    aborted = take(world.machine, world.machine.end(*key, False, world.now))
+    assert aborted.stage is TxnStage.PREPARE_ABORT, "a writer may give up"
+    world.complete(one)
     with pytest.raises(InvalidTxnState):
-        world.machine.add(*key, world.now, partitions=[("t", 0)])
+        world.machine.add(*key, world.now, More(partitions=[("t", 0)]))
 
 
 def test_a_writer_has_its_time_from_when_it_was_last_heard_of() -> None:
     world = World()
     one = world.stage()
     world.machine.touch(one.producer_id, world.now + HOUR_MS - 1)
-    assert world.machine.overdue(world.now + HOUR_MS) == []
-    assert world.machine.overdue(world.now + 2 * HOUR_MS - 2) == []
-    assert world.machine.overdue(world.now + 2 * HOUR_MS - 1) == [one.transactional_id]
+    assert overdue(world.machine, world.now + HOUR_MS) == []
+    assert overdue(world.machine, world.now + 2 * HOUR_MS - 2) == []
+    assert overdue(world.machine, world.now + 2 * HOUR_MS - 1) == [one.transactional_id]
 
 
 # --- commits ---------------------------------------------------------------------------------------------------
@@ -182,12 +196,17 @@ def test_a_commit_ends_the_named_keeps_the_number_and_drops_the_others() -> None
     world = World()
     one, two, loser = world.stage(writer="1"), world.stage(writer="2"), world.stage(writer="2", attempt=1)
     leftover, foreign = world.stage(writer="9", batch=7), world.stage(owner="other", writer="1")
-    verdict = world.commit(two, one)
-    assert verdict.owner == TxnOwner("o", 0, world.now)
-    assert [state.transactional_id for state in verdict.committed] == [two.transactional_id, one.transactional_id]
-    assert all(state.stage is TxnStage.PREPARE_COMMIT and state.bumps for state in verdict.committed)
-    assert {state.transactional_id for state in verdict.dropped} == {loser.transactional_id, leftover.transactional_id}
-    assert world.machine.staged.last_batch("o") == 0
+    decision = world.commit(two, one)
+    owner, *states = decision.records
+    assert owner == TxnOwner("o", 0, world.now)
+    committed = [one for one in states if isinstance(one, TxnState) and one.commits]
+    dropped = [one for one in states if isinstance(one, TxnState) and not one.commits]
+    assert [state.transactional_id for state in committed] == [two.transactional_id, one.transactional_id]
+    assert all(state.stage is TxnStage.PREPARE_COMMIT and state.bumps for state in committed)
+    assert {state.transactional_id for state in dropped} == {loser.transactional_id, leftover.transactional_id}
+    assert all(state.stage is TxnStage.PREPARE_ABORT for state in dropped)
+    assert [end.transactional_id for end in ends_in(decision)] == [one.transactional_id for one in committed + dropped]
+    assert world.sets.last_batch("o") == 0
     assert world.state(foreign).stage is TxnStage.ONGOING
     world.complete(one)
     assert world.state(one).epoch == one.epoch + 1, "who goes on writing is shut out"
@@ -195,8 +214,8 @@ def test_a_commit_ends_the_named_keeps_the_number_and_drops_the_others() -> None
 
 def test_a_commit_of_nothing_moves_the_number_on() -> None:
     world = World()
-    assert world.commit(batch=4).committed == ()
-    assert world.machine.staged.last_batch("o") == 4
+    assert world.commit(batch=4).records == [TxnOwner("o", 4, world.now)]
+    assert world.sets.last_batch("o") == 4
 
 
 @pytest.mark.parametrize(
@@ -209,7 +228,7 @@ def test_a_commit_of_nothing_moves_the_number_on() -> None:
         (lambda world, one: world.stage(owner="other"), "of 'other'"),
         (lambda world, one: world.stage(batch=5, writer="5"), "for batch 5 of 'o'"),
         (
-            lambda world, one: world.apply(*staged_moves.drop(world.machine, [one.transactional_id], 0)) or one,
+            lambda world, one: world.drop(one),
             "is over",
         ),
     ],
@@ -219,12 +238,12 @@ def test_one_that_does_not_belong_refuses_all_and_is_named(spoil, told) -> None:
     world.apply(TxnState("shop", 77, 0, TxnStage.ONGOING))
     good, one = world.stage(writer="good"), world.stage()
     bad = spoil(world, one)
-    before = world.machine.all()
+    before = world.machine.table.all()
     with pytest.raises(StagedConflict, match="Nothing was committed") as why:
         world.commit(good, bad)
     assert told in why.value.message
     assert (why.value.field, why.value.detail["writer"]) == ("writers[1]", bad.transactional_id)
-    assert world.machine.all() == before and world.machine.staged.of("o") is None
+    assert world.machine.table.all() == before and world.sets.of("o") is None
 
 
 def test_a_commit_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,21 +267,21 @@ def test_a_commit_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_owners_are_forgotten_when_they_committed_nothing_for_long_and_have_nothing_staged() -> None:
     world = World()
     world.commit(batch=3)
-    assert list(world.machine.staged.forgotten(1_000_999)) == []
-    assert list(world.machine.staged.forgotten(1_001_000)) == [TxnOwnerGone("o")]
+    assert world.forgotten(1_000_999) == []
+    assert world.forgotten(1_001_000) == [TxnOwnerGone("o")]
     one = world.stage()
-    assert list(world.machine.staged.forgotten(9_000_000)) == []
-    world.apply(*staged_moves.drop(world.machine, [one.transactional_id], 0))
-    world.complete(one, bump=False)
-    world.apply(*world.machine.staged.forgotten(9_000_000))
-    assert world.machine.staged.last_batch("o") == -1 and world.machine.staged.owners() == []
+    assert world.forgotten(9_000_000) == []
+    world.drop(one)
+    world.complete(one)
+    world.apply(*world.forgotten(9_000_000))
+    assert world.sets.last_batch("o") == -1 and world.sets.owners() == []
 
 
 def test_there_is_room_for_so_many_owners_and_writers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged, "STAGED_OWNERS_MAX", 2)
     monkeypatch.setattr(staged, "STAGED_WRITERS_MAX", 2)
     world = World()
-    sets = world.machine.staged
+    sets = world.sets
     one, _ = world.stage(writer="1"), world.commit(owner="p")
     with pytest.raises(OwnersFull):
         sets.check_owner_room("q")
@@ -272,8 +291,8 @@ def test_there_is_room_for_so_many_owners_and_writers(monkeypatch: pytest.Monkey
         sets.check_writer_room("o")
     sets.check_owner_room("o")
     assert list(sets.surplus("o")) == [], "what is open never goes"
-    world.apply(*staged_moves.drop(world.machine, [one.transactional_id], 0))
-    world.complete(one, bump=False)
+    world.drop(one)
+    world.complete(one)
     assert list(sets.surplus("o")) == [one.transactional_id]
     world.apply(TxnGone(one.transactional_id))
     assert list(sets.surplus("o")) == [] and sets.open_count("o") == 1
@@ -285,5 +304,5 @@ def test_nothing_is_kept_of_an_owner_that_is_gone() -> None:
     world.commit(one)
     world.complete(one)
     world.apply(TxnGone(one.transactional_id), TxnOwnerGone("o"))
-    empty = StagedSets(1_000_000)
-    assert vars(world.machine.staged) == vars(empty)
+    empty = StagedSets()
+    assert vars(world.sets) == vars(empty)

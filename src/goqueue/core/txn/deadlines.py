@@ -21,10 +21,10 @@ class TxnDeadlines:
             self._armed[name] = due
             heappush(self._heap, (due, name))
 
-    def passed(self, now: Millis) -> list[str]:
-        """Those whose time came; each has to be set again if it is to come again."""
+    def passed(self, now: Millis, most: int) -> list[str]:
+        """Those whose time came, at most so many; each has to be set again if it is to come again."""
         found: list[str] = []
-        while self._heap and self._heap[0][0] <= now:
+        while self._heap and self._heap[0][0] <= now and len(found) < most:
             due, name = heappop(self._heap)
             if self._armed.get(name) == due:
                 del self._armed[name]

@@ -1,5 +1,5 @@
 """Decides about transactions. Every decision is a new state of one transactional id, to be made durable before anything
-follows from it; what follows an ending is in the state itself: markers to write, offsets to commit, receipts to answer.
+follows from it; what follows an ending is data too (`effects.py`), made from that state.
 
 An epoch fences: who shows an older one than the producer's has been replaced. Where the client can be told so, every
 transaction gets an epoch of its own, so that a late write of one can never slip into the next.
@@ -7,147 +7,146 @@ transaction gets an epoch of its own, so that a late write of one can never slip
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
-from goqueue.base.errors import OutOfOrderSequence
-from goqueue.base.ids import Millis
-from goqueue.base.limits import TXN_ANSWERS_MAX, TXN_DELAYED_MAX, TXN_OFFSETS_MAX
-from goqueue.core.txn.checks import check_id, check_room, ending, fenced, not_open, staged_only, wrong
-from goqueue.core.txn.deadlines import TxnDeadlines
-from goqueue.core.txn.epochs import NEW, bumped
-from goqueue.core.txn.errors import (
-    ConcurrentTransactions,
-    InvalidProducerMapping,
-    InvalidTxnState,
-    InvalidTxnTimeout,
-    UnknownTransaction,
-)
+from goqueue.base.errors import Conflict
+from goqueue.base.ids import Millis, Offset
+from goqueue.core.machine import ASKER, Decision, Reply
+from goqueue.core.txn.activity import TxnActivity
+from goqueue.core.txn.checks import check_id, ending, fenced, not_open, staged_only
+from goqueue.core.txn.effects import CarryOut, Effect, StageMoved, TransactionEnd, TxnTimedOut, end_of
+from goqueue.core.txn.epochs import EPOCH_MAX, NEW, bumped, first
+from goqueue.core.txn.errors import InvalidProducerMapping, InvalidTxnState, InvalidTxnTimeout
+from goqueue.core.txn.moves import More, begun_again, check_end, fenced_off, is_repeated_init, with_more
+from goqueue.core.txn.questions import ALLOWED, MayWrite, WriteAnswer
 from goqueue.core.txn.records import (
-    CALLS_KEPT,
     ENDING,
     IDLE,
     Record,
-    TxnAnswer,
-    TxnCall,
-    TxnDelayed,
     TxnDelayedGone,
-    TxnGone,
-    TxnOffset,
-    TxnOwner,
     TxnOwnerGone,
     TxnStage,
     TxnState,
     emptied,
 )
-from goqueue.core.txn.staged import StagedSets
+from goqueue.core.txn.table import TransactionTable
 
-_AGAIN_MS: Final = 1_000
+_FORGET_EVERY_MS: Final = 3_600_000
+_AT_ONCE: Final = 1_000  # records of one tick
+_SOON_MS: Final = 1_000  # to the next tick, if there are more
+
+
+class TxnLimits(msgspec.Struct, frozen=True):
+    """How long a transaction may take, and how long idle producers and owners are remembered."""
+
+    timeout_ms_max: Millis
+    idle_ms: Millis
+    owner_ms: Millis
 
 
 class Transactions:
-    """All transactional producers of a node."""
+    """All transactional producers of a coordinator. `table` is durable, everything else is made from it."""
 
-    def __init__(self, timeout_ms_max: Millis, idle_ms: Millis, owner_ms: Millis) -> None:
-        self.staged = StagedSets(owner_ms)
-        self._timeout_ms_max = timeout_ms_max
-        self._idle_ms = idle_ms
-        self._states: dict[str, TxnState] = {}
-        self._ids: dict[int, str] = {}  # by producer id
-        self._open: set[str] = set()  # begun, and their end not yet carried out
-        self._delayed: dict[str, dict[int, TxnDelayed]] = {}
-        self.delayed_bytes = 0
-        self._touched: dict[str, Millis] = {}
-        self._deadlines = TxnDeadlines()
+    def __init__(self, limits: TxnLimits, coordinator_epoch: int = 0) -> None:
+        self.table = TransactionTable()
+        self._limits = limits
+        self._coordinator_epoch = coordinator_epoch
+        self._activity = TxnActivity()
+        self._forget_at: Millis | None = None
 
-    # --- state -----------------------------------------------------------------------------------------------
+    # --- what the host asks ----------------------------------------------------------------------------------
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: Record, offset: Offset = 0) -> None:
         """The only way that something durable changes, live and on recovery."""
-        if isinstance(record, TxnOwner | TxnOwnerGone):
-            self.staged.apply(record)
-            return
-        name = record.transactional_id
-        if isinstance(record, TxnDelayed):
-            self._delayed.setdefault(name, {})[record.number] = record
-            self.delayed_bytes += record.size
-        elif isinstance(record, TxnDelayedGone):
-            waiting = self._delayed.get(name, {})
-            if (known := waiting.get(record.number)) is not None and known.epoch == record.epoch:
-                del waiting[record.number]
-                self.delayed_bytes -= known.size
-            if not waiting:
-                self._delayed.pop(name, None)
-        else:
-            self._apply_state(name, record)
+        self.table.apply(record)
+        self._activity.apply(record)
 
-    def _apply_state(self, name: str, record: TxnState | TxnGone) -> None:
-        before = self._states.pop(name, None)
-        if before is not None:
-            self._ids.pop(before.producer_id, None)
-        self._open.discard(name)
-        self.staged.moved(before, None if isinstance(record, TxnGone) else record)
-        if isinstance(record, TxnGone):
-            self._touched.pop(name, None)
-            return
-        self._states[name] = record
-        self._ids[record.producer_id] = name
-        if record.stage not in IDLE:
-            self._open.add(name)
-        if record.stage is TxnStage.ONGOING:
-            self._deadlines.set(name, self._due(record))
+    def loaded(self, now: Millis) -> Decision[Record]:
+        """Everybody gets a whole session; ends that were decided are carried out (again)."""
+        for state in self.table.open():
+            self._activity.touch(state.transactional_id, now)
+        self._activity.watch_again(self.table.open())
+        self._forget_at = now + _FORGET_EVERY_MS
+        return Decision(effects=self._ends(self.table.in_doubt()))
 
-    def all(self) -> list[TxnState]:
-        return [self._states[name] for name in sorted(self._states)]
+    def revert(self, records: Sequence[Record], now: Millis) -> Sequence[int]:
+        """Deadlines that passed come again. Nobody waits here."""
+        self._activity.watch_again(self.table.open())
+        return ()
 
-    def open(self) -> list[TxnState]:
-        """Those that are not over."""
-        return [self._states[name] for name in sorted(self._open)]
+    def snapshot(self) -> Iterator[Record]:
+        return self.table.snapshot()
 
-    @property
-    def open_count(self) -> int:
-        return len(self._open)
+    def next_deadline(self) -> Millis | None:
+        due = self._activity.next_due()
+        return due if self._forget_at is None else min(self._forget_at, due or self._forget_at)
 
-    def get(self, transactional_id: str) -> TxnState | None:
-        return self._states.get(transactional_id)
+    def tick(self, now: Millis) -> Decision[Record]:
+        """Open transactions whose time is up are aborted, and their producers shut out; idle ones are forgotten."""
+        states: list[TxnState] = []
+        for name in self._activity.passed(now, _AT_ONCE):
+            state = self.table.get(name)
+            if state is not None and state.stage is TxnStage.ONGOING:
+                if self._activity.due(state) <= now:
+                    states.append(fenced_off(state, now))
+                else:
+                    self._activity.watch_again([state])
+        decision = self.decided(now, None, states)
+        decision.effects[:0] = [TxnTimedOut(state.transactional_id) for state in states]
+        if self._forget_at is not None and self._forget_at <= now:
+            decision.records += self._forgotten(now)
+        return decision
 
-    def require(self, transactional_id: str) -> TxnState:
-        state = self._states.get(transactional_id)
-        if state is None:
-            raise UnknownTransaction(
-                f"No producer has the transactional id {transactional_id!r}; init it first.", field="transactional_id"
-            )
-        return state
+    def _forgotten(self, now: Millis) -> list[Record]:
+        producers = self._activity.idle_producers(self.table.all(), now - self._limits.idle_ms)
+        owners = self._activity.idle_owners(now - self._limits.owner_ms)
+        gone: list[Record] = list(islice(producers, _AT_ONCE))
+        gone += (TxnOwnerGone(owner) for owner in owners if not self.table.staged.open_count(owner))
+        self._forget_at = now + (_FORGET_EVERY_MS if len(gone) < _AT_ONCE else _SOON_MS)
+        return gone
 
-    def of_producer(self, producer_id: int) -> TxnState | None:
-        name = self._ids.get(producer_id)
-        return None if name is None else self._states[name]
+    def shift(self, by_ms: Millis, now: Millis) -> Decision[Record]:
+        """Nobody has more or less time for it. What is open is noted again, so that a load counts by the new time."""
+        self._activity.shift(by_ms)
+        if self._forget_at is not None:
+            self._forget_at += by_ms
+        going_on = [state for state in self.table.open() if state.stage is TxnStage.ONGOING]
+        return Decision(
+            [replace(one, started_ms=one.started_ms + by_ms, updated_ms=one.updated_ms + by_ms) for one in going_on]
+        )
 
-    def in_doubt(self) -> list[TxnState]:
-        """Whose end was decided and may not have been carried out."""
-        return [state for state in self.open() if state.stage in ENDING]
+    def decided(self, now: Millis, reply: Any, states: Iterable[TxnState], *also: Record) -> Decision[Record]:
+        """These states; what ended with them goes, and what follows from them follows."""
+        states = list(states)
+        records: list[Record] = [*also]
+        for state in states:
+            records += (state, *self._leftovers(state))
+        effects = [*self._moved(states, now), *self._ends(states)]
+        return Decision(records, [Reply(ASKER, reply)], effects)
 
-    def writes_to(self, producer_id: int, topic: str, partition: int, epoch: int = 0) -> bool:
-        """Whether a transaction of the producer, of that epoch or later, is open and has messages there."""
-        state = self.of_producer(producer_id)
-        if state is None or state.stage in IDLE or state.epoch < epoch:
-            return False
-        return (topic, partition) in state.partitions
-
-    def delayed(self, transactional_id: str) -> list[TxnDelayed]:
-        """What waits for the end of the transaction, in order."""
-        waiting = self._delayed.get(transactional_id, {})
-        return [waiting[number] for number in sorted(waiting)]
-
-    def leftovers(self, record: Record) -> list[Record]:
-        """What goes together with a transaction that is over."""
-        if not isinstance(record, TxnState) or record.stage not in IDLE:
+    def _leftovers(self, state: TxnState) -> list[TxnDelayedGone]:
+        if state.stage not in IDLE:
             return []
-        return [
-            TxnDelayedGone(one.transactional_id, one.epoch, one.number) for one in self.delayed(record.transactional_id)
-        ]
+        name = state.transactional_id
+        return [TxnDelayedGone(name, one.epoch, one.number) for one in self.table.delayed(name)]
+
+    def _moved(self, states: Sequence[TxnState], now: Millis) -> Iterator[Effect]:
+        for state in states:
+            before = self.table.get(state.transactional_id)
+            if (TxnStage.EMPTY if before is None else before.stage) is not state.stage:
+                yield StageMoved(before, state, now)
+
+    def _ends(self, states: Sequence[TxnState]) -> list[Effect]:
+        ends = tuple(self._end_of(state) for state in states if state.stage in ENDING)
+        return [CarryOut(ends)] if ends else []
+
+    def _end_of(self, state: TxnState) -> TransactionEnd:
+        return end_of(state, self.table.delayed(state.transactional_id), self._coordinator_epoch)
 
     # --- producers -------------------------------------------------------------------------------------------
 
@@ -160,109 +159,71 @@ class Transactions:
         producer_id: int = NEW,
         epoch: int = NEW,
         session_ms: Millis = 0,
-    ) -> TxnState:
-        """A producer begins, or begins again: everything older is fenced. An open transaction has to be ended first."""
+        shown_epoch: int | None = None,
+    ) -> Decision[Record]:
+        """A producer begins, or begins again: everything older is fenced. An open transaction has to be ended first.
+
+        `shown_epoch` is what the producer showed, where that is not the epoch to go on from.
+        """
         check_id(transactional_id)
-        if not 0 < timeout_ms <= self._timeout_ms_max:
+        if not 0 < timeout_ms <= self._limits.timeout_ms_max:
             raise InvalidTxnTimeout(
-                f"A transaction may take up to {self._timeout_ms_max} ms, not {timeout_ms}.", field="timeout"
+                f"A transaction may take up to {self._limits.timeout_ms_max} ms, not {timeout_ms}.", field="timeout"
             )
-        self._touched[transactional_id] = now
-        state = self._states.get(transactional_id)
+        state = self.table.get(transactional_id)
         if state is not None and state.owner:
             raise staged_only(state)
-        if state is None:
-            return TxnState(transactional_id, fresh_id, 0, timeout_ms=timeout_ms, updated_ms=now, session_ms=session_ms)
-        if self.is_repeated_init(state, producer_id, epoch):
-            return state
-        if producer_id != NEW and (producer_id, epoch) != (state.producer_id, state.epoch):
-            raise fenced(state, epoch)
-        if state.stage not in IDLE:
-            raise ending()
-        fresh = replace(
-            emptied(state),
-            timeout_ms=timeout_ms,
-            updated_ms=now,
-            session_ms=session_ms,
-            ended_epoch=-1,
-            ended_producer_id=-1,
-            shown_epoch=epoch,
-        )
-        return bumped(fresh, fresh_id)
+        if state is not None and is_repeated_init(state, producer_id, epoch):
+            return self.decided(now, state, [])
+        shown = epoch if shown_epoch is None else shown_epoch
+        whose = (producer_id, epoch)
+        fresh = first(transactional_id, fresh_id) if state is None else begun_again(state, whose, fresh_id)
+        fresh = replace(fresh, timeout_ms=timeout_ms, updated_ms=now, session_ms=session_ms, shown_epoch=shown)
+        return self.decided(now, fresh, [fresh])
 
-    def is_repeated_init(self, state: TxnState, producer_id: int, epoch: int) -> bool:
-        """Whether the producer began again just so, and did not hear the answer."""
-        shown = (state.producer_id, state.shown_epoch)
-        return producer_id != NEW and epoch != NEW and shown == (producer_id, epoch) and state.stage is TxnStage.EMPTY
+    def needs_id(self, transactional_id: str, fences: bool) -> bool:
+        """Whether who begins with this id, perhaps after one more epoch to fence with, takes a new producer id."""
+        known = self.table.get(transactional_id)
+        return known is None or known.epoch >= EPOCH_MAX - fences
 
     def beat(self, producer_id: int, epoch: int | None, now: Millis) -> TxnState:
         """The producer is alive."""
-        state = self.of_producer(producer_id)
-        if state is None:
-            raise UnknownTransaction(f"There is no producer {producer_id}; init it first.", field="producer_id")
+        state = self.table.require_producer(producer_id)
         if epoch is not None and epoch != state.epoch:
             raise fenced(state, epoch)
-        self._touched[state.transactional_id] = now
+        self._activity.touch(state.transactional_id, now)
         return state
 
     def touch(self, producer_id: int, now: Millis) -> None:
         """The producer wrote something."""
-        if (name := self._ids.get(producer_id)) is not None:
-            self._touched[name] = now
-
-    def touch_all(self, now: Millis) -> None:
-        """After a start everybody gets a whole session."""
-        for state in self.open():
-            self._touched[state.transactional_id] = now
-            if state.stage is TxnStage.ONGOING:
-                self._deadlines.set(state.transactional_id, self._due(state))
+        if (state := self.table.of_producer(producer_id)) is not None:
+            self._activity.touch(state.transactional_id, now)
 
     # --- a transaction ---------------------------------------------------------------------------------------
 
     def add(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        epoch: int,
-        now: Millis,
-        *,
-        begins: bool = True,
-        partitions: Iterable[tuple[str, int]] = (),
-        offsets: Iterable[TxnOffset] = (),
-        answers: Iterable[TxnAnswer] = (),
-        groups: Iterable[str] = (),
-        call: TxnCall | None = None,
-        delayed: int = 0,
-    ) -> TxnState:
+        self, transactional_id: str, producer_id: int, epoch: int, now: Millis, more: More, *, begins: bool = True
+    ) -> Decision[Record]:
         """The transaction touches more; the first thing it touches begins it if that is how its client works."""
-        state = self.check(transactional_id, producer_id, epoch)
-        self._touched[transactional_id] = now
+        before = state = self.check(transactional_id, producer_id, epoch)
+        self._activity.touch(transactional_id, now)
         if state.stage in ENDING:
             raise ending()
         if state.stage is not TxnStage.ONGOING:
             if not begins or state.owner:
                 raise not_open(state)
             state = replace(emptied(state), stage=TxnStage.ONGOING, started_ms=now)
-        places = {(one.group, one.topic, one.partition): one for one in (*state.offsets, *offsets)}
-        answered = {one.receipt: one for one in (*state.answers, *answers)}
-        waiting = state.delayed + delayed
-        check_room(len(places), TXN_OFFSETS_MAX, "offsets")
-        check_room(len(answered), TXN_ANSWERS_MAX, "receipts")
-        check_room(waiting, TXN_DELAYED_MAX, "delayed messages")
-        return replace(
-            state,
-            updated_ms=now,
-            partitions=tuple(sorted({*state.partitions, *partitions})),
-            offsets=tuple(places[key] for key in sorted(places)),
-            answers=tuple(answered.values()),
-            groups=tuple(sorted({*state.groups, *groups})),
-            calls=(*state.calls, call)[-CALLS_KEPT:] if call is not None else state.calls,
-            delayed=waiting,
-        )
+        state = with_more(state, more)
+        if state == before:  # a producer adds the same partition again and again
+            return self.decided(now, state, [])
+        state = replace(state, updated_ms=now)
+        decision = self.decided(now, state, [state])
+        decision.records += [more.delayed] if more.delayed is not None else []
+        return decision
 
     def check(self, transactional_id: str, producer_id: int, epoch: int) -> TxnState:
         """The producer's state, if it is the producer and nobody took its place."""
-        state = self.require(transactional_id)
+        state = self.table.require(transactional_id)
         if state.producer_id != producer_id:
             raise InvalidProducerMapping(
                 f"Producer {producer_id} is not the one of {transactional_id!r}; init again.", field="producer_id"
@@ -274,34 +235,33 @@ class Transactions:
     def check_open(self, transactional_id: str, producer_id: int, epoch: int, now: Millis) -> TxnState:
         """The same, and its transaction is open."""
         state = self.check(transactional_id, producer_id, epoch)
-        self._touched[transactional_id] = now
+        self._activity.touch(transactional_id, now)
         if state.stage in ENDING:
             raise ending()
         if state.stage is not TxnStage.ONGOING:
             raise not_open(state)
         return state
 
-    def check_write(self, producer_id: int, epoch: int, topic: str, partition: int) -> None:
-        """Raises unless the producer has an open transaction that this partition is part of."""
-        state = self.of_producer(producer_id)
-        if state is None:
-            raise InvalidProducerMapping(f"No transactional producer {producer_id}; init again.")
-        if epoch != state.epoch:
-            raise fenced(state, epoch)
-        if state.stage is not TxnStage.ONGOING or (topic, partition) not in state.partitions:
-            raise InvalidTxnState(
-                f"{topic} {partition} is not part of an open transaction of producer {producer_id}; add it first."
-            )
+    def may_write(self, asked: MayWrite, now: Millis) -> WriteAnswer:
+        """Yes if the producer has an open transaction that this partition is part of."""
+        error = self._write_error(asked)
+        if error is not None:
+            return WriteAnswer(error)
+        self.touch(asked.producer_id, now)
+        return ALLOWED
 
-    def call(self, state: TxnState, sequence: int) -> TxnCall | None:
-        """The publish that had this number; None if it is the next."""
-        known = next((one for one in state.calls if one.sequence == sequence), None)
-        if known is None and state.calls and sequence <= state.calls[-1].sequence:
-            last = state.calls[-1].sequence
-            raise OutOfOrderSequence(
-                f"The transaction's last publish had the sequence {last}; {sequence} is too old.", field="sequence"
+    def _write_error(self, asked: MayWrite) -> Conflict | None:
+        state = self.table.of_producer(asked.producer_id)
+        if state is None:
+            return InvalidProducerMapping(f"No transactional producer {asked.producer_id}; init again.")
+        if asked.epoch != state.epoch:
+            return fenced(state, asked.epoch)
+        if state.stage is not TxnStage.ONGOING or (asked.topic, asked.partition) not in state.partitions:
+            place = f"{asked.topic} {asked.partition}"
+            return InvalidTxnState(
+                f"{place} is not part of an open transaction of producer {asked.producer_id}; add it first."
             )
-        return known
+        return None
 
     def end(
         self,
@@ -310,88 +270,57 @@ class Transactions:
         epoch: int,
         commit: bool,
         now: Millis,
+        *,
         bump: bool = False,
         may_be_idle: bool = False,
-    ) -> TxnState | None:
-        """The decision. None if it was taken and carried out before: asking again is fine."""
-        state = self.require(transactional_id)
-        self._touched[transactional_id] = now
+        schedule_from: Offset = -1,
+    ) -> Decision[Record]:
+        """Commit or abort. Nothing to decide if that was decided and carried out before: asking again is fine.
+
+        `schedule_from` is where the schedule ended before, so that delayed messages are found there behind it.
+        """
+        state = self.table.require(transactional_id)
+        self._activity.touch(transactional_id, now)
         done = TxnStage.COMPLETE_COMMIT if commit else TxnStage.COMPLETE_ABORT
         if (state.ended_producer_id, state.ended_epoch, state.stage) == (producer_id, epoch, done):
-            return None
+            return self.decided(now, state, [])
         state = self.check(transactional_id, producer_id, epoch)
         if commit and state.owner:
             raise staged_only(state)
-        wanted = TxnStage.PREPARE_COMMIT if commit else TxnStage.PREPARE_ABORT
         if may_be_idle and not commit and not state.owner and state.stage in IDLE:
             state = replace(emptied(state), stage=TxnStage.ONGOING, started_ms=now)
-        if state.stage is TxnStage.ONGOING:
-            ended = replace(state, stage=wanted, updated_ms=now, bumps=bump)
-            return replace(ended, ended_epoch=epoch, ended_producer_id=producer_id)
-        if state.stage is wanted:
-            raise ConcurrentTransactions("The transaction is being ended; try again in a moment.")
-        raise wrong(state, commit)
+        check_end(state, commit)
+        stage = TxnStage.PREPARE_COMMIT if commit else TxnStage.PREPARE_ABORT
+        ended = replace(state, stage=stage, updated_ms=now, bumps=bump, schedule_from=schedule_from)
+        ended = replace(ended, ended_epoch=epoch, ended_producer_id=producer_id)
+        return self.decided(now, ended, [ended])
 
-    def fence(self, transactional_id: str, now: Millis) -> TxnState | None:
-        """Ends an open transaction without its producer, who is shut out. None if none is open."""
-        state = self.require(transactional_id)
+    def fence(self, transactional_id: str, now: Millis, epoch: int = NEW) -> Decision[Record]:
+        """Ends an open transaction without its producer, who is shut out (at least of this epoch). Nothing if none is
+        open."""
+        state = self.table.require(transactional_id)
         if state.stage is not TxnStage.ONGOING:
-            return None
-        aborted = replace(state, stage=TxnStage.PREPARE_ABORT, epoch=state.epoch + 1, updated_ms=now, bumps=False)
-        return replace(aborted, ended_epoch=-1, ended_producer_id=-1)
+            return self.decided(now, state, [])
+        ended = fenced_off(state, now)
+        ended = replace(ended, epoch=max(ended.epoch, epoch))
+        return self.decided(now, ended, [ended])
 
-    def completed(self, transactional_id: str, now: Millis, bump: bool, fresh_id: int = NEW) -> TxnState:
-        """The end was carried out; with `bump` the next transaction has an epoch of its own."""
-        state = self.require(transactional_id)
+    def completed(self, ended: TransactionEnd, now: Millis, fresh_id: int = NEW) -> Decision[Record]:
+        """All effects are durable. Nothing to decide if it was noted before."""
+        state = self.table.get(ended.transactional_id)
+        if state is None or state.stage not in ENDING or (state.producer_id, state.epoch) != ended.whose:
+            return self.decided(now, state, [])
         done = TxnStage.COMPLETE_COMMIT if state.commits else TxnStage.COMPLETE_ABORT
-        state = replace(emptied(state), stage=done, updated_ms=now)
-        return bumped(state, fresh_id) if bump else state
+        over = replace(emptied(state), stage=done, updated_ms=now)
+        over = bumped(over, fresh_id) if state.bumps else over
+        return self.decided(now, over, [over])
 
-    # --- time ------------------------------------------------------------------------------------------------
-
-    def _due(self, state: TxnState) -> Millis:
-        heard = max(self._touched.get(state.transactional_id, 0), state.started_ms)
-        if state.owner:
-            return heard + state.timeout_ms
-        due = state.started_ms + state.timeout_ms
-        return min(due, heard + state.session_ms) if state.session_ms else due
-
-    def is_overdue(self, transactional_id: str, now: Millis) -> bool:
-        state = self._states.get(transactional_id)
-        return state is not None and state.stage is TxnStage.ONGOING and self._due(state) <= now
-
-    def overdue(self, now: Millis) -> list[str]:
-        """Open transactions whose time is up; each is told once, and again after a time if it is still open."""
-        found: list[str] = []
-        for name in self._deadlines.passed(now):
-            state = self._states.get(name)
-            if state is not None and state.stage is TxnStage.ONGOING:
-                is_over = self._due(state) <= now
-                self._deadlines.set(name, now + _AGAIN_MS if is_over else self._due(state))
-                if is_over:
-                    found.append(name)
-        return found
-
-    def shift(self, by_ms: Millis) -> list[TxnState]:
-        """The clock was set: nobody has more or less time for it. Returns the open ones as they have to be noted."""
-        self._deadlines.shift(by_ms)
-        self._touched = {name: heard + by_ms for name, heard in self._touched.items()}
-        self.staged.shift(by_ms)
-        for name, state in self._states.items():
-            started_ms = state.started_ms + by_ms if state.started_ms else 0
-            self._states[name] = replace(state, started_ms=started_ms, updated_ms=state.updated_ms + by_ms)
-        return [state for state in self.open() if state.stage is TxnStage.ONGOING]
-
-    def next_deadline(self) -> Millis | None:
-        return self._deadlines.next()
-
-    def forgotten(self, now: Millis) -> Iterator[TxnGone]:
-        """Producers that were silent for too long."""
-        for state in self.all():
-            if state.stage in IDLE and state.updated_ms + self._idle_ms <= now:
-                yield TxnGone(state.transactional_id)
-
-
-def mark_of(state: TxnState, number: int, place: int) -> str:
-    """Names a delayed message of a transaction for ever."""
-    return f"{state.producer_id}/{state.epoch}/{number}/{place}"
+    def move_epoch(self, transactional_id: str, epoch: int, now: Millis) -> Decision[Record]:
+        """A partition knows a later epoch than this log: it is not given out again, and nothing goes on before it."""
+        state = self.table.require(transactional_id)
+        if state.stage in ENDING or state.epoch >= epoch:
+            return self.decided(now, state, [])
+        if state.stage is TxnStage.ONGOING:  # only here: its producer had ended it, or it would have no later epoch
+            return self.fence(transactional_id, now, min(epoch, EPOCH_MAX) + 1)
+        moved = replace(state, epoch=epoch)
+        return self.decided(now, moved, [moved])

@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from goqueue.base.errors import InvalidField
-from goqueue.base.ids import Millis
 from goqueue.base.limits import (
     STAGED_OWNER_CHARS_MAX,
     STAGED_OWNERS_MAX,
@@ -83,8 +82,7 @@ def _quoted(name: str) -> str:
 class StagedSets:
     """Owners and their writers; told of every record, live and on recovery."""
 
-    def __init__(self, owner_ms: Millis) -> None:
-        self._owner_ms = owner_ms
+    def __init__(self) -> None:
         self._owners: dict[str, TxnOwner] = {}
         self._open: _Names = {}  # whose transactions are not over
         self._idle: _Names = {}  # the others, those that ended first in front
@@ -151,16 +149,10 @@ class StagedSets:
         if len(idle) + self.open_count(owner) >= STAGED_WRITERS_MAX:
             yield from idle
 
-    def shift(self, by_ms: Millis) -> None:
-        """The clock was set."""
-        for owner, known in self._owners.items():
-            self._owners[owner] = msgspec.structs.replace(known, updated_ms=known.updated_ms + by_ms)
-
-    def forgotten(self, now: Millis) -> Iterator[TxnOwnerGone]:
-        """Owners that committed nothing for too long, and have nothing staged."""
+    def snapshot(self) -> Iterator[TxnOwner]:
+        """Every owner that committed something."""
         for owner in sorted(self._owners):
-            if owner not in self._open and self._owners[owner].updated_ms + self._owner_ms <= now:
-                yield TxnOwnerGone(owner)
+            yield self._owners[owner]
 
 
 def _drop(names: _Names, owner: str, name: str) -> None:

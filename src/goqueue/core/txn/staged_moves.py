@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from goqueue.base.errors import InvalidField
-from goqueue.base.ids import Millis
+from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import STAGED_PLACES_MAX, STAGED_WRITERS_MAX
+from goqueue.core.machine import Decision
 from goqueue.core.txn.checks import ending
-from goqueue.core.txn.epochs import bumped
+from goqueue.core.txn.epochs import bumped, first
 from goqueue.core.txn.errors import StagedConflict, TransactionTooLarge
 from goqueue.core.txn.machine import Transactions
-from goqueue.core.txn.records import IDLE, TxnOwner, TxnStage, TxnState, emptied
+from goqueue.core.txn.moves import fenced_off
+from goqueue.core.txn.records import IDLE, Record, TxnGone, TxnOwner, TxnStage, TxnState, emptied
 from goqueue.core.txn.staged import NamedWriter
 
 _AGAIN: Final = "Nothing was committed; stage the batch again."
-
-
-class CommitVerdict(msgspec.Struct, frozen=True):
-    """What one commit comes to. All of it is written down at once, or nothing."""
-
-    owner: TxnOwner
-    committed: tuple[TxnState, ...]
-    dropped: tuple[TxnState, ...]
 
 
 def opened(
@@ -37,13 +30,19 @@ def opened(
     timeout_ms: Millis,
     fresh_id: int,
     now: Millis,
-) -> TxnState:
-    """The writer begins, or begins again with a new epoch. What it left open has to be ended first."""
-    state = machine.get(transactional_id)
+    in_use: Container[str] = (),
+) -> Decision[Record]:
+    """The writer begins, or begins again with a new epoch. What it left open has to be ended first.
+
+    A new id takes the place of one that nobody uses, if the owner has as many as it may.
+    """
+    state = machine.table.get(transactional_id)
     if state is not None and state.stage not in IDLE:
         raise ending()
-    fresh = TxnState(transactional_id, fresh_id, 0) if state is None else bumped(emptied(state), fresh_id)
-    return replace(
+    staged = machine.table.staged
+    staged.check_writer_room(owner)
+    fresh = first(transactional_id, fresh_id) if state is None else bumped(emptied(state), fresh_id)
+    begun = replace(
         fresh,
         stage=TxnStage.ONGOING,
         owner=owner,
@@ -56,6 +55,8 @@ def opened(
         ended_producer_id=-1,
         shown_epoch=-1,
     )
+    gone = None if state is not None else next((one for one in staged.surplus(owner) if one not in in_use), None)
+    return machine.decided(now, begun, [begun], *([] if gone is None else [TxnGone(gone)]))
 
 
 def check_named(machine: Transactions, owner: str, batch: int, named: Sequence[NamedWriter]) -> list[TxnState]:
@@ -75,7 +76,7 @@ def check_named(machine: Transactions, owner: str, batch: int, named: Sequence[N
 
 
 def _check_one(machine: Transactions, owner: str, batch: int, one: NamedWriter, place: int) -> TxnState:
-    state = machine.get(one.transactional_id)
+    state = machine.table.get(one.transactional_id)
     name = one.transactional_id
     if state is None or not state.owner:
         raise _conflict(one, place, f"{name!r} is not staged. {_AGAIN}")
@@ -102,19 +103,34 @@ def _conflict(one: NamedWriter, place: int, told: str) -> StagedConflict:
 
 
 def commit(
-    machine: Transactions, owner: str, batch: int, named: Sequence[NamedWriter], others: Iterable[str], now: Millis
-) -> CommitVerdict:
-    """The named are committed; of the others those that are open are dropped."""
+    machine: Transactions,
+    owner: str,
+    batch: int,
+    named: Sequence[NamedWriter],
+    others: Iterable[str],
+    now: Millis,
+    schedule_from: Offset = -1,
+) -> Decision[Record]:
+    """The named are committed; of the others those that are open are dropped, and counted. It is one decision: the
+    owner's number and the end of every writer are written at once, or nothing is."""
     states = check_named(machine, owner, batch, named)
     chosen = {state.transactional_id for state in states}
-    committed = tuple(
-        replace(state, stage=TxnStage.PREPARE_COMMIT, updated_ms=now, bumps=True, ended_epoch=-1, ended_producer_id=-1)
-        for state in states
-    )
-    dropped = drop(machine, [name for name in others if name not in chosen], now)
-    return CommitVerdict(TxnOwner(owner, batch, now), committed, tuple(dropped))
+    committed = [_committed(state, now, schedule_from) for state in states]
+    dropped = _dropped(machine, [name for name in others if name not in chosen], now)
+    return machine.decided(now, len(dropped), [*committed, *dropped], TxnOwner(owner, batch, now))
 
 
-def drop(machine: Transactions, names: Iterable[str], now: Millis) -> list[TxnState]:
-    """Those that are still open are aborted, and their writers shut out."""
-    return [state for name in names if (state := machine.fence(name, now)) is not None]
+def _committed(state: TxnState, now: Millis, schedule_from: Offset) -> TxnState:
+    ended = replace(state, stage=TxnStage.PREPARE_COMMIT, updated_ms=now, bumps=True, schedule_from=schedule_from)
+    return replace(ended, ended_epoch=-1, ended_producer_id=-1)
+
+
+def drop(machine: Transactions, names: Iterable[str], now: Millis) -> Decision[Record]:
+    """Those that are still open are aborted, their writers shut out, and counted."""
+    dropped = _dropped(machine, names, now)
+    return machine.decided(now, len(dropped), dropped)
+
+
+def _dropped(machine: Transactions, names: Iterable[str], now: Millis) -> list[TxnState]:
+    states = (machine.table.require(name) for name in names)
+    return [fenced_off(state, now) for state in states if state.stage is TxnStage.ONGOING]

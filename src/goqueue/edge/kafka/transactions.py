@@ -12,6 +12,7 @@ from goqueue.core.groups.errors import IllegalGeneration, UnknownGroup
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.patterns import InvalidPattern, TopicPattern, compile_pattern
 from goqueue.core.txn.errors import ProducerFenced, UnknownTransaction
+from goqueue.core.txn.questions import MayWrite
 from goqueue.core.txn.records import TxnStage, TxnState
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import (
@@ -85,7 +86,9 @@ class TransactionHandler:
             try:
                 if asked.verify_only:
                     for at in wanted:
-                        self._transactions.check_write(asked.producer_id, asked.producer_epoch, at)
+                        question = MayWrite(asked.producer_id, asked.producer_epoch, at.topic, at.partition)
+                        if (refused := self._transactions.may_write(question).error) is not None:
+                            raise refused
                 else:
                     await self._transactions.add_partitions(
                         asked.transactional_id, asked.producer_id, asked.producer_epoch, wanted

@@ -68,7 +68,7 @@ class TransactionalProduce:
     def _missing(self, call: KafkaCall, request: ProduceRequest) -> dict[Producer, list[TopicPartition]]:
         found: dict[Producer, list[TopicPartition]] = {}
         for at, producer in self._written(call, request):
-            if not self._transactions.runner.transactions.writes_to(producer[0], at.topic, at.partition, producer[1]):
+            if not self._transactions.writes_to(producer[0], at, producer[1]):
                 found.setdefault(producer, []).append(at)
         return found
 
