@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from goqueue import __version__
@@ -13,27 +13,29 @@ from goqueue.base.ids import Millis
 from goqueue.base.limits import CLOCK_LATE_MS
 from goqueue.base.settings import Settings
 from goqueue.base.topic_config import TopicConfig
+from goqueue.core.groups.coordinator import Coordinator
 from goqueue.core.groups.records import Record as GroupRecord
 from goqueue.core.groups.settings import GroupSettings
-from goqueue.core.schemas.records import Record as SchemaRecord
 from goqueue.core.schemas.registry import Registry
 from goqueue.core.txn.machine import Transactions, TxnLimits
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.clock_watch import ClockWatch, Timekeeper
 from goqueue.drive.coordinators import (
+    GROUPS_CODEC,
+    GROUPS_CONFIG,
+    GROUPS_TOPIC,
     SCHEMAS_CODEC,
     SCHEMAS_CONFIG,
     SCHEMAS_TOPIC,
     TRANSACTIONS_CONFIG,
     TRANSACTIONS_TOPIC,
+    GroupHost,
     SchemaHost,
 )
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
 from goqueue.drive.flusher import Flusher
-from goqueue.drive.group_runner import GROUPS_CONFIG, GROUPS_TOPIC, GroupRunner
 from goqueue.drive.host import Host
-from goqueue.drive.host_parts import Sink
 from goqueue.drive.identity import Identity, load_identity
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
@@ -51,6 +53,7 @@ from goqueue.log.space import SpaceGuard
 from goqueue.log.stats import StorageStats
 from goqueue.service.browse import Browsing
 from goqueue.service.consume import Consuming
+from goqueue.service.coordinator_events import GroupEvents, SchemaEvents
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
 from goqueue.service.fetch import Fetching
@@ -93,19 +96,6 @@ OWN_TOPICS: Final = {
     DELIVERIES_TOPIC: DELIVERIES_CONFIG,
     SCHEMAS_TOPIC: SCHEMAS_CONFIG,
 }
-
-
-class SchemaEvents(Sink[Registry, SchemaRecord]):
-    """The registry is another one, or changed."""
-
-    def __init__(self, on_change: Callable[[Registry], None]) -> None:
-        self._on_change = on_change
-
-    def loaded(self, machine: Registry) -> None:
-        self._on_change(machine)
-
-    def written(self, machine: Registry, records: Sequence[SchemaRecord], now: Millis) -> None:
-        self._on_change(machine)
 
 
 class Broker:
@@ -162,8 +152,12 @@ class Broker:
         )
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
         self.producer_ids = ProducerIds(disk, offload)
-        self.runner = GroupRunner(_group_settings(settings), self._partition_counts, clock)
-        self.groups = Groups(self.runner, self.topics, entropy)
+        group_settings = _group_settings(settings)
+        group_events = GroupEvents(self._tell_topics, self._groups_wrote, lambda: self.deliveries.wait_durable())
+        self.group_host: GroupHost = Host(
+            lambda: Coordinator(group_settings, self._partition_counts()), GROUPS_CODEC, group_events, clock, offload
+        )
+        self.groups = Groups(self.group_host, self.topics, entropy)
         rules = QueueRules(self.topics)
         self.deliveries = DeliveryRunner(rules.policy, clock, self.cleaner.retire)
         self.feeds = LaneReaders(decoding, unreadable)
@@ -198,7 +192,7 @@ class Broker:
         self.staged = StagedVerbs(self.txn_coordinator, effects, chosen)
         self.txn_publish = TransactionalPublish(self.txn_coordinator, self.transactions, self.publish, self.topics)
         keepers: list[Timekeeper] = [
-            self.runner,
+            self.group_host,
             self.deliveries,
             self.schedule,
             self.txn_coordinator.host,
@@ -209,8 +203,6 @@ class Broker:
         self._trace_parts.is_full = lambda: self.space.is_full
         self._trace_parts.attach(self.topics, self.deliveries, taking, self.transfer, self.schedule.entries)
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
-        self.groups.on_records = self._groups_wrote
-        self.runner.also_wait_durable = self.deliveries.wait_durable
         self.table.on_changed = self._topics_changed
         self._clock, self._entropy, self._disk = clock, entropy, disk
         self.identity = Identity("")
@@ -228,7 +220,7 @@ class Broker:
         await self._trace_parts.start()
         self.identity = await self.offload(lambda: load_identity(self._disk, self._entropy))
         await self._load_schemas()
-        await self._load_groups()
+        await self.group_host.load(await self.open_internal_partition(GROUPS_TOPIC))
         await self._load_deliveries()
         await self.schedule.start(await self.open_internal_partition(SCHEDULE_TOPIC))
         await self._load_transactions()
@@ -254,11 +246,6 @@ class Broker:
     def _schemas_changed(self, registry: Registry) -> None:
         self.validation.changed()
         self.metrics.schemas.set(len(registry.table.stored))
-
-    async def _load_groups(self) -> None:
-        partition = await self.open_internal_partition(GROUPS_TOPIC)
-        await self.offload(lambda: self.runner.replay(partition))
-        self.runner.begin(partition)
 
     async def _load_deliveries(self) -> None:
         partition = await self.open_internal_partition(DELIVERIES_TOPIC)
@@ -287,19 +274,23 @@ class Broker:
     def _groups_wrote(self, records: Sequence[GroupRecord]) -> None:
         self.positions.heard(records)
         self.consuming.heard(records)
+        self.groups.heard(records)
 
     def _partition_counts(self) -> dict[str, int]:
         return {topic.name: len(topic.partitions) for topic in self.topics.all()}
 
     def _topics_changed(self, deleted: str | None) -> None:
         if deleted is not None:
-            self.runner.tell(lambda now: self.runner.coordinator.topic_deleted(deleted))
+            self.group_host.tell(lambda groups, now: groups.topic_deleted(deleted))
             self.metrics.forget_topic(deleted)
             self.schedule.topic_deleted()
             self.deliveries.forget(lambda view: view.topic == deleted)
             self.feeds.forget(deleted)
+        self._tell_topics()
+
+    def _tell_topics(self) -> None:
         counts = self._partition_counts()
-        self.runner.tell(lambda now: self.runner.coordinator.topics_changed(counts, now))
+        self.group_host.tell(lambda groups, now: groups.topics_changed(counts, now))
 
     def look_again(self) -> None:
         """A partition has no deadlines."""
@@ -315,7 +306,7 @@ class Broker:
         self.fetching.stop()
         self.consuming.stop()
         self.leasing.stop()
-        self.runner.stop()
+        self.group_host.stop_waiting()
 
     async def stop(self) -> None:
         """Everything that was accepted is safe when this returns."""
@@ -327,6 +318,7 @@ class Broker:
         await self.positions.stop()
         await self.deliveries.stop()
         await self.schedule.stop()
+        await self.group_host.stop()
         await self.schema_host.stop()
         await self._trace_parts.stop()
         await self.cleaner.stop()

@@ -10,7 +10,7 @@ from goqueue.base.errors import InternalTopic, UnknownTopic
 from goqueue.broker import Broker
 from goqueue.core.groups.errors import IllegalGeneration, UnknownMember
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
-from goqueue.drive.group_runner import GROUPS_TOPIC
+from goqueue.drive.coordinators import GROUPS_TOPIC
 from goqueue.service.consume import Poll
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually

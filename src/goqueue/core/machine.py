@@ -27,11 +27,12 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, Generic[R]):
-    """Records to append in one batch, then replies, then effects in order."""
+    """Records to append in one batch, then replies, then effects in order; `at_once` waits for none of them."""
 
     records: list[R] = msgspec.field(default_factory=list)
     replies: list[Reply] = msgspec.field(default_factory=list)
     effects: list[Any] = msgspec.field(default_factory=list)
+    at_once: list[Reply] = msgspec.field(default_factory=list)
 
     def answer(self, ticket: int, result: Any) -> None:
         self.replies.append(Reply(ticket, result))

@@ -72,8 +72,8 @@ class Host(Generic[M, R]):
         self._machine, self._partition = machine, partition
         self.epoch += 1
         self._bytes_since = 0
-        self._sink.loaded(machine)
         self.tell(lambda *_: decision)
+        self._sink.loaded(machine)
         return count
 
     def unload(self, error: GoQueueError | None = None) -> None:
@@ -136,7 +136,8 @@ class Host(Generic[M, R]):
         ticket = self._answers.next_ticket()
         decision = question(self.machine, ticket, self._clock.now_ms())
         replies = decision.replies
-        if not decision.records and not decision.effects and len(replies) == 1 and replies[0].ticket in (ASKER, ticket):
+        is_alone = len(replies) == 1 and replies[0].ticket in (ASKER, ticket)
+        if is_alone and not decision.records and not decision.effects:
             self._reset_timer()
             return replies[0].result
         asked = self._answers.wait_for(ticket)
@@ -174,8 +175,9 @@ class Host(Generic[M, R]):
     def commit(self, decision: Decision[R], epoch: int | None = None) -> asyncio.Task[None] | None:
         """Appends and applies at once, or raises; replies and effects follow when it is durable. The task that sees to
         them, or None if all is done. `epoch` is that of the machine that decided, if that was not just now."""
+        self._check(epoch)
+        self._answers.hand_out(decision.at_once)
         if not decision.records:
-            self._check(epoch)
             self._reset_timer()
             return self._follow(decision)
         try:
@@ -201,8 +203,8 @@ class Host(Generic[M, R]):
             raise
         for offset, record in enumerate(records, first):
             machine.apply(record, offset)
-        self._sink.written(machine, records, now)
         self._reset_timer()
+        self._sink.written(machine, records, now)
         return first
 
     def _check(self, epoch: int | None) -> M:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import GoQueueError, InvalidGroup
-from goqueue.base.ids import Offset, TopicPartition
+from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import PATTERN_SECONDS_MAX
 from goqueue.core.groups.config import changed_config, group_defaults
+from goqueue.core.groups.coordinator import Coordinator
 from goqueue.core.groups.parts import PartList
 from goqueue.core.groups.records import GroupState, OffsetCommitted, Record
 from goqueue.core.groups.replies import (
@@ -36,11 +37,12 @@ from goqueue.core.groups.requests import (
     SyncRequest,
 )
 from goqueue.core.patterns import InvalidPattern, compile_pattern
-from goqueue.drive.group_runner import GroupRunner, Question
+from goqueue.drive.coordinators import GroupHost
 from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
 
 Answer = Result | asyncio.Future[Result]
+Question = Callable[[Coordinator, int, Millis], GroupStep]
 
 
 class PartitionLag(msgspec.Struct, frozen=True):
@@ -57,14 +59,12 @@ class PartitionLag(msgspec.Struct, frozen=True):
 class Groups:
     """The verbs."""
 
-    def __init__(self, runner: GroupRunner, topics: Topics, entropy: Entropy) -> None:
-        self._runner = runner
-        runner.on_step = self._noticed
+    def __init__(self, host: GroupHost, topics: Topics, entropy: Entropy) -> None:
+        self._host = host
         self._topics = topics
         self._entropy = entropy
         self._watchers: dict[str, set[asyncio.Future[None]]] = {}
         self.on_read: Callable[[], None] = lambda: None  # told before offsets are read
-        self.on_records: Callable[[Sequence[Record]], None] = lambda records: None  # told of all that is written
 
     def new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{new_uuid(self._entropy)}"
@@ -72,61 +72,61 @@ class Groups:
     # --- members ---------------------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest) -> Answer:
-        return self._ask(request.group, lambda ticket, now: self._runner.coordinator.join(ticket, request, now))
+        return self._ask(request.group, lambda groups, ticket, now: groups.join(ticket, request, now))
 
     def sync(self, request: SyncRequest) -> Answer:
-        return self._ask(request.group, lambda ticket, now: self._runner.coordinator.sync(ticket, request, now))
+        return self._ask(request.group, lambda groups, ticket, now: groups.sync(ticket, request, now))
 
     def heartbeat(self, request: HeartbeatRequest) -> Answer:
-        return self._ask(request.group, lambda ticket, now: self._runner.coordinator.heartbeat(ticket, request, now))
+        return self._ask(request.group, lambda groups, ticket, now: groups.heartbeat(ticket, request, now))
 
     def leave(self, request: LeaveRequest) -> Answer:
-        return self._ask(request.group, lambda ticket, now: self._runner.coordinator.leave(ticket, request, now))
+        return self._ask(request.group, lambda groups, ticket, now: groups.leave(ticket, request, now))
 
     async def resolve_pattern(self, text: str) -> None:
         """Finds the topics of a pattern, with pauses for others; what it finds is ready for the coordinator."""
         pattern, pace = compile_pattern(text), TimeSlices(PATTERN_SECONDS_MAX)
-        for _ in pattern.look(self._runner.coordinator.topics):
+        for _ in pattern.look(self._host.machine.topics):
             await pace.pause()
             if pace.is_over:
                 raise InvalidPattern("The pattern takes too long for all topics; use a simpler one.", field="pattern")
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Answer:
-        return self._ask(
-            request.group, lambda ticket, now: self._runner.coordinator.consumer_heartbeat(ticket, request, now)
-        )
+        return self._ask(request.group, lambda groups, ticket, now: groups.consumer_heartbeat(ticket, request, now))
 
     def _ask(self, group: str, question: Question) -> Answer:
         if not group:
             return InvalidGroup("The group has no name; give it one.", field="group")
-        return self._runner.ask(question)
+        try:
+            answer: Answer = self._host.ask(question)
+        except GoQueueError as error:
+            return error
+        return answer
 
     # --- settings of one group -------------------------------------------------------------------------------
 
     async def configure(self, group: str, changes: Mapping[str, str | None]) -> None:
         """Durable when it returns; members hear of it with their next heartbeat."""
-        await self._wait(
-            self._ask(group, lambda ticket, now: self._runner.coordinator.configure(ticket, group, changes, now))
-        )
+        await self._wait(self._ask(group, lambda groups, ticket, now: groups.configure(ticket, group, changes, now)))
 
     def check_config(self, group: str, changes: Mapping[str, str | None]) -> None:
         """Raises as `configure` would."""
-        changed_config(group, self.config(group), changes, self._runner.settings)
+        changed_config(group, self.config(group), changes, self._host.machine.settings)
 
     def config(self, group: str) -> Mapping[str, str]:
-        return self._runner.coordinator.config(group)
+        return self._host.machine.config(group)
 
     def config_defaults(self) -> dict[str, str]:
-        return group_defaults(self._runner.settings)
+        return group_defaults(self._host.machine.settings)
 
     def configured(self) -> list[str]:
-        return self._runner.coordinator.configured()
+        return self._host.machine.configured()
 
     # --- members over REST -----------------------------------------------------------------------------------
 
     async def rest_join(self, request: RestJoin) -> RestJoined:
         answer = await self._wait(
-            self._ask(request.group, lambda ticket, now: self._runner.coordinator.rest_join(ticket, request, now))
+            self._ask(request.group, lambda groups, ticket, now: groups.rest_join(ticket, request, now))
         )
         assert isinstance(answer, RestJoined)
         return answer
@@ -135,7 +135,7 @@ class Groups:
         answer = await self._wait(
             self._ask(
                 group,
-                lambda ticket, now: self._runner.coordinator.rest_heartbeat(ticket, group, member_id, generation, now),
+                lambda groups, ticket, now: groups.rest_heartbeat(ticket, group, member_id, generation, now),
             )
         )
         assert isinstance(answer, RestBeat)
@@ -145,22 +145,18 @@ class Groups:
         answer = await self._wait(
             self._ask(
                 group,
-                lambda ticket, now: self._runner.coordinator.rest_revoke(
-                    ticket, group, member_id, generation, partitions, now
-                ),
+                lambda groups, ticket, now: groups.rest_revoke(ticket, group, member_id, generation, partitions, now),
             )
         )
         assert isinstance(answer, RestBeat)
         return answer
 
     async def rest_leave(self, group: str, member_id: str) -> None:
-        await self._wait(
-            self._ask(group, lambda ticket, now: self._runner.coordinator.rest_leave(ticket, group, member_id, now))
-        )
+        await self._wait(self._ask(group, lambda groups, ticket, now: groups.rest_leave(ticket, group, member_id, now)))
 
     def rest_readable(self, group: str, member_id: str, generation: int) -> PartList:
         """What a REST member may read; raises if it is not known or the generation is not its current one."""
-        return self._runner.coordinator.rest_readable(group, member_id, generation)
+        return self._host.machine.rest_readable(group, member_id, generation)
 
     # --- waiting for a change --------------------------------------------------------------------------------
 
@@ -174,12 +170,10 @@ class Groups:
         if not watchers:
             self._watchers.pop(group, None)
 
-    def _noticed(self, step: GroupStep) -> None:
-        """Who watches a group that a step changes is woken."""
-        if step.records:
-            self.on_records(step.records)
+    def heard(self, records: Iterable[Record]) -> None:
+        """The coordinator wrote these: who watches a group that changes is woken."""
         if self._watchers:
-            for record in step.records:
+            for record in records:
                 if isinstance(record, GroupState):
                     for watcher in self._watchers.pop(record.group, ()):
                         if not watcher.done():
@@ -188,20 +182,20 @@ class Groups:
     # --- offsets ---------------------------------------------------------------------------------------------
 
     def commit(self, request: CommitRequest) -> Answer:
-        return self._ask(request.group, lambda ticket, now: self._runner.coordinator.commit(ticket, request, now))
+        return self._ask(request.group, lambda groups, ticket, now: groups.commit(ticket, request, now))
 
     def check_commit(self, request: CommitRequest) -> None:
         """Raises if the request would be refused."""
-        self._runner.coordinator.check_commit(request)
+        self._host.machine.check_commit(request)
 
     async def commit_settled(self, group: str, offsets: Sequence[OffsetCommit]) -> None:
         """Offsets that were checked before, as part of a transaction; a topic that is gone is passed over."""
-        question: Question = lambda ticket, now: self._runner.coordinator.commit_settled(ticket, group, offsets, now)  # noqa: E731
+        question: Question = lambda groups, ticket, now: groups.commit_settled(ticket, group, offsets, now)  # noqa: E731
         await self._wait(self._ask(group, question))
 
     def check_member(self, group: str, member_id: str, epoch: int) -> None:
         """Raises if a member of the server-side protocol asks with a stale epoch."""
-        self._runner.coordinator.offsets(group, (), member_id=member_id, epoch=epoch)
+        self._host.machine.offsets(group, (), member_id=member_id, epoch=epoch)
 
     async def commit_all(self, request: CommitRequest) -> list[OffsetResult]:
         """Commits, and answers when that is safe: one result for each offset, in order."""
@@ -214,13 +208,11 @@ class Groups:
     ) -> Mapping[TopicPartition, OffsetCommitted]:
         """Committed offsets of a group, of these partitions or of all; none if there is no such group."""
         self.on_read()
-        return self._runner.coordinator.offsets(group, partitions)
+        return self._host.machine.offsets(group, partitions)
 
     async def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> list[OffsetResult]:
         answer = await self._wait(
-            self._ask(
-                group, lambda ticket, now: self._runner.coordinator.delete_offsets(ticket, group, partitions, now)
-            )
+            self._ask(group, lambda groups, ticket, now: groups.delete_offsets(ticket, group, partitions, now))
         )
         assert isinstance(answer, OffsetsReply)
         return answer.results
@@ -228,7 +220,7 @@ class Groups:
     async def reset_offsets(self, group: str, offsets: Sequence[OffsetCommit]) -> None:
         """Moves a group without live members; raises otherwise."""
         answer = await self._wait(
-            self._ask(group, lambda ticket, now: self._runner.coordinator.reset_offsets(ticket, group, offsets, now))
+            self._ask(group, lambda groups, ticket, now: groups.reset_offsets(ticket, group, offsets, now))
         )
         assert isinstance(answer, OffsetsReply)
         for one in answer.results:
@@ -238,7 +230,7 @@ class Groups:
     def move(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
         """Acks moved the group this far."""
         commits = [OffsetCommit(at.topic, at.partition, offset) for at, offset in offsets.items()]
-        self._runner.tell(lambda now: self._runner.coordinator.move(group, commits, now))
+        self._host.tell(lambda groups, now: groups.move(group, commits, now))
 
     def lag(self, group: str) -> list[PartitionLag]:
         """Of every partition that the group committed or a member reads; raises if there is no such group.
@@ -269,21 +261,19 @@ class Groups:
     # --- groups ----------------------------------------------------------------------------------------------
 
     def count(self) -> int:
-        return self._runner.coordinator.count()
+        return self._host.machine.count()
 
     def list(self) -> list[GroupListing]:
-        return self._runner.coordinator.list_groups()
+        return self._host.machine.list_groups()
 
     def describe(self, group: str) -> GroupDescription:
-        return self._runner.coordinator.describe(group)
+        return self._host.machine.describe(group)
 
     def stats(self, group: str) -> RebalanceStats:
-        return self._runner.coordinator.stats(group)
+        return self._host.machine.stats(group)
 
     async def delete(self, group: str) -> None:
-        await self._wait(
-            self._ask(group, lambda ticket, now: self._runner.coordinator.delete_group(ticket, group, now))
-        )
+        await self._wait(self._ask(group, lambda groups, ticket, now: groups.delete_group(ticket, group, now)))
 
     async def _wait(self, answer: Answer) -> Result:
         result = await answer if isinstance(answer, asyncio.Future) else answer

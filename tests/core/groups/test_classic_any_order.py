@@ -1,4 +1,4 @@
-"""A classic group under anything: joins, syncs, heartbeats, silence, leaving and crashes in any order."""
+"""A classic group under anything: joins, syncs, heartbeats, silence, leaving, full disks and crashes in any order."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class ClassicGroups(RuleBasedStateMachine):
         self.generation = 0
         self.given: dict[int, set[bytes]] = {}
         self.lost: set[int] = set()
+        self.refused = 0
 
     def hear_answers(self) -> None:
         for client in self.clients:
@@ -52,7 +53,7 @@ class ClassicGroups(RuleBasedStateMachine):
 
     def joined(self, client: Client, answer: object) -> None:
         if isinstance(answer, JoinReply):
-            assert answer.generation >= client.generation
+            assert answer.generation >= client.generation or self.world.refused
             assert (answer.leader == answer.member_id) or not answer.members
             client.member_id, client.generation = answer.member_id, answer.generation
             client.leads = [each.member_id for each in answer.members]
@@ -111,6 +112,11 @@ class ClassicGroups(RuleBasedStateMachine):
         self.world.run(ms)
         self.hear_answers()
 
+    @rule(is_full=st.booleans())
+    def disk(self, is_full: bool) -> None:
+        """What cannot be stored has not happened: the group is as it was last stored, and nobody waits in vain."""
+        self.world.refuses = is_full
+
     @precondition(lambda self: self.world.stored)
     @rule(share=st.floats(0, 1))
     def crash(self, share: float) -> None:
@@ -127,6 +133,8 @@ class ClassicGroups(RuleBasedStateMachine):
 
     @invariant()
     def generations_do_not_go_back_and_nobody_reads_anothers_part(self) -> None:
+        if self.refused != self.world.refused:
+            self.refused, self.generation = self.world.refused, 0
         for listed in self.world.coordinator.list_groups():
             described = self.world.coordinator.describe(listed.group)
             assert described.generation >= self.generation
@@ -147,6 +155,7 @@ class ClassicGroups(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
+        self.world.refuses = False
         self.world.run(400_000)
         parked = {ticket for ticket in range(1, self.world.asked + 1) if ticket not in self.world.answers}
         assert parked <= self.lost

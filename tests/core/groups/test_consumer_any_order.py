@@ -1,4 +1,5 @@
-"""A server-assigned group under anything: Kafka and REST members, lost answers, silence and crashes in any order."""
+"""A server-assigned group under anything: Kafka and REST members, lost answers, silence, full disks and crashes in any
+order."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import DiskFull, GoQueueError
 from goqueue.core.groups import ConsumerHeartbeat, GroupStep, RestJoin
 from goqueue.core.groups.errors import UnreleasedInstance
 from goqueue.core.groups.parts import listed, make, minus
@@ -73,7 +74,7 @@ class ConsumerGroups(RuleBasedStateMachine):
         )
         ticket = self.world.ask(coordinator.consumer_heartbeat, beat)
         answer = self.world.answers[ticket]
-        if not lost and not isinstance(answer, UnreleasedInstance):
+        if not lost and not isinstance(answer, UnreleasedInstance | DiskFull):
             assert not isinstance(answer, GoQueueError)
             client.epoch, client.reads = answer.member_epoch, make(answer.assignment)
 
@@ -152,12 +153,16 @@ class ConsumerGroups(RuleBasedStateMachine):
         self.world.topics = {"a": a, "b": b}
         self.world.take(self.world.coordinator.topics_changed(self.world.topics, self.world.now))
 
+    @rule(is_full=st.booleans())
+    def disk(self, is_full: bool) -> None:
+        """What cannot be stored has not happened."""
+        self.world.refuses = is_full
+
     @precondition(lambda self: self.world.stored)
     @rule(share=st.floats(0, 1))
     def crash(self, share: float) -> None:
         """Whatever part of the log is there, no partition is promised twice in it."""
         early = self.world.replayed(int(len(self.world.stored) * share))
-        early.recovered(self.world.now, self.world.topics)
         for each in early.list_groups():
             members = early.describe(each.group).members
             held = [
@@ -184,7 +189,6 @@ class ConsumerGroups(RuleBasedStateMachine):
     @invariant()
     def the_log_says_what_memory_says(self) -> None:
         fresh = self.world.replayed()
-        fresh.recovered(self.world.now, self.world.topics)
         assert fresh.list_groups() == self.world.coordinator.list_groups()
         for each in fresh.list_groups():
             assert fresh.describe(each.group) == self.world.coordinator.describe(each.group)
@@ -197,6 +201,7 @@ class ConsumerGroups(RuleBasedStateMachine):
         """Everybody who is left settles: all partitions read once, and evenly where all read the same."""
         if not hasattr(self, "world"):
             return
+        self.world.refuses = False
         for _ in range(40):
             self.world.run(1_000)
             self.notice()

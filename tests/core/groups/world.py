@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import DiskFull, GoQueueError
 from goqueue.core.groups import (
     CommitRequest,
     ConsumerHeartbeat,
@@ -26,7 +26,10 @@ TOPICS = {"a": 3, "b": 4}
 
 
 class World:
-    """Every record goes through its bytes into `stored`; every reply into `answers`, once."""
+    """Every record goes through its bytes into `stored`; every reply into `answers`, once.
+
+    While it `refuses`, nothing can be stored, as on a full disk.
+    """
 
     def __init__(self, topics: Mapping[str, int] = TOPICS, **settings: Any) -> None:
         self.settings = GroupSettings(**settings)
@@ -35,17 +38,35 @@ class World:
         self.stored: list[tuple[bytes, bytes | None]] = []
         self.answers: dict[int, Any] = {}
         self.asked = 0
-        self.coordinator = Coordinator(self.settings)
-        self.take(self.coordinator.recovered(self.now, self.topics))
+        self.refuses = False
+        self.refused = 0
+        self.coordinator = Coordinator(self.settings, self.topics)
+        self.take(self.coordinator.loaded(self.now))
 
     # --- plumbing
 
     def take(self, step: GroupStep) -> GroupStep:
+        for reply in step.at_once:
+            self._answer(reply.ticket, reply.result)
+        if self.refuses and step.records:
+            self._refuse(step)
+            return step
         self.stored += [encode_record(record) for record in step.records]
+        for record in step.records:
+            self.coordinator.apply(record)
         for reply in step.replies:
-            assert reply.ticket not in self.answers, "answered twice"
-            self.answers[reply.ticket] = reply.result
+            self._answer(reply.ticket, reply.result)
         return step
+
+    def _refuse(self, step: GroupStep) -> None:
+        self.refused += 1
+        waited = self.coordinator.revert(step.records, self.now)
+        for ticket in (*waited, *(reply.ticket for reply in step.replies)):
+            self._answer(ticket, DiskFull("No space left."))
+
+    def _answer(self, ticket: int, result: Any) -> None:
+        assert ticket not in self.answers, "answered twice"
+        self.answers[ticket] = result
 
     def ask(self, call: Callable[..., GroupStep], *arguments: Any) -> int:
         self.asked += 1
@@ -73,8 +94,13 @@ class World:
         self.now = end
 
     def replayed(self, upto: int | None = None) -> Coordinator:
-        """A fresh coordinator that read the log."""
-        fresh = Coordinator(self.settings)
+        """A fresh coordinator that read the log and begins to work."""
+        fresh = self._read(upto, None)
+        fresh.loaded(self.now)
+        return fresh
+
+    def _read(self, upto: int | None, topics: Mapping[str, int] | None) -> Coordinator:
+        fresh = Coordinator(self.settings, topics)
         for key, value in self.stored[:upto]:
             record = decode_record(key, value)
             assert record is not None
@@ -84,9 +110,9 @@ class World:
 
     def crash(self, upto: int | None = None) -> None:
         """The node comes back with what is stored; parked requests are lost."""
-        self.coordinator = self.replayed(upto)
+        self.coordinator = self._read(upto, self.topics)
         self.stored = self.stored[:upto]
-        self.take(self.coordinator.recovered(self.now, self.topics))
+        self.take(self.coordinator.loaded(self.now))
 
     # --- classic
 

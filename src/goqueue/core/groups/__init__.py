@@ -17,7 +17,6 @@ from goqueue.core.groups.replies import (
     GroupDescription,
     GroupDone,
     GroupListing,
-    GroupReply,
     GroupStep,
     JoinedMember,
     JoinReply,
@@ -42,6 +41,7 @@ from goqueue.core.groups.requests import (
     SyncRequest,
 )
 from goqueue.core.groups.settings import GroupSettings
+from goqueue.core.machine import Reply
 
 __all__ = [
     "ClassicMember",
@@ -54,7 +54,6 @@ __all__ = [
     "GroupDone",
     "GroupGone",
     "GroupListing",
-    "GroupReply",
     "GroupSettings",
     "GroupState",
     "GroupStep",
@@ -72,6 +71,7 @@ __all__ = [
     "OffsetsReply",
     "RebalanceStats",
     "Record",
+    "Reply",
     "RestBeat",
     "RestJoin",
     "RestJoined",

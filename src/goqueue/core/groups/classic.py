@@ -53,9 +53,9 @@ class ClassicGroup:
         self._initial_left_ms: Millis | None = None  # set while the first rebalance waits for more members
         self._came_late = False
 
-    # --- durable state ---------------------------------------------------------------------------------
+    # --- settled generations ---------------------------------------------------------------------------
 
-    def apply(self, record: GroupState) -> None:
+    def adopt(self, record: GroupState) -> None:
         """A settled generation, just decided or read back. Parked requests of members that stay are kept."""
         self.state = ClassicState.STABLE if record.classic else ClassicState.EMPTY
         self.generation, self.protocol, self.since_ms = record.generation, record.protocol, record.since_ms
@@ -73,6 +73,12 @@ class ClassicGroup:
         for member in self.roster.members.values():
             self._keep_alive(member, now)
 
+    def parked(self) -> list[int]:
+        """The tickets of those who wait."""
+        members = self.roster.members.values()
+        tickets = [ticket for member in members for ticket in (member.join_ticket, member.sync_ticket)]
+        return [ticket for ticket in tickets if ticket is not None]
+
     def write(self, now: Millis, out: GroupStep) -> None:
         """Writes the group as it stands, settled."""
         members = {
@@ -84,7 +90,7 @@ class ClassicGroup:
         record = GroupState(self.name, "classic", self.generation, since, kind, self.protocol, leader, members)
         self._check_move(after)
         out.records.append(record)
-        self.apply(record)
+        self.adopt(record)
 
     # --- join ------------------------------------------------------------------------------------------
 

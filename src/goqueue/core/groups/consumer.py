@@ -1,7 +1,8 @@
 """One group that the coordinator assigns for: Kafka's server-side protocol (KIP-848) and REST share it.
 
 Whatever changes who should read what raises the group's epoch and makes a new target at once. Members walk towards
-their targets in their own heartbeats (`reconcile`), so nobody stops reading what it keeps. All of it is durable.
+their targets in their own heartbeats (`reconcile`), so nobody stops reading what it keeps. `record` is all of it but
+sessions: what is durable, or is decided and about to be.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from goqueue.core.groups.settings import GroupSettings
 from goqueue.core.groups.sizes import consumer_bytes
 from goqueue.core.groups.subscription import topics_of
 from goqueue.core.groups.timing import RebalanceTiming
+
+_TOPICS: Final = ("topics", "")
+_TOPICS_CHECK_MS: Final = 1_000
 
 
 def _session(member_id: str) -> tuple[str, str]:
@@ -93,17 +97,21 @@ class ConsumerGroup:
         if sum(map(consumer_bytes, record.consumer.values())) > most:
             raise GroupFull(f"Members would take more than {most} bytes; use another group or fewer topics.")
 
-    # --- durable state ---------------------------------------------------------------------------------
+    # --- members ---------------------------------------------------------------------------------------
 
-    def apply(self, record: GroupState) -> None:
-        self.record = record
-
-    def recovered(self, now: Millis, out: GroupStep) -> None:
-        """Every member gets a fresh session and time to give back; topics may have changed meanwhile."""
+    def recovered(self, now: Millis) -> None:
+        """Every member gets a fresh session and time to give back."""
         for member in self.members.values():
             self._arm(member, now)
             self.told[member.member_id] = {member.epoch: member.assigned}
-        self.topics_changed(now, out)
+
+    def check_topics_later(self, now: Millis) -> None:
+        """A new target that topics asked for was perhaps not written."""
+        self.deadlines.set(_TOPICS, now + _TOPICS_CHECK_MS)
+
+    def parked(self) -> list[int]:
+        """Nobody waits: every answer is given at once."""
+        return []
 
     def put(
         self,
@@ -210,7 +218,7 @@ class ConsumerGroup:
             self.timing.begin(now)
         if record != self.record:
             out.records.append(record)
-            self.apply(record)
+            self.record = record
             if self._all_settled():
                 self.timing.end(now)
 
@@ -242,7 +250,11 @@ class ConsumerGroup:
     def tick(self, now: Millis, out: GroupStep) -> None:
         """Removes members that are silent for too long or keep what they were asked to give back."""
         for key in self.deadlines.due(now):
-            if self.deadlines.take(key, now):
+            if not self.deadlines.take(key, now):
+                continue
+            if key == _TOPICS:
+                self.topics_changed(now, out)
+            else:
                 self.remove(key[1], now, out)
         self.deadlines.refresh()
 

@@ -1,9 +1,9 @@
 """All groups of a node behind one face.
 
-Every request comes with a ticket and is answered once, in the step of this call or of a later one. The coordinator
-applies its own records at once; the driver makes a step's records durable, in order, before it sends its replies. If
-it cannot, it must drop this coordinator and recover a new one from what is stored: `apply` every record, then
-`recovered`. Reads (`offsets`, `describe`, `list_groups`, `stats`) answer from memory or raise an error word.
+Every request comes with a ticket and is answered once, in the step of this call or of a later one. What is durable
+changes by `apply` alone, which the host calls when a step's records are appended. Groups at work run ahead of that
+while a step is decided; `revert` makes those anew whose records could not be written. Reads (`offsets`, `describe`,
+`list_groups`, `stats`) answer from memory or raise an error word.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from goqueue.base.errors import GoQueueError
-from goqueue.base.ids import Millis, TopicPartition
+from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.core.groups import heartbeat as kafka
 from goqueue.core.groups import mixed as members
 from goqueue.core.groups import rest
@@ -22,7 +22,7 @@ from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.describe import description, listing, live_topics
 from goqueue.core.groups.errors import GroupSubscribed, UnknownMember
 from goqueue.core.groups.parts import PartList, listed
-from goqueue.core.groups.records import GroupConfig, OffsetCommitted, Record
+from goqueue.core.groups.records import GroupConfig, GroupGone, GroupState, OffsetCommitted, Record
 from goqueue.core.groups.replies import (
     GroupDescription,
     GroupDone,
@@ -52,9 +52,10 @@ from goqueue.core.groups.timing import RebalanceTiming
 class Coordinator:
     """Finds or makes the group, lets it decide, and keeps the timers."""
 
-    def __init__(self, settings: GroupSettings) -> None:
-        self._settings = settings
-        self._table = GroupTable(settings)
+    def __init__(self, settings: GroupSettings, topics: Mapping[str, int] | None = None) -> None:
+        """`topics` are partition counts by name; None if they are not known yet."""
+        self.settings = settings
+        self._table = GroupTable(settings, topics)
 
     @property
     def topics(self) -> Mapping[str, int]:
@@ -63,15 +64,21 @@ class Coordinator:
 
     # --- recovery and time -----------------------------------------------------------------------------
 
-    def apply(self, record: Record) -> None:
-        """A stored record, in order; only before `recovered`."""
+    def apply(self, record: Record, offset: Offset = 0) -> None:
+        """A stored record, in order."""
         self._table.apply(record)
 
-    def recovered(self, now: Millis, topics: Mapping[str, int]) -> GroupStep:
-        """All records are applied: sessions start afresh. `topics` are partition counts by name."""
+    def loaded(self, now: Millis) -> GroupStep:
+        """All records are applied: groups begin to work, and sessions start afresh."""
         out = GroupStep()
-        self._table.recovered(now, topics, out)
+        self._table.loaded(now, out)
         return out
+
+    def revert(self, records: Sequence[Record], now: Millis) -> Sequence[int]:
+        """These could not be written: their groups are made anew from what is stored, and who waits in them has to
+        ask again."""
+        names = sorted({record.group for record in records if isinstance(record, GroupState | GroupGone)})
+        return [ticket for name in names for ticket in self._table.rebuild(name, now)]
 
     def tick(self, now: Millis) -> GroupStep:
         """Does everything that is due."""
@@ -83,9 +90,10 @@ class Coordinator:
         """When to tick next. It may be early, never late."""
         return self._table.next_deadline()
 
-    def shift(self, by_ms: Millis, now: Millis) -> None:
+    def shift(self, by_ms: Millis, now: Millis) -> GroupStep:
         """The clock was set, and `now` is by the new time: sessions and rebalances last as long as they would have."""
         self._table.shift(by_ms, now)
+        return GroupStep()
 
     def topics_changed(self, topics: Mapping[str, int], now: Millis) -> GroupStep:
         """Topics came, went or grew; `topics` has all there are now."""
@@ -104,7 +112,7 @@ class Coordinator:
     def join(self, ticket: int, request: JoinRequest, now: Millis) -> GroupStep:
         """Answered when the rebalance has everybody or its time is up."""
         with self._deciding(ticket, request.group, now) as out:
-            rest.check_session(request.session_ms, self._settings)
+            rest.check_session(request.session_ms, self.settings)
             if (mixed := self._table.mixed(request.group)) is not None:
                 members.join(mixed, ticket, request, now, out)
                 return self._moved(request.group, now, out)
@@ -263,12 +271,11 @@ class Coordinator:
         """An administrator sets something for one group, or takes it back (None)."""
         with self._deciding(ticket, group, now) as out:
             before = self._table.configs.get(group, {})
-            after = changed_config(group, before, changes, self._settings)
+            after = changed_config(group, before, changes, self.settings)
             if after and not before:
                 check_room(len(self._table.configs))
             if after != before:
                 out.records.append(GroupConfig(group, after))
-                self._table.apply(out.records[-1])
             out.answer(ticket, GroupDone())
         return out
 
@@ -305,7 +312,7 @@ class Coordinator:
             yield out
         except GoQueueError as error:
             out.answer(ticket, error)
-        self._table.watch(group, now)
+        self._table.watch(group, now, bool(out.records))
 
     def _moved(self, group: str, now: Millis, out: GroupStep) -> GroupStep:
         """A group of classic members only goes on in the classic protocol."""

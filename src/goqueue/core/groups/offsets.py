@@ -14,7 +14,7 @@ from goqueue.core.groups.settings import GroupSettings
 
 
 class GroupOffsets:
-    """Offsets of all groups, by group and partition."""
+    """Offsets of all groups, by group and partition. They change by `apply` alone."""
 
     __slots__ = ("_groups", "_settings")
 
@@ -51,13 +51,13 @@ class GroupOffsets:
             error = self._mistake(each, topics)
             results.append(OffsetResult(each.topic, each.partition, error))
             if error is None:
-                self._write(self._committed(group, each, now), out)
+                out.records.append(self._committed(group, each, now))
         return results
 
     def delete(self, group: str, at: Iterable[TopicPartition], out: GroupStep) -> None:
         """Forgets what is there of these."""
         for each in sorted(set(at).intersection(self.of(group))):
-            self._write(OffsetDeleted(group, each.topic, each.partition), out)
+            out.records.append(OffsetDeleted(group, each.topic, each.partition))
 
     def delete_topic(self, topic: str, out: GroupStep) -> None:
         for group in sorted(self._groups):
@@ -90,7 +90,3 @@ class GroupOffsets:
     def _committed(self, group: str, commit: OffsetCommit, now: Millis) -> OffsetCommitted:
         offset, leader_epoch, metadata = commit.offset, commit.leader_epoch, commit.metadata
         return OffsetCommitted(group, commit.topic, commit.partition, offset, leader_epoch, metadata, now)
-
-    def _write(self, record: OffsetCommitted | OffsetDeleted, out: GroupStep) -> None:
-        out.records.append(record)
-        self.apply(record)

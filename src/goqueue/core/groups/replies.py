@@ -10,6 +10,7 @@ from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis
 from goqueue.core.groups.parts import PartList
 from goqueue.core.groups.records import Door, Kind, Mode, Record, Style
+from goqueue.core.machine import Decision
 
 
 class JoinedMember(msgspec.Struct, frozen=True):
@@ -108,21 +109,8 @@ Result: TypeAlias = (
 )
 
 
-class GroupReply(msgspec.Struct, frozen=True):
-    """The answer to the request that came with this ticket."""
-
-    ticket: int
-    result: Result
-
-
-class GroupStep(msgspec.Struct):
-    """What a call decided: records to make durable, in order, and then the replies to send."""
-
-    records: list[Record] = msgspec.field(default_factory=list)
-    replies: list[GroupReply] = msgspec.field(default_factory=list)
-
-    def answer(self, ticket: int, result: Result) -> None:
-        self.replies.append(GroupReply(ticket, result))
+class GroupStep(Decision[Record]):
+    """What a call decided about groups. The result of each reply is a `Result`."""
 
 
 class GroupListing(msgspec.Struct, frozen=True):

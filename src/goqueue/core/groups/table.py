@@ -31,12 +31,17 @@ _CLEANING: Final = ""  # no group has this name
 
 
 class GroupTable:
-    """Groups and offsets by name. A group that only has offsets has no machine."""
+    """Groups and offsets by name. A group that only has offsets has no machine.
 
-    def __init__(self, settings: GroupSettings) -> None:
+    `stored`, `offsets` and `configs` are durable and change by `apply` alone. `groups` are the machines at work, made
+    from `stored` and ahead of it only while a step is decided and written.
+    """
+
+    def __init__(self, settings: GroupSettings, topics: Mapping[str, int] | None) -> None:
+        self.stored: dict[str, GroupState] = {}
         self.groups: dict[str, Group] = {}
         self.offsets = GroupOffsets(settings)
-        self.topics: Mapping[str, int] | None = None  # not known yet
+        self.topics = None if topics is None else dict(topics)  # None: not known yet
         self.configs: dict[str, dict[str, str]] = {}  # what administrators set, by group
         self._settings = settings
         self._wakes: list[tuple[Millis, str]] = []
@@ -46,20 +51,13 @@ class GroupTable:
 
     def apply(self, record: Record) -> None:
         if isinstance(record, GroupState):
-            self._apply_group(record)
+            self.stored[record.group] = record
         elif isinstance(record, GroupGone):
-            self.groups.pop(record.group, None)
+            self.stored.pop(record.group, None)
         elif isinstance(record, GroupConfig):
             self._apply_config(record)
         else:
             self.offsets.apply(record)
-
-    def _apply_group(self, record: GroupState) -> None:
-        group = self.groups.get(record.group)
-        if group is None or group.kind != record.kind:
-            group = self._made(record)
-            self.groups[record.group] = group
-        group.apply(record)
 
     def _apply_config(self, record: GroupConfig) -> None:
         if record.values:
@@ -74,10 +72,27 @@ class GroupTable:
         config = self.configs.get(name)
         return self._settings if config is None else with_config(self._settings, config)
 
-    def _made(self, record: GroupState) -> Group:
+    def rebuild(self, name: str, now: Millis) -> list[int]:
+        """The group at work is again what is stored; the tickets of those who waited in it."""
+        before = self.groups.pop(name, None)
+        self._watched.pop(name, None)
+        if name in self.stored:
+            group = self.groups[name] = self._made(self.stored[name], now)
+            group.timing = group.timing if before is None else before.timing
+            if isinstance(group, ConsumerGroup) and self.topics is not None:
+                group.check_topics_later(now)
+            self.watch(name, now)
+        return [] if before is None else before.parked()
+
+    def _made(self, record: GroupState, now: Millis) -> Group:
+        group: Group
         if record.kind == "classic":
-            return ClassicGroup(record.group, self._settings, record.generation)
-        return ConsumerGroup(record, self.settings_of(record.group), self.topics or {})
+            group = ClassicGroup(record.group, self._settings)
+            group.adopt(record)
+        else:
+            group = ConsumerGroup(record, self.settings_of(record.group), self.topics or {})
+        group.recovered(now)
+        return group
 
     # --- finding and making ----------------------------------------------------------------------------
 
@@ -166,9 +181,9 @@ class GroupTable:
         group = self.groups.get(name)
         if isinstance(group, ConsumerGroup) and wants_downgrade(group):
             record = downgraded(group, now)
-            made = ClassicGroup(name, self._settings, record.generation)
+            made = ClassicGroup(name, self._settings)
             out.records.append(record)
-            made.apply(record)
+            made.adopt(record)
             made.recovered(now)
             self.groups[name] = made
             made.rebalance(now, out)
@@ -176,9 +191,8 @@ class GroupTable:
     def delete(self, name: str, out: GroupStep) -> None:
         """Forgets the group and its offsets."""
         self.offsets.delete(name, list(self.offsets.of(name)), out)
-        if name in self.groups:
+        if self.groups.pop(name, None) is not None:
             out.records.append(GroupGone(name))
-            self.apply(GroupGone(name))
 
     def set_topics(self, topics: Mapping[str, int], now: Millis, out: GroupStep) -> None:
         self.topics = dict(topics)
@@ -190,14 +204,11 @@ class GroupTable:
 
     # --- time ------------------------------------------------------------------------------------------
 
-    def recovered(self, now: Millis, topics: Mapping[str, int], out: GroupStep) -> None:
-        self.topics = dict(topics)
-        for name, group in sorted(self.groups.items()):
-            if isinstance(group, ConsumerGroup):
-                group.topics = self.topics
-                group.recovered(now, out)
-            else:
-                group.recovered(now)
+    def loaded(self, now: Millis, out: GroupStep) -> None:
+        for name, record in sorted(self.stored.items()):
+            group = self.groups[name] = self._made(record, now)
+            if isinstance(group, ConsumerGroup) and self.topics is not None:
+                group.topics_changed(now, out)
             self.watch(name, now)
         self.watch(_CLEANING, now)
 
@@ -210,15 +221,15 @@ class GroupTable:
             self.watch(name, now)
         self.watch(_CLEANING, now)
 
-    def watch(self, name: str, now: Millis) -> None:
-        """Sees to it that the group is woken in time, and the offsets cleaned."""
+    def watch(self, name: str, now: Millis, is_written: bool = False) -> None:
+        """Sees to it that the group is woken in time, and the offsets cleaned, also those about to be written."""
         group = self.groups.get(name)
         if group is not None and group.deadlines.earliest is not None:
-            self._wake(name, group.deadlines.earliest)
-        if _CLEANING not in self._watched and (self.groups or self.offsets.groups()):
-            self._wake(_CLEANING, now + self._settings.offsets_check_ms)
+            self._plan(name, group.deadlines.earliest)
+        if _CLEANING not in self._watched and (is_written or self.groups or self.offsets.groups()):
+            self._plan(_CLEANING, now + self._settings.offsets_check_ms)
 
-    def _wake(self, name: str, at: Millis) -> None:
+    def _plan(self, name: str, at: Millis) -> None:
         if at < self._watched.get(name, at + 1):
             self._watched[name] = at
             heapq.heappush(self._wakes, (at, name))
@@ -229,15 +240,21 @@ class GroupTable:
         return self._wakes[0][0] if self._wakes else None
 
     def tick(self, now: Millis, out: GroupStep) -> None:
-        """Wakes every group that is due, once."""
+        """Wakes every group that is due, once. The answers of a group that writes nothing wait for no other group."""
         for name in self._due(now):
-            group = self.groups.get(name)
-            if name == _CLEANING:
-                self._clean(now, out)
-            elif group is not None:
-                group.tick(now, out)
-                self.downgrade(name, now, out)
+            step = GroupStep()
+            self._wake(name, now, step)
             self.watch(name, now)
+            out.records += step.records
+            (out.replies if step.records else out.at_once).extend(step.replies)
+
+    def _wake(self, name: str, now: Millis, out: GroupStep) -> None:
+        group = self.groups.get(name)
+        if name == _CLEANING:
+            self._clean(now, out)
+        elif group is not None:
+            group.tick(now, out)
+            self.downgrade(name, now, out)
 
     def _due(self, now: Millis) -> list[str]:
         due: list[str] = []
@@ -253,9 +270,11 @@ class GroupTable:
             group = self.groups.get(name)
             topics = frozenset[str]() if group is None else live_topics(group)
             idle_since = None if group is None or not is_empty(group) else _since(group)
-            self.offsets.delete(name, list(self.offsets.expired(name, idle_since, topics, now)), out)
-            if group is not None and _is_idle(group) and not self.offsets.of(name):
+            expired = list(self.offsets.expired(name, idle_since, topics, now))
+            if group is not None and _is_idle(group) and len(expired) == len(self.offsets.of(name)):
                 self.delete(name, out)
+            else:
+                self.offsets.delete(name, expired, out)
 
 
 def check_group_name(name: str) -> None:

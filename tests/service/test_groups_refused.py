@@ -1,0 +1,111 @@
+"""Groups on a disk that is full, or whose sync fails: through the verbs, on the host."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from goqueue.base.errors import DiskFull, GoQueueError, NotLoaded, StorageFailed
+from goqueue.base.settings import GroupsSection, Settings
+from goqueue.broker import Broker
+from goqueue.core.groups import CommitRequest, JoinReply, JoinRequest, OffsetCommit, SyncReply, SyncRequest
+from goqueue.sim.disk import SimDisk
+from goqueue.sim.time import VirtualLoop, run_virtually
+from tests.service.brokers import broker_on, settings
+
+
+def join(broker: Broker, group: str, member_id: str = "", new_member_id: str = "m") -> Any:
+    protocols = [("range", b"r")]
+    request = JoinRequest(
+        group,
+        member_id,
+        None,
+        "client",
+        "/127.0.0.1",
+        "consumer",
+        protocols,
+        10_000,
+        20_000,
+        False,
+        True,
+        new_member_id,
+    )
+    return broker.groups.join(request)
+
+
+def sync(broker: Broker, group: str, member_id: str, generation: int, *given: tuple[str, bytes]) -> Any:
+    return broker.groups.sync(SyncRequest(group, member_id, None, generation, assignments=given))
+
+
+def patient(**log: object) -> Settings:
+    """A first rebalance waits for more members."""
+    return replace(settings(**log), groups=GroupsSection(initial_rebalance_delay_ms=3_000))
+
+
+async def committed(broker: Broker, group: str, offset: int) -> None:
+    await broker.groups.commit_all(CommitRequest(group, "", -1, None, [OffsetCommit("t", 0, offset)]))
+
+
+def test_a_full_disk_leaves_groups_as_they_were_and_everybody_who_waits_is_told_at_once() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop, patient(disk_used_percent_max=100)) as broker:
+            await broker.topics.create("t", 1, {})
+            await committed(broker, "g", 3)
+            first = await asyncio.gather(join(broker, "g", new_member_id="one"), join(broker, "g", new_member_id="two"))
+            generation = first[0].generation
+            leader = first[0].leader
+            follower = "two" if leader == "one" else "one"
+            elsewhere = join(broker, "other")
+            waiting = sync(broker, "g", follower, generation)
+            assert not waiting.done() and not elsewhere.done()
+            machine, before = broker.group_host.machine, broker.groups.describe("other")
+            disk.full_at = disk.space_calls
+            assert isinstance(sync(broker, "g", leader, generation, ("one", b"1"), ("two", b"2")), DiskFull)
+            assert isinstance(waiting.result(), DiskFull), "told at once, not when it asks again"
+            with pytest.raises(DiskFull):
+                await committed(broker, "g2", 4)
+            assert broker.group_host.machine is machine, "nothing is read again"
+            assert {at.topic: one.offset for at, one in broker.groups.offsets("g").items()} == {"t": 3}
+            assert broker.groups.describe("g").state == "Empty", "as it was last stored"
+            assert broker.groups.describe("other") == before and not elsewhere.done()
+            disk.free_space()
+            assert isinstance(await elsewhere, JoinReply), "another group goes on"
+            again = await join(broker, "g", new_member_id="three")
+            result = sync(broker, "g", "three", again.generation, ("three", b"3"))
+            assert isinstance(result, SyncReply) and result.assignment == b"3"
+        async with broker_on(disk, loop) as broker:
+            assert [one.member_id for one in broker.groups.describe("g").members] == ["three"]
+
+    run_virtually(scenario)
+
+
+def test_a_sync_that_failed_is_told_to_all_who_wait_and_groups_are_read_again() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop, patient(fsync="always")) as broker:
+            await broker.topics.create("t", 1, {})
+            await committed(broker, "g", 3)
+            waiting = join(broker, "other")
+            await broker.group_host.wait_durable()
+            before, epoch = broker.group_host.machine, broker.group_host.epoch
+            disk.fails_sync = True
+            with pytest.raises(StorageFailed):
+                await committed(broker, "g", 4)
+            assert isinstance(await waiting, GoQueueError)
+            if not broker.group_host.is_loaded:
+                assert isinstance(join(broker, "g"), NotLoaded)
+            disk.fails_sync = False
+            await asyncio.sleep(2)
+            assert broker.group_host.machine is not before and broker.group_host.epoch == epoch + 1
+            assert [one.offset for one in broker.groups.offsets("g").values()] in ([3], [4])
+            with pytest.raises(StorageFailed):
+                await committed(broker, "g", 5)
+        async with broker_on(disk, loop) as broker:
+            await committed(broker, "g", 6)
+            assert [one.offset for one in broker.groups.offsets("g").values()] == [6]
+
+    run_virtually(scenario)
