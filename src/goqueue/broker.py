@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from goqueue import __version__
+from goqueue.base.access import Admit
 from goqueue.base.clock import Clock, SteadyClock
 from goqueue.base.descriptors import DescriptorPlan
 from goqueue.base.entropy import Entropy, new_uuid
@@ -111,6 +112,7 @@ class Broker:
         schedule_index: str = IN_MEMORY,
         trace_dir: str = "",
         descriptors: DescriptorPlan | None = None,
+        admit: Admit | None = None,
     ) -> None:
         self.offload = offload
         self.clock = clock = SteadyClock(wall)
@@ -132,7 +134,7 @@ class Broker:
         self.schemas = Schemas(self.schema_host, offload)
         self.validation = Validation(self.schemas, self.metrics)
         writes = TransactionWrites(lambda: self.transactions)
-        hooks = Hooks(schema=self.validation, trace=self._trace_parts.begin(self.table), transactions=writes)
+        hooks = Hooks(admit, schema=self.validation, trace=self._trace_parts.begin(self.table), transactions=writes)
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)
         self._space_watch = SpaceWatch(self.space, offload)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)

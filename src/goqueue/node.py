@@ -7,10 +7,12 @@ import resource
 import socket
 import time
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from goqueue import __version__
+from goqueue.base.access import Admit
 from goqueue.base.clock import SystemClock
 from goqueue.base.descriptors import DescriptorPlan, share_out
 from goqueue.base.entropy import SystemEntropy
@@ -65,12 +67,14 @@ from goqueue.edge.sqs.errors import rendered as sqs_rendered
 from goqueue.log.data_dir import DataDir
 from goqueue.log.real_disk import RealDisk
 from goqueue.log.recovery import Recovered
+from goqueue.service.front import Front
 from goqueue.service.metrics import GroupCollector, MetricsPage, StorageCollector
 from goqueue.service.queue_metrics import QueueCollector
 from goqueue.service.reset import ResetOffsets
 from goqueue.service.storage import Storage
 
 logger = logging.getLogger(__name__)
+S = TypeVar("S")
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -92,9 +96,10 @@ class Started(msgspec.Struct, frozen=True):
 class Node:
     """A broker on the machine's disk, with its doors open."""
 
-    def __init__(self, settings: Settings, pages: Pages | None = None) -> None:
+    def __init__(self, settings: Settings, pages: Pages | None = None, admit: Admit | None = None) -> None:
         self._settings = settings
         self._pages = pages or {}
+        self._admit = admit  # without one everybody may do everything
         self._data_dir = DataDir(Path(settings.data.dir))
         self._threads = Threads()
         self._disk: RealDisk | None = None
@@ -131,7 +136,9 @@ class Node:
         disk = self._disk = RealDisk(self._data_dir.path, DESCRIPTORS_SPARE)
         index = str(self._data_dir.path / "schedule.sqlite")
         ports = (disk, self._threads, SystemClock(), SystemEntropy())
-        self._broker = broker = Broker(self._settings, *ports, index, str(self._data_dir.path / "traces"), plan)
+        self._broker = broker = Broker(
+            self._settings, *ports, index, str(self._data_dir.path / "traces"), plan, self._admit
+        )
         found = await broker.start()
         seconds = time.perf_counter() - began
         collector = StorageCollector(broker.table, broker.storage_stats, broker.space, seconds)
@@ -156,7 +163,7 @@ class Node:
             settings = self._settings.sqs
             connections = Connections("sqs", settings, settings.body_bytes_max, broker.metrics, slots)
             gate = Gate(settings.allowed_hosts, sqs[0] if sqs else "", "sqs.allowed_hosts")
-            app = sqs_door(settings, broker, gate, connections)
+            app = sqs_door(settings, broker, self._admit, gate, connections)
             self._sqs = HttpServer(app, sqs_socket, self._settings.rest.drain_ms, connections, sqs_rendered)
             addresses["SQS"] = f"http://{self._sqs.address}"
             await self._sqs.start()
@@ -168,51 +175,60 @@ class Node:
         sessions = FetchSessions(self._settings.kafka.fetch_sessions_max, broker.entropy, evicted)
         broker.metrics.kafka_fetch_sessions.set_function(lambda: len(sessions))
         storage = Storage(broker.topics, broker.cleaner, broker.space, str(self._data_dir.path.resolve()))
+        front = self._front
+        topics, groups, transactions = front(broker.topics), front(broker.groups), front(broker.transactions)
+        node_config = front(broker.node_config)
         table = handlers(
-            ClusterHandler(broker.topics, names, broker.identity.cluster_id, self._settings.kafka.advertised),
-            TransactionalProduce(ProduceHandler(broker.publish, names), broker.transactions, broker.topics, names),
-            FetchHandler(broker.fetching, names, budget, sessions, time.monotonic),
-            LookupHandler(broker.topics),
-            GroupHandler(broker.groups, names),
-            OffsetHandler(broker.groups, broker.topics, names, broker.transactions.unstable),
-            AdminHandler(broker.topics, storage, names),
+            ClusterHandler(topics, names, broker.identity.cluster_id, self._settings.kafka.advertised),
+            TransactionalProduce(ProduceHandler(front(broker.publish), names), transactions, topics, names),
+            FetchHandler(front(broker.fetching), names, budget, sessions, time.monotonic),
+            LookupHandler(topics),
+            GroupHandler(groups, names),
+            OffsetHandler(groups, topics, names, transactions),
+            AdminHandler(topics, front(storage), names),
             ConfigHandler(
-                TopicConfigs(broker.topics, broker.node_config),
-                BrokerConfigs(broker.topics, self._settings, doors, broker.node_config),
-                GroupConfigs(broker.groups),
-                LoggerConfigs(),
+                TopicConfigs(topics, node_config),
+                BrokerConfigs(topics, self._settings, doors, node_config),
+                GroupConfigs(groups),
+                LoggerConfigs(node_config),
             ),
-            ProducerHandler(broker.producer_ids, broker.transactions, broker.topics),
-            TransactionHandler(broker.transactions, broker.topics),
+            ProducerHandler(front(broker.producer_ids), transactions, topics),
+            TransactionHandler(transactions, topics),
         )
         return Dispatcher(table, broker.metrics, self._threads)
 
+    def _front(self, service: S) -> Front[S]:
+        return Front(service, self._admit)
+
     def _rest_app(self, broker: Broker, doors: DoorAddresses, gate: Gate, connections: Connections):  # type: ignore[no-untyped-def]
         bodies = Bodies(self._settings.rest, broker.metrics.http_body_bytes.labels("rest"))
+        front, health, transactions = self._front, self._front(broker.health), self._front(broker.transactions)
         messages = MessageRoutes(
-            broker.publish, broker.browsing, broker.health, broker.metrics, bodies, self._settings.rest
+            front(broker.publish), front(broker.browsing), health, broker.metrics, bodies, self._settings.rest
         )
-        reset = ResetOffsets(broker.groups, broker.browsing)
-        groups = GroupRoutes(broker.groups, broker.consuming, reset, bodies, self._settings.rest.poll_ms_max)
-        transactions = TransactionRoutes(
-            broker.transactions, broker.txn_publish, bodies, self._settings.transactions, broker.entropy
+        reset = front(ResetOffsets(broker.groups, broker.browsing))
+        groups = GroupRoutes(
+            front(broker.groups), front(broker.consuming), reset, bodies, self._settings.rest.poll_ms_max
+        )
+        transaction_routes = TransactionRoutes(
+            transactions, front(broker.txn_publish), bodies, self._settings.transactions, broker.entropy
         )
         queues = QueueCollector(broker.queue_stats)
         broker.metrics.registry.register(queues)
         page = MetricsPage(broker.metrics.registry, queues.look)
         operations = [
-            *TopicRoutes(broker.topics, bodies).operations(),
+            *TopicRoutes(front(broker.topics), bodies).operations(),
             *messages.operations(),
-            *DelayedRoutes(broker.scheduling).operations(),
+            *DelayedRoutes(front(broker.scheduling)).operations(),
             *groups.operations(),
-            *AnswerRoutes(broker.leasing, bodies).operations(),
-            *transactions.operations(),
-            *StagedRoutes(broker.staged, broker.transactions, bodies).operations(),
-            *DeadLetterRoutes(broker.letters, broker.redrives, bodies).operations(),
-            *QueueStatsRoutes(broker.queue_stats).operations(),
-            *TraceRoutes(broker.traces).operations(),
-            *SchemaRoutes(broker.schemas, bodies).operations(),
-            *NodeRoutes(broker.health, page, self._threads).operations(),
+            *AnswerRoutes(front(broker.leasing), bodies).operations(),
+            *transaction_routes.operations(),
+            *StagedRoutes(front(broker.staged), transactions, bodies).operations(),
+            *DeadLetterRoutes(front(broker.letters), front(broker.redrives), bodies).operations(),
+            *QueueStatsRoutes(front(broker.queue_stats)).operations(),
+            *TraceRoutes(front(broker.traces)).operations(),
+            *SchemaRoutes(front(broker.schemas), bodies).operations(),
+            *NodeRoutes(health, front(page), self._threads).operations(),
             *DoorRoutes(doors).operations(),
         ]
         return build_app(operations, broker.metrics, self._pages, gate, connections)

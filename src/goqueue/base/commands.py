@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -42,13 +43,20 @@ class Isolation(enum.Enum):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks, and through which door."""
+    """Who asks, through which door, and from which host."""
 
-    name: str = "anonymous"
+    principal: str = "anonymous"
     door: str = "internal"
+    host: str = ""
 
 
 ANYONE = Caller()
+
+
+@lru_cache(maxsize=1024)
+def anonymous(door: str, host: str) -> Caller:
+    """Whoever did not say who it is."""
+    return Caller(door=door, host=host)
 
 
 # --- publish ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from goqueue.base.access import AclOperation, AclResource, ResourceKind
 from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation
 from goqueue.base.errors import GoQueueError, UnknownTopicId
 from goqueue.base.ids import Offset
@@ -208,8 +209,8 @@ class Fetching:
         try:
             if not part.at.topic:
                 raise UnknownTopicId("No topic has that id; it may have been deleted. Ask for the metadata again.")
-            if self._hooks.access is not None:
-                self._hooks.access(command.caller, "read", part.at.topic)
+            if self._hooks.admit is not None:
+                self._hooks.admit(command.caller, AclOperation.READ, AclResource(ResourceKind.TOPIC, part.at.topic))
             partition = self._topics.require(part.at.topic).partition(part.at.partition)
             partition.check_epoch(part.leader_epoch)
             return partition

@@ -1,4 +1,4 @@
-"""The places in the verbs where access, schemas, quotas, traces and transactions attach. Each may be absent."""
+"""The places in the verbs where access control, schemas, quotas, traces and transactions attach."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from goqueue.base.access import Admit
 from goqueue.base.commands import Caller, Headers
 from goqueue.drive.partition import Partition
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import BatchHeader, Buffer
 from goqueue.service.tracing import Tracing
 
-Operation = Literal["read", "write", "create", "alter", "delete", "describe"]
-
-Access = Callable[[Caller, Operation, str], None]  # raises if the caller may not do that to the topic
-Quota = Callable[[Caller, Operation, str, int], None]  # raises if so many bytes are over the caller's rate
+# Raises if so many bytes are over the caller's rate.
+Quota = Callable[[Caller, Literal["read", "write"], str, int], None]
 
 
 class TooMuchHere(Exception):
@@ -42,7 +41,7 @@ class TransactionCheck(Protocol):
 class Hooks(msgspec.Struct, frozen=True):
     """All absent until something is wired in; an absent one costs a comparison."""
 
-    access: Access | None = None
+    admit: Admit | None = None
     schema: SchemaCheck | None = None
     quota: Quota | None = None
     trace: Tracing | None = None

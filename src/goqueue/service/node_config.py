@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
@@ -84,3 +85,8 @@ class NodeConfig:
             await self._offload(lambda: save_dynamic_settings(self._disk, dynamic))
             self.dynamic = dynamic
             self._apply()
+
+    def set_log_levels(self, levels: Mapping[str | None, int]) -> None:
+        """Until the next start; None is the logger above all others."""
+        for logger, level in levels.items():
+            logging.getLogger(logger).setLevel(level)

@@ -1,6 +1,6 @@
 """Publish: the one way into a log, for encoded batches and for messages in the open.
 
-Order of things: find the topic, ask access, check the batch, ask schema and quota, ask the disk for room, append, wait
+Order of things: find the topic, check the batch, ask schema and quota, ask the disk for room, append, wait
 until it is as safe as promised, answer. Batches are decoded only where the topic's settings ask what is in them.
 """
 
@@ -340,12 +340,10 @@ class Publish:
         return self._write(topic, partition, batch, header, self._moments(started))
 
     def _admit(self, topic: Topic, caller: Caller, size: int) -> None:
-        """May the caller, does it fit, is there room?"""
+        """Is it a topic of users, does it fit the quota, is there room? Whether the caller may was asked before."""
         hooks = self._hooks
         if topic.is_internal:
             raise InternalTopic(f"{topic.name} holds the broker's own books; publish to a topic of yours.")
-        if hooks.access is not None:
-            hooks.access(caller, "write", topic.name)
         if hooks.quota is not None:
             hooks.quota(caller, "write", topic.name, size)
         self._space.check()

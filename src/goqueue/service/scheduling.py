@@ -10,7 +10,7 @@ import msgspec
 from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from goqueue.base.commands import ANYONE, Caller, Repeat, Stored
+from goqueue.base.commands import Repeat, Stored
 from goqueue.base.errors import AlreadyDelivered, UnknownDelayed
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.schedule.records import EntryEnded, ScheduleEntry, State
@@ -111,8 +111,8 @@ class Scheduling:
         """How many messages of a topic wait."""
         return self._entries.pending.counts.get(self._topics.require(topic).record.id, 0)
 
-    async def show(self, name: str, partition: int, offset: Offset, caller: Caller = ANYONE) -> DelayedMessage:
-        topic = self._allowed(name, caller, "read")
+    async def show(self, name: str, partition: int, offset: Offset) -> DelayedMessage:
+        topic = self._topics.require(name)
         found = await self._entries.find(topic.record.id, partition, offset)
         if found is None:
             raise _unknown(name, partition, offset)
@@ -138,9 +138,9 @@ class Scheduling:
 
     # --- end -----------------------------------------------------------------------------------------------
 
-    async def cancel(self, name: str, partition: int, offset: Offset, caller: Caller = ANYONE) -> None:
+    async def cancel(self, name: str, partition: int, offset: Offset) -> None:
         """Returns when the message can never be seen; `AlreadyDelivered` or `UnknownDelayed` otherwise."""
-        topic = self._allowed(self._topics.require_users(name).name, caller, "write")
+        topic = self._topics.require_users(name)
         trace = self._hooks.trace
         entry = None if trace is None else (await self._entries.payloads([offset])).get(offset)
         found = await self._entries.cancel(topic.record.id, partition, offset)
@@ -156,17 +156,12 @@ class Scheduling:
         """Cancels everything that waits for a topic; how many that were."""
         return await self._entries.cancel_all(self._topics.require_users(name).record.id)
 
-    async def list(self, name: str, limit: int, skip: int = 0, caller: Caller = ANYONE) -> list[DelayedMessage]:
+    async def list(self, name: str, limit: int, skip: int = 0) -> list[DelayedMessage]:
         """What waits for a topic, by time; a page ends after some megabytes."""
-        topic = self._allowed(name, caller, "read")
+        topic = self._topics.require(name)
         dues = await self._entries.of_topic(topic.record.id, limit, skip)
         read = await self._entries.payloads([due.offset for due in dues])
         return [_pending(topic, due, read[due.offset]) for due in dues if due.offset in read]
-
-    def _allowed(self, name: str, caller: Caller, operation: str) -> Topic:
-        if self._hooks.access is not None:
-            self._hooks.access(caller, operation, name)  # type: ignore[arg-type]
-        return self._topics.require(name)
 
 
 def _unknown(topic: str, partition: int, offset: Offset) -> UnknownDelayed:

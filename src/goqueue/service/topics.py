@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
+from goqueue.base.access import AclOperation, AclResource, ResourceKind
 from goqueue.base.clock import Clock
-from goqueue.base.commands import ANYONE, Caller
+from goqueue.base.commands import Caller
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import InternalTopic, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
 from goqueue.base.ids import Millis, Offset
@@ -126,18 +127,19 @@ class Topics:
         """The topic; made now if it does not exist and the node is told to do that."""
         topic = self._table.get(name)
         if topic is None and self._settings.auto_create == "all":
+            if self._hooks.admit is not None:
+                self._hooks.admit(caller, AclOperation.CREATE, AclResource(ResourceKind.TOPIC, name))
             try:
-                return await self._create(name, None, {}, caller)
+                return await self._create(name, None, {})
             except TopicExists:
                 pass  # somebody was faster
         return self.require_users(name)
 
-    def list(self, caller: Caller = ANYONE) -> list[TopicOverview]:
+    def list(self) -> list[TopicOverview]:
         """The users' topics; the broker's own are left out."""
         return [_summary(topic) for topic in self.all()]
 
-    def describe(self, name: str, caller: Caller = ANYONE) -> TopicView:
-        self._allow(caller, "describe", name)
+    def describe(self, name: str) -> TopicView:
         return _view(self.require(name))
 
     # --- change --------------------------------------------------------------------------------------------
@@ -147,21 +149,18 @@ class Topics:
         name: str,
         partitions: int | None,
         config: Mapping[str, object],
-        caller: Caller = ANYONE,
         may_collide: bool = False,
     ) -> TopicView:
         """With `may_collide` another topic's name may differ in `.` and `_` alone: names that the broker chose."""
-        return _view(await self._create(name, partitions, config, caller, may_collide))
+        return _view(await self._create(name, partitions, config, may_collide))
 
     async def _create(
         self,
         name: str,
         partitions: int | None,
         config: Mapping[str, object],
-        caller: Caller,
         may_collide: bool = False,
     ) -> Topic:
-        self._allow(caller, "create", name)
         count = self.check_new(name, partitions, config, may_collide)
         record = StoredTopic(name, new_uuid(self._entropy), count, parse_overrides(config), self._clock.now_ms())
         self._space.check()
@@ -201,11 +200,8 @@ class Topics:
             raise _own(target, "config")
         return parsed
 
-    async def alter(
-        self, name: str, config: Mapping[str, object | None], partitions: int | None, caller: Caller = ANYONE
-    ) -> TopicView:
+    async def alter(self, name: str, config: Mapping[str, object | None], partitions: int | None) -> TopicView:
         """Sets what has a value, takes back to the default what is None, adds partitions."""
-        self._allow(caller, "alter", name)
         topic = self.require_users(name)
         changed = self._parse({key: value for key, value in config.items() if value is not None})
         if unknown := [key for key in config if key not in CONFIG_KEYS and key not in KAFKA_ONLY]:
@@ -220,13 +216,8 @@ class Topics:
         await self._table.change(topic, decide)
         return _view(topic)
 
-    async def delete(self, name: str, caller: Caller = ANYONE) -> None:
-        self._allow(caller, "delete", name)
+    async def delete(self, name: str) -> None:
         await self._table.delete(self.require_users(name))
-
-    def _allow(self, caller: Caller, operation: str, name: str) -> None:
-        if self._hooks.access is not None:
-            self._hooks.access(caller, operation, name)  # type: ignore[arg-type]
 
 
 def _own(name: str, field: str) -> InternalTopic:

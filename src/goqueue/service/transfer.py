@@ -33,7 +33,7 @@ from goqueue.service.trace_leases import TracedLeases
 
 logger = logging.getLogger(__name__)
 
-CALLER: Final = Caller(name="dead-letters")
+CALLER: Final = Caller("dead-letters")
 _AT_ONCE: Final = 500  # copies in one round
 _RETRY_S: Final = 1.0
 _REFUSED: Final = (Invalid, Forbidden, NotFound, TooLarge)  # trying again would not help

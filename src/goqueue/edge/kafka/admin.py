@@ -7,10 +7,11 @@ import uuid
 from collections import Counter
 from collections.abc import Container
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError, InvalidField, InvalidPartitions
 from goqueue.base.ids import Offset
 from goqueue.drive.topic_table import Topic
-from goqueue.edge.kafka.calls import CALLER, KafkaCall
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, TOPIC_SOURCE
 from goqueue.edge.kafka.errors import (
     INVALID_REPLICA_ASSIGNMENT,
@@ -21,6 +22,7 @@ from goqueue.edge.kafka.errors import (
     code_of,
 )
 from goqueue.edge.kafka.names import TopicNames
+from goqueue.service.front import Front
 from goqueue.service.storage import Storage
 from goqueue.service.topics import NODE_ID, Topics
 from goqueue.wire.messages.create_partitions import (
@@ -53,7 +55,7 @@ from goqueue.wire.messages.describe_log_dirs import (
 
 
 class AdminHandler:
-    def __init__(self, topics: Topics, storage: Storage, names: TopicNames) -> None:
+    def __init__(self, topics: Front[Topics], storage: Front[Storage], names: TopicNames) -> None:
         self._topics = topics
         self._storage = storage
         self._names = names
@@ -64,11 +66,13 @@ class AdminHandler:
         named = Counter(topic.name for topic in request.topics)
         results: list[CreatableTopicResult] = []
         for topic in request.topics:
-            results.append(await self._create(topic, request.validate_only, named[topic.name] > 1))
+            results.append(await self._create(call.caller, topic, request.validate_only, named[topic.name] > 1))
             await asyncio.sleep(0)
         return CreateTopicsResponse(topics=results)
 
-    async def _create(self, asked: CreatableTopic, only_check: bool, is_double: bool) -> CreatableTopicResult:
+    async def _create(
+        self, caller: Caller, asked: CreatableTopic, only_check: bool, is_double: bool
+    ) -> CreatableTopicResult:
         try:
             if is_double:
                 raise InvalidField(f"The topic {asked.name!r} is named twice in one request.", field="name")
@@ -79,11 +83,11 @@ class AdminHandler:
             count = len(asked.assignments) or (None if asked.num_partitions == -1 else asked.num_partitions)
             config = {one.name: one.value for one in asked.configs if one.value is not None}
             if only_check:
-                made = self._topics.check_new(asked.name, count, config)
+                made = self._topics.by(caller).check_new(asked.name, count, config)
                 return CreatableTopicResult(
                     name=asked.name, error_message=None, num_partitions=made, replication_factor=1, configs=[]
                 )
-            view = await self._topics.create(asked.name, count, config, CALLER)
+            view = await self._topics.by(caller).create(asked.name, count, config)
         except GoQueueError as error:
             return CreatableTopicResult(name=asked.name, error_code=code_of(error), error_message=error.message)
         return CreatableTopicResult(
@@ -104,20 +108,22 @@ class AdminHandler:
 
     async def delete_topics(self, call: KafkaCall, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if call.version < 6:
-            return DeleteTopicsResponse(responses=[await self._delete(name) for name in request.topic_names])
+            return DeleteTopicsResponse(
+                responses=[await self._delete(call.caller, name) for name in request.topic_names]
+            )
         results: list[DeletableTopicResult] = []
         for one in request.topics:
             name = one.name if one.name is not None else self._names.by_id(one.topic_id)
             if name is None:
                 results.append(DeletableTopicResult(name=None, topic_id=one.topic_id, error_code=UNKNOWN_TOPIC_ID))
             else:
-                results.append(await self._delete(name))
+                results.append(await self._delete(call.caller, name))
         return DeleteTopicsResponse(responses=results)
 
-    async def _delete(self, name: str) -> DeletableTopicResult:
+    async def _delete(self, caller: Caller, name: str) -> DeletableTopicResult:
         topic_id = self._names.id_of(name)
         try:
-            await self._topics.delete(name, CALLER)
+            await self._topics.by(caller).delete(name)
         except GoQueueError as error:
             return DeletableTopicResult(
                 name=name, topic_id=topic_id, error_code=code_of(error), error_message=error.message
@@ -125,12 +131,14 @@ class AdminHandler:
         return DeletableTopicResult(name=name, topic_id=topic_id)
 
     async def create_partitions(self, call: KafkaCall, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-        results = [await self._widen(topic, request.validate_only) for topic in request.topics]
+        results = [await self._widen(call.caller, topic, request.validate_only) for topic in request.topics]
         return CreatePartitionsResponse(results=results)
 
-    async def _widen(self, asked: CreatePartitionsTopic, only_check: bool) -> CreatePartitionsTopicResult:
+    async def _widen(
+        self, caller: Caller, asked: CreatePartitionsTopic, only_check: bool
+    ) -> CreatePartitionsTopicResult:
         try:
-            count = len(self._topics.require_users(asked.name).partitions)
+            count = len(self._topics.by(caller).require_users(asked.name).partitions)
             if asked.count <= count:
                 raise InvalidPartitions(f"The topic has {count} partitions; ask for more than that.")
             if asked.assignments is not None and (
@@ -143,7 +151,7 @@ class AdminHandler:
                     error_message="There is one node: a topic has one replica.",
                 )
             if not only_check:
-                await self._topics.alter(asked.name, {}, asked.count, CALLER)
+                await self._topics.by(caller).alter(asked.name, {}, asked.count)
         except GoQueueError as error:
             return CreatePartitionsTopicResult(name=asked.name, error_code=code_of(error), error_message=error.message)
         return CreatePartitionsTopicResult(name=asked.name)
@@ -155,21 +163,22 @@ class AdminHandler:
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
-                    await self._shorten(topic.name, one.partition_index, one.offset) for one in topic.partitions
+                    await self._shorten(call.caller, topic.name, one.partition_index, one.offset)
+                    for one in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
         return DeleteRecordsResponse(topics=topics)
 
-    async def _shorten(self, topic: str, index: int, offset: Offset) -> DeleteRecordsPartitionResult:
+    async def _shorten(self, caller: Caller, topic: str, index: int, offset: Offset) -> DeleteRecordsPartitionResult:
         try:
-            if not self._topics.require_users(topic).config.deletes:
+            if not self._topics.by(caller).require_users(topic).config.deletes:
                 # A compacted log keeps each key's last record, whatever an administrator asks.
                 return DeleteRecordsPartitionResult(
                     partition_index=index, low_watermark=-1, error_code=POLICY_VIOLATION
                 )
-            low = await self._storage.delete_records(topic, index, offset)
+            low = await self._storage.by(caller).delete_records(topic, index, offset)
         except GoQueueError as error:
             return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=code_of(error))
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low)
@@ -180,13 +189,13 @@ class AdminHandler:
             DescribeLogDirsTopic(
                 name=topic.name, partitions=_sizes(topic, None if asked is None else asked[topic.name])
             )
-            for topic in self._topics.all()
+            for topic in self._topics.by(call.caller).all()
             if asked is None or topic.name in asked
         ]
-        usage = self._storage.usage
+        usage = self._storage.by(call.caller).usage
         result = DescribeLogDirsResult(
             error_code=NONE,
-            log_dir=self._storage.data_dir,
+            log_dir=self._storage.by(call.caller).data_dir,
             topics=topics,
             total_bytes=usage.total_bytes,
             usable_bytes=usage.free_bytes,

@@ -7,9 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from goqueue.base.commands import Caller
-
-CALLER = Caller(door="kafka")
+from goqueue.base.commands import Caller, anonymous
 
 
 class KafkaCall(msgspec.Struct, frozen=True):
@@ -19,6 +17,10 @@ class KafkaCall(msgspec.Struct, frozen=True):
     client_id: str
     client_host: str
     local_address: tuple[str, int]
+
+    @property
+    def caller(self) -> Caller:
+        return anonymous("kafka", self.client_host)
 
 
 class Exclusive:

@@ -9,12 +9,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError, InternalTopic, TopicExists, UnknownTopic
 from goqueue.base.limits import PAGE_PARTITIONS_MAX
 from goqueue.base.settings import parse_address
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.kafka import operations
-from goqueue.edge.kafka.calls import CALLER, Handler, KafkaCall
+from goqueue.edge.kafka.calls import Handler, KafkaCall
 from goqueue.edge.kafka.errors import (
     ILLEGAL_SASL_STATE,
     INVALID_REQUEST,
@@ -25,6 +26,7 @@ from goqueue.edge.kafka.errors import (
     code_of,
 )
 from goqueue.edge.kafka.names import NO_ID, TopicNames
+from goqueue.service.front import Front
 from goqueue.service.topics import NODE_ID, Topics
 from goqueue.wire.api import APIS
 from goqueue.wire.messages import describe_topic_partitions as paging
@@ -61,7 +63,7 @@ _COORDINATED: Final = frozenset({0, 1})  # groups and transactions
 
 
 class ClusterHandler:
-    def __init__(self, topics: Topics, names: TopicNames, cluster_id: str, advertised: str) -> None:
+    def __init__(self, topics: Front[Topics], names: TopicNames, cluster_id: str, advertised: str) -> None:
         self._topics = topics
         self._names = names
         self._cluster_id = cluster_id
@@ -94,15 +96,17 @@ class ClusterHandler:
 
     def metadata(self, call: KafkaCall, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
         if request.topics is None or (call.version == 0 and not request.topics):
-            return self._metadata(call, request, [self._describe(topic) for topic in self._topics.everything()])
+            return self._metadata(
+                call, request, [self._describe(topic) for topic in self._topics.by(call.caller).everything()]
+            )
         asked = list(dict.fromkeys(request.topics))  # who names a topic often is told once, as Kafka does
-        may_create = request.allow_auto_topic_creation and self._topics.kafka_may_create
-        if may_create and any(self._is_missing(one) for one in asked):
+        may_create = request.allow_auto_topic_creation and self._topics.by(call.caller).kafka_may_create
+        if may_create and any(self._is_missing(call.caller, one) for one in asked):
             return self._create_and_describe(call, request, asked)
-        return self._metadata(call, request, [self._find(one) for one in asked])
+        return self._metadata(call, request, [self._find(call.caller, one) for one in asked])
 
-    def _is_missing(self, asked: MetadataRequestTopic) -> bool:
-        return bool(asked.name) and self._topics.find(asked.name or "") is None
+    def _is_missing(self, caller: Caller, asked: MetadataRequestTopic) -> bool:
+        return bool(asked.name) and self._topics.by(caller).find(asked.name or "") is None
 
     async def _create_and_describe(
         self, call: KafkaCall, request: MetadataRequest, asked: list[MetadataRequestTopic]
@@ -110,8 +114,8 @@ class ClusterHandler:
         found: list[MetadataResponseTopic] = []
         for one in asked:
             try:
-                if self._is_missing(one):
-                    await self._topics.create(one.name or "", None, {}, CALLER)
+                if self._is_missing(call.caller, one):
+                    await self._topics.by(call.caller).create(one.name or "", None, {})
             except TopicExists:
                 pass  # somebody was faster
             except GoQueueError as error:
@@ -119,11 +123,11 @@ class ClusterHandler:
                 code = code_of(UnknownTopic("")) if isinstance(error, InternalTopic) else code_of(error)
                 found.append(MetadataResponseTopic(error_code=code, name=one.name))
                 continue
-            found.append(self._find(one))
+            found.append(self._find(call.caller, one))
             await asyncio.sleep(0)
         return self._metadata(call, request, found)
 
-    def _find(self, asked: MetadataRequestTopic) -> MetadataResponseTopic:
+    def _find(self, caller: Caller, asked: MetadataRequestTopic) -> MetadataResponseTopic:
         if not asked.name and bytes(asked.topic_id) != NO_ID:  # Java sends "" with an id
             name = self._names.by_id(asked.topic_id)
             if name is None:
@@ -131,7 +135,7 @@ class ClusterHandler:
         else:
             name = asked.name or ""
         try:
-            return self._describe(self._topics.require(name))
+            return self._describe(self._topics.by(caller).require(name))
         except GoQueueError as error:
             return MetadataResponseTopic(error_code=code_of(error), name=name, topic_id=asked.topic_id)
 
@@ -157,7 +161,9 @@ class ClusterHandler:
         self, call: KafkaCall, request: paging.DescribeTopicPartitionsRequest
     ) -> paging.DescribeTopicPartitionsResponse:
         """Metadata by pages: so many partitions, and a cursor that goes on behind them."""
-        names = sorted({one.name for one in request.topics}) or [topic.name for topic in self._topics.all()]
+        names = sorted({one.name for one in request.topics}) or [
+            topic.name for topic in self._topics.by(call.caller).all()
+        ]
         cursor, left = request.cursor, min(max(1, request.response_partition_limit), PAGE_PARTITIONS_MAX)
         pages: list[paging.DescribeTopicPartitionsResponseTopic] = []
         for name in names:
@@ -168,7 +174,7 @@ class ClusterHandler:
                 return paging.DescribeTopicPartitionsResponse(
                     topics=pages, next_cursor=paging.Cursor(topic_name=name, partition_index=0)
                 )
-            found = self._find(MetadataRequestTopic(name=name))
+            found = self._find(call.caller, MetadataRequestTopic(name=name))
             parts = found.partitions[first : first + left]
             pages.append(_page(found, parts))
             left -= len(parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import InvalidField
 from goqueue.base.settings import Settings, setting_keys
 from goqueue.edge.doors import DoorAddresses
@@ -25,6 +26,7 @@ from goqueue.edge.kafka.config_entries import (
     guessed_type,
 )
 from goqueue.edge.kafka.config_topics import node_synonyms
+from goqueue.service.front import Front
 from goqueue.service.node_config import TOPIC_DEFAULTS, NodeConfig, Scope
 from goqueue.service.topics import NODE_ID, Topics
 
@@ -60,21 +62,25 @@ def check_node(name: str) -> None:
 
 
 class BrokerConfigs:
-    def __init__(self, topics: Topics, settings: Settings, doors: DoorAddresses, node: NodeConfig) -> None:
+    def __init__(
+        self, topics: Front[Topics], settings: Settings, doors: DoorAddresses, node: Front[NodeConfig]
+    ) -> None:
         self._topics = topics
         self._settings = settings
         self._doors = doors
         self._node = node
 
-    def names(self) -> Iterable[str]:
+    def names(self, caller: Caller) -> Iterable[str]:
         return [str(NODE_ID)]
 
     def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
         """Without a name: what was set for all nodes."""
         if not name:
-            return [self._cluster_entry(key, value) for key, value in self._node.dynamic.cluster.items()]
+            return [
+                self._cluster_entry(key, value) for key, value in self._node.by(call.caller).dynamic.cluster.items()
+            ]
         check_node(name)
-        return [*self._fixed(call), *self._aliases(), *self._defaults(), *self._own()]
+        return [*self._fixed(call), *self._aliases(), *self._defaults(call.caller), *self._own()]
 
     def _cluster_entry(self, key: str, value: str) -> ConfigEntry:
         synonyms = (Synonym(key, value, CLUSTER_SOURCE),)
@@ -84,7 +90,7 @@ class BrokerConfigs:
         kafka = self._settings.kafka
         fixed = {
             "advertised.listeners": f"PLAINTEXT://{kafka.advertised or kafka.listen}",
-            "auto.create.topics.enable": str(self._topics.kafka_may_create).lower(),
+            "auto.create.topics.enable": str(self._topics.by(call.caller).kafka_may_create).lower(),
             "broker.id": str(NODE_ID),
             "default.replication.factor": "1",
             "group.consumer.migration.policy": "bidirectional",
@@ -109,9 +115,9 @@ class BrokerConfigs:
                 doc=f"The node's setting `{own}`.",
             )
 
-    def _defaults(self) -> Iterable[ConfigEntry]:
+    def _defaults(self, caller: Caller) -> Iterable[ConfigEntry]:
         for key, topic_key in TOPIC_DEFAULTS.items():
-            synonyms = tuple(node_synonyms(key, self._node))
+            synonyms = tuple(node_synonyms(key, self._node.by(caller)))
             first = synonyms[0]
             doc = f"What topics have that do not set `{topic_key}`."
             kind = _type(key, first.value)
@@ -135,13 +141,13 @@ class BrokerConfigs:
                 doc=key.doc,
             )
 
-    async def alter(self, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
+    async def alter(self, caller: Caller, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
         scope: Scope = "node" if name else "cluster"
         if name:
             check_node(name)
-        self._node.check(changes)
+        self._node.by(caller).check(changes)
         if not only_check:
-            await self._node.alter(scope, changes, is_whole)
+            await self._node.by(caller).alter(scope, changes, is_whole)
 
 
 def _type(key: str, value: str) -> int:

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from goqueue.base.commands import Caller
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
@@ -57,12 +58,12 @@ class ConfigEntry(msgspec.Struct, frozen=True, kw_only=True):
 class Resource(Protocol):
     """One of Kafka's kinds of resources that have settings. All of it may raise error words."""
 
-    def names(self) -> Iterable[str]:
+    def names(self, caller: Caller) -> Iterable[str]:
         """Those there are, or that something is set for."""
 
     def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]: ...
 
-    async def alter(self, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
+    async def alter(self, caller: Caller, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
         """`is_whole` takes everything back that is not named."""
 
 

@@ -6,10 +6,13 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import InvalidConfig, InvalidField
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_broker import check_node
 from goqueue.edge.kafka.config_entries import LOGGER_SOURCE, STRING, Changes, ConfigEntry
+from goqueue.service.front import Front
+from goqueue.service.node_config import NodeConfig
 from goqueue.service.topics import NODE_ID
 
 _ROOT: Final = "root"
@@ -26,7 +29,10 @@ _WORDS: Final = {number: word for word, number in _LEVELS.items() if word != "TR
 
 
 class LoggerConfigs:
-    def names(self) -> Iterable[str]:
+    def __init__(self, node: Front[NodeConfig]) -> None:
+        self._node = node
+
+    def names(self, caller: Caller) -> Iterable[str]:
         return [str(NODE_ID)]
 
     def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
@@ -37,15 +43,19 @@ class LoggerConfigs:
             for one in sorted(_loggers())
         ]
 
-    async def alter(self, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
+    async def alter(self, caller: Caller, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
         if is_whole:
             raise InvalidField("Loggers are changed by IncrementalAlterConfigs only.", field="resource_type")
         check_node(name)
         for logger, level in changes.items():
             _check(logger, level)
         if not only_check:
-            for logger, level in changes.items():
-                logging.getLogger(_name(logger)).setLevel(logging.NOTSET if level is None else _LEVELS[level])
+            self._node.by(caller).set_log_levels(
+                {
+                    _name(logger): logging.NOTSET if level is None else _LEVELS[level]
+                    for logger, level in changes.items()
+                }
+            )
 
 
 def _loggers() -> set[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from goqueue.base.commands import Caller
 from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, TopicConfig, as_text
-from goqueue.edge.kafka.calls import CALLER, KafkaCall
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_entries import (
     CLUSTER_SOURCE,
     DEFAULT_SOURCE,
@@ -20,6 +21,7 @@ from goqueue.edge.kafka.config_entries import (
     Synonym,
     guessed_type,
 )
+from goqueue.service.front import Front
 from goqueue.service.node_config import TOPIC_DEFAULTS, NodeConfig
 from goqueue.service.topics import Topics
 
@@ -44,48 +46,51 @@ _BUILT_IN: Final = as_text(TopicConfig())
 
 
 class TopicConfigs:
-    def __init__(self, topics: Topics, node: NodeConfig) -> None:
+    def __init__(self, topics: Front[Topics], node: Front[NodeConfig]) -> None:
         self._topics = topics
         self._node = node
 
-    def names(self) -> Iterable[str]:
-        return [topic.name for topic in self._topics.everything()]
+    def names(self, caller: Caller) -> Iterable[str]:
+        return [topic.name for topic in self._topics.by(caller).everything()]
 
     def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
-        view = self._topics.describe(name, CALLER)
-        found = [self._entry(key, value, view.overrides) for key, value in view.config.items() if key in CONFIG_KEYS]
+        view = self._topics.by(call.caller).describe(name)
+        node = self._node.by(call.caller)
+        found = [_entry(node, key, value, view.overrides) for key, value in view.config.items() if key in CONFIG_KEYS]
         for key, known in KAFKA_ONLY.items():
             value = view.overrides.get(key, known.default)
             if value is not None:
-                found.append(self._entry(key, value, view.overrides))
+                found.append(_entry(node, key, value, view.overrides))
         return found
 
-    def _entry(self, key: str, value: str, overrides: Mapping[str, str]) -> ConfigEntry:
-        synonyms = tuple(self._synonyms(key, overrides))
-        return ConfigEntry(
-            name=key,
-            value=value,
-            source=synonyms[0].source if synonyms else DEFAULT_SOURCE,
-            type=LIST if key in LISTS else INT if key in _INTS else guessed_type(value),
-            synonyms=synonyms,
-            doc=CONFIG_KEYS[key].doc if key in CONFIG_KEYS else WITHOUT_EFFECT,
-        )
-
-    def _synonyms(self, key: str, overrides: Mapping[str, str]) -> Iterable[Synonym]:
-        if key in overrides:
-            yield Synonym(key, overrides[key], TOPIC_SOURCE)
-        broker_name = _BROKER_NAMES.get(key)
-        if broker_name is not None:
-            yield from node_synonyms(broker_name, self._node)
-
-    async def alter(self, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
-        topic = self._topics.require_users(name)
+    async def alter(self, caller: Caller, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
+        topic = self._topics.by(caller).require_users(name)
         known = {key: value for key, value in changes.items() if value is not None or key in topic.record.overrides}
         whole: Changes = dict.fromkeys(topic.record.overrides) if is_whole else {}
         if only_check:
-            self._topics.check_config(known)
+            self._topics.by(caller).check_config(known)
         else:
-            await self._topics.alter(name, {**whole, **known}, None, CALLER)
+            await self._topics.by(caller).alter(name, {**whole, **known}, None)
+
+
+def _entry(node: NodeConfig, key: str, value: str, overrides: Mapping[str, str]) -> ConfigEntry:
+    synonyms = tuple(_synonyms(node, key, overrides))
+    return ConfigEntry(
+        name=key,
+        value=value,
+        source=synonyms[0].source if synonyms else DEFAULT_SOURCE,
+        type=LIST if key in LISTS else INT if key in _INTS else guessed_type(value),
+        synonyms=synonyms,
+        doc=CONFIG_KEYS[key].doc if key in CONFIG_KEYS else WITHOUT_EFFECT,
+    )
+
+
+def _synonyms(node: NodeConfig, key: str, overrides: Mapping[str, str]) -> Iterable[Synonym]:
+    if key in overrides:
+        yield Synonym(key, overrides[key], TOPIC_SOURCE)
+    broker_name = _BROKER_NAMES.get(key)
+    if broker_name is not None:
+        yield from node_synonyms(broker_name, node)
 
 
 def node_synonyms(name: str, node: NodeConfig) -> Iterable[Synonym]:

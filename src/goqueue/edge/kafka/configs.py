@@ -95,7 +95,7 @@ class ConfigHandler:
             listing.ConfigResource(resource_name=name, resource_type=kind)
             for kind in sorted(set(kinds) if kinds else known)
             if kind in self._resources
-            for name in self._resources[kind].names()
+            for name in self._resources[kind].names(call.caller)
         ]
         return listing.ListConfigResourcesResponse(config_resources=found)
 
@@ -111,7 +111,9 @@ class ConfigHandler:
                 _check_once((one.resource_type, one.resource_name), doubles, [config.name for config in one.configs])
                 given = {config.name: config.value for config in one.configs}
                 resource = self._resource(one.resource_type)
-                await resource.alter(one.resource_name, given, is_whole=True, only_check=request.validate_only)
+                await resource.alter(
+                    call.caller, one.resource_name, given, is_whole=True, only_check=request.validate_only
+                )
             except GoQueueError as error:
                 code, message = code_of(error), error.message
             answers.append(
@@ -135,7 +137,9 @@ class ConfigHandler:
                 _check_once((one.resource_type, one.resource_name), doubles, [config.name for config in one.configs])
                 resource = self._resource(one.resource_type)
                 changes = _changes(resource, one.resource_name, one.configs, call)
-                await resource.alter(one.resource_name, changes, is_whole=False, only_check=request.validate_only)
+                await resource.alter(
+                    call.caller, one.resource_name, changes, is_whole=False, only_check=request.validate_only
+                )
             except GoQueueError as error:
                 code, message = code_of(error), error.message
             answers.append(

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
-from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation
+from goqueue.base.commands import Caller, Fetch, Fetched, FetchFrom, Isolation
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import SLICE_ELEMENTS
-from goqueue.edge.kafka.calls import CALLER, KafkaCall
+from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import INVALID_FETCH_SESSION_EPOCH, NONE, code_of
 from goqueue.edge.kafka.fetch_sessions import (
     FetchSession,
@@ -22,6 +22,7 @@ from goqueue.edge.kafka.fetch_sessions import (
 from goqueue.edge.kafka.lookups import ISOLATION
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.fetch import Fetching, ReadMemory
+from goqueue.service.front import Front
 from goqueue.service.time_slices import TimeSlices
 from goqueue.wire.messages.fetch import (
     AbortedTransaction,
@@ -39,7 +40,7 @@ _NOBODYS_NAME: Final = "."  # instead of an empty name, which stands for an unkn
 class FetchHandler:
     def __init__(
         self,
-        fetching: Fetching,
+        fetching: Front[Fetching],
         names: TopicNames,
         room: ReadMemory,
         sessions: FetchSessions,
@@ -54,7 +55,7 @@ class FetchHandler:
     def fetch(self, call: KafkaCall, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
         by_id = call.version >= _NAMED_BY_ID
         if request.session_epoch <= 0 and sum([len(topic.partitions) for topic in request.topics]) > SLICE_ELEMENTS:
-            return self._fetch_whole(request, by_id)
+            return self._fetch_whole(call.caller, request, by_id)
         session: FetchSession | None = None
         if request.session_epoch > 0:
             found = self._sessions.resume(request, by_id, self._clock())
@@ -66,22 +67,22 @@ class FetchHandler:
             wanted = wanted_of(request, by_id)
         asked = _Asked(self._names, wanted, by_id, request.isolation_level)
         if len(wanted) > SLICE_ELEMENTS:
-            return self._fetch_many(asked, request, session)
+            return self._fetch_many(call.caller, asked, request, session)
         asked.name_parts(0, len(wanted))
-        command = _command(asked, request)
-        answers = self._fetching.fetch_now(command, self._room)
+        command = _command(asked, request, call.caller)
+        answers = self._fetching.by(call.caller).fetch_now(command, self._room)
         if answers is not None:
             asked.answer(answers, 0, len(wanted))
             return self._respond(asked, request, session)
-        return self._fetch_later(asked, command, request, session)
+        return self._fetch_later(call.caller, asked, command, request, session)
 
     async def _fetch_later(
-        self, asked: _Asked, command: Fetch, request: FetchRequest, session: FetchSession | None
+        self, caller: Caller, asked: _Asked, command: Fetch, request: FetchRequest, session: FetchSession | None
     ) -> FetchResponse:
-        asked.answer(await self._fetching.fetch(command, self._room), 0, len(asked.wanted))
+        asked.answer(await self._fetching.by(caller).fetch(command, self._room), 0, len(asked.wanted))
         return self._respond(asked, request, session)
 
-    async def _fetch_whole(self, request: FetchRequest, by_id: bool) -> FetchResponse:
+    async def _fetch_whole(self, caller: Caller, request: FetchRequest, by_id: bool) -> FetchResponse:
         """A request that names very many partitions and goes on with no session."""
         self._sessions.remove(request.session_id)
         wanted: list[SessionPartition] = []
@@ -90,15 +91,17 @@ class FetchHandler:
             wanted.append(one)
             await pace.pause()
         asked = _Asked(self._names, wanted, by_id, request.isolation_level)
-        return await self._fetch_many(asked, request, None)
+        return await self._fetch_many(caller, asked, request, None)
 
-    async def _fetch_many(self, asked: _Asked, request: FetchRequest, session: FetchSession | None) -> FetchResponse:
+    async def _fetch_many(
+        self, caller: Caller, asked: _Asked, request: FetchRequest, session: FetchSession | None
+    ) -> FetchResponse:
         """The same, with pauses for others."""
         count = len(asked.wanted)
         for begin in range(0, count, SLICE_ELEMENTS):
             asked.name_parts(begin, begin + SLICE_ELEMENTS)
             await asyncio.sleep(0)
-        answers = await self._fetching.fetch(_command(asked, request), self._room)
+        answers = await self._fetching.by(caller).fetch(_command(asked, request, caller), self._room)
         for begin in range(0, count, SLICE_ELEMENTS):
             asked.answer(answers, begin, begin + SLICE_ELEMENTS)
             await asyncio.sleep(0)
@@ -143,8 +146,8 @@ class FetchHandler:
         )
 
 
-def _command(asked: _Asked, request: FetchRequest) -> Fetch:
-    return Fetch(asked.parts, request.max_bytes, request.min_bytes, request.max_wait_ms, asked.isolation, CALLER)
+def _command(asked: _Asked, request: FetchRequest, caller: Caller) -> Fetch:
+    return Fetch(asked.parts, request.max_bytes, request.min_bytes, request.max_wait_ms, asked.isolation, caller)
 
 
 class _Asked:

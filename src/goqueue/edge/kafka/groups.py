@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.base.limits import MEMBER_BYTES_MAX, MEMBER_PROTOCOLS_MAX
 from goqueue.core.groups.errors import InconsistentProtocol, UnknownGroup
@@ -31,6 +32,7 @@ from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import INVALID_REQUEST, NONE, code_of
 from goqueue.edge.kafka.names import TopicNames
+from goqueue.service.front import Front
 from goqueue.service.groups import Groups
 from goqueue.wire.messages import consumer_group_describe as described
 from goqueue.wire.messages import consumer_group_heartbeat as beats
@@ -58,7 +60,7 @@ def when_known(result: Result | asyncio.Future[Result], build: Callable[[Result]
 
 
 class GroupHandler:
-    def __init__(self, groups: Groups, names: TopicNames) -> None:
+    def __init__(self, groups: Front[Groups], names: TopicNames) -> None:
         self._groups = groups
         self._names = names
 
@@ -84,10 +86,12 @@ class GroupHandler:
             rebalance_ms=request.rebalance_timeout_ms if call.version >= 1 else request.session_timeout_ms,
             requires_member_id=call.version >= 4,
             supports_skipping_assignment=call.version >= 9,
-            new_member_id=self._groups.new_member_id(request.group_instance_id or call.client_id),
+            new_member_id=self._groups.by(call.caller).new_member_id(request.group_instance_id or call.client_id),
             reason=request.reason or "",
         )
-        return when_known(self._groups.join(asked), lambda result: _joined(asked.member_id, call.version, result))
+        return when_known(
+            self._groups.by(call.caller).join(asked), lambda result: _joined(asked.member_id, call.version, result)
+        )
 
     def sync(
         self, call: KafkaCall, request: syncing.SyncGroupRequest
@@ -103,14 +107,15 @@ class GroupHandler:
             protocol_name=request.protocol_name,
             assignments=[(one.member_id, bytes(one.assignment)) for one in request.assignments],
         )
-        return when_known(self._groups.sync(asked), _synced)
+        return when_known(self._groups.by(call.caller).sync(asked), _synced)
 
     def heartbeat(
         self, call: KafkaCall, request: hearts.HeartbeatRequest
     ) -> hearts.HeartbeatResponse | Awaitable[hearts.HeartbeatResponse]:
         asked = HeartbeatRequest(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
         return when_known(
-            self._groups.heartbeat(asked), lambda result: hearts.HeartbeatResponse(error_code=_code(result))
+            self._groups.by(call.caller).heartbeat(asked),
+            lambda result: hearts.HeartbeatResponse(error_code=_code(result)),
         )
 
     def leave(
@@ -121,7 +126,7 @@ class GroupHandler:
         else:
             members = [(one.member_id, one.group_instance_id) for one in request.members]
         asked = LeaveRequest(request.group_id, members)
-        return when_known(self._groups.leave(asked), lambda result: _left(call.version, result))
+        return when_known(self._groups.by(call.caller).leave(asked), lambda result: _left(call.version, result))
 
     # --- the server-side protocol ------------------------------------------------------------------------------
 
@@ -143,7 +148,7 @@ class GroupHandler:
         subscribed = request.subscribed_topic_names
         asked = ConsumerHeartbeat(
             group=request.group_id,
-            member_id=request.member_id or self._groups.new_member_id(call.client_id),
+            member_id=request.member_id or self._groups.by(call.caller).new_member_id(call.client_id),
             member_epoch=request.member_epoch,
             instance_id=request.instance_id,
             rack=request.rack_id,
@@ -156,15 +161,17 @@ class GroupHandler:
             client_host=f"/{call.client_host}",
         )
         if asked.subscribed_regex:
-            return self._beat_with_pattern(asked, asked.subscribed_regex)
-        return when_known(self._groups.consumer_heartbeat(asked), self._beaten)
+            return self._beat_with_pattern(call.caller, asked, asked.subscribed_regex)
+        return when_known(self._groups.by(call.caller).consumer_heartbeat(asked), self._beaten)
 
-    async def _beat_with_pattern(self, asked: ConsumerHeartbeat, pattern: str) -> beats.ConsumerGroupHeartbeatResponse:
+    async def _beat_with_pattern(
+        self, caller: Caller, asked: ConsumerHeartbeat, pattern: str
+    ) -> beats.ConsumerGroupHeartbeatResponse:
         try:
-            await self._groups.resolve_pattern(pattern)
+            await self._groups.by(caller).resolve_pattern(pattern)
         except GoQueueError as error:
             return self._beaten(error)
-        answer = when_known(self._groups.consumer_heartbeat(asked), self._beaten)
+        answer = when_known(self._groups.by(caller).consumer_heartbeat(asked), self._beaten)
         return await answer if isinstance(answer, Awaitable) else answer
 
     def _beaten(self, result: Result) -> beats.ConsumerGroupHeartbeatResponse:
@@ -190,12 +197,12 @@ class GroupHandler:
     ) -> described.ConsumerGroupDescribeResponse:
         is_asked = request.include_authorized_operations
         return described.ConsumerGroupDescribeResponse(
-            groups=[self._consumer_group(one, is_asked) for one in dict.fromkeys(request.group_ids)]
+            groups=[self._consumer_group(call.caller, one, is_asked) for one in dict.fromkeys(request.group_ids)]
         )
 
-    def _consumer_group(self, group: str, is_asked: bool) -> described.DescribedGroup:
+    def _consumer_group(self, caller: Caller, group: str, is_asked: bool) -> described.DescribedGroup:
         try:
-            found = self._groups.describe(group)
+            found = self._groups.by(caller).describe(group)
             if found.kind != "consumer":
                 raise UnknownGroup(f"{group} is not a group of the server-side protocol.")
         except GoQueueError as error:
@@ -245,7 +252,7 @@ class GroupHandler:
 
     def _classic_group(self, call: KafkaCall, group: str, is_asked: bool) -> describing.DescribedGroup:
         try:
-            found = self._groups.describe(group)
+            found = self._groups.by(call.caller).describe(group)
             if found.kind != "classic":
                 raise UnknownGroup(f"{group} is a group of the server-side protocol.")
         except GoQueueError as error:
@@ -263,7 +270,7 @@ class GroupHandler:
             listing.ListedGroup(
                 group_id=one.group, protocol_type=one.protocol_type, group_state=one.state, group_type=one.kind
             )
-            for one in self._groups.list()
+            for one in self._groups.by(call.caller).list()
             if (not states or one.state.lower() in states) and (not kinds or one.kind in kinds)
         ]
         return listing.ListGroupsResponse(groups=found)
@@ -274,7 +281,7 @@ class GroupHandler:
             try:
                 if not group:
                     raise UnknownGroup("No group is without a name.")
-                await self._groups.delete(group)
+                await self._groups.by(call.caller).delete(group)
                 code = NONE
             except GoQueueError as error:
                 code = code_of(error)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from goqueue.base.commands import Isolation
+from goqueue.base.commands import Caller, Isolation
 from goqueue.base.errors import GoQueueError
 from goqueue.drive.partition import Partition
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import INVALID_REQUEST, UNSUPPORTED_VERSION, code_of
+from goqueue.service.front import Front
 from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
 from goqueue.wire.messages.list_offsets import (
@@ -45,7 +46,7 @@ ISOLATION: Final = {0: Isolation.READ_UNCOMMITTED, 1: Isolation.READ_COMMITTED}
 
 
 class LookupHandler:
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Front[Topics]) -> None:
         self._topics = topics
 
     async def list_offsets(self, call: KafkaCall, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -72,7 +73,7 @@ class LookupHandler:
         if asked.timestamp < 0 and call.version < _SPECIAL_FROM.get(asked.timestamp, call.version + 1):
             return _refused(index, UNSUPPORTED_VERSION)
         try:
-            partition = self._topics.require(topic).partition(index)
+            partition = self._topics.by(call.caller).require(topic).partition(index)
             partition.check_epoch(asked.current_leader_epoch)
             timestamp, offset = await _look_up(partition, asked.timestamp, isolation)
         except GoQueueError as error:
@@ -89,7 +90,7 @@ class LookupHandler:
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
                 partitions=[
-                    self._epoch_end(topic.topic, one.partition, one.current_leader_epoch, one.leader_epoch)
+                    self._epoch_end(call.caller, topic.topic, one.partition, one.current_leader_epoch, one.leader_epoch)
                     for one in topic.partitions
                 ],
             )
@@ -97,9 +98,9 @@ class LookupHandler:
         ]
         return OffsetForLeaderEpochResponse(topics=topics)
 
-    def _epoch_end(self, topic: str, index: int, claimed: int, epoch: int) -> EpochEndOffset:
+    def _epoch_end(self, caller: Caller, topic: str, index: int, claimed: int, epoch: int) -> EpochEndOffset:
         try:
-            partition = self._topics.require(topic).partition(index)
+            partition = self._topics.by(caller).require(topic).partition(index)
             partition.check_epoch(claimed)
         except GoQueueError as error:
             return EpochEndOffset(partition=index, error_code=code_of(error))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.core.groups.errors import IllegalGeneration, UnknownGroup
@@ -20,20 +21,23 @@ from goqueue.edge.kafka.errors import (
 )
 from goqueue.edge.kafka.groups import when_known
 from goqueue.edge.kafka.names import TopicNames
+from goqueue.service.front import Front
 from goqueue.service.groups import Groups
 from goqueue.service.topics import Topics
+from goqueue.service.transactions import TransactionVerbs
 from goqueue.wire.messages import offset_commit as committing
 from goqueue.wire.messages import offset_delete as deleting
 from goqueue.wire.messages import offset_fetch as fetching
 
 Codes = dict[TopicPartition, int]
-Unstable = Callable[[str], set[TopicPartition]]  # where open transactions are about to move a group
 
 
 class OffsetHandler:
-    def __init__(self, groups: Groups, topics: Topics, names: TopicNames, unstable: Unstable) -> None:
+    def __init__(
+        self, groups: Front[Groups], topics: Front[Topics], names: TopicNames, transactions: Front[TransactionVerbs]
+    ) -> None:
         self._groups = groups
-        self._unstable = unstable
+        self._transactions = transactions
         self._topics = topics
         self._names = names
 
@@ -48,7 +52,7 @@ class OffsetHandler:
             name = self._name(call.version >= 10, topic.topic_id, topic.name)
             for one in topic.partitions:
                 at = TopicPartition(name or "", one.partition_index)
-                if not self._exists(at):
+                if not self._exists(call.caller, at):
                     codes[at] = UNKNOWN_TOPIC_ID if name is None else UNKNOWN_TOPIC_OR_PARTITION
                     continue
                 wanted.append(
@@ -68,7 +72,7 @@ class OffsetHandler:
             wanted,
         )
         return when_known(
-            self._groups.commit(asked),
+            self._groups.by(call.caller).commit(asked),
             lambda result: self._committed(call, request, codes | _codes(wanted, _in_words_of(call.version, result))),
         )
 
@@ -93,8 +97,8 @@ class OffsetHandler:
     def _name(self, by_id: bool, topic_id: bytes, name: str) -> str | None:
         return self._names.by_id(topic_id) if by_id else name
 
-    def _exists(self, at: TopicPartition) -> bool:
-        topic = self._topics.find(at.topic)
+    def _exists(self, caller: Caller, at: TopicPartition) -> bool:
+        topic = self._topics.by(caller).find(at.topic)
         return topic is not None and 0 <= at.partition < len(topic.partitions)
 
     # --- fetch -----------------------------------------------------------------------------------------------
@@ -103,7 +107,7 @@ class OffsetHandler:
         if call.version >= 8:
             found = [self._group(call, one, request.require_stable) for one in request.groups]
             return fetching.OffsetFetchResponse(groups=found)
-        unstable = self._unstable(request.group_id) if request.require_stable else set()
+        unstable = self._transactions.by(call.caller).unstable(request.group_id) if request.require_stable else set()
         asked = None if request.topics is None else [(one.name, one.partition_indexes) for one in request.topics]
         topics = [
             fetching.OffsetFetchResponseTopic(
@@ -119,17 +123,17 @@ class OffsetHandler:
                     for one, code in _stable(found, unstable)
                 ],
             )
-            for topic, found in self._found(request.group_id, asked)
+            for topic, found in self._found(call.caller, request.group_id, asked)
         ]
         return fetching.OffsetFetchResponse(topics=topics)
 
     def _group(
         self, call: KafkaCall, asked: fetching.OffsetFetchRequestGroup, require_stable: bool
     ) -> fetching.OffsetFetchResponseGroup:
-        unstable = self._unstable(asked.group_id) if require_stable else set()
+        unstable = self._transactions.by(call.caller).unstable(asked.group_id) if require_stable else set()
         if asked.member_id is not None and asked.member_epoch >= 0:
             try:
-                self._groups.check_member(asked.group_id, asked.member_id, asked.member_epoch)
+                self._groups.by(call.caller).check_member(asked.group_id, asked.member_id, asked.member_epoch)
             except GoQueueError as error:
                 return fetching.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code_of(error))
         wanted = None
@@ -142,7 +146,7 @@ class OffsetHandler:
                     topics.append(_unknown(topic))
                 else:
                     wanted.append((name, topic.partition_indexes))
-        for name, found in self._found(asked.group_id, wanted):
+        for name, found in self._found(call.caller, asked.group_id, wanted):
             parts = [
                 fetching.OffsetFetchResponsePartitions(
                     partition_index=one.partition,
@@ -159,10 +163,10 @@ class OffsetHandler:
         return fetching.OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
     def _found(
-        self, group: str, wanted: Sequence[tuple[str, Sequence[int]]] | None
+        self, caller: Caller, group: str, wanted: Sequence[tuple[str, Sequence[int]]] | None
     ) -> Iterable[tuple[str, list[OffsetCommitted]]]:
         """By topic. What was never committed has offset -1."""
-        known = self._groups.offsets(group)
+        known = self._groups.by(caller).offsets(group)
         if wanted is None:
             by_topic: dict[str, list[OffsetCommitted]] = {}
             for at in sorted(known):
@@ -180,7 +184,7 @@ class OffsetHandler:
             TopicPartition(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
         ]
         try:
-            results = await self._groups.delete_offsets(request.group_id, wanted)
+            results = await self._groups.by(call.caller).delete_offsets(request.group_id, wanted)
         except GoQueueError as error:
             return deleting.OffsetDeleteResponse(error_code=code_of(error))
         codes = {
@@ -193,7 +197,9 @@ class OffsetHandler:
                 partitions=[
                     deleting.OffsetDeleteResponsePartition(
                         partition_index=one.partition_index,
-                        error_code=self._delete_code(TopicPartition(topic.name, one.partition_index), codes),
+                        error_code=self._delete_code(
+                            call.caller, TopicPartition(topic.name, one.partition_index), codes
+                        ),
                     )
                     for one in topic.partitions
                 ],
@@ -202,8 +208,8 @@ class OffsetHandler:
         ]
         return deleting.OffsetDeleteResponse(topics=topics)
 
-    def _delete_code(self, at: TopicPartition, codes: Codes) -> int:
-        return codes.get(at, NONE) if self._exists(at) else UNKNOWN_TOPIC_OR_PARTITION
+    def _delete_code(self, caller: Caller, at: TopicPartition, codes: Codes) -> int:
+        return codes.get(at, NONE) if self._exists(caller, at) else UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _in_words_of(version: int, result: Result) -> Result:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
-from goqueue.base.commands import Acks, Appended, PublishBatch
+from goqueue.base.commands import Acks, Appended, Caller, PublishBatch
 from goqueue.base.errors import GoQueueError, InvalidBatch
 from goqueue.base.ids import TopicPartition
 from goqueue.core.txn.errors import ProducerFenced
-from goqueue.edge.kafka.calls import CALLER, Exclusive, KafkaCall
+from goqueue.edge.kafka.calls import Exclusive, KafkaCall
 from goqueue.edge.kafka.errors import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS, code_of
 from goqueue.edge.kafka.names import TopicNames
+from goqueue.service.front import Front
 from goqueue.service.hooks import TooMuchHere
 from goqueue.service.publish import Publish
 from goqueue.wire.messages.produce import (
@@ -30,7 +31,7 @@ ACKS: Final = {0: Acks.NONE, 1: Acks.LEADER, -1: Acks.ALL}
 
 
 class ProduceHandler:
-    def __init__(self, publish: Publish, names: TopicNames) -> None:
+    def __init__(self, publish: Front[Publish], names: TopicNames) -> None:
         self._publish = publish
         self._names = names
 
@@ -39,7 +40,7 @@ class ProduceHandler:
 
         Large batches whose records have to be looked at are appended later; no other request is begun meanwhile.
         """
-        acks = ACKS.get(request.acks)
+        acks, caller = ACKS.get(request.acks), call.caller
         stored: Places = {}
         large: dict[tuple[int, int], PublishBatch] = {}
         topics: list[TopicProduceResponse] = []
@@ -51,18 +52,20 @@ class ProduceHandler:
                     code = INVALID_REQUIRED_ACKS
                     answers.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1))
                 else:
-                    answers.append(self._append(name, data, acks, stored, large, (at, place)))
+                    answers.append(self._append(caller, name, data, acks, stored, large, (at, place)))
             topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
         response = ProduceResponse(responses=topics)
         if large:
-            return Exclusive(self._append_large(response, stored, large, acks))
+            return Exclusive(self._append_large(caller, response, stored, large, acks))
         if acks is Acks.NONE:
             return None
-        waiting = {place: one for place, one in stored.items() if not self._publish.is_durable(one)}
-        return self._settled(response, waiting) if waiting else response
+        publish = self._publish.by(caller)
+        waiting = {place: one for place, one in stored.items() if not publish.is_durable(one)}
+        return self._settled(caller, response, waiting) if waiting else response
 
     def _append(
         self,
+        caller: Caller,
         name: str | None,
         data: PartitionProduceData,
         acks: Acks,
@@ -76,8 +79,8 @@ class ProduceHandler:
                 raise self._names.unknown_id()
             if data.records is None:
                 raise InvalidBatch("A produce request without records.")
-            command = PublishBatch(at, data.records, acks, CALLER)
-            appended = self._publish.append(command)
+            command = PublishBatch(at, data.records, acks, caller)
+            appended = self._publish.by(caller).append(command)
         except TooMuchHere:
             large[place] = command
             return PartitionProduceResponse(index=data.index)
@@ -88,6 +91,7 @@ class ProduceHandler:
 
     async def _append_large(
         self,
+        caller: Caller,
         response: ProduceResponse,
         stored: Places,
         large: dict[tuple[int, int], PublishBatch],
@@ -96,20 +100,20 @@ class ProduceHandler:
         answers: dict[tuple[int, int], PartitionProduceResponse] = {}
         for place, command in large.items():
             try:
-                answers[place] = _stored(await self._publish.append_any(command))
+                answers[place] = _stored(await self._publish.by(caller).append_any(command))
                 stored[place] = command.at
             except GoQueueError as error:
                 answers[place] = _failed(command.at.partition, error)
         if acks is Acks.NONE:
             return None
-        return await self._settled(_with(response, answers), stored)
+        return await self._settled(caller, _with(response, answers), stored)
 
-    async def _settled(self, response: ProduceResponse, waiting: Places) -> ProduceResponse:
+    async def _settled(self, caller: Caller, response: ProduceResponse, waiting: Places) -> ProduceResponse:
         """Where making it safe fails, nothing is promised: the partition's answer becomes the error."""
         failed: dict[tuple[int, int], GoQueueError] = {}
         for place, at in waiting.items():
             try:
-                await self._publish.wait_durable(at)
+                await self._publish.by(caller).wait_durable(at)
             except GoQueueError as error:
                 failed[place] = error
         told = {place: _failed(waiting[place].partition, error) for place, error in failed.items()}

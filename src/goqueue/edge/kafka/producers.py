@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.core.txn.epochs import NEW
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.transactions import producer_code
+from goqueue.service.front import Front
 from goqueue.service.producers import ProducerIds
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
@@ -24,7 +26,7 @@ _KNOWS_ITSELF_FROM = 3  # the version from which a producer that begins again sa
 
 
 class ProducerHandler:
-    def __init__(self, ids: ProducerIds, transactions: TransactionVerbs, topics: Topics) -> None:
+    def __init__(self, ids: Front[ProducerIds], transactions: Front[TransactionVerbs], topics: Front[Topics]) -> None:
         self._ids = ids
         self._transactions = transactions
         self._topics = topics
@@ -32,14 +34,14 @@ class ProducerHandler:
     async def init_producer_id(self, call: KafkaCall, request: InitProducerIdRequest) -> InitProducerIdResponse:
         try:
             if request.transactional_id is not None:
-                state = await self._transactions.init(
+                state = await self._transactions.by(call.caller).init(
                     request.transactional_id,
                     request.transaction_timeout_ms,
                     request.producer_id if call.version >= _KNOWS_ITSELF_FROM else NEW,
                     request.producer_epoch if call.version >= _KNOWS_ITSELF_FROM else NEW,
                 )
                 return InitProducerIdResponse(producer_id=state.producer_id, producer_epoch=state.epoch)
-            return InitProducerIdResponse(producer_id=await self._ids.next_id(), producer_epoch=0)
+            return InitProducerIdResponse(producer_id=await self._ids.by(call.caller).next_id(), producer_epoch=0)
         except GoQueueError as error:
             code = producer_code(error, call.version >= _FENCED_FROM)
             return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
@@ -48,15 +50,17 @@ class ProducerHandler:
         topics = [
             TopicResponse(
                 name=topic.name,
-                partitions=[self._partition(topic.name, index) for index in dict.fromkeys(topic.partition_indexes)],
+                partitions=[
+                    self._partition(call.caller, topic.name, index) for index in dict.fromkeys(topic.partition_indexes)
+                ],
             )
             for topic in request.topics
         ]
         return DescribeProducersResponse(topics=topics)
 
-    def _partition(self, topic: str, index: int) -> PartitionResponse:
+    def _partition(self, caller: Caller, topic: str, index: int) -> PartitionResponse:
         try:
-            partition = self._topics.require(topic).partition(index)
+            partition = self._topics.by(caller).require(topic).partition(index)
         except GoQueueError as error:
             return PartitionResponse(partition_index=index, error_code=code_of(error), error_message=error.message)
         opened = partition.producers.open_transactions()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import PATTERN_SECONDS_MAX
@@ -23,6 +24,7 @@ from goqueue.edge.kafka.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     code_of,
 )
+from goqueue.service.front import Front
 from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
@@ -42,7 +44,7 @@ _GENERATIONS_FROM = 3  # the version of TxnOffsetCommit from which members are c
 
 
 class TransactionHandler:
-    def __init__(self, transactions: TransactionVerbs, topics: Topics) -> None:
+    def __init__(self, transactions: Front[TransactionVerbs], topics: Front[Topics]) -> None:
         self._transactions = transactions
         self._topics = topics
 
@@ -77,7 +79,7 @@ class TransactionHandler:
         for topic in asked.topics:
             for number in topic.partitions:
                 wanted.append(TopicPartition(topic.name, number))
-                if not self._exists(wanted[-1]):
+                if not self._exists(call.caller, wanted[-1]):
                     missing.add(wanted[-1])
                 await pace.pause()
         codes = {at: UNKNOWN_TOPIC_OR_PARTITION if at in missing else OPERATION_NOT_ATTEMPTED for at in wanted}
@@ -87,10 +89,10 @@ class TransactionHandler:
                 if asked.verify_only:
                     for at in wanted:
                         question = MayWrite(asked.producer_id, asked.producer_epoch, at.topic, at.partition)
-                        if (refused := self._transactions.may_write(question).error) is not None:
+                        if (refused := self._transactions.by(call.caller).may_write(question).error) is not None:
                             raise refused
                 else:
-                    await self._transactions.add_partitions(
+                    await self._transactions.by(call.caller).add_partitions(
                         asked.transactional_id, asked.producer_id, asked.producer_epoch, wanted
                     )
             except GoQueueError as error:
@@ -109,13 +111,13 @@ class TransactionHandler:
             for topic in asked.topics
         ]
 
-    def _exists(self, at: TopicPartition) -> bool:
-        topic = self._topics.find(at.topic)
+    def _exists(self, caller: Caller, at: TopicPartition) -> bool:
+        topic = self._topics.by(caller).find(at.topic)
         return topic is not None and not topic.is_internal and 0 <= at.partition < len(topic.partitions)
 
     async def add_offsets(self, call: KafkaCall, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
         try:
-            await self._transactions.add_group(
+            await self._transactions.by(call.caller).add_group(
                 request.transactional_id, request.producer_id, request.producer_epoch, request.group_id
             )
         except GoQueueError as error:
@@ -136,14 +138,14 @@ class TransactionHandler:
             for topic in request.topics
             for one in topic.partitions
         ]
-        known = [one for one in offsets if self._exists(TopicPartition(one.topic, one.partition))]
+        known = [one for one in offsets if self._exists(call.caller, TopicPartition(one.topic, one.partition))]
         code = NONE
         try:
             if call.version >= _ADDS_GROUPS_FROM:
-                await self._transactions.add_group(
+                await self._transactions.by(call.caller).add_group(
                     request.transactional_id, request.producer_id, request.producer_epoch, request.group_id
                 )
-            await self._transactions.add_offsets(
+            await self._transactions.by(call.caller).add_offsets(
                 request.transactional_id, request.producer_id, request.producer_epoch, _commit(call, request, known)
             )
         except GoQueueError as error:
@@ -155,7 +157,7 @@ class TransactionHandler:
                     committing.TxnOffsetCommitResponsePartition(
                         partition_index=one.partition_index,
                         error_code=code
-                        if self._exists(TopicPartition(topic.name, one.partition_index))
+                        if self._exists(call.caller, TopicPartition(topic.name, one.partition_index))
                         else UNKNOWN_TOPIC_OR_PARTITION,
                     )
                     for one in topic.partitions
@@ -167,7 +169,7 @@ class TransactionHandler:
 
     async def end(self, call: KafkaCall, request: EndTxnRequest) -> EndTxnResponse:
         try:
-            state = await self._transactions.end(
+            state = await self._transactions.by(call.caller).end(
                 request.transactional_id,
                 request.producer_id,
                 request.producer_epoch,
@@ -185,9 +187,9 @@ class TransactionHandler:
     async def write_markers(
         self, call: KafkaCall, request: marking.WriteTxnMarkersRequest
     ) -> marking.WriteTxnMarkersResponse:
-        return marking.WriteTxnMarkersResponse(markers=[await self._mark(one) for one in request.markers])
+        return marking.WriteTxnMarkersResponse(markers=[await self._mark(call.caller, one) for one in request.markers])
 
-    async def _mark(self, asked: marking.WritableTxnMarker) -> marking.WritableTxnMarkerResult:
+    async def _mark(self, caller: Caller, asked: marking.WritableTxnMarker) -> marking.WritableTxnMarkerResult:
         topics: list[marking.WritableTxnMarkerTopicResult] = []
         for topic in asked.topics:
             results: list[marking.WritableTxnMarkerPartitionResult] = []
@@ -195,7 +197,9 @@ class TransactionHandler:
                 code = NONE
                 try:
                     at = TopicPartition(topic.name, number)
-                    await self._transactions.mark(at, asked.producer_id, asked.producer_epoch, asked.transaction_result)
+                    await self._transactions.by(caller).mark(
+                        at, asked.producer_id, asked.producer_epoch, asked.transaction_result
+                    )
                 except GoQueueError as error:
                     code = code_of(error)
                 results.append(marking.WritableTxnMarkerPartitionResult(partition_index=number, error_code=code))
@@ -206,12 +210,12 @@ class TransactionHandler:
         self, call: KafkaCall, request: describing.DescribeTransactionsRequest
     ) -> describing.DescribeTransactionsResponse:
         return describing.DescribeTransactionsResponse(
-            transaction_states=[self._describe(name) for name in dict.fromkeys(request.transactional_ids)]
+            transaction_states=[self._describe(call.caller, name) for name in dict.fromkeys(request.transactional_ids)]
         )
 
-    def _describe(self, transactional_id: str) -> describing.TransactionState:
+    def _describe(self, caller: Caller, transactional_id: str) -> describing.TransactionState:
         try:
-            state = self._transactions.describe(transactional_id)
+            state = self._transactions.by(caller).describe(transactional_id)
         except GoQueueError as error:
             return describing.TransactionState(error_code=code_of(error), transactional_id=transactional_id)
         return describing.TransactionState(
@@ -231,7 +235,9 @@ class TransactionHandler:
             asked = request.transactional_id_pattern
             pattern = compile_pattern(asked) if asked else None
             states = [
-                one for one in self._transactions.all() if self._fits(one, wanted, producers, request.duration_filter)
+                one
+                for one in self._transactions.by(call.caller).all()
+                if self._fits(call.caller, one, wanted, producers, request.duration_filter)
             ]
             found = await _matching(states, pattern)
         except GoQueueError as error:
@@ -239,12 +245,14 @@ class TransactionHandler:
         unknown = [name for name in request.state_filters if name not in stages]
         return listing.ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
-    def _fits(self, state: TxnState, stages: frozenset[str], producers: frozenset[int], runs_ms: int) -> bool:
+    def _fits(
+        self, caller: Caller, state: TxnState, stages: frozenset[str], producers: frozenset[int], runs_ms: int
+    ) -> bool:
         if stages and state.stage.value not in stages:
             return False
         if producers and state.producer_id not in producers:
             return False
-        return runs_ms < 0 or self._transactions.runs_for_ms(state) > runs_ms
+        return runs_ms < 0 or self._transactions.by(caller).runs_for_ms(state) > runs_ms
 
 
 async def _matching(states: Iterable[TxnState], pattern: TopicPattern | None) -> list[listing.TransactionState]:

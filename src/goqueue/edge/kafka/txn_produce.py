@@ -14,6 +14,7 @@ from goqueue.edge.kafka.calls import Exclusive, KafkaCall
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.edge.kafka.transactions import producer_code
 from goqueue.format.batch import read_header
+from goqueue.service.front import Front
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.wire.messages.produce import (
@@ -34,7 +35,9 @@ class ProduceApi(Protocol):
 
 
 class TransactionalProduce:
-    def __init__(self, inner: ProduceApi, transactions: TransactionVerbs, topics: Topics, names: TopicNames) -> None:
+    def __init__(
+        self, inner: ProduceApi, transactions: Front[TransactionVerbs], topics: Front[Topics], names: TopicNames
+    ) -> None:
         self._inner = inner
         self._transactions = transactions
         self._topics = topics
@@ -68,7 +71,7 @@ class TransactionalProduce:
     def _missing(self, call: KafkaCall, request: ProduceRequest) -> dict[Producer, list[TopicPartition]]:
         found: dict[Producer, list[TopicPartition]] = {}
         for at, producer in self._written(call, request):
-            if not self._transactions.writes_to(producer[0], at, producer[1]):
+            if not self._transactions.by(call.caller).writes_to(producer[0], at, producer[1]):
                 found.setdefault(producer, []).append(at)
         return found
 
@@ -76,7 +79,7 @@ class TransactionalProduce:
         """What is wrong with the others is told by whoever stores them."""
         for topic in request.topic_data:
             name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id)
-            known = None if name is None else self._topics.find(name)
+            known = None if name is None else self._topics.by(call.caller).find(name)
             if known is None or known.is_internal:
                 continue
             for data in topic.partition_data:
@@ -99,9 +102,11 @@ class TransactionalProduce:
         try:
             async with self._turns.setdefault(transactional_id, asyncio.Lock()):
                 for (producer_id, epoch), partitions in missing.items():
-                    await self._transactions.add_partitions(transactional_id, producer_id, epoch, partitions)
+                    await self._transactions.by(call.caller).add_partitions(
+                        transactional_id, producer_id, epoch, partitions
+                    )
                 if not missing:
-                    await self._transactions.turn(transactional_id)
+                    await self._transactions.by(call.caller).turn(transactional_id)
                 answer = self._inner.produce(call, request)
                 if isinstance(answer, Exclusive):
                     answer = await answer

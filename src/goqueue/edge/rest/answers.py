@@ -13,10 +13,12 @@ from goqueue.base.errors import InvalidField
 from goqueue.base.ids import Millis
 from goqueue.base.leases import Outcome
 from goqueue.base.times import parse_duration_ms
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.errors import problem
 from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Bodies, decode
 from goqueue.edge.rest.schema import ErrorOut
+from goqueue.service.front import Front
 from goqueue.service.leasing import LEASE_MS_MAX, Leasing
 
 _RECEIPTS_MAX = 10_000
@@ -72,7 +74,7 @@ class AnswersOut(msgspec.Struct, frozen=True):
 
 
 class AnswerRoutes:
-    def __init__(self, leasing: Leasing, bodies: Bodies) -> None:
+    def __init__(self, leasing: Front[Leasing], bodies: Bodies) -> None:
         self._leasing = leasing
         self._bodies = bodies
 
@@ -92,26 +94,29 @@ class AnswerRoutes:
     async def ack(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             receipts = _receipts(decode(body, AckIn))
-        return _answer(receipts, await self._leasing.ack(receipts))
+        return _answer(receipts, await self._leasing.by(caller_of(request)).ack(receipts))
 
     async def nack(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, NackIn)
         receipts = _receipts(given)
         delay_ms = None if given.delay is None else _duration_ms(given.delay, "delay")
-        return _answer(receipts, await self._leasing.nack(receipts, delay_ms, given.reason))
+        return _answer(receipts, await self._leasing.by(caller_of(request)).nack(receipts, delay_ms, given.reason))
 
     async def reject(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, RejectIn)
         receipts = _receipts(given)
-        return _answer(receipts, await self._leasing.reject(receipts, given.reason))
+        return _answer(receipts, await self._leasing.by(caller_of(request)).reject(receipts, given.reason))
 
     async def visibility(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, VisibilityIn)
         receipts = _receipts(given)
-        return _answer(receipts, await self._leasing.extend(receipts, _duration_ms(given.timeout, "timeout")))
+        return _answer(
+            receipts,
+            await self._leasing.by(caller_of(request)).extend(receipts, _duration_ms(given.timeout, "timeout")),
+        )
 
 
 def _receipts(given: AckIn | NackIn | RejectIn | VisibilityIn) -> list[str]:

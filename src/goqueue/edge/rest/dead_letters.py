@@ -15,12 +15,14 @@ from goqueue.base.priority import NAMES, priority_of
 from goqueue.base.times import parse_time_ms
 from goqueue.core.dead_letter import DeadLetterFilter, StoredDeadLetter
 from goqueue.core.redrive import RedriveRequest, RedriveTask
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
 from goqueue.edge.rest.schema import Encoding, HeaderValue
 from goqueue.edge.rest.translate import from_bytes, headers_out, time_in
 from goqueue.service.dead_letter_view import Cursor, DeadLetterView, LetterStats, cursor_of
 from goqueue.service.dead_letters import RATE_MAX, Redrives
+from goqueue.service.front import Front
 
 _NUMBER_MAX = 2**63 - 1
 _HEADERS_MAX = 20
@@ -137,7 +139,7 @@ _FILTER_PARAMS = (
 
 
 class DeadLetterRoutes:
-    def __init__(self, letters: DeadLetterView, redrives: Redrives, bodies: Bodies) -> None:
+    def __init__(self, letters: Front[DeadLetterView], redrives: Front[Redrives], bodies: Bodies) -> None:
         self._letters = letters
         self._redrives = redrives
         self._bodies = bodies
@@ -163,20 +165,24 @@ class DeadLetterRoutes:
         query = Query(request, *(param.name for param in _FILTER_PARAMS))
         topic = request.path_params["topic"]
         limit = query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
-        page = await self._letters.page(topic, _filter_of(query, topic), _cursor(query), limit)
+        page = await self._letters.by(caller_of(request)).page(topic, _filter_of(query, topic), _cursor(query), limit)
         after = None if page.next is None else f"{page.next[0]}:{page.next[1]}"
-        return json(LetterListOut(self._letters.home_of(topic), [_letter(one) for one in page.letters], after))
+        return json(
+            LetterListOut(
+                self._letters.by(caller_of(request)).home_of(topic), [_letter(one) for one in page.letters], after
+            )
+        )
 
     async def show(self, request: Request) -> Response:
-        return json(_letter(await self._letters.show(*_address(request))))
+        return json(_letter(await self._letters.by(caller_of(request)).show(*_address(request))))
 
     async def delete(self, request: Request) -> Response:
-        await self._letters.delete(*_address(request))
+        await self._letters.by(caller_of(request)).delete(*_address(request))
         return Response(status_code=204)
 
     async def stats(self, request: Request) -> Response:
         Query(request)
-        return json(await self._letters.stats(request.path_params["topic"]))
+        return json(await self._letters.by(caller_of(request)).stats(request.path_params["topic"]))
 
     # --- redrive ---------------------------------------------------------------------------------------------
 
@@ -186,28 +192,34 @@ class DeadLetterRoutes:
             given = decode(body or b"{}", RedriveIn)
         topic = request.path_params["topic"]
         chosen = _filter_in(given.filter, topic)
-        asked = RedriveRequest(self._letters.home_of(topic), given.to, given.rate, chosen, given.limit)
+        asked = RedriveRequest(
+            self._letters.by(caller_of(request)).home_of(topic), given.to, given.rate, chosen, given.limit
+        )
         if given.dry_run:
-            told = await self._redrives.preview(asked)
+            told = await self._redrives.by(caller_of(request)).preview(asked)
             return json(DryRunOut(True, told.matched, told.movable, told.by_reason, told.skipped))
-        task = await self._redrives.start(asked.source, asked.to, asked.rate_per_s, asked.filter, asked.limit)
+        task = await self._redrives.by(caller_of(request)).start(
+            asked.source, asked.to, asked.rate_per_s, asked.filter, asked.limit
+        )
         return json(_task(task), 202)
 
     async def history(self, request: Request) -> Response:
         Query(request)
-        found = self._redrives.tasks(self._letters.home_of(request.path_params["topic"]))
+        found = self._redrives.by(caller_of(request)).tasks(
+            self._letters.by(caller_of(request)).home_of(request.path_params["topic"])
+        )
         return json(RedriveListOut([_task(one) for one in found]))
 
     async def progress(self, request: Request) -> Response:
         return json(_task(self._of_topic(request)))
 
     async def cancel(self, request: Request) -> Response:
-        return json(_task(await self._redrives.cancel(self._of_topic(request).id)))
+        return json(_task(await self._redrives.by(caller_of(request)).cancel(self._of_topic(request).id)))
 
     def _of_topic(self, request: Request) -> RedriveTask:
         Query(request)
-        task = self._redrives.find(request.path_params["id"])
-        if task.source != self._letters.home_of(request.path_params["topic"]):
+        task = self._redrives.by(caller_of(request)).find(request.path_params["id"])
+        if task.source != self._letters.by(caller_of(request)).home_of(request.path_params["topic"]):
             raise UnknownRedrive("That redrive is another topic's.", field="id")
         return task
 

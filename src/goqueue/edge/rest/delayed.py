@@ -6,16 +6,17 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goqueue.base.commands import Caller, Repeat
+from goqueue.base.commands import Repeat
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.times import time_text
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query, number
 from goqueue.edge.rest.schema import Encoding, HeaderValue, RepeatIn
 from goqueue.edge.rest.translate import from_bytes, headers_out
+from goqueue.service.front import Front
 from goqueue.service.scheduling import DelayedMessage, Scheduling
 
-CALLER = Caller(door="rest")
 _NUMBER_MAX = 2**63 - 1
 
 
@@ -58,7 +59,7 @@ class DelayStatsOut(msgspec.Struct, frozen=True):
 
 
 class DelayedRoutes:
-    def __init__(self, scheduling: Scheduling) -> None:
+    def __init__(self, scheduling: Front[Scheduling]) -> None:
         self._scheduling = scheduling
 
     def operations(self) -> list[RestOperation]:
@@ -79,19 +80,23 @@ class DelayedRoutes:
         query = Query(request, "limit", "skip")
         topic = request.path_params["topic"]
         limit = query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
-        found = await self._scheduling.list(topic, limit, query.number("skip", 0, 0, _NUMBER_MAX), CALLER)
-        return json(DelayedListOut([_out(one) for one in found], self._scheduling.pending(topic)))
+        found = await self._scheduling.by(caller_of(request)).list(
+            topic, limit, query.number("skip", 0, 0, _NUMBER_MAX)
+        )
+        return json(
+            DelayedListOut([_out(one) for one in found], self._scheduling.by(caller_of(request)).pending(topic))
+        )
 
     async def show(self, request: Request) -> Response:
-        return json(_out(await self._scheduling.show(*_address(request), CALLER)))
+        return json(_out(await self._scheduling.by(caller_of(request)).show(*_address(request))))
 
     async def cancel(self, request: Request) -> Response:
-        await self._scheduling.cancel(*_address(request), CALLER)
+        await self._scheduling.by(caller_of(request)).cancel(*_address(request))
         return Response(status_code=204)
 
     async def stats(self, request: Request) -> Response:
         Query(request)
-        told = await self._scheduling.stats()
+        told = await self._scheduling.by(caller_of(request)).stats()
         return json(
             DelayStatsOut(
                 told.pending,

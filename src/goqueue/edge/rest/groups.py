@@ -13,6 +13,7 @@ from goqueue.core.groups.errors import InvalidSessionTimeout
 from goqueue.core.groups.parts import PartList
 from goqueue.core.groups.replies import MemberDescription, OffsetResult, RebalanceStats, RestBeat
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit, RestJoin
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.errors import problem
 from goqueue.edge.rest.group_schema import (
     BeatIn,
@@ -36,12 +37,12 @@ from goqueue.edge.rest.group_schema import (
     RevokeIn,
     TopicPartitionsOut,
 )
-from goqueue.edge.rest.messages import CALLER
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, while_connected
 from goqueue.edge.rest.schema import ErrorOut
 from goqueue.edge.rest.translate import delivered_out
 from goqueue.service.consume import Consuming, Poll
+from goqueue.service.front import Front
 from goqueue.service.groups import Groups, PartitionLag
 from goqueue.service.leasing import LEASE_MS_MAX
 from goqueue.service.readers import MemberReading
@@ -60,7 +61,12 @@ _POLL_PARAMS = (
 
 class GroupRoutes:
     def __init__(
-        self, groups: Groups, consuming: Consuming, reset: ResetOffsets, bodies: Bodies, poll_ms_max: int
+        self,
+        groups: Front[Groups],
+        consuming: Front[Consuming],
+        reset: Front[ResetOffsets],
+        bodies: Bodies,
+        poll_ms_max: int,
     ) -> None:
         self._groups = groups
         self._consuming = consuming
@@ -97,7 +103,7 @@ class GroupRoutes:
         asked = RestJoin(
             group=group,
             member_id=given.member_id or "",
-            new_member_id=self._groups.new_member_id(given.client_id),
+            new_member_id=self._groups.by(caller_of(request)).new_member_id(given.client_id),
             client_id=given.client_id,
             topics=given.topics,
             protocol=given.protocol,
@@ -107,7 +113,7 @@ class GroupRoutes:
             client_host=f"/{request.client.host}" if request.client else "",
         )
         try:
-            joined = await self._consuming.join(asked, _reading(given))
+            joined = await self._consuming.by(caller_of(request)).join(asked, _reading(given))
         except InvalidSessionTimeout as error:
             error.field = "session_timeout"
             raise
@@ -123,20 +129,28 @@ class GroupRoutes:
         group = _group(request)
         async with self._bodies.read(request) as body:
             given = decode(body, BeatIn)
-        return json(_beat(await self._consuming.heartbeat(group, given.member_id, given.generation)))
+        return json(
+            _beat(await self._consuming.by(caller_of(request)).heartbeat(group, given.member_id, given.generation))
+        )
 
     async def revoke(self, request: Request) -> Response:
         group = _group(request)
         async with self._bodies.read(request) as body:
             given = decode(body, RevokeIn)
         partitions = [(one.topic, one.partitions) for one in given.partitions]
-        return json(_beat(await self._consuming.revoke(group, given.member_id, given.generation, partitions)))
+        return json(
+            _beat(
+                await self._consuming.by(caller_of(request)).revoke(
+                    group, given.member_id, given.generation, partitions
+                )
+            )
+        )
 
     async def leave(self, request: Request) -> Response:
         group = _group(request)
         async with self._bodies.read(request) as body:
             given = decode(body, LeaveIn)
-        await self._consuming.leave(group, given.member_id)
+        await self._consuming.by(caller_of(request)).leave(group, given.member_id)
         return Response(status_code=204)
 
     async def poll(self, request: Request) -> Response:
@@ -153,15 +167,15 @@ class GroupRoutes:
             limit=query.number("limit", 100, 1, MESSAGES_PER_READ_MAX),
             wait_ms_max=wait_ms,
             lease_ms=query.duration_ms("visibility_timeout", LEASE_MS_MAX) if query.has("visibility_timeout") else None,
-            caller=CALLER,
+            caller=caller_of(request),
         )
-        polled = await while_connected(request, self._consuming.poll(poll))
+        polled = await while_connected(request, self._consuming.by(caller_of(request)).poll(poll))
         return json(PollOut(await delivered_out(polled.messages), polled.generation, polled.rebalance))
 
     # --- offsets ---------------------------------------------------------------------------------------------
 
     async def offsets(self, request: Request) -> Response:
-        return json(OffsetsOut([_lag(one) for one in self._groups.lag(_group(request))]))
+        return json(OffsetsOut([_lag(one) for one in self._groups.by(caller_of(request)).lag(_group(request))]))
 
     async def commit(self, request: Request) -> Response:
         group = _group(request)
@@ -172,7 +186,9 @@ class GroupRoutes:
             raise InvalidField("A member commits with both its member_id and its generation.", field=missing)
         offsets = [OffsetCommit(one.topic, one.partition, one.offset, -1, one.metadata) for one in given.offsets]
         generation = -1 if given.generation is None else given.generation
-        results = await self._consuming.commit(CommitRequest(group, given.member_id or "", generation, None, offsets))
+        results = await self._consuming.by(caller_of(request)).commit(
+            CommitRequest(group, given.member_id or "", generation, None, offsets)
+        )
         for place, result in enumerate(results):
             if result.error is not None:
                 result.error.field = f"offsets[{place}].{result.error.field}"
@@ -187,7 +203,7 @@ class GroupRoutes:
         async with self._bodies.read(request) as body:
             given = decode(body, ResetIn)
         command = Reset(group, given.topic, given.to, given.partition, _number(given), given.dry_run)
-        moved = await self._reset.reset(command)
+        moved = await self._reset.by(caller_of(request)).reset(command)
         shown = [MovedOut(one.topic, one.partition, one.before, one.after) for one in moved]
         return json(ResetOut(given.dry_run, shown))
 
@@ -195,23 +211,23 @@ class GroupRoutes:
 
     async def list(self, request: Request) -> Response:
         Query(request)
-        return json(GroupListOut(self._groups.list()))
+        return json(GroupListOut(self._groups.by(caller_of(request)).list()))
 
     async def describe(self, request: Request) -> Response:
         group = _group(request)
-        found = self._groups.describe(group)
+        found = self._groups.by(caller_of(request)).describe(group)
         members = [_member(one) for one in found.members]
-        lag = [_lag(one) for one in self._groups.lag(group)]
+        lag = [_lag(one) for one in self._groups.by(caller_of(request)).lag(group)]
         return json(
             GroupOut(group, found.kind, found.state, found.generation, found.protocol, found.mode, members, lag)
         )
 
     async def delete(self, request: Request) -> Response:
-        await self._groups.delete(_group(request))
+        await self._groups.by(caller_of(request)).delete(_group(request))
         return Response(status_code=204)
 
     async def stats(self, request: Request) -> Response:
-        return json(self._groups.stats(_group(request)))
+        return json(self._groups.by(caller_of(request)).stats(_group(request)))
 
 
 def _group(request: Request) -> str:

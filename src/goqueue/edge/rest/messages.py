@@ -27,6 +27,7 @@ from goqueue.base.ids import Offset
 from goqueue.base.limits import LARGE_PAGES_MAX, MESSAGES_PER_READ_MAX, SMALL_PAGE_BYTES_MAX, TAILS_MAX
 from goqueue.base.settings import RestSettings
 from goqueue.base.times import time_text
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.errors import brief, problem
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number, while_connected
@@ -42,11 +43,11 @@ from goqueue.edge.rest.schema import (
 )
 from goqueue.edge.rest.translate import cursor_in, cursor_out, messages_in, messages_out, place_in, skipped_out
 from goqueue.service.browse import Browsing
+from goqueue.service.front import Front
 from goqueue.service.health import Health
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.publish import Publish, first_error
 
-CALLER = Caller(door="rest")
 _OFFSET_MAX = 2**63 - 1
 _PARTITION_MAX = 2**31 - 1
 _TAIL_BATCH = 500
@@ -63,9 +64,9 @@ _READ_PARAMS = (
 class MessageRoutes:
     def __init__(
         self,
-        publish: Publish,
-        browsing: Browsing,
-        health: Health,
+        publish: Front[Publish],
+        browsing: Front[Browsing],
+        health: Front[Health],
         metrics: BrokerMetrics,
         bodies: Bodies,
         settings: RestSettings,
@@ -127,10 +128,10 @@ class MessageRoutes:
     async def publish(self, request: Request) -> Response:
         Query(request)
         async with self._bodies.read(request) as body:
-            given = decode(body, PublishIn)
+            given, caller = decode(body, PublishIn), caller_of(request)
             messages = await messages_in(given.messages, request)
-            command = PublishMessages(request.path_params["topic"], messages, Acks(given.acks), CALLER)
-            results = await self._publish.messages(command)
+            command = PublishMessages(request.path_params["topic"], messages, Acks(given.acks), caller)
+            results = await self._publish.by(caller).messages(command)
         failed = first_error(results)
         if failed is not None and all(isinstance(result, GoQueueError) for result in results):
             return problem(failed)
@@ -144,64 +145,66 @@ class MessageRoutes:
         query = Query(request, "offset", "from", "limit", "timeout", "isolation")
         topic = request.path_params["topic"]
         partition = number(request.path_params["partition"], "partition", 0, _PARTITION_MAX)
-        self._browsing.high_watermark(topic, partition)  # raises if there is no such partition
+        self._browsing.by(caller_of(request)).high_watermark(topic, partition)  # raises if there is no such partition
         if query.has("offset"):
             offset = query.number("offset", 0, 0, _OFFSET_MAX)
         else:
-            start = await self._start(topic, query.text("from", "earliest"), query.isolation())
+            start = await self._start(caller_of(request), topic, query.text("from", "earliest"), query.isolation())
             offset = _of_partition(start, partition)
 
         def show(page: MessagePage, messages: list[MessageOut]) -> PartitionPageOut:
-            end = self._browsing.high_watermark(topic, partition)
+            end = self._browsing.by(caller_of(request)).high_watermark(topic, partition)
             return PartitionPageOut(messages, page.next_offsets[partition], end, skipped_out(page.skipped))
 
-        return await self._page(request, self._browse(query, topic, {partition: offset}), show)
+        return await self._page(request, self._browse(caller_of(request), query, topic, {partition: offset}), show)
 
     async def read_topic(self, request: Request) -> Response:
         query = Query(request, "from", "limit", "timeout", "isolation")
         topic = request.path_params["topic"]
-        offsets = await self._start(topic, query.text("from", "earliest"), query.isolation())
+        offsets = await self._start(caller_of(request), topic, query.text("from", "earliest"), query.isolation())
 
         def show(page: MessagePage, messages: list[MessageOut]) -> TopicPageOut:
             named = {str(partition): offset for partition, offset in page.next_offsets.items()}
             return TopicPageOut(messages, named, cursor_out(page.next_offsets), skipped_out(page.skipped))
 
-        return await self._page(request, self._browse(query, topic, offsets), show)
+        return await self._page(request, self._browse(caller_of(request), query, topic, offsets), show)
 
     async def _page(
         self, request: Request, wanted: Browse, show: Callable[[MessagePage, list[MessageOut]], Any]
     ) -> Response:
         """A page takes several times its size while it is made, so few large ones are made at once."""
         if wanted.wait_ms_max:
-            await while_connected(request, self._browsing.read(replace(wanted, limit=1)))
+            await while_connected(request, self._browsing.by(caller_of(request)).read(replace(wanted, limit=1)))
         wanted = replace(wanted, wait_ms_max=0)
-        page = await self._browsing.read(replace(wanted, bytes_max=SMALL_PAGE_BYTES_MAX))
+        page = await self._browsing.by(caller_of(request)).read(replace(wanted, bytes_max=SMALL_PAGE_BYTES_MAX))
         if not page.is_full or len(page.messages) >= wanted.limit:
             return json(show(page, await messages_out(page.messages)))
         async with self._making:
-            page = await self._read_on(wanted, page)
+            page = await self._read_on(caller_of(request), wanted, page)
             return json(show(page, await messages_out(page.messages)))
 
-    async def _read_on(self, wanted: Browse, page: MessagePage) -> MessagePage:
+    async def _read_on(self, caller: Caller, wanted: Browse, page: MessagePage) -> MessagePage:
         left, room = wanted.limit - len(page.messages), wanted.bytes_max - SMALL_PAGE_BYTES_MAX
         try:
-            more = await self._browsing.read(replace(wanted, offsets=page.next_offsets, limit=left, bytes_max=room))
+            more = await self._browsing.by(caller).read(
+                replace(wanted, offsets=page.next_offsets, limit=left, bytes_max=room)
+            )
         except GoQueueError:
             return page  # the reader meets it with its next page, as it would have
         messages, skipped = [*page.messages, *more.messages], [*page.skipped, *more.skipped]
         return MessagePage(messages, more.next_offsets, skipped, more.is_full)
 
-    def _browse(self, query: Query, topic: str, offsets: dict[int, Offset]) -> Browse:
+    def _browse(self, caller: Caller, query: Query, topic: str, offsets: dict[int, Offset]) -> Browse:
         limit = query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
         wait_ms = query.duration_ms("timeout", self._poll_ms_max)
-        return Browse(topic, offsets, limit, wait_ms, query.isolation(), CALLER)
+        return Browse(topic, offsets, limit, wait_ms, query.isolation(), caller)
 
-    async def _start(self, topic: str, text: str, isolation: Isolation) -> dict[int, Offset]:
+    async def _start(self, caller: Caller, topic: str, text: str, isolation: Isolation) -> dict[int, Offset]:
         place = place_in(text)
         if not isinstance(place, dict):
-            return await self._browsing.offsets_from(topic, place, isolation)
+            return await self._browsing.by(caller).offsets_from(topic, place, isolation)
         for partition in place:
-            self._browsing.high_watermark(topic, partition)  # raises if there is no such partition
+            self._browsing.by(caller).high_watermark(topic, partition)  # raises if there is no such partition
         return place
 
     # --- tail ----------------------------------------------------------------------------------------------
@@ -212,28 +215,34 @@ class MessageRoutes:
         topic = request.path_params["topic"]
         resumed = request.headers.get("last-event-id")
         if resumed is not None:
-            offsets = await self._start(topic, cursor_out(cursor_in(resumed, "Last-Event-ID")), isolation)
+            offsets = await self._start(
+                caller_of(request), topic, cursor_out(cursor_in(resumed, "Last-Event-ID")), isolation
+            )
         else:
-            offsets = await self._start(topic, query.text("from", "latest"), isolation)
+            offsets = await self._start(caller_of(request), topic, query.text("from", "latest"), isolation)
         if query.has("partition"):
             one = query.number("partition", 0, 0, _PARTITION_MAX)
-            self._browsing.high_watermark(topic, one)
+            self._browsing.by(caller_of(request)).high_watermark(topic, one)
             offsets = {one: _of_partition(offsets, one)}
         if self._tails >= TAILS_MAX:
             raise Overloaded(f"{TAILS_MAX} live tails are open already; close one or read by pages.")
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._events(topic, offsets, isolation), 200, headers, "text/event-stream")
+        return StreamingResponse(
+            self._events(caller_of(request), topic, offsets, isolation), 200, headers, "text/event-stream"
+        )
 
-    async def _events(self, topic: str, offsets: dict[int, Offset], isolation: Isolation) -> AsyncIterator[bytes]:
+    async def _events(
+        self, caller: Caller, topic: str, offsets: dict[int, Offset], isolation: Isolation
+    ) -> AsyncIterator[bytes]:
         """Ends when the reader leaves, the node stops, or reading fails; the last event then says why."""
         self._tails += 1
         self._metrics.tails.inc()
         try:
             # The first id comes before the first message: who reconnects early begins at the same place.
             yield f": tail of {topic}\nid: {cursor_out(offsets)}\n\n".encode()
-            while not self._health.stopping:
-                wanted = Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, isolation, CALLER, SMALL_PAGE_BYTES_MAX)
-                page = await self._browsing.read(wanted)
+            while not self._health.by(caller).stopping:
+                wanted = Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, isolation, caller, SMALL_PAGE_BYTES_MAX)
+                page = await self._browsing.by(caller).read(wanted)
                 yield _frames(await messages_out(page.messages), skipped_out(page.skipped), dict(offsets))
                 offsets = page.next_offsets
                 await asyncio.sleep(0)  # a tail that is far behind must not hold up the node

@@ -9,9 +9,11 @@ from starlette.responses import Response
 
 from goqueue import __version__
 from goqueue.drive.offload import Offload
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query
 from goqueue.edge.rest.schema import CheckOut, HealthOut, ReadyOut, VersionOut
+from goqueue.service.front import Front
 from goqueue.service.health import Health, Stats
 from goqueue.service.metrics import MetricsPage
 
@@ -19,7 +21,7 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class NodeRoutes:
-    def __init__(self, health: Health, metrics: MetricsPage, offload: Offload) -> None:
+    def __init__(self, health: Front[Health], metrics: Front[MetricsPage], offload: Offload) -> None:
         self._health = health
         self._metrics = metrics
         self._offload = offload
@@ -42,7 +44,7 @@ class NodeRoutes:
 
     async def ready(self, request: Request) -> Response:
         verbose = Query(request, "verbose").flag("verbose")
-        checks = self._health.checks()
+        checks = self._health.by(caller_of(request)).checks()
         ok = all(check.ok for check in checks)
         shown = {check.name: CheckOut(check.ok, check.detail) for check in checks if verbose or not check.ok}
         return json(ReadyOut("ready" if ok else "not ready", shown or None), 200 if ok else 503)
@@ -53,9 +55,9 @@ class NodeRoutes:
 
     async def stats(self, request: Request) -> Response:
         Query(request)
-        return json(self._health.stats())
+        return json(self._health.by(caller_of(request)).stats())
 
     async def metrics(self, request: Request) -> Response:
         Query(request)
-        self._metrics.look()
-        return Response(await self._offload(self._metrics.render), 200, None, _PROMETHEUS)
+        self._metrics.by(caller_of(request)).look()
+        return Response(await self._offload(self._metrics.by(caller_of(request)).render), 200, None, _PROMETHEUS)

@@ -6,8 +6,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query
+from goqueue.service.front import Front
 from goqueue.service.queue_stats import LaneNumbers, QueueStats, Reliability
 
 _PARAMS = (Param("group", "Only this group."), Param("topic", "Only this topic."))
@@ -40,7 +42,7 @@ class PriorityOut(msgspec.Struct, frozen=True):
 
 
 class QueueStatsRoutes:
-    def __init__(self, stats: QueueStats) -> None:
+    def __init__(self, stats: Front[QueueStats]) -> None:
         self._stats = stats
 
     def operations(self) -> list[RestOperation]:
@@ -55,12 +57,12 @@ class QueueStatsRoutes:
 
     async def reliability(self, request: Request) -> Response:
         chosen = _chosen(request)
-        await self._stats.look(*chosen)
-        queues = self._stats.reliability(*chosen)
+        await self._stats.by(caller_of(request)).look(*chosen)
+        queues = self._stats.by(caller_of(request)).reliability(*chosen)
         return json(ReliabilityOut(_totals(queues), queues))
 
     async def priority(self, request: Request) -> Response:
-        return json(PriorityOut(await self._stats.lanes(*_chosen(request))))
+        return json(PriorityOut(await self._stats.by(caller_of(request)).lanes(*_chosen(request))))
 
 
 def _chosen(request: Request) -> tuple[str | None, str | None]:

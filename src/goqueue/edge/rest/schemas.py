@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from goqueue import __version__
+from goqueue.base.commands import Caller
 from goqueue.core.schemas.errors import (
     InvalidSchema,
     NoSubjectConfig,
@@ -15,6 +16,7 @@ from goqueue.core.schemas.errors import (
 )
 from goqueue.core.schemas.model import GLOBAL, KINDS, check_mode, guid_of
 from goqueue.core.schemas.table import SchemaVersion
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation
 from goqueue.edge.rest.registry_params import flag, form, id_of, is_shown, number_of, page, subject_of
 from goqueue.edge.rest.registry_schema import (
@@ -34,6 +36,7 @@ from goqueue.edge.rest.registry_schema import (
 )
 from goqueue.edge.rest.requests import Bodies, decode
 from goqueue.edge.rest.schema_errors import MEDIA_TYPES, RegistryErrorOut, Text, confluent
+from goqueue.service.front import Front
 from goqueue.service.schemas import Schemas, SchemaStats
 
 T = TypeVar("T")
@@ -51,7 +54,7 @@ _TO_GLOBAL = Param("defaultToGlobal", "The registry's where the subject has none
 
 
 class SchemaRoutes:
-    def __init__(self, schemas: Schemas, bodies: Bodies) -> None:
+    def __init__(self, schemas: Front[Schemas], bodies: Bodies) -> None:
         self._schemas = schemas
         self._bodies = bodies
 
@@ -130,7 +133,7 @@ class SchemaRoutes:
 
     @confluent
     async def subjects(self, request: Request) -> list[str]:
-        table = self._schemas.table
+        table = self._schemas.by(caller_of(request)).table
         deleted, only = flag(request, "deleted"), flag(request, "deletedOnly", "deleted_only")
         prefix = request.query_params.get("subjectPrefix", "").removeprefix(":*:")
         found = [name for name in table.subjects() if name.startswith(prefix)]
@@ -140,7 +143,7 @@ class SchemaRoutes:
     async def versions(self, request: Request) -> list[int]:
         deleted, only = flag(request, "deleted"), flag(request, "deletedOnly", "deleted_only")
         negative = flag(request, "deletedAsNegative")
-        found = self._schemas.table.versions(subject_of(request), deleted or only or negative)
+        found = self._schemas.by(caller_of(request)).table.versions(subject_of(request), deleted or only or negative)
         if negative:
             return page(request, [-one.version if one.deleted else one.version for one in found])
         return page(request, [one.version for one in found if is_shown(one.deleted, deleted, only)])
@@ -151,63 +154,75 @@ class SchemaRoutes:
         version = None if given.version in (0, -1) else given.version
         schema_id = None if given.id in (0, -1) else given.id
         normalize = flag(request, "normalize")
-        held = await self._schemas.register(subject_of(request), schema_in(given), schema_id, version, normalize)
+        held = await self._schemas.by(caller_of(request)).register(
+            subject_of(request), schema_in(given), schema_id, version, normalize
+        )
         # Without the text: a client would keep it instead of the form that it sent.
-        guid = guid_of(self._schemas.table.schema(held.id).fingerprint)
+        guid = guid_of(self._schemas.by(caller_of(request)).table.schema(held.id).fingerprint)
         return RegisteredOut(held.id, held.subject, held.version, guid)
 
     @confluent
     async def lookup(self, request: Request) -> RegisteredOut:
         given = await self._body(request, SchemaIn)
         deleted, normalize = flag(request, "deleted"), flag(request, "normalize")
-        held = await self._schemas.lookup(subject_of(request), schema_in(given), deleted, normalize)
-        return await self._out(held, form(request))
+        held = await self._schemas.by(caller_of(request)).lookup(
+            subject_of(request), schema_in(given), deleted, normalize
+        )
+        return await self._out(caller_of(request), held, form(request))
 
     @confluent
     async def version(self, request: Request) -> RegisteredOut:
-        return await self._out(self._version(request), form(request))
+        return await self._out(caller_of(request), self._version(request), form(request))
 
     @confluent
     async def version_schema(self, request: Request) -> Text:
-        return Text(await self._schemas.text(self._version(request).id, form(request)))
+        return Text(await self._schemas.by(caller_of(request)).text(self._version(request).id, form(request)))
 
     @confluent
     async def referenced_by(self, request: Request) -> list[int]:
         number = number_of(request.path_params["version"])
-        version = self._schemas.table.version(subject_of(request), number, deleted=True)
-        return page(request, self._schemas.table.referrers(version.subject, version.version))
+        version = self._schemas.by(caller_of(request)).table.version(subject_of(request), number, deleted=True)
+        return page(request, self._schemas.by(caller_of(request)).table.referrers(version.subject, version.version))
 
     @confluent
     async def by_metadata(self, request: Request) -> RegisteredOut:
         names, values = request.query_params.getlist("key"), request.query_params.getlist("value")
         wanted = dict(zip(names, values, strict=False))
-        for held in reversed(self._schemas.table.versions(subject_of(request), flag(request, "deleted"))):
-            properties = (self._schemas.table.schema(held.id).schema.metadata or {}).get("properties") or {}
+        for held in reversed(
+            self._schemas.by(caller_of(request)).table.versions(subject_of(request), flag(request, "deleted"))
+        ):
+            properties = (self._schemas.by(caller_of(request)).table.schema(held.id).schema.metadata or {}).get(
+                "properties"
+            ) or {}
             if all(properties.get(name) == value for name, value in wanted.items()):
-                return await self._out(held, form(request))
+                return await self._out(caller_of(request), held, form(request))
         raise UnknownSchema("Schema not found")
 
     @confluent
     async def delete_version(self, request: Request) -> int:
         number = number_of(request.path_params["version"])
-        return await self._schemas.delete_version(subject_of(request), number, flag(request, "permanent"))
+        return await self._schemas.by(caller_of(request)).delete_version(
+            subject_of(request), number, flag(request, "permanent")
+        )
 
     @confluent
     async def delete_subject(self, request: Request) -> list[int]:
-        return await self._schemas.delete_subject(subject_of(request), flag(request, "permanent"))
+        return await self._schemas.by(caller_of(request)).delete_subject(
+            subject_of(request), flag(request, "permanent")
+        )
 
     # --- schemas -------------------------------------------------------------------------------------------
 
     @confluent
     async def all(self, request: Request) -> list[RegisteredOut]:
-        table = self._schemas.table
+        table = self._schemas.by(caller_of(request)).table
         prefix, deleted = request.query_params.get("subjectPrefix", "").removeprefix(":*:"), flag(request, "deleted")
         names = [name for name in table.subjects() if name.startswith(prefix) and (deleted or table.has_live(name))]
         found = [table.versions(name, deleted) for name in names]
         if flag(request, "latestOnly"):
             found = [versions[-1:] for versions in found]
         chosen = page(request, [one for versions in found for one in versions])
-        return [await self._out(one, "") for one in chosen]
+        return [await self._out(caller_of(request), one, "") for one in chosen]
 
     @confluent
     async def types(self, request: Request) -> list[str]:
@@ -215,7 +230,7 @@ class SchemaRoutes:
 
     @confluent
     async def stats(self, request: Request) -> SchemaStats:
-        return self._schemas.stats()
+        return self._schemas.by(caller_of(request)).stats()
 
     @confluent
     async def by_id(self, request: Request) -> RegisteredOut:
@@ -226,7 +241,7 @@ class SchemaRoutes:
         return await self._bare(self._id_of_guid(request), request)
 
     def _id_of_guid(self, request: Request) -> int:
-        found = self._schemas.table.id_of_guid(request.path_params["guid"])
+        found = self._schemas.by(caller_of(request)).table.id_of_guid(request.path_params["guid"])
         if found is None:
             raise UnknownSchema(f"Schema {request.path_params['guid'][:80]} not found", field="guid")
         return found
@@ -236,13 +251,15 @@ class SchemaRoutes:
         return [ContextIdOut(".", self._id_of_guid(request))]
 
     async def _bare(self, schema_id: int, request: Request) -> RegisteredOut:
-        stored = self._schemas.table.schema(schema_id)
-        max_id = self._schemas.table.last_id if flag(request, "fetchMaxId") else None
-        return registered_out(stored, await self._schemas.text(schema_id, form(request)), max_id=max_id)
+        stored = self._schemas.by(caller_of(request)).table.schema(schema_id)
+        max_id = self._schemas.by(caller_of(request)).table.last_id if flag(request, "fetchMaxId") else None
+        return registered_out(
+            stored, await self._schemas.by(caller_of(request)).text(schema_id, form(request)), max_id=max_id
+        )
 
     @confluent
     async def id_schema(self, request: Request) -> Text:
-        return Text(await self._schemas.text(id_of(request), form(request)))
+        return Text(await self._schemas.by(caller_of(request)).text(id_of(request), form(request)))
 
     @confluent
     async def id_subjects(self, request: Request) -> list[str]:
@@ -254,8 +271,8 @@ class SchemaRoutes:
 
     def _uses(self, request: Request) -> list[SchemaVersion]:
         schema_id, deleted = id_of(request), flag(request, "deleted")
-        self._schemas.table.schema(schema_id)
-        return [use for use in self._schemas.table.uses(schema_id) if deleted or not use.deleted]
+        self._schemas.by(caller_of(request)).table.schema(schema_id)
+        return [use for use in self._schemas.by(caller_of(request)).table.uses(schema_id) if deleted or not use.deleted]
 
     # --- compatibility, levels, modes ------------------------------------------------------------------------
 
@@ -270,7 +287,9 @@ class SchemaRoutes:
     async def _test(self, request: Request, number: int | None) -> CompatibilityOut:
         given, is_verbose = await self._body(request, SchemaIn), flag(request, "verbose")
         try:
-            found = await self._schemas.test(subject_of(request), schema_in(given), number, flag(request, "normalize"))
+            found = await self._schemas.by(caller_of(request)).test(
+                subject_of(request), schema_in(given), number, flag(request, "normalize")
+            )
         except InvalidSchema as error:
             if not is_verbose:
                 raise
@@ -279,7 +298,7 @@ class SchemaRoutes:
 
     @confluent
     async def config(self, request: Request) -> ConfigOut:
-        subject, table = subject_of(request), self._schemas.table
+        subject, table = subject_of(request), self._schemas.by(caller_of(request)).table
         own = table.own_settings(subject)
         if own is None and subject != GLOBAL and not flag(request, "defaultToGlobal"):
             message = f"Subject '{subject}' does not have subject-level compatibility configured"
@@ -289,16 +308,16 @@ class SchemaRoutes:
     @confluent
     async def set_config(self, request: Request) -> ConfigSetOut:
         given = await self._body(request, ConfigIn)
-        held = await self._schemas.set_settings(subject_of(request), settings_in(given))
+        held = await self._schemas.by(caller_of(request)).set_settings(subject_of(request), settings_in(given))
         return ConfigSetOut(held.compatibility, held.normalize)
 
     @confluent
     async def delete_config(self, request: Request) -> ConfigOut:
-        return ConfigOut(await self._schemas.delete_settings(subject_of(request)))
+        return ConfigOut(await self._schemas.by(caller_of(request)).delete_settings(subject_of(request)))
 
     @confluent
     async def mode(self, request: Request) -> ModeIn:
-        subject, table = subject_of(request), self._schemas.table
+        subject, table = subject_of(request), self._schemas.by(caller_of(request)).table
         own = table.own_mode(subject)
         if own is None and subject != GLOBAL and not flag(request, "defaultToGlobal"):
             message = f"Subject '{subject}' does not have subject-level mode configured"
@@ -308,12 +327,14 @@ class SchemaRoutes:
     @confluent
     async def set_mode(self, request: Request) -> ModeIn:
         given = await self._body(request, ModeIn)
-        mode = await self._schemas.set_mode(subject_of(request), check_mode(given.mode), flag(request, "force"))
+        mode = await self._schemas.by(caller_of(request)).set_mode(
+            subject_of(request), check_mode(given.mode), flag(request, "force")
+        )
         return ModeIn(mode)
 
     @confluent
     async def delete_mode(self, request: Request) -> ModeIn:
-        return ModeIn(await self._schemas.delete_mode(subject_of(request)))
+        return ModeIn(await self._schemas.by(caller_of(request)).delete_mode(subject_of(request)))
 
     @confluent
     async def contexts(self, request: Request) -> list[str]:
@@ -331,10 +352,14 @@ class SchemaRoutes:
 
     def _version(self, request: Request) -> SchemaVersion:
         number = number_of(request.path_params["version"])
-        return self._schemas.table.version(subject_of(request), number, flag(request, "deleted"))
+        return self._schemas.by(caller_of(request)).table.version(subject_of(request), number, flag(request, "deleted"))
 
-    async def _out(self, held: SchemaVersion, form: str) -> RegisteredOut:
-        return registered_out(self._schemas.table.schema(held.id), await self._schemas.text(held.id, form), held)
+    async def _out(self, caller: Caller, held: SchemaVersion, form: str) -> RegisteredOut:
+        return registered_out(
+            self._schemas.by(caller).table.schema(held.id),
+            await self._schemas.by(caller).text(held.id, form),
+            held,
+        )
 
 
 def _op(

@@ -7,9 +7,11 @@ from itertools import groupby
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.base.commands import Caller
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.core.txn.records import TxnState
 from goqueue.core.txn.staged import BATCH_MAX, NamedWriter, writer_of
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.group_schema import TopicPartitionsOut
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
@@ -24,12 +26,13 @@ from goqueue.edge.rest.staged_schema import (
     WriterOut,
 )
 from goqueue.edge.rest.translate import duration_in
+from goqueue.service.front import Front
 from goqueue.service.staged import OwnerView, StagedSetEnded, StagedVerbs
 from goqueue.service.transactions import TransactionVerbs
 
 
 class StagedRoutes:
-    def __init__(self, staged: StagedVerbs, transactions: TransactionVerbs, bodies: Bodies) -> None:
+    def __init__(self, staged: Front[StagedVerbs], transactions: Front[TransactionVerbs], bodies: Bodies) -> None:
         self._staged = staged
         self._transactions = transactions
         self._bodies = bodies
@@ -49,29 +52,31 @@ class StagedRoutes:
         async with self._bodies.read(request) as body:
             given = decode(body, WriterIn)
         timeout_ms = duration_in(given.timeout, "timeout")
-        state = await self._staged.stage(*_set_of(request), given.writer, given.attempt, timeout_ms)
+        state = await self._staged.by(caller_of(request)).stage(
+            *_set_of(request), given.writer, given.attempt, timeout_ms
+        )
         return json(WriterOut(state.transactional_id, state.producer_id, state.epoch))
 
     async def commit(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, StagedCommitIn)
         named = [NamedWriter(one.transactional_id, one.producer_id, one.epoch, one.messages) for one in given.writers]
-        return _ended(await self._staged.commit(*_set_of(request), named))
+        return _ended(await self._staged.by(caller_of(request)).commit(*_set_of(request), named))
 
     async def abort(self, request: Request) -> Response:
-        return _ended(await self._staged.abort(*_set_of(request)))
+        return _ended(await self._staged.by(caller_of(request)).abort(*_set_of(request)))
 
     async def list(self, request: Request) -> Response:
         limit = Query(request, "limit").number("limit", 100, 1, MESSAGES_PER_READ_MAX)
-        views = self._staged.owners(limit)
+        views = self._staged.by(caller_of(request)).owners(limit)
         return json(OwnerListOut([OwnerBriefOut(*_facts(view), len(view.open)) for view in views]))
 
     async def describe(self, request: Request) -> Response:
         Query(request)
-        view = self._staged.owner(request.path_params["owner"])
-        return json(OwnerOut(*_facts(view), [self._writer(state) for state in view.open]))
+        view = self._staged.by(caller_of(request)).owner(request.path_params["owner"])
+        return json(OwnerOut(*_facts(view), [self._writer(caller_of(request), state) for state in view.open]))
 
-    def _writer(self, state: TxnState) -> OpenWriterOut:
+    def _writer(self, caller: Caller, state: TxnState) -> OpenWriterOut:
         by_topic = groupby(state.partitions, key=lambda one: one[0])
         return OpenWriterOut(
             state.transactional_id,
@@ -82,7 +87,7 @@ class StagedRoutes:
             state.stage.name.lower(),
             state.timeout_ms,
             state.started_ms,
-            self._transactions.runs_for_ms(state),
+            self._transactions.by(caller).runs_for_ms(state),
             [TopicPartitionsOut(topic, [one for _, one in found]) for topic, found in by_topic],
         )
 

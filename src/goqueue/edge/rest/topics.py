@@ -5,14 +5,16 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode
 from goqueue.edge.rest.schema import PartitionListOut, TopicChangeIn, TopicIn, TopicListOut
+from goqueue.service.front import Front
 from goqueue.service.topics import Topics, TopicView
 
 
 class TopicRoutes:
-    def __init__(self, topics: Topics, bodies: Bodies) -> None:
+    def __init__(self, topics: Front[Topics], bodies: Bodies) -> None:
         self._topics = topics
         self._bodies = bodies
 
@@ -31,30 +33,36 @@ class TopicRoutes:
 
     async def list(self, request: Request) -> Response:
         Query(request)
-        return json(TopicListOut(self._topics.list()))
+        return json(TopicListOut(self._topics.by(caller_of(request)).list()))
 
     async def create(self, request: Request) -> Response:
         Query(request)
         async with self._bodies.read(request) as body:
             given = decode(body, TopicIn)
-        made = await self._topics.create(given.name, given.num_partitions, given.config)
+        made = await self._topics.by(caller_of(request)).create(given.name, given.num_partitions, given.config)
         return json(made, 201)
 
     async def describe(self, request: Request) -> Response:
         Query(request)
-        return json(self._topics.describe(request.path_params["topic"]))
+        return json(self._topics.by(caller_of(request)).describe(request.path_params["topic"]))
 
     async def alter(self, request: Request) -> Response:
         Query(request)
         async with self._bodies.read(request) as body:
             given = decode(body, TopicChangeIn)
-        return json(await self._topics.alter(request.path_params["topic"], given.config, given.num_partitions))
+        return json(
+            await self._topics.by(caller_of(request)).alter(
+                request.path_params["topic"], given.config, given.num_partitions
+            )
+        )
 
     async def delete(self, request: Request) -> Response:
         Query(request)
-        await self._topics.delete(request.path_params["topic"])
+        await self._topics.by(caller_of(request)).delete(request.path_params["topic"])
         return Response(status_code=204)
 
     async def partitions(self, request: Request) -> Response:
         Query(request)
-        return json(PartitionListOut(self._topics.describe(request.path_params["topic"]).partitions))
+        return json(
+            PartitionListOut(self._topics.by(caller_of(request)).describe(request.path_params["topic"]).partitions)
+        )

@@ -12,8 +12,10 @@ from starlette.responses import Response
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_time_ms
 from goqueue.core.traces.span import Span, Status, TraceFilter, TraceSummary
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query
+from goqueue.service.front import Front
 from goqueue.service.traces import Traces, TraceStats
 
 _LIMIT_MAX: Final = 1_000
@@ -70,7 +72,7 @@ class TraceListOut(msgspec.Struct, frozen=True):
 
 
 class TraceRoutes:
-    def __init__(self, traces: Traces) -> None:
+    def __init__(self, traces: Front[Traces]) -> None:
         self._traces = traces
 
     def operations(self) -> list[RestOperation]:
@@ -84,20 +86,24 @@ class TraceRoutes:
 
     async def list(self, request: Request) -> Response:
         limit = Query(request, "limit").number("limit", 100, 1, _LIMIT_MAX)
-        return json(TraceListOut([_trace(one) for one in await self._traces.newest(limit)]))
+        return json(TraceListOut([_trace(one) for one in await self._traces.by(caller_of(request)).newest(limit)]))
 
     async def show(self, request: Request) -> Response:
         Query(request)
-        return json(_trace(await self._traces.show(request.path_params["id"].lower()), with_spans=True))
+        return json(
+            _trace(await self._traces.by(caller_of(request)).show(request.path_params["id"].lower()), with_spans=True)
+        )
 
     async def search(self, request: Request) -> Response:
         query = Query(request, *(one.name for one in _SEARCH))
-        found = await self._traces.search(_filter(query), query.number("limit", 100, 1, _LIMIT_MAX))
+        found = await self._traces.by(caller_of(request)).search(
+            _filter(query), query.number("limit", 100, 1, _LIMIT_MAX)
+        )
         return json(TraceListOut([_trace(one) for one in found]))
 
     async def stats(self, request: Request) -> Response:
         Query(request)
-        return json(await self._traces.stats())
+        return json(await self._traces.by(caller_of(request)).stats())
 
 
 def _filter(query: Query) -> TraceFilter:

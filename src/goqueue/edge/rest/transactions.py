@@ -9,7 +9,7 @@ from typing import Literal
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goqueue.base.commands import PublishResult
+from goqueue.base.commands import Caller, PublishResult
 from goqueue.base.entropy import Entropy
 from goqueue.base.errors import GoQueueError, InvalidField
 from goqueue.base.ids import Millis, TopicPartition
@@ -17,8 +17,9 @@ from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.settings import TransactionSettings
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.records import TxnAnswer, TxnState
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.group_schema import TopicPartitionsOut
-from goqueue.edge.rest.messages import CALLER, result_out
+from goqueue.edge.rest.messages import result_out
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
 from goqueue.edge.rest.translate import duration_in, messages_in
@@ -42,6 +43,7 @@ from goqueue.edge.rest.txn_schema import (
     TxnRejectIn,
     WhoIn,
 )
+from goqueue.service.front import Front
 from goqueue.service.leasing import LEASE_MS_MAX
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages, TransactionalPublish
@@ -55,8 +57,8 @@ Who = tuple[str, int, int]
 class TransactionRoutes:
     def __init__(
         self,
-        transactions: TransactionVerbs,
-        publish: TransactionalPublish,
+        transactions: Front[TransactionVerbs],
+        publish: Front[TransactionalPublish],
         bodies: Bodies,
         settings: TransactionSettings,
         entropy: Entropy,
@@ -120,28 +122,32 @@ class TransactionRoutes:
             raise InvalidField(f"A session is from 1 to {_SESSION_MS_MAX} ms.", field="session_timeout")
         timeout_ms = duration_in(given.timeout, "timeout")
         timeout_ms = self._settings.timeout_ms if timeout_ms is None else timeout_ms
-        state = await self._transactions.init(name, timeout_ms, session_ms=session_ms)
+        state = await self._transactions.by(caller_of(request)).init(name, timeout_ms, session_ms=session_ms)
         return json(ProducerOut(name, state.producer_id, state.epoch, state.timeout_ms, state.session_ms))
 
     async def beat(self, request: Request) -> Response:
         producer_id = number(request.path_params["producer"], "producer", 0, _ID_MAX)
         async with self._bodies.read(request) as body:
             given = decode(body or b"{}", ProducerBeatIn)
-        return self._answer(self._transactions.beat(producer_id, given.epoch))
+        return self._answer(
+            caller_of(request), self._transactions.by(caller_of(request)).beat(producer_id, given.epoch)
+        )
 
     # --- inside a transaction --------------------------------------------------------------------------------
 
     async def begin(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
-            who = self._who(decode(body, WhoIn))
-        return self._answer(await self._transactions.begin(*who))
+            who = self._who(caller_of(request), decode(body, WhoIn))
+        return self._answer(caller_of(request), await self._transactions.by(caller_of(request)).begin(*who))
 
     async def publish(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, TxnPublishIn)
             parts = [await _part(at, one, given, request) for at, one in enumerate(_parts(given))]
-            command = PublishInTransaction(*self._who(given), parts, given.sequence, CALLER)
-            results = await self._publish.publish(command)
+            command = PublishInTransaction(
+                *self._who(caller_of(request), given), parts, given.sequence, caller_of(request)
+            )
+            results = await self._publish.by(caller_of(request)).publish(command)
         if given.topics is None:
             return json(TxnPublishOut([result_out(one) for one in results]))
         return json(TxnPublishOut(topics=_by_part(parts, results)))
@@ -153,7 +159,12 @@ class TransactionRoutes:
             raise InvalidField("Send either one partition or a list of partitions.", field="partition")
         numbers = given.partitions if given.partitions is not None else [given.partition or 0]
         places = [TopicPartition(given.topic, one) for one in numbers]
-        return self._answer(await self._transactions.add_partitions(*self._who(given), places, begins=False))
+        return self._answer(
+            caller_of(request),
+            await self._transactions.by(caller_of(request)).add_partitions(
+                *self._who(caller_of(request), given), places, begins=False
+            ),
+        )
 
     async def offsets(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
@@ -163,12 +174,17 @@ class TransactionRoutes:
         generation = -1 if given.generation is None else given.generation
         offsets = [OffsetCommit(one.topic, one.partition, one.offset, -1, one.metadata) for one in given.offsets]
         asked = CommitRequest(given.group, given.member_id or "", generation, None, offsets)
-        return self._answer(await self._transactions.add_offsets(*self._who(given), asked, is_named=False))
+        return self._answer(
+            caller_of(request),
+            await self._transactions.by(caller_of(request)).add_offsets(
+                *self._who(caller_of(request), given), asked, is_named=False
+            ),
+        )
 
     async def ack(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, TxnAckIn)
-        return await self._answer_for(given, "ack", None, "")
+        return await self._answer_for(caller_of(request), given, "ack", None, "")
 
     async def nack(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
@@ -176,15 +192,16 @@ class TransactionRoutes:
         delay_ms = duration_in(given.delay, "delay")
         if delay_ms is not None and delay_ms > LEASE_MS_MAX:
             raise InvalidField(f"At most {LEASE_MS_MAX} ms (12 hours).", field="delay")
-        return await self._answer_for(given, "nack", delay_ms, given.reason)
+        return await self._answer_for(caller_of(request), given, "nack", delay_ms, given.reason)
 
     async def reject(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, TxnRejectIn)
-        return await self._answer_for(given, "reject", None, given.reason)
+        return await self._answer_for(caller_of(request), given, "reject", None, given.reason)
 
     async def _answer_for(
         self,
+        caller: Caller,
         given: TxnAckIn | TxnNackIn | TxnRejectIn,
         kind: Literal["ack", "nack", "reject"],
         delay_ms: Millis | None,
@@ -194,25 +211,31 @@ class TransactionRoutes:
             raise InvalidField("Send either one receipt or a list of receipts.", field="receipt")
         receipts = given.receipts if given.receipts is not None else [given.receipt or ""]
         answers = [TxnAnswer(receipt, kind, delay_ms, reason) for receipt in receipts]
-        return self._answer(await self._transactions.add_answers(*self._who(given), answers))
+        return self._answer(caller, await self._transactions.by(caller).add_answers(*self._who(caller, given), answers))
 
     # --- the end ---------------------------------------------------------------------------------------------
 
     async def commit(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
-            who = self._who(decode(body, WhoIn), ended=True)
-        return self._answer(await self._transactions.end(*who, commit=True, bump=True))
+            who = self._who(caller_of(request), decode(body, WhoIn), ended=True)
+        return self._answer(
+            caller_of(request), await self._transactions.by(caller_of(request)).end(*who, commit=True, bump=True)
+        )
 
     async def abort(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, AbortIn)
         if given.producer_id is not None and given.epoch is not None:
             who_in = WhoIn(producer_id=given.producer_id, epoch=given.epoch, transactional_id=given.transactional_id)
-            who = self._who(who_in, ended=True)
-            return self._answer(await self._transactions.end(*who, commit=False, bump=True))
+            who = self._who(caller_of(request), who_in, ended=True)
+            return self._answer(
+                caller_of(request), await self._transactions.by(caller_of(request)).end(*who, commit=False, bump=True)
+            )
         if given.transactional_id is None or given.producer_id is not None or given.epoch is not None:
             raise InvalidField("Send producer_id and epoch, or the transactional_id alone.", field="producer_id")
-        return self._answer(await self._transactions.abort_any(given.transactional_id))
+        return self._answer(
+            caller_of(request), await self._transactions.by(caller_of(request)).abort_any(given.transactional_id)
+        )
 
     # --- administration --------------------------------------------------------------------------------------
 
@@ -221,35 +244,47 @@ class TransactionRoutes:
         wanted, limit = query.text("state", "open"), query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
         if wanted not in ("open", "all"):
             raise InvalidField("state is open or all.", field="state")
-        found = self._transactions.open() if wanted == "open" else self._transactions.all()
+        found = (
+            self._transactions.by(caller_of(request)).open()
+            if wanted == "open"
+            else self._transactions.by(caller_of(request)).all()
+        )
         if query.has("transactional_id"):
             name = query.text("transactional_id", "")
             found = [state for state in found if state.transactional_id == name]
-        return json(TransactionListOut([self._out(state) for state in found[:limit]]))
+        return json(TransactionListOut([self._out(caller_of(request), state) for state in found[:limit]]))
 
     async def describe(self, request: Request) -> Response:
         Query(request)
-        return self._answer(self._transactions.describe(request.path_params["id"]))
+        return self._answer(
+            caller_of(request), self._transactions.by(caller_of(request)).describe(request.path_params["id"])
+        )
 
     async def stats(self, request: Request) -> Response:
         Query(request)
-        open_, tally = self._transactions.open(), self._transactions.tally
-        longest = max((self._transactions.runs_for_ms(state) for state in open_), default=0)
+        open_, tally = self._transactions.by(caller_of(request)).open(), self._transactions.by(caller_of(request)).tally
+        longest = max((self._transactions.by(caller_of(request)).runs_for_ms(state) for state in open_), default=0)
         counts = (tally.begun, tally.committed, tally.aborted, tally.timed_out)
-        return json(TransactionStatsOut(len(self._transactions.all()), len(open_), *counts, longest))
+        return json(
+            TransactionStatsOut(len(self._transactions.by(caller_of(request)).all()), len(open_), *counts, longest)
+        )
 
     # --- parts -----------------------------------------------------------------------------------------------
 
-    def _who(self, given: WhoIn, ended: bool = False) -> Who:
+    def _who(self, caller: Caller, given: WhoIn, ended: bool = False) -> Who:
         """The transactional id may be left out: the producer id tells it."""
         if given.transactional_id is not None:
             return given.transactional_id, given.producer_id, given.epoch
-        return self._transactions.name_of(given.producer_id, ended), given.producer_id, given.epoch
+        return (
+            self._transactions.by(caller).name_of(given.producer_id, ended),
+            given.producer_id,
+            given.epoch,
+        )
 
-    def _answer(self, state: TxnState) -> Response:
-        return json(self._out(state))
+    def _answer(self, caller: Caller, state: TxnState) -> Response:
+        return json(self._out(caller, state))
 
-    def _out(self, state: TxnState) -> TransactionOut:
+    def _out(self, caller: Caller, state: TxnState) -> TransactionOut:
         by_topic = groupby(state.partitions, key=lambda one: one[0])
         return TransactionOut(
             state.transactional_id,
@@ -259,7 +294,7 @@ class TransactionRoutes:
             state.timeout_ms,
             state.session_ms,
             state.started_ms or None,
-            self._transactions.runs_for_ms(state) if state.started_ms else None,
+            self._transactions.by(caller).runs_for_ms(state) if state.started_ms else None,
             [TopicPartitionsOut(topic, [one for _, one in found]) for topic, found in by_topic],
             [TxnOffsetOut(one.group, one.topic, one.partition, one.offset) for one in state.offsets],
             len(state.answers),

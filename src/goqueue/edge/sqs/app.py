@@ -177,7 +177,8 @@ class _Visit:
             address = self._scope.get("server") or ("127.0.0.1", 0)
             host = f"{address[0]}:{address[1]}".encode()
         trace = trace_of_request(self._headers.get(b"x-amzn-trace-id"))
-        return SqsCall(f"http://{host.decode('ascii')}", self._sender(), self._gone, trace)
+        client = self._scope.get("client") or ("", 0)
+        return SqsCall(f"http://{host.decode('ascii')}", self._sender(), self._gone, trace, client[0])
 
     def _sender(self) -> str:
         """The access key that the client says it has; nobody checks it."""

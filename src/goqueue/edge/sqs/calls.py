@@ -20,10 +20,11 @@ class SqsCall(msgspec.Struct, frozen=True):
     sender: str
     gone: Callable[[], Awaitable[None]]
     trace: str = ""
+    host: str = ""
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.sender, "sqs")
+        return Caller(self.sender, "sqs", self.host)
 
 
 Handler: TypeAlias = Callable[[Any, SqsCall], Awaitable[Reply]]

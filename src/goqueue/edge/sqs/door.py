@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from goqueue.base.access import Admit
 from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy
 from goqueue.base.settings import SqsSettings
@@ -18,6 +19,7 @@ from goqueue.edge.sqs.queues import Queues
 from goqueue.edge.sqs.receive import Receiving
 from goqueue.edge.sqs.send import SendHandler
 from goqueue.service.dead_letters import Redrives
+from goqueue.service.front import Front
 from goqueue.service.leasing import Leasing
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.publish import Publish
@@ -40,12 +42,13 @@ class Verbs(Protocol):
     metrics: BrokerMetrics
 
 
-def sqs_door(settings: SqsSettings, verbs: Verbs, gate: Gate, connections: Connections) -> SqsDoor:
+def sqs_door(settings: SqsSettings, verbs: Verbs, admit: Admit | None, gate: Gate, connections: Connections) -> SqsDoor:
     arns, clock = Arns(settings.region), verbs.clock
-    queues = Queues(verbs.topics, verbs.leasing, verbs.scheduling, verbs.publish_once, arns, clock, settings.group)
-    sending = SendHandler(queues, verbs.publish, verbs.publish_once, clock, verbs.entropy)
-    receiving = Receiving(queues, verbs.leasing, arns, settings.group)
-    moves = Moves(verbs.redrives, verbs.topics, arns)
+    topics, leasing, once = Front(verbs.topics, admit), Front(verbs.leasing, admit), Front(verbs.publish_once, admit)
+    queues = Queues(topics, leasing, Front(verbs.scheduling, admit), once, arns, clock, settings.group)
+    sending = SendHandler(queues, Front(verbs.publish, admit), once, clock, verbs.entropy)
+    receiving = Receiving(queues, leasing, arns, settings.group)
+    moves = Moves(Front(verbs.redrives, admit), topics, arns)
     table = operations(queues.handlers(), sending.handlers(), receiving.handlers(), moves.handlers())
     return SqsDoor(
         table,

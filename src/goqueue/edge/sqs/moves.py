@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import RedriveRunning, UnknownRedrive
 from goqueue.core.redrive import NO_ORIGIN, TARGET_GONE, UNKNOWN_TOPIC, RedriveTask
 from goqueue.drive.topic_table import Topic
@@ -18,6 +19,7 @@ from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value
 from goqueue.edge.sqs.names import Arns
 from goqueue.edge.sqs.policies import Policies
 from goqueue.service.dead_letters import Redrives
+from goqueue.service.front import Front
 from goqueue.service.topics import Topics
 
 RATE_MAX: Final = 500
@@ -32,7 +34,7 @@ class _Handle(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Moves:
-    def __init__(self, redrives: Redrives, topics: Topics, arns: Arns) -> None:
+    def __init__(self, redrives: Front[Redrives], topics: Front[Topics], arns: Arns) -> None:
         self._redrives = redrives
         self._topics = topics
         self._arns = arns
@@ -46,10 +48,10 @@ class Moves:
         }
 
     async def start(self, asked: schema.StartMessageMoveTask, call: SqsCall) -> Reply:
-        source = self._require(asked.source_arn, "SourceArn")
-        if not self._policies.sources(source.name):
+        source = self._require(call.caller, asked.source_arn, "SourceArn")
+        if not self._policies.sources(call.caller, source.name):
             raise invalid("Source queue must be configured as a Dead Letter Queue.")
-        to = self._require(asked.destination_arn, "DestinationArn") if asked.destination_arn else None
+        to = self._require(call.caller, asked.destination_arn, "DestinationArn") if asked.destination_arn else None
         if to is not None and is_fifo(to) != is_fifo(source):
             raise invalid("The source and the destination must both be standard queues, or both FIFO queues.")
         rate = asked.max_number_of_messages_per_second
@@ -57,7 +59,7 @@ class Moves:
             reason = f"Must be between 1 and {RATE_MAX}, if provided."
             raise invalid_value(rate, "MaxNumberOfMessagesPerSecond", reason)
         try:
-            task = await self._redrives.start(source.name, None if to is None else to.name, rate)
+            task = await self._redrives.by(call.caller).start(source.name, None if to is None else to.name, rate)
         except RedriveRunning:
             raise invalid(
                 "There is already a task running. Only one active task is allowed for a source queue arn at a given "
@@ -66,35 +68,35 @@ class Moves:
         return {"TaskHandle": self._handle(task)}
 
     async def list(self, asked: schema.ListMessageMoveTasks, call: SqsCall) -> Reply:
-        source = self._require(asked.source_arn, "SourceArn")
+        source = self._require(call.caller, asked.source_arn, "SourceArn")
         limit = 1 if asked.max_results is None else asked.max_results
         if not 1 <= limit <= RESULTS_MAX:
             raise invalid_value(limit, "MaxResults", f"Must be between 1 and {RESULTS_MAX}, if provided.")
-        tasks = self._redrives.tasks(source.name)[:limit]
+        tasks = self._redrives.by(call.caller).tasks(source.name)[:limit]
         return {"Results": [self._entry(task) for task in tasks]} if tasks else {}
 
     async def cancel(self, asked: schema.CancelMessageMoveTask, call: SqsCall) -> Reply:
         handle = _decoded(asked.task_handle)
-        source = self._require(handle.source_arn, "SourceArn")
+        source = self._require(call.caller, handle.source_arn, "SourceArn")
         try:
-            task = self._redrives.find(handle.task_id)
+            task = self._redrives.by(call.caller).find(handle.task_id)
         except UnknownRedrive:
             raise SqsError("ResourceNotFoundException", "Task does not exist.") from None
         if task.source != source.name:
             raise SqsError("ResourceNotFoundException", "Task does not exist.")
         if task.state != "running":
             raise invalid("Only a task that is RUNNING can be cancelled.")
-        moved = (await self._redrives.cancel(handle.task_id)).moved
+        moved = (await self._redrives.by(call.caller).cancel(handle.task_id)).moved
         return {"ApproximateNumberOfMessagesMoved": moved}
 
     # --- in and out ----------------------------------------------------------------------------------------
 
-    def _require(self, arn: str, parameter: str) -> Topic:
+    def _require(self, caller: Caller, arn: str, parameter: str) -> Topic:
         name = self._arns.name(arn)
         if name is None:
             form = "arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
             raise invalid(f"You must use this format to specify the {parameter}: {form}")
-        topic = self._topics.find(name)
+        topic = self._topics.by(caller).find(name)
         if topic is None or topic.is_internal:
             message = f"The resource that you specified for the {parameter} parameter doesn't exist."
             raise SqsError("ResourceNotFoundException", message)

@@ -6,10 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.base.commands import Caller
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs.attributes import invalid_attribute, is_fifo, kept_of
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value
 from goqueue.edge.sqs.names import FIFO, Arns
+from goqueue.service.front import Front
 from goqueue.service.topics import Topics
 
 RECEIVES_MAX: Final = 1_000
@@ -50,13 +52,13 @@ NO_REDRIVE: Final[dict[str, object | None]] = {"queue.dead.letter.topic": None, 
 class Policies:
     """Reads and checks them."""
 
-    def __init__(self, topics: Topics, arns: Arns) -> None:
+    def __init__(self, topics: Front[Topics], arns: Arns) -> None:
         self._topics = topics
         self._arns = arns
 
     # --- redrive -----------------------------------------------------------------------------------------
 
-    def redrive(self, text: str, source: str) -> RedrivePolicy:
+    def redrive(self, caller: Caller, text: str, source: str) -> RedrivePolicy:
         """A RedrivePolicy as the owner of `source` gives it."""
         policy = _object(text, "RedrivePolicy")
         for name in ("deadLetterTargetArn", "maxReceiveCount"):
@@ -66,13 +68,13 @@ class Policies:
         if extra := sorted(set(policy) - {"deadLetterTargetArn", "maxReceiveCount"}):
             reason = f"Only following attributes are supported: [deadLetterTargetArn, maxReceiveCount], not {extra[0]}."
             raise invalid_value(text, "RedrivePolicy", reason)
-        return RedrivePolicy(self._target(text, policy["deadLetterTargetArn"], source), _receives(text, policy))
+        return RedrivePolicy(self._target(caller, text, policy["deadLetterTargetArn"], source), _receives(text, policy))
 
-    def _target(self, text: str, arn: object, source: str) -> str:
+    def _target(self, caller: Caller, text: str, arn: object, source: str) -> str:
         name = self._arns.name(str(arn))
         if name is None:
             raise invalid_value(text, "RedrivePolicy", "Invalid value for deadLetterTargetArn.")
-        target = self._topics.find(name)
+        target = self._topics.by(caller).find(name)
         if target is None or target.is_internal:
             raise invalid_value(text, "RedrivePolicy", "Dead letter target does not exist.")
         if is_fifo(target) != source.endswith(FIFO):
@@ -105,9 +107,9 @@ class Policies:
         policy = {"deadLetterTargetArn": self._arns.of(redrive.topic), "maxReceiveCount": redrive.receives_max}
         return msgspec.json.encode(policy).decode()
 
-    def sources(self, target: str) -> list[str]:
+    def sources(self, caller: Caller, target: str) -> list[str]:
         """The queues whose dead letters go there."""
-        held = ((topic.name, self.redrive_of(topic)) for topic in self._topics.all())
+        held = ((topic.name, self.redrive_of(topic)) for topic in self._topics.by(caller).all())
         return [name for name, redrive in held if redrive is not None and redrive.topic == target]
 
     # --- redrive allow -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from goqueue.base.clock import SteadyClock
+from goqueue.base.commands import Caller
 from goqueue.base.errors import TopicExists
 from goqueue.base.ids import Millis
 from goqueue.drive.topic_table import Topic
@@ -36,6 +37,7 @@ from goqueue.edge.sqs.calls import Handler, Reply, SqsCall
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value, missing, no_queue
 from goqueue.edge.sqs.names import Arns, check_queue_name, is_queue_name, name_of_url, queue_url
 from goqueue.edge.sqs.policies import NO_REDRIVE, Policies
+from goqueue.service.front import Front
 from goqueue.service.leasing import Leasing
 from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.scheduling import Scheduling
@@ -52,10 +54,10 @@ _AS_SQS_DOES: Final = {"queue.max.failures": 0, "queue.max.redrives": 0, "queue.
 class Queues:
     def __init__(
         self,
-        topics: Topics,
-        leasing: Leasing,
-        scheduling: Scheduling,
-        publish_once: DeduplicatedPublish,
+        topics: Front[Topics],
+        leasing: Front[Leasing],
+        scheduling: Front[Scheduling],
+        publish_once: Front[DeduplicatedPublish],
         arns: Arns,
         clock: SteadyClock,
         group: str,
@@ -88,12 +90,12 @@ class Queues:
             schema.PurgeQueue: self.purge,
         }
 
-    def find(self, url: str) -> Topic:
+    def find(self, caller: Caller, url: str) -> Topic:
         """The topic behind a queue's URL."""
-        return self.named(name_of_url(url))
+        return self.named(caller, name_of_url(url))
 
-    def named(self, name: str) -> Topic:
-        topic = self._topics.find(name)
+    def named(self, caller: Caller, name: str) -> Topic:
+        topic = self._topics.by(caller).find(name)
         if topic is None or topic.is_internal:
             raise no_queue()
         return topic
@@ -105,35 +107,39 @@ class Queues:
         fifo = given.get("FifoQueue", "").lower() == "true"
         check_queue_name(name, fifo)
         values = check_attributes(given, fifo)
-        topic = self._topics.find(name)
+        topic = self._topics.by(call.caller).find(name)
         if topic is None:
-            config = self._new_config(name, values, asked.tags or {}, fifo)
+            config = self._new_config(call.caller, name, values, asked.tags or {}, fifo)
             try:
-                await self._topics.create(name, _partitions(values, fifo), config, call.caller)
+                await self._topics.by(call.caller).create(name, _partitions(values, fifo), config)
             except TopicExists:
-                topic = self.named(name)  # somebody was faster
+                topic = self.named(call.caller, name)  # somebody was faster
         if topic is not None:
-            self._compare(self._topics.require_users(topic.name), values)
+            self._compare(call.caller, self._topics.by(call.caller).require_users(topic.name), values)
         return {"QueueUrl": queue_url(call.base_url, name)}
 
-    def _new_config(self, name: str, values: dict[str, str], tags: dict[str, str], fifo: bool) -> dict[str, object]:
+    def _new_config(
+        self, caller: Caller, name: str, values: dict[str, str], tags: dict[str, str], fifo: bool
+    ) -> dict[str, object]:
         check_throughput(values)
         config: dict[str, object] = {**config_of(DEFAULTS | values), **_AS_SQS_DOES}
         if fifo:
             config["queue.order"] = "key"
         if values.get("RedrivePolicy"):
-            config |= self._policies.redrive(values["RedrivePolicy"], name).config()
+            config |= self._policies.redrive(caller, values["RedrivePolicy"], name).config()
         if values.get("RedriveAllowPolicy"):
             self._policies.check_allow(values["RedriveAllowPolicy"])
         kept = _new_kept(values, _checked_tags(tags, {}), self._clock.now_ms())
         return config | {"sqs.attributes": kept}
 
-    def _compare(self, topic: Topic, values: Mapping[str, str]) -> None:
+    def _compare(self, caller: Caller, topic: Topic, values: Mapping[str, str]) -> None:
         """A queue that exists may be created again, if what is asked for is what it has."""
         held = settled(topic)
         for name, value in values.items():
             if name == "RedrivePolicy":
-                same = not value or self._policies.redrive(value, topic.name) == self._policies.redrive_of(topic)
+                same = not value or self._policies.redrive(caller, value, topic.name) == self._policies.redrive_of(
+                    topic
+                )
             else:
                 same = held.get(name, "") == value
             if not same:
@@ -143,45 +149,49 @@ class Queues:
                 )
 
     async def delete(self, asked: schema.DeleteQueue, call: SqsCall) -> Reply:
-        topic = self.find(asked.queue_url)
-        await self._topics.delete(topic.name, call.caller)
+        topic = self.find(call.caller, asked.queue_url)
+        await self._topics.by(call.caller).delete(topic.name)
         self._purged.pop(topic.record.id, None)
         return None
 
     # --- look ----------------------------------------------------------------------------------------------
 
     async def url(self, asked: schema.GetQueueUrl, call: SqsCall) -> Reply:
-        return {"QueueUrl": queue_url(call.base_url, self.named(asked.queue_name).name)}
+        return {"QueueUrl": queue_url(call.base_url, self.named(call.caller, asked.queue_name).name)}
 
     async def list(self, asked: schema.ListQueues, call: SqsCall) -> Reply:
         prefix = asked.queue_name_prefix or ""
-        names = [one.name for one in self._topics.all() if one.name.startswith(prefix) and is_queue_name(one.name)]
+        names = [
+            one.name
+            for one in self._topics.by(call.caller).all()
+            if one.name.startswith(prefix) and is_queue_name(one.name)
+        ]
         return _paged("QueueUrls", names, asked.max_results, asked.next_token, call)
 
     async def sources(self, asked: schema.ListDeadLetterSourceQueues, call: SqsCall) -> Reply:
-        names = self._policies.sources(self.find(asked.queue_url).name)
+        names = self._policies.sources(call.caller, self.find(call.caller, asked.queue_url).name)
         return {"queueUrls": []} | _paged("queueUrls", names, asked.max_results, asked.next_token, call)
 
     async def attributes(self, asked: schema.GetQueueAttributes, call: SqsCall) -> Reply:
-        topic = self.find(asked.queue_url)
+        topic = self.find(call.caller, asked.queue_url)
         names = asked.attribute_names or []
         for name in names:
             if name not in KNOWN and name != "All":
                 raise SqsError("InvalidAttributeName", f"Unknown Attribute {name[:100]}.")
         if not names:
             return {}
-        held = self._held(topic)
+        held = self._held(call.caller, topic)
         shown = held if "All" in names else {name: held[name] for name in names if name in held}
         return {"Attributes": shown} if shown else {}
 
-    def _held(self, topic: Topic) -> dict[str, str]:
-        counts = self._leasing.counts(self._group, topic.name)
+    def _held(self, caller: Caller, topic: Topic) -> dict[str, str]:
+        counts = self._leasing.by(caller).counts(self._group, topic.name)
         held = {
             **settled(topic),
             "QueueArn": self._arns.of(topic.name),
             "ApproximateNumberOfMessages": str(counts.ready),
             "ApproximateNumberOfMessagesNotVisible": str(counts.in_flight + counts.waiting),
-            "ApproximateNumberOfMessagesDelayed": str(self._scheduling.pending(topic.name)),
+            "ApproximateNumberOfMessagesDelayed": str(self._scheduling.by(caller).pending(topic.name)),
             "CreatedTimestamp": str(topic.record.created_ms // 1000),
             "LastModifiedTimestamp": str(modified_s(topic)),
         }
@@ -193,7 +203,7 @@ class Queues:
 
     async def set_attributes(self, asked: schema.SetQueueAttributes, call: SqsCall) -> Reply:
         async with self._changing:
-            topic = self.find(asked.queue_url)
+            topic = self.find(call.caller, asked.queue_url)
             values = check_attributes(asked.attributes, is_fifo(topic))
             if values.get("FifoQueue", "true") != "true":
                 raise invalid_attribute("FifoQueue", "Modifying queue type is not supported.")
@@ -202,7 +212,7 @@ class Queues:
             check_throughput({**settled(topic), **values} if values.keys() & _THROUGHPUT else {})
             config: dict[str, object | None] = {**config_of(values)}
             if (redrive := values.get("RedrivePolicy")) is not None:
-                config |= self._policies.redrive(redrive, topic.name).config() if redrive else NO_REDRIVE
+                config |= self._policies.redrive(call.caller, redrive, topic.name).config() if redrive else NO_REDRIVE
             if values.get("RedriveAllowPolicy"):
                 self._policies.check_allow(values["RedriveAllowPolicy"])
             cleared = frozenset(name for name, value in values.items() if not value)
@@ -211,7 +221,7 @@ class Queues:
         return None
 
     async def _alter(self, topic: Topic, config: Mapping[str, object | None], call: SqsCall) -> None:
-        await self._topics.alter(topic.name, config, None, call.caller)
+        await self._topics.by(call.caller).alter(topic.name, config, None)
 
     async def _keep(
         self, topic: Topic, call: SqsCall, *, tags: dict[str, str] | None = None, policy: str = "", purged: int = 0
@@ -228,7 +238,7 @@ class Queues:
 
     async def tag(self, asked: schema.TagQueue, call: SqsCall) -> Reply:
         async with self._changing:
-            topic = self.find(asked.queue_url)
+            topic = self.find(call.caller, asked.queue_url)
             if not asked.tags:
                 raise missing("Tags")
             await self._keep(topic, call, tags=_checked_tags(asked.tags, kept_of(topic).tags))
@@ -236,7 +246,7 @@ class Queues:
 
     async def untag(self, asked: schema.UntagQueue, call: SqsCall) -> Reply:
         async with self._changing:
-            topic = self.find(asked.queue_url)
+            topic = self.find(call.caller, asked.queue_url)
             if not asked.tag_keys:
                 raise missing("TagKeys")
             left = {key: value for key, value in kept_of(topic).tags.items() if key not in asked.tag_keys}
@@ -244,12 +254,12 @@ class Queues:
         return None
 
     async def tags(self, asked: schema.ListQueueTags, call: SqsCall) -> Reply:
-        tags = kept_of(self.find(asked.queue_url)).tags
+        tags = kept_of(self.find(call.caller, asked.queue_url)).tags
         return {"Tags": tags} if tags else {}
 
     async def add_permission(self, asked: schema.AddPermission, call: SqsCall) -> Reply:
         async with self._changing:
-            topic = self.find(asked.queue_url)
+            topic = self.find(call.caller, asked.queue_url)
             if not asked.actions:
                 raise missing("Actions")
             if not asked.accounts:
@@ -260,23 +270,23 @@ class Queues:
 
     async def remove_permission(self, asked: schema.RemovePermission, call: SqsCall) -> Reply:
         async with self._changing:
-            topic = self.find(asked.queue_url)
+            topic = self.find(call.caller, asked.queue_url)
             await self._keep(topic, call, policy=self._policies.without_label(topic, asked.label))
         return None
 
     async def purge(self, asked: schema.PurgeQueue, call: SqsCall) -> Reply:
-        topic, now = self.find(asked.queue_url), self._clock.monotonic_ms()
+        topic, now = self.find(call.caller, asked.queue_url), self._clock.monotonic_ms()
         if now - self._purged.get(topic.record.id, -PURGE_EVERY_MS) < PURGE_EVERY_MS:
             message = f"Only one PurgeQueue operation on {topic.name} is allowed every 60 seconds."
             raise SqsError("PurgeQueueInProgress", message)
         self._purged = {key: when for key, when in self._purged.items() if now - when < PURGE_EVERY_MS}
         self._purged[topic.record.id] = now
-        await self._scheduling.cancel_all(topic.name)
-        await self._leasing.skip_all(self._group, topic.name)
+        await self._scheduling.by(call.caller).cancel_all(topic.name)
+        await self._leasing.by(call.caller).skip_all(self._group, topic.name)
         if is_fifo(topic):
             async with self._changing:
-                topic = self.find(asked.queue_url)
-                last = await self._publish_once.last_sequence(deduplication_scope(topic))
+                topic = self.find(call.caller, asked.queue_url)
+                last = await self._publish_once.by(call.caller).last_sequence(deduplication_scope(topic))
                 await self._keep(topic, call, purged=last)
         return None
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError, InvalidField, StaleReceipt
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.leases import Delivered, Outcome, Take, parse_receipt
@@ -21,6 +22,7 @@ from goqueue.edge.sqs.errors import SqsError, invalid_value, translate
 from goqueue.edge.sqs.messages import WantedAttributes, message_out, wanted_names
 from goqueue.edge.sqs.names import Arns
 from goqueue.edge.sqs.queues import Queues
+from goqueue.service.front import Front
 from goqueue.service.leasing import Leasing
 
 MESSAGES_MAX: Final = 10
@@ -45,7 +47,7 @@ _SYSTEM: Final = frozenset(
 
 
 class Receiving:
-    def __init__(self, queues: Queues, leasing: Leasing, arns: Arns, group: str) -> None:
+    def __init__(self, queues: Queues, leasing: Front[Leasing], arns: Arns, group: str) -> None:
         self._queues = queues
         self._leasing = leasing
         self._arns = arns
@@ -63,14 +65,14 @@ class Receiving:
     # --- receive -------------------------------------------------------------------------------------------
 
     async def receive(self, asked: schema.ReceiveMessage, call: SqsCall) -> Reply:
-        topic = self._queues.find(asked.queue_url)
+        topic = self._queues.find(call.caller, asked.queue_url)
         fifo, wanted = is_fifo(topic), _wanted(asked)
         take, wait_ms = self._take(topic, asked, call), _wait_ms(topic, asked)
         if asked.receive_request_attempt_id is not None:
             _check_attempt(asked.receive_request_attempt_id, fifo)
         found = await self._poll(take, wait_ms, call)
         if not found:
-            self._check_in_flight(topic, fifo)
+            self._check_in_flight(call.caller, topic, fifo)
             return {}
         return {"Messages": [message_out(one, wanted, fifo, self._arns) for one in found]}
 
@@ -94,11 +96,11 @@ class Receiving:
 
     async def _poll(self, take: Take, wait_ms: Millis, call: SqsCall) -> list[Delivered]:
         """At once if there is something; else until there is, the wait is over, or the client has hung up."""
-        found = await self._leasing.take(take)
+        found = await self._leasing.by(call.caller).take(take)
         if found or not wait_ms:
             return found
         waiting = msgspec.structs.replace(take, wait_ms_max=wait_ms)
-        taking = asyncio.ensure_future(self._leasing.take(waiting))
+        taking = asyncio.ensure_future(self._leasing.by(call.caller).take(waiting))
         gone = asyncio.ensure_future(call.gone())
         try:
             await asyncio.wait({taking, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -108,29 +110,29 @@ class Receiving:
                 taking.cancel()
         return [] if taking.cancelled() or not taking.done() else taking.result()
 
-    def _check_in_flight(self, topic: Topic, fifo: bool) -> None:
-        if not fifo and self._leasing.held_of(self._group, topic.name) >= IN_FLIGHT_MAX:
+    def _check_in_flight(self, caller: Caller, topic: Topic, fifo: bool) -> None:
+        if not fifo and self._leasing.by(caller).held_of(self._group, topic.name) >= IN_FLIGHT_MAX:
             raise SqsError("OverLimit", f"{IN_FLIGHT_MAX} messages are in flight; delete some first.")
 
     # --- delete --------------------------------------------------------------------------------------------
 
     async def delete(self, asked: schema.DeleteMessage, call: SqsCall) -> Reply:
-        topic = self._queues.find(asked.queue_url)
-        (outcome,) = await self._delete(topic, [asked.receipt_handle])
+        topic = self._queues.find(call.caller, asked.queue_url)
+        (outcome,) = await self._delete(call.caller, topic, [asked.receipt_handle])
         if outcome is not None:
             raise outcome
         return None
 
     async def delete_batch(self, asked: schema.DeleteMessageBatch, call: SqsCall) -> Reply:
-        topic = self._queues.find(asked.queue_url)
+        topic = self._queues.find(call.caller, asked.queue_url)
         check_entries(asked.entries, "DeleteMessageBatchRequestEntry")
-        outcomes = await self._delete(topic, [entry.receipt_handle for entry in asked.entries])
+        outcomes = await self._delete(call.caller, topic, [entry.receipt_handle for entry in asked.entries])
         return summed(asked.entries, [{} if outcome is None else outcome for outcome in outcomes])
 
-    async def _delete(self, topic: Topic, handles: Sequence[str]) -> list[SqsError | None]:
+    async def _delete(self, caller: Caller, topic: Topic, handles: Sequence[str]) -> list[SqsError | None]:
         """In a standard queue an old handle deletes the message too, whoever has it now."""
         errors = [_foreign(handle, topic) for handle in handles]
-        outcomes = await self._leasing.ack(_sound(handles, errors), late_too=not is_fifo(topic))
+        outcomes = await self._leasing.by(caller).ack(_sound(handles, errors), late_too=not is_fifo(topic))
         return [
             error if error is not None else _deleted(handle, outcome, is_fifo(topic))
             for handle, error, outcome in _matched(handles, errors, outcomes)
@@ -139,15 +141,15 @@ class Receiving:
     # --- visibility ----------------------------------------------------------------------------------------
 
     async def change(self, asked: schema.ChangeMessageVisibility, call: SqsCall) -> Reply:
-        topic = self._queues.find(asked.queue_url)
+        topic = self._queues.find(call.caller, asked.queue_url)
         lease_ms = _visibility_ms(asked.visibility_timeout)
-        (outcome,) = await self._change(topic, [asked.receipt_handle], lease_ms)
+        (outcome,) = await self._change(call.caller, topic, [asked.receipt_handle], lease_ms)
         if outcome is not None:
             raise outcome
         return None
 
     async def change_batch(self, asked: schema.ChangeMessageVisibilityBatch, call: SqsCall) -> Reply:
-        topic, entries = self._queues.find(asked.queue_url), asked.entries
+        topic, entries = self._queues.find(call.caller, asked.queue_url), asked.entries
         check_entries(entries, "ChangeMessageVisibilityBatchRequestEntry")
         outcomes: dict[int, SqsError | None] = {}
         by_timeout: dict[int, list[int]] = {}
@@ -156,17 +158,21 @@ class Receiving:
         for seconds, places in by_timeout.items():
             handles = [entries[place].receipt_handle for place in places]
             try:
-                changed: Sequence[SqsError | None] = await self._change(topic, handles, _visibility_ms(seconds))
+                changed: Sequence[SqsError | None] = await self._change(
+                    call.caller, topic, handles, _visibility_ms(seconds)
+                )
             except SqsError as error:
                 changed = [error] * len(places)
             outcomes |= dict(zip(places, changed, strict=True))
         return summed(entries, [outcomes[place] or {} for place in range(len(entries))])
 
-    async def _change(self, topic: Topic, handles: Sequence[str], lease_ms: Millis) -> list[SqsError | None]:
+    async def _change(
+        self, caller: Caller, topic: Topic, handles: Sequence[str], lease_ms: Millis
+    ) -> list[SqsError | None]:
         """In a standard queue an old handle acts on whoever has the message now; on nobody, if nobody has."""
         errors = [_foreign(handle, topic) for handle in handles]
         late_too, in_all = not is_fifo(topic), VISIBILITY_S_MAX * 1000 + 999  # whole seconds count
-        outcomes = await self._leasing.extend(_sound(handles, errors), lease_ms, late_too, in_all)
+        outcomes = await self._leasing.by(caller).extend(_sound(handles, errors), lease_ms, late_too, in_all)
         return [
             error if error is not None else _changed(handle, outcome)
             for handle, error, outcome in _matched(handles, errors, outcomes)

@@ -30,6 +30,7 @@ from goqueue.edge.sqs.digests import attributes_md5, body_md5
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value, missing, translate
 from goqueue.edge.sqs.messages import envelope_of, headers_of, own_headers, sequence_text
 from goqueue.edge.sqs.queues import Queues
+from goqueue.service.front import Front
 from goqueue.service.publish import Publish
 from goqueue.service.publish_once import DeduplicatedPublish
 
@@ -58,7 +59,12 @@ class Ready(msgspec.Struct, frozen=True):
 
 class SendHandler:
     def __init__(
-        self, queues: Queues, publish: Publish, publish_once: DeduplicatedPublish, clock: Clock, entropy: Entropy
+        self,
+        queues: Queues,
+        publish: Front[Publish],
+        publish_once: Front[DeduplicatedPublish],
+        clock: Clock,
+        entropy: Entropy,
     ) -> None:
         self._queues = queues
         self._publish = publish
@@ -70,7 +76,7 @@ class SendHandler:
         return {schema.SendMessage: self.one, schema.SendMessageBatch: self.batch}
 
     async def one(self, asked: schema.SendMessage, call: SqsCall) -> Reply:
-        topic = self._queues.find(asked.queue_url)
+        topic = self._queues.find(call.caller, asked.queue_url)
         ready = self._ready(topic, asked, check_message(asked), call, "are invalid")
         (outcome,) = await self._send(topic, [ready], call)
         if isinstance(outcome, SqsError):
@@ -78,7 +84,7 @@ class SendHandler:
         return outcome
 
     async def batch(self, asked: schema.SendMessageBatch, call: SqsCall) -> Reply:
-        topic, entries = self._queues.find(asked.queue_url), asked.entries
+        topic, entries = self._queues.find(call.caller, asked.queue_url), asked.entries
         check_entries(entries, "SendMessageBatchRequestEntry")
         if is_fifo(topic):
             for entry in entries:
@@ -131,7 +137,9 @@ class SendHandler:
         if is_fifo(topic):
             return await self._send_once(topic, ready, call)
         messages = [one.message() for one in ready]
-        results = await self._publish.messages(PublishMessages(topic.name, messages, caller=call.caller))
+        results = await self._publish.by(call.caller).messages(
+            PublishMessages(topic.name, messages, caller=call.caller)
+        )
         return [
             translate(result) if isinstance(result, GoQueueError) else _reply(one, one.envelope.id)
             for one, result in zip(ready, results, strict=True)
@@ -139,7 +147,7 @@ class SendHandler:
 
     async def _send_once(self, topic: Topic, ready: Sequence[Ready], call: SqsCall) -> list[dict[str, Any] | SqsError]:
         command = PublishOnce(deduplication_scope(topic), [one.once() for one in ready], call.caller)
-        results = await self._publish_once.messages(command)
+        results = await self._publish_once.by(call.caller).messages(command)
         return [_outcome(one, result) for one, result in zip(ready, results, strict=True)]
 
 

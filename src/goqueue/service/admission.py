@@ -1,0 +1,344 @@
+"""What every verb asks of access control before it does anything: one table for all services that doors are handed.
+
+An ask gets the arguments of its verb and names operations and resources in the words of Kafka's access control. Verbs
+that name no single thing ask for `*`, all of a kind. `anybody` asks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from goqueue.base.access import CLUSTER, AclOperation, AclResource, ResourceKind
+from goqueue.base.commands import Browse, PublishBatch, PublishMessages, PublishOnce
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import TopicPartition
+from goqueue.base.leases import Take, parse_receipt
+from goqueue.core.groups.requests import CommitRequest
+from goqueue.core.txn.records import TxnAnswer
+from goqueue.service.browse import Browsing
+from goqueue.service.consume import Consuming
+from goqueue.service.dead_letter_view import DeadLetterView
+from goqueue.service.dead_letters import Redrives
+from goqueue.service.fetch import Fetching
+from goqueue.service.groups import Groups
+from goqueue.service.health import Health
+from goqueue.service.leasing import Leasing
+from goqueue.service.metrics import MetricsPage
+from goqueue.service.node_config import NodeConfig
+from goqueue.service.producers import ProducerIds
+from goqueue.service.publish import Publish
+from goqueue.service.publish_once import DeduplicatedPublish
+from goqueue.service.queue_stats import QueueStats
+from goqueue.service.reset import Reset, ResetOffsets
+from goqueue.service.scheduling import Scheduling
+from goqueue.service.schemas import Schemas
+from goqueue.service.staged import StagedVerbs
+from goqueue.service.storage import Storage
+from goqueue.service.topics import Topics
+from goqueue.service.traces import Traces
+from goqueue.service.transactions import TransactionVerbs
+from goqueue.service.txn_publish import PublishInTransaction, TransactionalPublish
+
+Need: TypeAlias = tuple[AclOperation, AclResource]
+
+
+class Attribute(msgspec.Struct, frozen=True):
+    """What is asked for a value that is read, not called."""
+
+    needs: Sequence[Need] = ()
+
+
+Ask: TypeAlias = Callable[..., Iterable[Need]]
+Verbs: TypeAlias = Mapping[str, Ask | Attribute]
+
+READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
+DELETE, ALTER, DESCRIBE = AclOperation.DELETE, AclOperation.ALTER, AclOperation.DESCRIBE
+DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
+TOPIC, GROUP, QUEUE = ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.QUEUE
+TXN, SUBJECT = ResourceKind.TRANSACTIONAL_ID, ResourceKind.SUBJECT
+IDEMPOTENT: Final[Need] = (AclOperation.IDEMPOTENT_WRITE, CLUSTER)
+
+
+# --- how a need is read from arguments --------------------------------------------------------------------
+
+
+def named(operation: AclOperation, kind: ResourceKind) -> Ask:
+    """The first argument is the thing's name."""
+    return lambda name, *_, **__: ((operation, AclResource(kind, name)),)
+
+
+def of_group(operation: AclOperation) -> Ask:
+    """The first argument is a request of a group."""
+    return lambda request, *_, **__: ((operation, AclResource(GROUP, request.group)),)
+
+
+def always(operation: AclOperation, resource: AclResource) -> Ask:
+    return lambda *_, **__: ((operation, resource),)
+
+
+def any_of(operation: AclOperation, kind: ResourceKind) -> Ask:
+    return always(operation, AclResource(kind))
+
+
+def anybody(*_: Any, **__: Any) -> Iterable[Need]:
+    return ()
+
+
+def _topics(operation: AclOperation, names: Iterable[str]) -> list[Need]:
+    return [(operation, AclResource(TOPIC, name)) for name in dict.fromkeys(names)]
+
+
+def _commit(request: CommitRequest) -> list[Need]:
+    return [(READ, AclResource(GROUP, request.group)), *_topics(READ, (one.topic for one in request.offsets))]
+
+
+def _take(take: Take, *_: object, **__: object) -> list[Need]:
+    return [(READ, AclResource(GROUP, take.group)), *_topics(READ, (at.topic for at in take.partitions))]
+
+
+def _receipts(receipts: Sequence[str], *_: object, **__: object) -> list[Need]:
+    """What is no receipt is told by the verb."""
+    found: dict[str, None] = {}
+    for text in receipts:
+        try:
+            found[parse_receipt(text).topic] = None
+        except GoQueueError:
+            continue
+    return _topics(READ, found)
+
+
+def _changed(name: str, config: Mapping[str, object], partitions: int | None, **_: object) -> list[Need]:
+    resource = AclResource(TOPIC, name)
+    return [(ALTER_CONFIGS, resource)] * bool(config) + [(ALTER, resource)] * (partitions is not None)
+
+
+def _init(transactional_id: str, *_: object, **__: object) -> list[Need]:
+    return [(WRITE, AclResource(TXN, transactional_id)) if transactional_id else IDEMPOTENT]
+
+
+def _add_partitions(name: str, _: int, __: int, partitions: Sequence[TopicPartition], **___: object) -> list[Need]:
+    return [(WRITE, AclResource(TXN, name)), *_topics(WRITE, (at.topic for at in partitions))]
+
+
+def _add_group(name: str, _: int, __: int, group: str) -> list[Need]:
+    return [(WRITE, AclResource(TXN, name)), (READ, AclResource(GROUP, group))]
+
+
+def _add_offsets(name: str, _: int, __: int, request: CommitRequest, **___: object) -> list[Need]:
+    return [(WRITE, AclResource(TXN, name)), *_commit(request)]
+
+
+def _add_answers(name: str, _: int, __: int, answers: Sequence[TxnAnswer]) -> list[Need]:
+    return [(WRITE, AclResource(TXN, name)), *_receipts([one.receipt for one in answers])]
+
+
+def _in_transaction(command: PublishInTransaction) -> list[Need]:
+    needs = _topics(WRITE, (part.topic for part in command.parts))
+    return [(WRITE, AclResource(TXN, command.transactional_id)), *needs]
+
+
+def _batch(command: PublishBatch, *_: object, **__: object) -> tuple[Need]:
+    return ((WRITE, AclResource(TOPIC, command.at.topic)),)
+
+
+def _written(at: TopicPartition) -> tuple[Need]:
+    return ((WRITE, AclResource(TOPIC, at.topic)),)
+
+
+def _messages(command: PublishMessages) -> tuple[Need]:
+    return ((WRITE, AclResource(TOPIC, command.topic)),)
+
+
+def _once(command: PublishOnce) -> tuple[Need]:
+    return ((WRITE, AclResource(TOPIC, command.scope.topic)),)
+
+
+def _browse(command: Browse) -> tuple[Need]:
+    return ((READ, AclResource(TOPIC, command.topic)),)
+
+
+def _reset(command: Reset) -> list[Need]:
+    return [(READ, AclResource(GROUP, command.group)), *_topics(READ, [command.topic])]
+
+
+def _queue(group: str | None = None, topic: str | None = None) -> tuple[Need]:
+    return ((DESCRIBE, AclResource(QUEUE, topic or "*")),)
+
+
+def _of_group_and_topic(operation: AclOperation) -> Ask:
+    return lambda group, topic: ((operation, AclResource(GROUP, group)), (operation, AclResource(TOPIC, topic)))
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+ADMISSION: Final[Mapping[type, Verbs]] = {
+    Topics: {
+        "require": named(DESCRIBE, TOPIC),
+        "require_users": named(DESCRIBE, TOPIC),
+        "find": named(DESCRIBE, TOPIC),
+        "describe": named(DESCRIBE, TOPIC),
+        "all": any_of(DESCRIBE, TOPIC),
+        "everything": any_of(DESCRIBE, TOPIC),
+        "list": any_of(DESCRIBE, TOPIC),
+        "name_of": anybody,  # what is done to the topic then asks by its name
+        "kafka_may_create": Attribute(),
+        "create": named(CREATE, TOPIC),
+        "check_new": named(CREATE, TOPIC),
+        "check_config": anybody,  # looks at its argument alone
+        "alter": _changed,
+        "delete": named(DELETE, TOPIC),
+    },
+    Publish: {
+        "append": _batch,
+        "append_any": _batch,
+        "messages": _messages,
+        "is_durable": _written,
+        "wait_durable": _written,
+    },
+    DeduplicatedPublish: {
+        "messages": _once,
+        "last_sequence": lambda scope: ((DESCRIBE, AclResource(TOPIC, scope.topic)),),
+    },
+    Fetching: {
+        "fetch": anybody,
+        "fetch_now": anybody,
+    },  # they ask for each partition themselves: one refused is one error
+    Browsing: {
+        "offsets_from": named(DESCRIBE, TOPIC),
+        "high_watermark": named(DESCRIBE, TOPIC),
+        "read": _browse,
+    },
+    Groups: {
+        "new_member_id": anybody,
+        "resolve_pattern": anybody,  # looks at its argument alone
+        "join": of_group(READ),
+        "sync": of_group(READ),
+        "heartbeat": of_group(READ),
+        "leave": of_group(READ),
+        "consumer_heartbeat": of_group(READ),
+        "commit": _commit,
+        "check_member": named(DESCRIBE, GROUP),
+        "offsets": named(DESCRIBE, GROUP),
+        "delete_offsets": named(DELETE, GROUP),
+        "configure": named(ALTER_CONFIGS, GROUP),
+        "check_config": named(ALTER_CONFIGS, GROUP),
+        "config": named(DESCRIBE_CONFIGS, GROUP),
+        "config_defaults": any_of(DESCRIBE_CONFIGS, GROUP),
+        "configured": any_of(DESCRIBE_CONFIGS, GROUP),
+        "lag": named(DESCRIBE, GROUP),
+        "describe": named(DESCRIBE, GROUP),
+        "stats": named(DESCRIBE, GROUP),
+        "list": any_of(DESCRIBE, GROUP),
+        "delete": named(DELETE, GROUP),
+    },
+    Consuming: {
+        "join": of_group(READ),
+        "heartbeat": named(READ, GROUP),
+        "revoke": named(READ, GROUP),
+        "leave": named(READ, GROUP),
+        "poll": of_group(READ),
+        "commit": _commit,
+    },
+    ResetOffsets: {"reset": _reset},
+    Leasing: {
+        "take": _take,
+        "ack": _receipts,
+        "nack": _receipts,
+        "reject": _receipts,
+        "extend": _receipts,
+        "counts": _of_group_and_topic(DESCRIBE),
+        "held_of": _of_group_and_topic(DESCRIBE),
+        "skip_all": _of_group_and_topic(READ),
+    },
+    DeadLetterView: {
+        "home_of": named(DESCRIBE, QUEUE),
+        "page": named(READ, QUEUE),
+        "show": named(READ, QUEUE),
+        "stats": named(DESCRIBE, QUEUE),
+        "delete": named(DELETE, QUEUE),
+    },
+    Redrives: {
+        "start": named(ALTER, QUEUE),
+        "preview": lambda asked: ((DESCRIBE, AclResource(QUEUE, asked.source)),),
+        "tasks": named(DESCRIBE, QUEUE),
+        "find": any_of(DESCRIBE, QUEUE),
+        "cancel": any_of(ALTER, QUEUE),
+    },
+    QueueStats: {"look": _queue, "reliability": _queue, "lanes": _queue},
+    Scheduling: {
+        "pending": named(DESCRIBE, TOPIC),
+        "show": named(READ, TOPIC),
+        "list": named(READ, TOPIC),
+        "cancel": named(WRITE, TOPIC),
+        "cancel_all": named(WRITE, TOPIC),
+        "stats": any_of(DESCRIBE, TOPIC),
+    },
+    Schemas: {
+        "table": Attribute([(DESCRIBE, AclResource(SUBJECT))]),
+        "text": any_of(READ, SUBJECT),
+        "stats": any_of(DESCRIBE, SUBJECT),
+        "lookup": named(READ, SUBJECT),
+        "test": named(READ, SUBJECT),
+        "register": named(WRITE, SUBJECT),
+        "delete_version": named(DELETE, SUBJECT),
+        "delete_subject": named(DELETE, SUBJECT),
+        "set_settings": named(ALTER, SUBJECT),
+        "delete_settings": named(ALTER, SUBJECT),
+        "set_mode": named(ALTER, SUBJECT),
+        "delete_mode": named(ALTER, SUBJECT),
+    },
+    ProducerIds: {"next_id": always(*IDEMPOTENT)},
+    TransactionVerbs: {
+        "init": _init,
+        "beat": any_of(WRITE, TXN),
+        "begin": named(WRITE, TXN),
+        "add_partitions": _add_partitions,
+        "turn": named(WRITE, TXN),
+        "add_group": _add_group,
+        "add_offsets": _add_offsets,
+        "add_answers": _add_answers,
+        "may_write": lambda question: ((WRITE, AclResource(TOPIC, question.topic)),),
+        "writes_to": lambda producer_id, at, *_: _written(at),
+        "end": named(WRITE, TXN),
+        "abort_any": always(ALTER, CLUSTER),
+        "mark": always(AclOperation.CLUSTER_ACTION, CLUSTER),
+        "unstable": named(DESCRIBE, GROUP),
+        "describe": named(DESCRIBE, TXN),
+        "name_of": any_of(DESCRIBE, TXN),
+        "all": any_of(DESCRIBE, TXN),
+        "open": any_of(DESCRIBE, TXN),
+        "runs_for_ms": anybody,  # looks at its argument alone
+        "tally": Attribute([(DESCRIBE, AclResource(TXN))]),
+    },
+    TransactionalPublish: {"publish": _in_transaction},
+    StagedVerbs: {
+        "stage": named(WRITE, TXN),
+        "commit": named(WRITE, TXN),
+        "abort": named(WRITE, TXN),
+        "owner": named(DESCRIBE, TXN),
+        "owners": any_of(DESCRIBE, TXN),
+    },
+    Storage: {
+        "usage": Attribute([(DESCRIBE, CLUSTER)]),
+        "data_dir": Attribute([(DESCRIBE, CLUSTER)]),
+        "delete_records": named(DELETE, TOPIC),
+    },
+    NodeConfig: {
+        "static": Attribute([(DESCRIBE_CONFIGS, CLUSTER)]),
+        "check": always(ALTER_CONFIGS, CLUSTER),
+        "alter": always(ALTER_CONFIGS, CLUSTER),
+        "set_log_levels": always(ALTER_CONFIGS, CLUSTER),
+        "dynamic": Attribute([(DESCRIBE_CONFIGS, CLUSTER)]),
+    },
+    Traces: {
+        "newest": always(DESCRIBE, CLUSTER),
+        "show": always(DESCRIBE, CLUSTER),
+        "search": always(DESCRIBE, CLUSTER),
+        "stats": always(DESCRIBE, CLUSTER),
+    },
+    Health: {"checks": anybody, "stopping": Attribute(), "stats": always(DESCRIBE, CLUSTER)},
+    MetricsPage: {"look": always(DESCRIBE, CLUSTER), "render": always(DESCRIBE, CLUSTER)},
+}
