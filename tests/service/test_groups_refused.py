@@ -9,12 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from goqueue.base.errors import DiskFull, GoQueueError, NotLoaded, StorageFailed
+from goqueue.base.ids import TopicPartition
+from goqueue.base.leases import Take
 from goqueue.base.settings import GroupsSection, Settings
 from goqueue.broker import Broker
 from goqueue.core.groups import CommitRequest, JoinReply, JoinRequest, OffsetCommit, SyncReply, SyncRequest
+from goqueue.drive.coordinators import GROUPS_TOPIC
+from goqueue.service.metrics import GroupCollector
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.service.brokers import broker_on, settings
+from tests.service.brokers import broker_on, publish, settings
 
 
 def join(broker: Broker, group: str, member_id: str = "", new_member_id: str = "m") -> Any:
@@ -107,5 +111,45 @@ def test_a_sync_that_failed_is_told_to_all_who_wait_and_groups_are_read_again() 
         async with broker_on(disk, loop) as broker:
             await committed(broker, "g", 6)
             assert [one.offset for one in broker.groups.offsets("g").values()] == [6]
+
+    run_virtually(scenario)
+
+
+def offset_of(broker: Broker, group: str) -> list[int]:
+    return [one.offset for one in broker.groups.offsets(group).values()]
+
+
+def test_acks_move_the_group_also_if_its_records_could_not_be_written_or_were_being_read() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop, settings(disk_used_percent_max=100)) as broker:
+            await broker.topics.create("t", 1, {})
+            await publish(broker, "t", "one", "two", "three")
+            messages = await broker.leasing.take(Take("g", [TopicPartition("t", 0)], "c", 3))
+            (partition,) = (broker.table.get(GROUPS_TOPIC) or pytest.fail()).partitions
+            broker.group_host.unload()
+            assert await broker.leasing.ack([messages[0].receipt]) == [None]
+            await asyncio.sleep(2)
+            await broker.group_host.load(partition)
+            await asyncio.sleep(2)
+            assert offset_of(broker, "g") == [1]
+            assert await broker.leasing.ack([messages[1].receipt]) == [None]
+            disk.full_at = disk.space_calls
+            await asyncio.sleep(0.5)
+            assert offset_of(broker, "g") == [1], "it could not be written"
+            disk.free_space()
+            await asyncio.sleep(2)
+            assert offset_of(broker, "g") == [2], "it is told again by itself"
+
+    run_virtually(scenario)
+
+
+def test_a_scrape_does_without_groups_that_are_being_read() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            collector = GroupCollector(broker.groups)
+            assert "goqueue_groups" in [one.name for one in collector.collect()]
+            broker.group_host.unload()
+            assert list(collector.collect()) == []
 
     run_virtually(scenario)

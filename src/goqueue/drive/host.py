@@ -157,14 +157,17 @@ class Host(Generic[M, R]):
             raise result
         return result
 
-    def tell(self, news: Callable[[M, Millis], Decision[R]]) -> None:
-        """Something happened that nobody waits for an answer to. Told to nobody while nothing is loaded."""
+    def tell(self, news: Callable[[M, Millis], Decision[R]]) -> bool:
+        """Something happened that nobody waits for an answer to. False if nothing is loaded to hear it, or what it
+        decides could not be written."""
         if self._machine is None:
-            return
+            return False
         try:
             self.commit(news(self._machine, self._clock.now_ms()))
         except GoQueueError as error:
             logger.error("a decision could not be written", extra=self._about(why=error.message))
+            return False
+        return True
 
     async def perform(self, decision: Decision[R], epoch: int | None = None) -> None:
         """Returns when the decision is durable and its effects are done, which go on if the caller goes away."""

@@ -227,10 +227,10 @@ class Groups:
             if one.error is not None:
                 raise one.error
 
-    def move(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """Acks moved the group this far."""
+    def move(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> bool:
+        """Acks moved the group this far. False if that could not be written; it may be told again at any time."""
         commits = [OffsetCommit(at.topic, at.partition, offset) for at, offset in offsets.items()]
-        self._host.tell(lambda groups, now: groups.move(group, commits, now))
+        return self._host.tell(lambda groups, now: groups.move(group, commits, now))
 
     def lag(self, group: str) -> list[PartitionLag]:
         """Of every partition that the group committed or a member reads; raises if there is no such group.
@@ -259,6 +259,11 @@ class Groups:
         return PartitionLag(at.topic, at.partition, committed.offset, end, behind, committed.metadata)
 
     # --- groups ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_loaded(self) -> bool:
+        """False for a moment after their records could not be made durable: then every question raises."""
+        return self._host.is_loaded
 
     def count(self) -> int:
         return self._host.machine.count()

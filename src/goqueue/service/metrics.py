@@ -265,6 +265,8 @@ class GroupCollector:
         self._groups = groups
 
     def collect(self) -> Iterator[Metric]:
+        if not self._groups.is_loaded:
+            return
         partition, group = ("group", "topic", "partition"), ("group",)
         lag = GaugeMetricFamily("goqueue_consumer_lag", "Messages that a group has yet to commit.", labels=partition)
         place = GaugeMetricFamily(

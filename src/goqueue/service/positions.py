@@ -23,6 +23,7 @@ from goqueue.service.lane_search import LaneSearch
 from goqueue.service.topics import Topics
 
 _TELL_S: Final = 0.02
+_TELL_AGAIN_S: Final = 1.0
 _LANES: Final = range(len(NAMES))
 
 
@@ -72,11 +73,14 @@ class Positions:
 
     def _catch_up(self) -> None:
         """Somebody is about to read offsets: they see everything that was done. Other threads see the last told."""
-        if self._to_tell and asyncio._get_running_loop() is not None:
+        if self._to_tell and self._groups.is_loaded and asyncio._get_running_loop() is not None:
             self.tell()
 
     def tell(self) -> None:
-        """Moves the groups' offsets, now."""
+        """Moves the groups' offsets, now. What cannot be written now is told again."""
+        if not self._groups.is_loaded:
+            asyncio.get_running_loop().call_later(_TELL_AGAIN_S, self.tell)
+            return
         views, self._to_tell = list(self._to_tell), {}
         moved: dict[str, dict[TopicPartition, Offset]] = {}
         for view in views:
@@ -88,8 +92,17 @@ class Positions:
                     self._known[delivery] = position
                     self._trim(view.at)
                     moved.setdefault(view.group, {})[view.at] = position
-        for group, offsets in moved.items():
-            self._groups.move(group, offsets)
+        refused = [group for group, offsets in moved.items() if not self._groups.move(group, offsets)]
+        if refused:
+            self._tell_again(view for view in views if view.group in refused)
+
+    def _tell_again(self, views: Iterable[ViewId]) -> None:
+        for view in views:
+            delivery = self._runner.views.get(view)
+            if delivery is not None:
+                self._known.pop(delivery, None)
+                self._to_tell[view] = None
+        asyncio.get_running_loop().call_later(_TELL_AGAIN_S, self.tell)
 
     def _last(self, delivery: Delivery) -> Offset:
         """What the group was told last."""
