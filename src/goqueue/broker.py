@@ -11,9 +11,11 @@ from goqueue.base.clock import Clock, SteadyClock
 from goqueue.base.descriptors import DescriptorPlan
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.ids import Millis
-from goqueue.base.limits import CLOCK_LATE_MS
+from goqueue.base.limits import CLOCK_LATE_MS, SHARDS_IN_FORCE
+from goqueue.base.metadata import Change
 from goqueue.base.settings import Settings
 from goqueue.base.topic_config import TopicConfig
+from goqueue.core.cluster.records import TopicRecord
 from goqueue.core.groups.coordinator import Coordinator
 from goqueue.core.groups.records import Record as GroupRecord
 from goqueue.core.groups.settings import GroupSettings
@@ -35,10 +37,13 @@ from goqueue.drive.coordinators import (
 )
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
+from goqueue.drive.embedded_metadata import EmbeddedMetadata
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.host import Host
-from goqueue.drive.identity import Identity, load_identity
+from goqueue.drive.identity import join
+from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.offload import Offload
+from goqueue.drive.old_files import take_over_old_files
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import PartitionOpener
 from goqueue.drive.redrive_notes import RedriveNotes
@@ -46,7 +51,7 @@ from goqueue.drive.schedule_index import IN_MEMORY, ScheduleIndex
 from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
 from goqueue.drive.schedule_runner import ScheduleRunner
 from goqueue.drive.space_watch import SpaceWatch
-from goqueue.drive.topic_table import StoredTopic, TopicTable
+from goqueue.drive.topic_table import TopicTable
 from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.log.disk import Disk
 from goqueue.log.recovery import Recovered
@@ -127,8 +132,10 @@ class Broker:
         opener = PartitionOpener(
             disk, settings.log, self.flusher, offload, self.storage_stats, clock, descriptors or DescriptorPlan(0)
         )
-        self.table = TopicTable(disk, opener, offload, settings.topics.defaults(), OWN_TOPICS)
-        self.node_config = NodeConfig(disk, offload, self.table, settings.topics.defaults())
+        self._store = EmbeddedMetadata(disk, offload)
+        self.metadata = ImageFollower(self._store, self._metadata_changed)
+        self.table = TopicTable(self.metadata, disk, opener, offload, settings.topics.defaults(), OWN_TOPICS)
+        self.node_config = NodeConfig(self.metadata, settings.node.id, self.table, settings.topics.defaults())
         schema_events = SchemaEvents(self._schemas_changed)
         self.schema_host: SchemaHost = Host(Registry, SCHEMAS_CODEC, schema_events, clock, offload)
         self.schemas = Schemas(self.schema_host, offload)
@@ -153,7 +160,7 @@ class Broker:
             self.topics, self.publish, self.browsing, self.scheduling, clock, settings.sqs.deduplication_ids_max
         )
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
-        self.producer_ids = ProducerIds(disk, offload)
+        self.producer_ids = ProducerIds(self.metadata)
         group_settings = _group_settings(settings)
         group_events = GroupEvents(self._tell_topics, self._groups_wrote, lambda: self.deliveries.wait_durable())
         self.group_host: GroupHost = Host(
@@ -206,8 +213,7 @@ class Broker:
         self._trace_parts.attach(self.topics, self.deliveries, taking, self.transfer, self.schedule.entries)
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
         self.table.on_changed = self._topics_changed
-        self._clock, self._entropy, self._disk = clock, entropy, disk
-        self.identity = Identity("")
+        self._clock, self._entropy, self._disk, self._node_id = clock, entropy, disk, settings.node.id
 
     def _logs(self) -> Iterator[tuple[Partition, TopicConfig]]:
         for topic in self.table.all():
@@ -216,11 +222,11 @@ class Broker:
 
     async def start(self) -> list[Recovered]:
         self.flusher.start()
-        await self.node_config.load()
+        await self._start_metadata()
+        self.node_config.load()
         found = await self.table.load()
         self._doubt_a_late_clock()
         await self._trace_parts.start()
-        self.identity = await self.offload(lambda: load_identity(self._disk, self._entropy))
         await self._load_schemas()
         await self.group_host.load(await self.open_internal_partition(GROUPS_TOPIC))
         await self._load_deliveries()
@@ -233,6 +239,15 @@ class Broker:
         self._space_watch.start()
         self._clock_watch.start()
         return found
+
+    async def _start_metadata(self) -> None:
+        await self._store.open()
+        await take_over_old_files(self._disk, self.offload, self._store, self._node_id)
+        await self.metadata.start()
+        await join(self.metadata, self._entropy, self._node_id, __version__, SHARDS_IN_FORCE)
+
+    def _metadata_changed(self, change: Change) -> None:
+        self.table.metadata_changed(change)
 
     def _doubt_a_late_clock(self) -> None:
         """Nothing was published for long, if the clock is right: the node was down, or the clock was set meanwhile."""
@@ -268,7 +283,7 @@ class Broker:
         """The only partition of an internal topic, which is made by the first start."""
         topic = self.table.get(name)
         if topic is None:
-            record = StoredTopic(name, new_uuid(self._entropy), 1, OWN_TOPICS[name], self._clock.now_ms())
+            record = TopicRecord(name, new_uuid(self._entropy), 1, OWN_TOPICS[name], self._clock.now_ms())
             topic = await self.table.create(record)
         assert topic is not None
         return topic.partitions[0]
@@ -327,6 +342,7 @@ class Broker:
         await self._space_watch.stop()
         await self.flusher.stop()
         await self.table.close()
+        await self.metadata.stop()
 
 
 def _group_settings(settings: Settings) -> GroupSettings:

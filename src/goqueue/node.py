@@ -179,7 +179,7 @@ class Node:
         topics, groups, transactions = front(broker.topics), front(broker.groups), front(broker.transactions)
         node_config = front(broker.node_config)
         table = handlers(
-            ClusterHandler(topics, names, broker.identity.cluster_id, self._settings.kafka.advertised),
+            ClusterHandler(topics, names, broker.metadata.image.cluster_id, self._settings.kafka.advertised),
             TransactionalProduce(ProduceHandler(front(broker.publish), names), transactions, topics, names),
             FetchHandler(front(broker.fetching), names, budget, sessions, time.monotonic),
             LookupHandler(topics),

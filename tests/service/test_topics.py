@@ -9,9 +9,10 @@ import pytest
 
 from goqueue.base.errors import InvalidConfig, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
 from goqueue.base.ids import TopicPartition
+from goqueue.base.metadata import Entry
 from goqueue.broker import OWN_TOPICS
+from goqueue.core.cluster.records import TopicRecord, decode, encode
 from goqueue.core.groups.requests import OffsetCommit
-from goqueue.drive.topic_table import StoredTopic
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
@@ -103,10 +104,10 @@ def test_a_damaged_topic_record_is_left_alone_with_its_data() -> None:
             await broker.topics.create("a", 1, {})
             await broker.topics.create("b", 1, {})
             await publish(broker, "a", "v")
-        disk.flip_bit("topics/a.topic", 30)
+        disk.flip_bit("metadata/topics/a.v", 30)
         async with broker_on(disk, loop) as broker:
             assert [one.name for one in broker.topics.list()] == ["b"]
-        disk.flip_bit("topics/a.topic", 30)
+        disk.flip_bit("metadata/topics/a.v", 30)
         async with broker_on(disk, loop) as broker:
             assert [one.value for one in await fetch_all(broker, "a", 0)] == [b"v"]
 
@@ -174,10 +175,17 @@ def test_the_power_cut_is_not_an_error_to_be_handled() -> None:
     assert not issubclass(PowerCut, Exception)
 
 
-def _record_of(disk: SimDisk, name: str) -> StoredTopic:
-    found = decode_crc_json(disk.read_file(f"topics/{name}.topic"), StoredTopic)
+def _record_of(disk: SimDisk, name: str) -> TopicRecord:
+    entry = _entry_of(disk, name)
+    found = decode(entry.value, TopicRecord)
     assert found is not None
     return found
+
+
+def _entry_of(disk: SimDisk, name: str) -> Entry:
+    entry = decode_crc_json(disk.read_file(f"metadata/topics/{name}.v"), Entry)
+    assert entry is not None
+    return entry
 
 
 @pytest.mark.parametrize("damage", ["settings", "partitions", "unreadable"])
@@ -195,8 +203,9 @@ def test_a_start_puts_right_what_an_older_node_let_users_do_to_its_own_topics(da
                     else record.overrides,
                     partitions=7 if damage == "partitions" else 1,
                 )
-                note = b"not a note" if damage == "unreadable" else encode_crc_json(bad)
-                disk.write_file(f"topics/{name}.topic", note)
+                entry = msgspec.structs.replace(_entry_of(disk, name), value=encode(bad))
+                note = b"not a note" if damage == "unreadable" else encode_crc_json(entry)
+                disk.write_file(f"metadata/topics/{name}.v", note)
             await broker.groups.reset_offsets("g", [OffsetCommit("t", 0, 0)])
         async with broker_on(disk, loop) as broker:
             await asyncio.sleep(60)  # the cleaner looks at every log meanwhile

@@ -102,10 +102,13 @@ STAGED_OWNERS_MAX: Final = 100_000
 STAGED_WRITERS_MAX: Final = 10_000
 STAGED_PLACES_MAX: Final = 200_000
 
+OPENING_AT_ONCE: Final = 8  # shares of all partitions, opened beside each other when a node starts
+
 # The metadata store.
 METADATA_VALUE_CHARS_MAX: Final = 512 * KIB
 METADATA_COMMIT_KEYS_MAX: Final = 100
 METADATA_HISTORY_MAX: Final = 1_000  # changes that a watch can still be told one by one
+SHARDS_IN_FORCE: Final = 1  # of a node; more of them need a router before them
 ID_SLOTS: Final = 1_024  # groups, transactional ids and owners of staged sets are shared out by these
 
 # Schemas. What is over a limit is refused before it is parsed.

@@ -37,6 +37,10 @@ class DataSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dir: Annotated[str, Doc(description="Where everything durable lives.")] = "./data"
 
 
+class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: Annotated[int, Doc(ge=0, le=2**31 - 1, description="The node's number, as clients see it; it stays.")] = 0
+
+
 class RestSettings(HttpSettings, frozen=True, forbid_unknown_fields=True):
     listen: Annotated[
         str, Doc(description="Address of the REST door, `HOST:PORT` or `off`; port 0 picks a free one.")
@@ -243,6 +247,7 @@ class LoggingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Settings(msgspec.Struct, frozen=True):
     """All settings, by section."""
 
+    node: NodeSettings = NodeSettings()
     data: DataSettings = DataSettings()
     rest: RestSettings = RestSettings()
     kafka: KafkaSettings = KafkaSettings()

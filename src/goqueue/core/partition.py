@@ -36,6 +36,10 @@ class PartitionState:
         """Where the first open transaction begins, or the high watermark."""
         return self.txns.stable(self.high_watermark)
 
+    def lead_in(self, epoch: Epoch) -> None:
+        """What is written from now on is of this epoch."""
+        self.leader_epoch = epoch
+
     def check_epoch(self, claimed: Epoch) -> None:
         """Raises if the caller believes in another leader; -1 means that it does not say."""
         if claimed < 0 or claimed == self.leader_epoch:

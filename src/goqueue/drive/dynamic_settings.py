@@ -1,19 +1,12 @@
-"""Settings that were changed while the node ran, durable in one note: they hold over what the node was started with."""
+"""Settings that were changed while the node ran: they hold over what the node was started with."""
 
 from __future__ import annotations
 
-import logging
-from typing import Final
-
 import msgspec
 
-from goqueue.log.crc_json import decode_crc_json, encode_crc_json
-from goqueue.log.disk import Disk
-from goqueue.log.home import refused_when_full
-
-logger = logging.getLogger(__name__)
-
-_FILE: Final = "dynamic-settings"
+from goqueue.base.metadata import Commit
+from goqueue.core.cluster.records import ALL_NODES, SETTINGS, ChangedSettings, encode
+from goqueue.drive.image_follower import ImageFollower
 
 
 class DynamicSettings(msgspec.Struct, frozen=True):
@@ -23,16 +16,21 @@ class DynamicSettings(msgspec.Struct, frozen=True):
     cluster: dict[str, str] = {}
 
 
-def load_dynamic_settings(disk: Disk) -> DynamicSettings:
-    """Blocks; runs off the loop."""
-    data = disk.read_file(_FILE)
-    known = decode_crc_json(data, DynamicSettings)
-    if known is None and data is not None:
-        logger.error("settings that were changed while the node ran cannot be read", extra={"path": _FILE})
-    return known or DynamicSettings()
+def load_dynamic_settings(follower: ImageFollower, node_id: int) -> DynamicSettings:
+    image = follower.image
+    return DynamicSettings(dict(image.settings(str(node_id))), dict(image.settings(ALL_NODES)))
 
 
-def save_dynamic_settings(disk: Disk, settings: DynamicSettings) -> None:
-    """Safe when it returns. Blocks; runs off the loop."""
-    with refused_when_full():
-        disk.write_file(_FILE, encode_crc_json(settings))
+async def save_dynamic_settings(follower: ImageFollower, node_id: int, settings: DynamicSettings) -> None:
+    """Safe when it returns; `MetadataConflict` if somebody else changed them."""
+    before = load_dynamic_settings(follower, node_id)
+    puts = {
+        SETTINGS + name: encode(ChangedSettings(after))
+        for name, was, after in (
+            (str(node_id), before.node, settings.node),
+            (ALL_NODES, before.cluster, settings.cluster),
+        )
+        if was != after
+    }
+    if puts:
+        await follower.commit(Commit(puts, modified={key: follower.image.modified(key) for key in puts}))

@@ -1,28 +1,23 @@
-"""Who this data belongs to: a cluster id, made once and kept."""
+"""Who this node is: it takes its place in the metadata when it starts. The first start makes id and shards."""
 
 from __future__ import annotations
 
-from typing import Final
-
-import msgspec
-
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.log.crc_json import decode_crc_json, encode_crc_json
-from goqueue.log.disk import Disk
-from goqueue.log.home import refused_when_full
-
-_FILE: Final = "identity"
-
-
-class Identity(msgspec.Struct, frozen=True):
-    cluster_id: str
+from goqueue.base.metadata import ABSENT, Commit
+from goqueue.core.cluster.placement import shards_for
+from goqueue.core.cluster.records import CLUSTER, NODES, ClusterRecord, NodeRecord, encode
+from goqueue.drive.image_follower import ImageFollower
 
 
-def load_identity(disk: Disk, entropy: Entropy) -> Identity:
-    """Blocks; runs off the loop."""
-    known = decode_crc_json(disk.read_file(_FILE), Identity)
-    if known is None:
-        known = Identity(new_uuid(entropy))
-        with refused_when_full():
-            disk.write_file(_FILE, encode_crc_json(known))
-    return known
+async def join(follower: ImageFollower, entropy: Entropy, node_id: int, version: str, shards: int) -> None:
+    """`FewerShards` or `WrongNodeId` if the data is another node's. The node is known until its session ends."""
+    image = follower.image
+    if (wanted := shards_for(image, node_id, shards)) is not None:
+        await follower.commit(wanted)
+    if not image.cluster_id:
+        cluster = encode(ClusterRecord(new_uuid(entropy)))
+        await follower.commit(Commit({CLUSTER: cluster}, modified={CLUSTER: image.modified(CLUSTER)}))
+    session = await follower.store.open_session()
+    me = encode(NodeRecord(version, new_uuid(entropy)))
+    key = f"{NODES}{node_id}"
+    await follower.commit(Commit({key: me}, modified={key: ABSENT}, session=session.id))

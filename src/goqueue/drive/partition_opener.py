@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 from goqueue.base.clock import Clock
 from goqueue.base.descriptors import DescriptorPlan
-from goqueue.base.ids import TopicPartition
+from goqueue.base.ids import Epoch, TopicPartition
 from goqueue.base.settings import LogSettings
 from goqueue.base.topic_config import TopicConfig
 from goqueue.core.partition import PartitionState
@@ -14,9 +16,11 @@ from goqueue.drive.partition import Partition
 from goqueue.drive.producers import recover_producers
 from goqueue.log.disk import Disk
 from goqueue.log.home import OpenSegments, SegmentHome
-from goqueue.log.partition_log import RollRule
-from goqueue.log.recovery import Recovered, open_log
+from goqueue.log.partition_log import PartitionLog, RollRule
+from goqueue.log.recovery import Recovered, StrayLog, open_log
 from goqueue.log.stats import StorageStats
+
+logger = logging.getLogger(__name__)
 
 LOGS = "logs"
 
@@ -47,8 +51,18 @@ class PartitionOpener:
         self._open_segments = OpenSegments(descriptors.sealed_segments, descriptors.active_segments)
         self._own_segments = OpenSegments()  # few, and the node cannot do without them
 
-    def open(self, at: TopicPartition, config: TopicConfig, is_own: bool = False) -> tuple[Partition, Recovered]:
+    def open(
+        self, at: TopicPartition, topic_id: str, epoch: Epoch, config: TopicConfig, is_own: bool
+    ) -> tuple[Partition, Recovered]:
         """Blocks while it reads; run it off the loop. `is_own`: the topic is the broker's own."""
+        log, found = self._open_log(at, topic_id, config, is_own)
+        dedupe, txns = recover_producers(log, found.was_clean, self._clock.now_ms())
+        state = PartitionState(log.end_offset, self._settings.fsync == "always", epoch, txns)
+        return Partition(at, log, state, dedupe, self._flusher, self._offload), found
+
+    def _open_log(
+        self, at: TopicPartition, topic_id: str, config: TopicConfig, is_own: bool
+    ) -> tuple[PartitionLog, Recovered]:
         home = SegmentHome(
             self._disk,
             f"{LOGS}/{at.topic}/{at.partition}",
@@ -58,10 +72,19 @@ class PartitionOpener:
             uses_spare=is_own,
             keeps_unsynced=self._settings.fsync != "never",
         )
-        log, found = open_log(home, roll_rule(config))
-        dedupe, txns = recover_producers(log, found.was_clean, self._clock.now_ms())
-        state = PartitionState(log.end_offset, reads_wait_for_sync=self._settings.fsync == "always", txns=txns)
-        return Partition(at, log, state, dedupe, self._flusher, self._offload), found
+        try:
+            return open_log(home, roll_rule(config), topic_id)
+        except StrayLog:
+            self._set_aside(home.directory, f"orphans/{at.topic}-{at.partition}-before-{topic_id}")
+            return open_log(home, roll_rule(config), topic_id)
+
+    def _set_aside(self, directory: str, aside: str) -> None:
+        """Messages of another topic must not become this one's."""
+        logger.error("the log of another topic set aside", extra={"path": aside})
+        self._disk.make_dirs("orphans")
+        self._disk.rename(directory, aside)
+        for parent in ("", "orphans", directory.rpartition("/")[0]):
+            self._disk.sync_dir(parent)
 
     def adopt(self, partition: Partition) -> None:
         """Hands what recovery left unsynced or unsealed to the group commit; call it on the loop."""

@@ -1,4 +1,4 @@
-"""The topics of a node: a small durable record each, and their open partitions.
+"""The topics of a node: a record each in the metadata, and their open partitions.
 
 A topic exists when its record does; partition directories appear with the first message. A deletion is first noted in
 the record, then carried out, so that a crash in between is finished by the next start. Records that cannot be read are
@@ -10,26 +10,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Final
 
 import msgspec
 
-from goqueue.base.errors import GoQueueError, UnknownPartition
-from goqueue.base.ids import Millis, TopicPartition
-from goqueue.base.names import check_name, unified
+from goqueue.base.errors import DiskFull, GoQueueError, UnknownPartition
+from goqueue.base.ids import Epoch, TopicPartition
+from goqueue.base.limits import OPENING_AT_ONCE
+from goqueue.base.metadata import Change, Commit
+from goqueue.base.names import unified
 from goqueue.base.topic_config import KAFKA_ONLY, TopicConfig, parse_overrides, resolve
+from goqueue.core.cluster.placement import placed
+from goqueue.core.cluster.records import SHARDS, TOPICS, TopicRecord, encode
 from goqueue.core.partitioner import Partitioner
+from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import LOGS, PartitionOpener, roll_rule
-from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
-from goqueue.log.home import refused_when_full, unless_full
+from goqueue.log.home import unless_full
 from goqueue.log.recovery import Recovered
 
 logger = logging.getLogger(__name__)
 
-RECORDS: Final = "topics"
 # The names that Kafka keeps for itself, and ours.
 INTERNAL: Final = frozenset(
     {
@@ -43,19 +48,6 @@ INTERNAL: Final = frozenset(
     }
 )
 TRASH: Final = "trash"
-_SUFFIX: Final = ".topic"
-_DELETING: Final = ".deleting"
-
-
-class StoredTopic(msgspec.Struct, frozen=True):
-    """What is durable about a topic."""
-
-    name: str
-    id: str
-    partitions: int
-    overrides: dict[str, str]
-    created_ms: Millis
-    deleting: bool = False
 
 
 class Topic:
@@ -63,7 +55,7 @@ class Topic:
 
     __slots__ = ("config", "partitioner", "partitions", "record")
 
-    def __init__(self, record: StoredTopic, config: TopicConfig, partitions: list[Partition]) -> None:
+    def __init__(self, record: TopicRecord, config: TopicConfig, partitions: list[Partition]) -> None:
         self.record = record
         self.config = config
         self.partitions = partitions
@@ -91,6 +83,7 @@ class TopicTable:
 
     def __init__(
         self,
+        metadata: ImageFollower,
         disk: Disk,
         opener: PartitionOpener,
         offload: Offload,
@@ -99,6 +92,7 @@ class TopicTable:
     ) -> None:
         """`own` are the settings of the broker's own topics, by name: they have these, whatever their records say."""
         self.on_changed: Callable[[str | None], None] = lambda deleted: None  # told after every change
+        self._metadata = metadata
         self._disk = disk
         self._opener = opener
         self._offload = offload
@@ -127,39 +121,24 @@ class TopicTable:
     # --- start and stop ------------------------------------------------------------------------------------
 
     async def load(self) -> list[Recovered]:
-        """Opens every topic on disk; returns what each partition's recovery found."""
+        """Opens every topic; returns what each partition's recovery found."""
         await self._offload(self._make_directories)
-        found: list[Recovered] = []
-        for record in await self._offload(self._read_records):
+        records = [record for record in self._metadata.image.topics() if _is_sane(record)]
+        for record in records:
             if record.deleting:
-                await self._offload(lambda record=record: self._carry_out_deletion(record))  # type: ignore[misc]
-            else:
-                found += await self._open(record)
+                await self._carry_out_deletion(record)
+        topics = [await self._put_right(record) for record in records if not record.deleting]
+        found = await self._open_all([self._new_topic(record) for record in topics])
         self._report_orphans()
         self._empty_trash()
         return found
 
     def _make_directories(self) -> None:
-        for directory in (RECORDS, LOGS, TRASH):
+        for directory in (LOGS, TRASH):
             self._disk.make_dirs(directory)
         self._disk.sync_dir("")
 
-    def _read_records(self) -> list[StoredTopic]:
-        records: list[StoredTopic] = []
-        for file in self._disk.names(RECORDS):
-            if file.endswith(_SUFFIX + ".tmp"):
-                self._disk.remove(f"{RECORDS}/{file}")  # a write that a crash interrupted
-                continue
-            record = decode_crc_json(self._disk.read_file(f"{RECORDS}/{file}"), StoredTopic)
-            names = ("", "") if record is None else (record.name + _SUFFIX, record.name + _DELETING)
-            if record is None or file not in names or not _is_sane(record):
-                logger.error("not a topic record, left alone", extra={"path": f"{RECORDS}/{file}"})
-            else:
-                is_gone = record.deleting or file == names[1]
-                records.append(self._put_right(msgspec.structs.replace(record, deleting=is_gone)))
-        return records
-
-    def _put_right(self, record: StoredTopic) -> StoredTopic:
+    async def _put_right(self, record: TopicRecord) -> TopicRecord:
         """With other settings one of the broker's own topics would lose what the broker keeps in it."""
         own = self._own.get(record.name)
         if own is None or (record.overrides == own and record.partitions == 1):
@@ -168,9 +147,7 @@ class TopicTable:
             "settings of the broker's own topic put right",
             extra={"topic": record.name, "found": record.overrides, "partitions": record.partitions},
         )
-        right = msgspec.structs.replace(record, overrides=dict(own), partitions=1)
-        self._write(right)
-        return right
+        return await self._write(msgspec.structs.replace(record, overrides=dict(own), partitions=1))
 
     def _report_orphans(self) -> None:
         for name in self._disk.names(LOGS):
@@ -189,7 +166,7 @@ class TopicTable:
 
     # --- changes -------------------------------------------------------------------------------------------
 
-    async def create(self, record: StoredTopic, check: Callable[[str], object] = lambda name: None) -> Topic | None:
+    async def create(self, record: TopicRecord, check: Callable[[str], object] = lambda name: None) -> Topic | None:
         """The new topic, durable; None if the name is taken. `check` may refuse it, when no other is being made.
 
         Of the broker's own topics nothing is set aside: if their record cannot be read, what they hold still counts.
@@ -200,23 +177,22 @@ class TopicTable:
             check(record.name)
             if record.name not in self._own:
                 await self._offload(lambda: self._set_aside_orphan(record))
-            await self._offload(lambda: self._write(record))
-            await self._open(record)
+            topic = self._new_topic(await self._write(record))
+            await self._open_all([topic])
             self.on_changed(None)
-            return self._topics[record.name]
+            return topic
 
-    async def change(self, topic: Topic, decide: Callable[[StoredTopic], StoredTopic]) -> None:
+    async def change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord]) -> None:
         """Makes new settings durable, then lets them hold; may add partitions. One change sees the one before it."""
         async with self._changing:
-            record = decide(topic.record)
-            await self._offload(lambda: self._write(record))
+            record = await self._write(decide(topic.record))
             config = resolve(record.overrides, self._defaults)
             if config.partitioner != topic.config.partitioner:
                 topic.partitioner = Partitioner(config.partitioner)
             topic.record, topic.config = record, config
             for partition in topic.partitions:
                 partition.log.roll_rule = roll_rule(config)
-            await self._open_partitions(topic, range(len(topic.partitions), record.partitions))
+            await self._open_all([topic])
             self.on_changed(None)
 
     def set_defaults(self, defaults: TopicConfig) -> None:
@@ -232,48 +208,75 @@ class TopicTable:
         async with self._changing:
             if self._topics.get(topic.name) is not topic:
                 return
-            gone = msgspec.structs.replace(topic.record, deleting=True)
-            await self._offload(lambda: self._note_deletion(gone))
+            await self._note_deletion(topic.record)
             del self._topics[topic.name], self._names[topic.record.id]
             self._by_unified[unified(topic.name)].discard(topic.name)
             for partition in topic.partitions:
                 self._opener.release(partition)
-            await self._offload(lambda: self._carry_out_deletion(gone))
+            await self._carry_out_deletion(topic.record)
             self.on_changed(topic.name)
             self._empty_trash()
 
-    async def _open(self, record: StoredTopic) -> list[Recovered]:
-        topic = Topic(record, resolve(record.overrides, self._defaults), [])
-        found = await self._open_partitions(topic, range(record.partitions))
-        self._topics[record.name] = topic
-        self._names[record.id] = record.name
-        self._by_unified.setdefault(unified(record.name), set()).add(record.name)
-        return found
+    def metadata_changed(self, change: Change) -> None:
+        """Partitions write in the epoch of their shard from now on."""
+        if any(entry.key.startswith(SHARDS) for entry in change.puts):
+            for topic in self._topics.values():
+                for partition in topic.partitions:
+                    partition.state.lead_in(self._epoch(topic, partition.at.partition))
 
-    async def _open_partitions(self, topic: Topic, numbers: range) -> list[Recovered]:
-        def open_all() -> list[tuple[Partition, Recovered]]:
-            own = topic.is_internal
-            return [self._opener.open(TopicPartition(topic.name, number), topic.config, own) for number in numbers]
+    def _epoch(self, topic: Topic, partition: int) -> Epoch:
+        return self._metadata.image.epoch(topic.record.shard_of(partition))
 
-        opened = await self._offload(open_all)
-        for partition, _ in opened:
+    # --- partitions ----------------------------------------------------------------------------------------
+
+    def _new_topic(self, record: TopicRecord) -> Topic:
+        return Topic(record, resolve(record.overrides, self._defaults), [])
+
+    async def _open_all(self, topics: Sequence[Topic]) -> list[Recovered]:
+        """Opens the partitions that are not open yet, several at a time."""
+        wanted = [
+            (topic, number) for topic in topics for number in range(len(topic.partitions), topic.record.partitions)
+        ]
+        share = -(-len(wanted) // OPENING_AT_ONCE) or 1
+        shares = [wanted[begin : begin + share] for begin in range(0, len(wanted), share)]
+        opened = await asyncio.gather(*(self._offload(partial(self._open_share, one)) for one in shares))
+        found: list[Recovered] = []
+        for (topic, _), (partition, recovered) in zip(wanted, chain(*opened), strict=True):
             self._opener.adopt(partition)
             topic.partitions.append(partition)
-        return [found for _, found in opened]
+            found.append(recovered)
+        for topic in topics:
+            self._topics[topic.name] = topic
+            self._names[topic.record.id] = topic.name
+            self._by_unified.setdefault(unified(topic.name), set()).add(topic.name)
+        return found
 
-    # --- files ---------------------------------------------------------------------------------------------
+    def _open_share(self, share: Sequence[tuple[Topic, int]]) -> list[tuple[Partition, Recovered]]:
+        return [self._open_one(topic, number) for topic, number in share]
 
-    def _write(self, record: StoredTopic) -> None:
-        """`DiskFull` if there is no room, and then the record is as before."""
-        with refused_when_full():
-            self._disk.write_file(f"{RECORDS}/{record.name}{_SUFFIX}", encode_crc_json(record))
+    def _open_one(self, topic: Topic, number: int) -> tuple[Partition, Recovered]:
+        at, epoch = TopicPartition(topic.name, number), self._epoch(topic, number)
+        is_own = topic.is_internal  # what it holds counts, even if its record was lost and made anew
+        return self._opener.open(at, "" if is_own else topic.record.id, epoch, topic.config, is_own)
 
-    def _note_deletion(self, gone: StoredTopic) -> None:
-        """By another name, which needs no room: who deletes a topic may do it because the disk is full."""
-        self._disk.rename(f"{RECORDS}/{gone.name}{_SUFFIX}", f"{RECORDS}/{gone.name}{_DELETING}")
-        self._disk.sync_dir(RECORDS)
+    # --- records -------------------------------------------------------------------------------------------
 
-    def _set_aside_orphan(self, record: StoredTopic) -> None:
+    async def _write(self, record: TopicRecord) -> TopicRecord:
+        """The record with a shard for each partition, durable. `DiskFull` if there is no room: then nothing changed."""
+        record, key = placed(self._metadata.image, record), TOPICS + record.name
+        modified = {key: self._metadata.image.modified(key)}
+        await self._metadata.commit(Commit({key: encode(record)}, modified=modified))
+        return record
+
+    async def _note_deletion(self, record: TopicRecord) -> None:
+        """Who deletes a topic may do it because the disk is full. The record goes at once then, which needs no room; a
+        crash before the log is gone too leaves it behind as files of unknown origin."""
+        try:
+            await self._write(msgspec.structs.replace(record, deleting=True))
+        except DiskFull:
+            await self._metadata.commit(Commit(deletes=[TOPICS + record.name]))
+
+    def _set_aside_orphan(self, record: TopicRecord) -> None:
         """Data of unknown origin under the new topic's name must not become its messages."""
         if self._disk.names(f"{LOGS}/{record.name}"):
             aside = f"orphans/{record.name}-{record.created_ms}"
@@ -283,14 +286,15 @@ class TopicTable:
             for directory in ("", "orphans", LOGS):
                 self._disk.sync_dir(directory)
 
-    def _carry_out_deletion(self, record: StoredTopic) -> None:
+    async def _carry_out_deletion(self, record: TopicRecord) -> None:
+        await self._offload(lambda: self._throw_away(record))
+        await self._metadata.commit(Commit(deletes=[TOPICS + record.name]))
+
+    def _throw_away(self, record: TopicRecord) -> None:
         if self._disk.is_dir(f"{LOGS}/{record.name}"):
             self._disk.remove_tree(f"{TRASH}/{record.id}")
             self._disk.rename(f"{LOGS}/{record.name}", f"{TRASH}/{record.id}")
             self._disk.sync_dir(LOGS)
-        for suffix in (_SUFFIX, _DELETING):
-            self._disk.remove(f"{RECORDS}/{record.name}{suffix}")
-        self._disk.sync_dir(RECORDS)
 
     def _empty_trash(self) -> None:
         """Frees the space behind everybody's back."""
@@ -312,12 +316,12 @@ def _close_logs(jobs: Sequence[tuple[Callable[[], None], Callable[[], None]]]) -
             close()
 
 
-def _is_sane(record: StoredTopic) -> bool:
-    """A record that was damaged or edited by hand must not lead out of the data directory or to a crash later."""
+def _is_sane(record: TopicRecord) -> bool:
+    """A record that was damaged or edited by hand must not lead to a crash later."""
     try:
-        check_name(record.name)
         # What has no effect cannot do harm either, whatever an older version let somebody set.
         parse_overrides({name: text for name, text in record.overrides.items() if name not in KAFKA_ONLY})
     except GoQueueError:
+        logger.error("not a topic record, left alone", extra={"topic": record.name})
         return False
-    return record.partitions >= 1
+    return True

@@ -13,7 +13,7 @@ from goqueue.log.private import DIR_MODE, FILE_MODE, tighten, tighten_dir
 
 LOCK_FILE: Final = "node.lock"
 # What a node keeps in its directory; anything else there is not ours to change.
-_OURS: Final = (LOCK_FILE, "logs", "topics", "traces", "redrives", "orphans", "trash", "lost+found")
+_OURS: Final = (LOCK_FILE, "logs", "metadata", "topics", "traces", "redrives", "orphans", "trash", "lost+found")
 _OURS_BEGIN: Final = ("schedule.sqlite", "identity", "producer")
 
 

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from goqueue.base.errors import InvalidConfig, InvalidField
 from goqueue.base.topic_config import TopicConfig, as_text, parse_overrides, resolve
 from goqueue.drive.dynamic_settings import DynamicSettings, load_dynamic_settings, save_dynamic_settings
-from goqueue.drive.offload import Offload
+from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.topic_table import TopicTable
-from goqueue.log.disk import Disk
 
 Scope: TypeAlias = Literal["node", "cluster"]
 
@@ -39,17 +38,17 @@ TOPIC_DEFAULTS: Final[Mapping[str, str]] = {
 class NodeConfig:
     """The verbs."""
 
-    def __init__(self, disk: Disk, offload: Offload, table: TopicTable, static: TopicConfig) -> None:
-        self._disk = disk
-        self._offload = offload
+    def __init__(self, metadata: ImageFollower, node_id: int, table: TopicTable, static: TopicConfig) -> None:
+        self._metadata = metadata
+        self._node_id = node_id
         self._table = table
         self._static = static
         self._changing = asyncio.Lock()
         self.dynamic = DynamicSettings()
 
-    async def load(self) -> None:
+    def load(self) -> None:
         """Before topics are opened."""
-        self.dynamic = await self._offload(lambda: load_dynamic_settings(self._disk))
+        self.dynamic = load_dynamic_settings(self._metadata, self._node_id)
         self._apply()
 
     def _apply(self) -> None:
@@ -82,7 +81,7 @@ class NodeConfig:
             before = {} if is_whole else getattr(self.dynamic, scope)
             after = {**{name: text for name, text in before.items() if name not in changes}, **values}
             dynamic = replace(self.dynamic, **{scope: after})
-            await self._offload(lambda: save_dynamic_settings(self._disk, dynamic))
+            await save_dynamic_settings(self._metadata, self._node_id, dynamic)
             self.dynamic = dynamic
             self._apply()
 

@@ -17,8 +17,9 @@ from goqueue.base.limits import PARTITIONS_PER_TOPIC_MAX
 from goqueue.base.names import check_name
 from goqueue.base.settings import TopicSettings
 from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, as_text, parse_overrides
+from goqueue.core.cluster.records import TopicRecord
 from goqueue.drive.partition import Partition
-from goqueue.drive.topic_table import INTERNAL, StoredTopic, Topic, TopicTable
+from goqueue.drive.topic_table import INTERNAL, Topic, TopicTable
 from goqueue.log.space import SpaceGuard
 from goqueue.service.hooks import Hooks
 
@@ -162,7 +163,7 @@ class Topics:
         may_collide: bool = False,
     ) -> Topic:
         count = self.check_new(name, partitions, config, may_collide)
-        record = StoredTopic(name, new_uuid(self._entropy), count, parse_overrides(config), self._clock.now_ms())
+        record = TopicRecord(name, new_uuid(self._entropy), count, parse_overrides(config), self._clock.now_ms())
         self._space.check()
         topic = await (self._table.create(record) if may_collide else self._table.create(record, self._check_collision))
         if topic is None:
@@ -207,7 +208,7 @@ class Topics:
         if unknown := [key for key in config if key not in CONFIG_KEYS and key not in KAFKA_ONLY]:
             parse_overrides(dict.fromkeys(unknown, ""))
 
-        def decide(before: StoredTopic) -> StoredTopic:
+        def decide(before: TopicRecord) -> TopicRecord:
             kept = {key: text for key, text in before.overrides.items() if key not in config}
             count = _check_more(before.partitions, partitions)
             return msgspec.structs.replace(before, overrides={**kept, **changed}, partitions=count)

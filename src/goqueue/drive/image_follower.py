@@ -1,0 +1,73 @@
+"""Keeps the image of the metadata up to date. Who changes the store through it finds the change in the image."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from goqueue.base.errors import ShuttingDown
+from goqueue.base.metadata import Change, Commit, Metadata, Revision, WatchedTooLate
+from goqueue.core.cluster.image import Image
+
+logger = logging.getLogger(__name__)
+
+
+class ImageFollower:
+    """`on_change` is told after the image changed."""
+
+    def __init__(self, store: Metadata, on_change: Callable[[Change], None]) -> None:
+        self.store = store
+        self.image = Image()
+        self._on_change = on_change
+        self._waiting: list[tuple[Revision, asyncio.Future[None]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self._read_all()
+        self._task = asyncio.create_task(self._follow())
+        for key in sorted(self.image.unreadable):
+            logger.error("metadata that this version cannot read, left alone", extra={"key": key})
+
+    async def stop(self) -> None:
+        await self.store.close()
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        for _, reached in self._waiting:
+            if not reached.done():
+                reached.set_exception(ShuttingDown("The node is stopping; send the request again later."))
+
+    async def commit(self, commit: Commit) -> None:
+        """Durable and in the image when it returns; `MetadataConflict` if something is not as expected."""
+        await self._reach(await self.store.commit(commit))
+
+    async def _reach(self, revision: Revision) -> None:
+        if self.image.revision < revision:
+            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((revision, reached))
+            await reached
+
+    async def _read_all(self) -> None:
+        self._changed(self.image.load(await self.store.read()))
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                async for change in self.store.watch(self.image.revision):
+                    self.image.apply(change)
+                    self._changed(change)
+                return  # the store was closed
+            except WatchedTooLate:
+                await self._read_all()
+
+    def _changed(self, change: Change) -> None:
+        self._on_change(change)
+        waiting, self._waiting = self._waiting, []
+        for revision, reached in waiting:
+            if revision > self.image.revision:
+                self._waiting.append((revision, reached))
+            elif not reached.done():
+                reached.set_result(None)
