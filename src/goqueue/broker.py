@@ -40,7 +40,7 @@ from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, D
 from goqueue.drive.embedded_metadata import EmbeddedMetadata
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.host import Host
-from goqueue.drive.identity import join
+from goqueue.drive.identity import Identity, join
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.offload import Offload
 from goqueue.drive.old_files import take_over_old_files
@@ -213,7 +213,8 @@ class Broker:
         self._trace_parts.attach(self.topics, self.deliveries, taking, self.transfer, self.schedule.entries)
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
         self.table.on_changed = self._topics_changed
-        self._clock, self._entropy, self._disk, self._node_id = clock, entropy, disk, settings.node.id
+        self._clock, self._entropy, self._disk = clock, entropy, disk
+        self.identity = Identity(settings.node.id)
 
     def _logs(self) -> Iterator[tuple[Partition, TopicConfig]]:
         for topic in self.table.all():
@@ -242,9 +243,10 @@ class Broker:
 
     async def _start_metadata(self) -> None:
         await self._store.open()
-        await take_over_old_files(self._disk, self.offload, self._store, self._node_id)
+        node_id = self.identity.node_id
+        await take_over_old_files(self._disk, self.offload, self._store, node_id)
         await self.metadata.start()
-        await join(self.metadata, self._entropy, self._node_id, __version__, SHARDS_IN_FORCE)
+        self.identity = await join(self.metadata, self._entropy, node_id, __version__, SHARDS_IN_FORCE)
 
     def _metadata_changed(self, change: Change) -> None:
         self.table.metadata_changed(change)

@@ -6,29 +6,33 @@ synced: nobody reads what a power cut could take back. The last stable offset bo
 
 from __future__ import annotations
 
+from typing import Final
+
 from goqueue.base.commands import Acks, Isolation
 from goqueue.base.errors import FencedEpoch, NotEnoughReplicas, UnknownEpoch
 from goqueue.base.ids import Epoch, Offset
+from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.partition_txns import PartitionTxns
+
+ALONE: Final = ShardRecord(0, 0, (0,), (0,))
 
 
 class PartitionState:
     """The marks of one partition."""
 
-    __slots__ = ("_reads_wait_for_sync", "end_offset", "high_watermark", "in_sync_replicas", "leader_epoch", "txns")
+    __slots__ = ("_reads_wait_for_sync", "end_offset", "high_watermark", "leader_epoch", "shard", "txns")
 
     def __init__(
         self,
         end_offset: Offset,
         reads_wait_for_sync: bool,
-        leader_epoch: Epoch = 0,
+        shard: ShardRecord = ALONE,
         txns: PartitionTxns | None = None,
     ) -> None:
         self._reads_wait_for_sync = reads_wait_for_sync
-        self.leader_epoch = leader_epoch
+        self.led_by(shard)
         self.end_offset = end_offset
         self.high_watermark = end_offset
-        self.in_sync_replicas = 1
         self.txns = PartitionTxns() if txns is None else txns
 
     @property
@@ -36,9 +40,10 @@ class PartitionState:
         """Where the first open transaction begins, or the high watermark."""
         return self.txns.stable(self.high_watermark)
 
-    def lead_in(self, epoch: Epoch) -> None:
-        """What is written from now on is of this epoch."""
-        self.leader_epoch = epoch
+    def led_by(self, shard: ShardRecord) -> None:
+        """What is written from now on is of the shard's epoch."""
+        self.shard = shard
+        self.leader_epoch = shard.epoch
 
     def check_epoch(self, claimed: Epoch) -> None:
         """Raises if the caller believes in another leader; -1 means that it does not say."""
@@ -50,9 +55,9 @@ class PartitionState:
 
     def check_acks(self, acks: Acks, min_insync_replicas: int) -> None:
         """`NotEnoughReplicas` if `acks=all` asks for more than there are."""
-        if acks is Acks.ALL and self.in_sync_replicas < min_insync_replicas:
+        if acks is Acks.ALL and len(self.shard.in_sync) < min_insync_replicas:
             raise NotEnoughReplicas(
-                f"acks=all needs {min_insync_replicas} in-sync replicas and there are {self.in_sync_replicas}; "
+                f"acks=all needs {min_insync_replicas} in-sync replicas and there are {len(self.shard.in_sync)}; "
                 "lower min.insync.replicas or publish with acks=leader."
             )
 

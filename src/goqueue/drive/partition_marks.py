@@ -50,6 +50,18 @@ class PartitionMarks:
     def leader_epoch(self) -> Epoch:
         return self.state.leader_epoch
 
+    @property
+    def leader(self) -> int:
+        return self.state.shard.leader
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        return self.state.shard.replicas
+
+    @property
+    def in_sync(self) -> tuple[int, ...]:
+        return self.state.shard.in_sync
+
     def check_epoch(self, claimed: Epoch) -> None:
         """An error word if who asks believes in another leader epoch; -1 means that it does not say."""
         self.state.check_epoch(claimed)

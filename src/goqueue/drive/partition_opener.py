@@ -6,9 +6,10 @@ import logging
 
 from goqueue.base.clock import Clock
 from goqueue.base.descriptors import DescriptorPlan
-from goqueue.base.ids import Epoch, TopicPartition
+from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import LogSettings
 from goqueue.base.topic_config import TopicConfig
+from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.partition import PartitionState
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.offload import Offload
@@ -52,12 +53,12 @@ class PartitionOpener:
         self._own_segments = OpenSegments()  # few, and the node cannot do without them
 
     def open(
-        self, at: TopicPartition, topic_id: str, epoch: Epoch, config: TopicConfig, is_own: bool
+        self, at: TopicPartition, topic_id: str, shard: ShardRecord, config: TopicConfig, is_own: bool
     ) -> tuple[Partition, Recovered]:
         """Blocks while it reads; run it off the loop. `is_own`: the topic is the broker's own."""
         log, found = self._open_log(at, topic_id, config, is_own)
         dedupe, txns = recover_producers(log, found.was_clean, self._clock.now_ms())
-        state = PartitionState(log.end_offset, self._settings.fsync == "always", epoch, txns)
+        state = PartitionState(log.end_offset, self._settings.fsync == "always", shard, txns)
         return Partition(at, log, state, dedupe, self._flusher, self._offload), found
 
     def _open_log(

@@ -17,13 +17,13 @@ from typing import Final
 import msgspec
 
 from goqueue.base.errors import DiskFull, GoQueueError, UnknownPartition
-from goqueue.base.ids import Epoch, TopicPartition
+from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import OPENING_AT_ONCE
 from goqueue.base.metadata import Change, Commit
 from goqueue.base.names import unified
 from goqueue.base.topic_config import KAFKA_ONLY, TopicConfig, parse_overrides, resolve
 from goqueue.core.cluster.placement import placed
-from goqueue.core.cluster.records import SHARDS, TOPICS, TopicRecord, encode
+from goqueue.core.cluster.records import SHARDS, TOPICS, ShardRecord, TopicRecord, encode
 from goqueue.core.partitioner import Partitioner
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.offload import Offload
@@ -218,14 +218,14 @@ class TopicTable:
             self._empty_trash()
 
     def metadata_changed(self, change: Change) -> None:
-        """Partitions write in the epoch of their shard from now on."""
+        """Partitions are led as their shard is from now on."""
         if any(entry.key.startswith(SHARDS) for entry in change.puts):
             for topic in self._topics.values():
                 for partition in topic.partitions:
-                    partition.state.lead_in(self._epoch(topic, partition.at.partition))
+                    partition.state.led_by(self._shard(topic, partition.at.partition))
 
-    def _epoch(self, topic: Topic, partition: int) -> Epoch:
-        return self._metadata.image.epoch(topic.record.shard_of(partition))
+    def _shard(self, topic: Topic, partition: int) -> ShardRecord:
+        return self._metadata.image.shard(topic.record.shard_of(partition))
 
     # --- partitions ----------------------------------------------------------------------------------------
 
@@ -255,9 +255,9 @@ class TopicTable:
         return [self._open_one(topic, number) for topic, number in share]
 
     def _open_one(self, topic: Topic, number: int) -> tuple[Partition, Recovered]:
-        at, epoch = TopicPartition(topic.name, number), self._epoch(topic, number)
+        at, shard = TopicPartition(topic.name, number), self._shard(topic, number)
         is_own = topic.is_internal  # what it holds counts, even if its record was lost and made anew
-        return self._opener.open(at, "" if is_own else topic.record.id, epoch, topic.config, is_own)
+        return self._opener.open(at, "" if is_own else topic.record.id, shard, topic.config, is_own)
 
     # --- records -------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 import msgspec
 
@@ -22,8 +21,6 @@ from goqueue.drive.partition import Partition
 from goqueue.drive.topic_table import INTERNAL, Topic, TopicTable
 from goqueue.log.space import SpaceGuard
 from goqueue.service.hooks import Hooks
-
-NODE_ID: Final = 0
 
 
 class DamagedOffsets(msgspec.Struct, frozen=True):
@@ -285,7 +282,7 @@ def _partition_view(partition: Partition) -> PartitionView:
         messages=partition.message_count,
         size_bytes=partition.size_bytes,
         segments=partition.segment_count,
-        leader=NODE_ID,
+        leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         writable=partition.failure is None,
         damaged=[DamagedOffsets(first, last) for first, last in partition.damaged_ranges()],

@@ -24,7 +24,7 @@ from goqueue.edge.kafka.errors import (
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.front import Front
 from goqueue.service.storage import Storage
-from goqueue.service.topics import NODE_ID, Topics
+from goqueue.service.topics import Topics
 from goqueue.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -55,7 +55,8 @@ from goqueue.wire.messages.describe_log_dirs import (
 
 
 class AdminHandler:
-    def __init__(self, topics: Front[Topics], storage: Front[Storage], names: TopicNames) -> None:
+    def __init__(self, topics: Front[Topics], storage: Front[Storage], names: TopicNames, node_id: int) -> None:
+        self._node_id = node_id
         self._topics = topics
         self._storage = storage
         self._names = names
@@ -76,7 +77,7 @@ class AdminHandler:
         try:
             if is_double:
                 raise InvalidField(f"The topic {asked.name!r} is named twice in one request.", field="name")
-            if code := _placement_error(asked):
+            if code := _placement_error(asked, self._node_id):
                 return CreatableTopicResult(
                     name=asked.name, error_code=code, error_message="There is one node: a topic has one replica."
                 )
@@ -143,7 +144,7 @@ class AdminHandler:
                 raise InvalidPartitions(f"The topic has {count} partitions; ask for more than that.")
             if asked.assignments is not None and (
                 len(asked.assignments) != asked.count - count
-                or any(list(one.broker_ids) != [NODE_ID] for one in asked.assignments)
+                or any(list(one.broker_ids) != [self._node_id] for one in asked.assignments)
             ):
                 return CreatePartitionsTopicResult(
                     name=asked.name,
@@ -203,11 +204,11 @@ class AdminHandler:
         return DescribeLogDirsResponse(results=[result])
 
 
-def _placement_error(asked: CreatableTopic) -> int:
+def _placement_error(asked: CreatableTopic, node_id: int) -> int:
     if asked.assignments:
         indexes = sorted(one.partition_index for one in asked.assignments)
         whole = indexes == list(range(len(indexes)))
-        here = all(list(one.broker_ids) == [NODE_ID] for one in asked.assignments)
+        here = all(list(one.broker_ids) == [node_id] for one in asked.assignments)
         return NONE if whole and here else INVALID_REPLICA_ASSIGNMENT
     return NONE if asked.replication_factor in (-1, 1) else INVALID_REPLICATION_FACTOR
 

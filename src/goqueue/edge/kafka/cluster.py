@@ -13,6 +13,7 @@ from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError, InternalTopic, TopicExists, UnknownTopic
 from goqueue.base.limits import PAGE_PARTITIONS_MAX
 from goqueue.base.settings import parse_address
+from goqueue.drive.identity import Identity
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import Handler, KafkaCall
@@ -27,7 +28,7 @@ from goqueue.edge.kafka.errors import (
 )
 from goqueue.edge.kafka.names import NO_ID, TopicNames
 from goqueue.service.front import Front
-from goqueue.service.topics import NODE_ID, Topics
+from goqueue.service.topics import Topics
 from goqueue.wire.api import APIS
 from goqueue.wire.messages import describe_topic_partitions as paging
 from goqueue.wire.messages.api_versions import (
@@ -63,10 +64,11 @@ _COORDINATED: Final = frozenset({0, 1})  # groups and transactions
 
 
 class ClusterHandler:
-    def __init__(self, topics: Front[Topics], names: TopicNames, cluster_id: str, advertised: str) -> None:
+    def __init__(self, topics: Front[Topics], names: TopicNames, identity: Identity, advertised: str) -> None:
         self._topics = topics
         self._names = names
-        self._cluster_id = cluster_id
+        self._cluster_id = identity.cluster_id
+        self._node_id = identity.node_id
         self._advertised = parse_address(advertised) if advertised else None
         self._served: Mapping[int, Handler] = {}
 
@@ -143,10 +145,10 @@ class ClusterHandler:
         partitions = [
             MetadataResponsePartition(
                 partition_index=one.at.partition,
-                leader_id=NODE_ID,
+                leader_id=one.leader,
                 leader_epoch=one.leader_epoch,
-                replica_nodes=[NODE_ID],
-                isr_nodes=[NODE_ID],
+                replica_nodes=list(one.replicas),
+                isr_nodes=list(one.in_sync),
             )
             for one in topic.partitions
         ]
@@ -190,9 +192,9 @@ class ClusterHandler:
         if request.include_topic_authorized_operations:
             topics = [replace(one, topic_authorized_operations=operations.TOPIC) for one in topics]
         return MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=NODE_ID, host=host, port=port)],
+            brokers=[MetadataResponseBroker(node_id=self._node_id, host=host, port=port)],
             cluster_id=self._cluster_id,
-            controller_id=NODE_ID,
+            controller_id=self._node_id,
             topics=topics,
             cluster_authorized_operations=operations.told(
                 operations.CLUSTER, request.include_cluster_authorized_operations
@@ -206,8 +208,8 @@ class ClusterHandler:
         host, port = self._address(call)
         return DescribeClusterResponse(
             cluster_id=self._cluster_id,
-            controller_id=NODE_ID,
-            brokers=[DescribeClusterBroker(broker_id=NODE_ID, host=host, port=port)],
+            controller_id=self._node_id,
+            brokers=[DescribeClusterBroker(broker_id=self._node_id, host=host, port=port)],
             cluster_authorized_operations=operations.told(
                 operations.CLUSTER, request.include_cluster_authorized_operations
             ),
@@ -227,10 +229,12 @@ class ClusterHandler:
                 error_code=INVALID_REQUEST, error_message=message, node_id=-1, port=-1, coordinators=refused
             )
         found = [
-            Coordinator(key=key, node_id=NODE_ID, host=host, port=port, error_message=None)
+            Coordinator(key=key, node_id=self._node_id, host=host, port=port, error_message=None)
             for key in request.coordinator_keys
         ]
-        return FindCoordinatorResponse(node_id=NODE_ID, host=host, port=port, error_message=None, coordinators=found)
+        return FindCoordinatorResponse(
+            node_id=self._node_id, host=host, port=port, error_message=None, coordinators=found
+        )
 
     # --- SASL ----------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from goqueue.edge.kafka.config_entries import (
 from goqueue.edge.kafka.config_topics import node_synonyms
 from goqueue.service.front import Front
 from goqueue.service.node_config import TOPIC_DEFAULTS, NodeConfig, Scope
-from goqueue.service.topics import NODE_ID, Topics
+from goqueue.service.topics import Topics
 
 REST_ADDRESS: Final = "goqueue.rest.address"  # where the node's REST door is, for clients that came through this one
 _SECRETS: Final = frozenset({"traces.otlp_headers"})
@@ -54,11 +54,11 @@ _ALIASES: Final = {
 }
 
 
-def check_node(name: str) -> None:
+def check_node(name: str, node_id: int) -> None:
     if not name.lstrip("-").isdecimal():
         raise InvalidField(f"Node id must be an integer, but it is: {name[:40]}", field="resource_name")
-    if name != str(NODE_ID):
-        raise InvalidField(f"Unexpected broker id, expected {NODE_ID}, but received {name[:40]}", field="resource_name")
+    if name != str(node_id):
+        raise InvalidField(f"Unexpected broker id, expected {node_id}, but received {name[:40]}", field="resource_name")
 
 
 class BrokerConfigs:
@@ -71,7 +71,7 @@ class BrokerConfigs:
         self._node = node
 
     def names(self, caller: Caller) -> Iterable[str]:
-        return [str(NODE_ID)]
+        return [str(self._settings.node.id)]
 
     def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
         """Without a name: what was set for all nodes."""
@@ -79,7 +79,7 @@ class BrokerConfigs:
             return [
                 self._cluster_entry(key, value) for key, value in self._node.by(call.caller).dynamic.cluster.items()
             ]
-        check_node(name)
+        check_node(name, self._settings.node.id)
         return [*self._fixed(call), *self._aliases(), *self._defaults(call.caller), *self._own()]
 
     def _cluster_entry(self, key: str, value: str) -> ConfigEntry:
@@ -91,11 +91,10 @@ class BrokerConfigs:
         fixed = {
             "advertised.listeners": f"PLAINTEXT://{kafka.advertised or kafka.listen}",
             "auto.create.topics.enable": str(self._topics.by(call.caller).kafka_may_create).lower(),
-            "broker.id": str(NODE_ID),
+            "broker.id": str(self._settings.node.id),
             "default.replication.factor": "1",
             "group.consumer.migration.policy": "bidirectional",
             "listeners": f"PLAINTEXT://{kafka.listen}",
-            "node.id": str(NODE_ID),
             "offsets.retention.minutes": str(self._settings.groups.offsets_retention_ms // 60_000),
             REST_ADDRESS: self._doors.rest_url(call.local_address[0]),
         }
@@ -144,7 +143,7 @@ class BrokerConfigs:
     async def alter(self, caller: Caller, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
         scope: Scope = "node" if name else "cluster"
         if name:
-            check_node(name)
+            check_node(name, self._settings.node.id)
         self._node.by(caller).check(changes)
         if not only_check:
             await self._node.by(caller).alter(scope, changes, is_whole)

@@ -13,7 +13,6 @@ from goqueue.edge.kafka.config_broker import check_node
 from goqueue.edge.kafka.config_entries import LOGGER_SOURCE, STRING, Changes, ConfigEntry
 from goqueue.service.front import Front
 from goqueue.service.node_config import NodeConfig
-from goqueue.service.topics import NODE_ID
 
 _ROOT: Final = "root"
 _OURS: Final = "goqueue"
@@ -29,14 +28,15 @@ _WORDS: Final = {number: word for word, number in _LEVELS.items() if word != "TR
 
 
 class LoggerConfigs:
-    def __init__(self, node: Front[NodeConfig]) -> None:
+    def __init__(self, node: Front[NodeConfig], node_id: int) -> None:
         self._node = node
+        self._node_id = node_id
 
     def names(self, caller: Caller) -> Iterable[str]:
-        return [str(NODE_ID)]
+        return [str(self._node_id)]
 
     def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
-        check_node(name)
+        check_node(name, self._node_id)
         doc = "One of DEBUG, INFO, WARN, ERROR, FATAL; TRACE is the same as DEBUG."
         return [
             ConfigEntry(name=one, value=_level(one), source=LOGGER_SOURCE, type=STRING, doc=doc)
@@ -46,7 +46,7 @@ class LoggerConfigs:
     async def alter(self, caller: Caller, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
         if is_whole:
             raise InvalidField("Loggers are changed by IncrementalAlterConfigs only.", field="resource_type")
-        check_node(name)
+        check_node(name, self._node_id)
         for logger, level in changes.items():
             _check(logger, level)
         if not only_check:
