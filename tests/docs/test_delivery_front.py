@@ -13,7 +13,7 @@ OUTSIDE = [SOURCE / "broker.py", *(path for layer in ("service",) for path in (S
 STATE = (
     "goqueue.core.delivery.delivery_state",
     "goqueue.core.delivery.keys.KeyOrder",
-    "goqueue.core.delivery.lane.LaneBook",
+    "goqueue.core.delivery.lane.LaneState",
 )
 
 
@@ -38,8 +38,8 @@ def test_only_the_view_reaches_into_its_state(path: Path) -> None:
     [
         "delivery._state.held",
         "self.delivery._state.lanes[0].cursor = 3",
-        "from goqueue.core.delivery.delivery_state import Book",
-        "from goqueue.core.delivery.lane import LaneBook",
+        "from goqueue.core.delivery.delivery_state import DeliveryState",
+        "from goqueue.core.delivery.lane import LaneState",
     ],
 )
 def test_a_reach_is_noticed(line: str) -> None:

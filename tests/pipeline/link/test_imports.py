@@ -31,7 +31,7 @@ import sys
 import pyarrow as pa
 from goqueue.pipeline.arrow.columns import BASE, HEADERS, METADATA
 from goqueue.pipeline.arrow.decode import decode_all
-from goqueue.pipeline.arrow.encode import Producer, encode
+from goqueue.pipeline.arrow.encode import BatchProducer, encode
 from goqueue.pipeline.arrow.memory import binary_array
 from goqueue.pipeline.arrow.partitions import partitions_of, split
 from goqueue.pipeline.arrow.rows import rows_of
@@ -39,7 +39,7 @@ import numpy as np
 column = binary_array(np.array([0, 3, 6, 8]), b"onetwo33", pa.binary(), np.array([False, False, True]))
 rows = rows_of(pa.record_batch([column, column], ["key", "value"]), 5)
 for _, part in split(rows, partitions_of(rows, None, 4, 0)):
-    for one in encode(part, Producer(1, 0), 0):
+    for one in encode(part, BatchProducer(1, 0), 0):
         assert decode_all(one.batch, "t", 0, (*BASE, HEADERS, *METADATA)).num_rows == one.rows
 assert "pandas" not in sys.modules
 """

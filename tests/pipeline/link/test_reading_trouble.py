@@ -10,9 +10,12 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
+from goqueue.format.batch import read_header
 from goqueue.pipeline.link.cluster import Place
 from goqueue.pipeline.link.errors import CorruptData, NodeUnreachable, PipelineError, TopicNotFound
 from goqueue.pipeline.link.reading import OffsetRange, read_arrow
+from tests.door.kafka.raw import Line, batch, produce_to
+from tests.format.bombs import malformed
 from tests.pipeline.link.shop import fixed_ports, new_topic, publish, values_of, whole
 
 
@@ -97,3 +100,36 @@ def test_a_batch_that_was_damaged_on_disk_is_told_with_its_place(node: NodeProce
         values_of(node, whole(node, topic))
     assert caught.value.place == Place(topic, 0)
     assert values_of(node, OffsetRange(topic, 0, 0, 30), batch_bytes=1)[-1] == b"2-9"
+
+
+UNREADABLE = (
+    "junk",
+    "a record is cut off",
+    "headers below nothing",
+    "gzip that is none",
+    "zstd of junk",
+    "a bomb of bytes",
+    "a bomb of headers",
+)
+
+
+def test_what_a_producer_wrote_unreadably_fails_with_its_place_or_is_passed_over_and_told(node: NodeProcess) -> None:
+    topic = new_topic(node)
+    spoiled = [(name, bad) for name, bad in malformed() if name in UNREADABLE]
+    with Line(node.kafka) as line:
+        for name, bad in spoiled:
+            for one in (batch(name.encode()), bad):
+                (result,) = line.ask(produce_to(topic, 0, one), version=9).responses[0].partition_responses
+                assert result.error_code == 0
+    publish(node, topic, ["the end"])
+    wanted = whole(node, topic)
+    with pytest.raises(CorruptData, match=r"at offset 1 cannot be read.*failOnDataLoss") as caught:
+        values_of(node, wanted)
+    assert caught.value.offset == 1
+    lost: list[int] = []
+    reading = read_arrow(
+        node.kafka, [wanted], ["value", "headers"], fail_on_loss=False, on_loss=lambda _, count: lost.append(count)
+    )
+    found = [value for piece in reading for value in piece.column(0).to_pylist()]
+    assert found == [*(name.encode() for name, _ in spoiled), b"the end"]
+    assert sum(lost) == sum(read_header(bad).record_count for _, bad in spoiled)

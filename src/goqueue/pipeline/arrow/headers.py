@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from goqueue.base.errors import CorruptBatch
+from goqueue.base.limits import HEADERS_PER_RECORD_MAX
 from goqueue.pipeline.arrow import varints
 from goqueue.pipeline.arrow.binary import gather
 from goqueue.pipeline.arrow.columns import HEADER_TYPE, HEADERS, TYPES
@@ -47,6 +48,8 @@ def read_headers(data: Bytes, at: Ints, ends: Ints) -> HeaderTable:
     """The headers that begin at these places with their number and fill the records up to their ends."""
     counts, at = varints.read(data, at)
     _check(counts, 0, (ends - at) // _HEADER_BYTES_MIN)
+    if counts.max(initial=0) > HEADERS_PER_RECORD_MAX:
+        raise CorruptBatch(f"A record has more than {HEADERS_PER_RECORD_MAX} headers.")
     slots = np.cumsum(counts) - counts  # where each record's headers begin in the table
     names, name_sizes, values, value_sizes = (np.empty(int(counts.sum()), np.int64) for _ in range(4))
     rows = np.arange(counts.size)

@@ -66,8 +66,8 @@ class CorruptData(PipelineError):
 
     def __init__(self, place: Place, offset: int, why: str) -> None:
         super().__init__(
-            f"The records of {place} at offset {offset} cannot be read: {why} Look at the node's log for damage; "
-            "to leave them out, read the ranges before and behind them."
+            f"The records of {place} at offset {offset} cannot be read: {why} Look at the node's log for damage, or "
+            "for a producer that wrote them so; to leave them out, set failOnDataLoss to false."
         )
         self.place = place
         self.offset = offset

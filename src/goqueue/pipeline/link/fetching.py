@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -66,7 +66,7 @@ class RangeFetcher:
         self._connection: BrokerConnection | None = None
         self._room = ReceiveBuffer()
 
-    def __iter__(self) -> Iterator[FetchedBatches]:
+    def __iter__(self) -> Generator[FetchedBatches, None, None]:
         """Exactly the visible batches with offsets in the ranges; their first and last may reach beyond."""
         if not self._left:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Final
 
 import pyarrow as pa
@@ -11,10 +12,10 @@ from goqueue.base.errors import CorruptBatch
 from goqueue.base.limits import MIB
 from goqueue.pipeline.arrow.columns import arrow_schema
 from goqueue.pipeline.arrow.decode import decode
-from goqueue.pipeline.arrow.spots import unfold
+from goqueue.pipeline.arrow.spots import Spot, unfold
 from goqueue.pipeline.link.cluster import PATIENCE_S, cluster
 from goqueue.pipeline.link.errors import CorruptData, PipelineError
-from goqueue.pipeline.link.fetching import FetchedBatches, RangeFetcher, rules_for
+from goqueue.pipeline.link.fetching import FetchedBatches, RangeFetcher, Rules, rules_for
 from goqueue.pipeline.link.place import OffsetRange
 
 __all__ = ["OffsetRange", "read_arrow"]
@@ -38,23 +39,48 @@ def read_arrow(
     """The messages with offsets in the ranges, range by range in the order of their offsets.
 
     Control batches are left out, and under `read_committed` aborted transactions too. Offsets that the log no longer
-    has raise `OffsetGone`, or are skipped and told to `on_loss` with their range and number. A node that is away is
-    waited for. Memory is bounded by `batch_bytes`: a fetch of twice that, and what is decoded of it.
+    has, or that cannot be read, raise, or are skipped and told to `on_loss` with their range and number. A node that
+    is away is waited for. Memory is bounded by `batch_bytes`: a fetch of twice that, and what is decoded of it.
     """
     if not arrow_schema(columns).names:
         raise PipelineError("No column was asked for; name at least one.")
     rules = rules_for(isolation, fail_on_loss, batch_bytes, on_loss)
     fetching = RangeFetcher(cluster(kafka, patience_s, patience_s), ranges, rules)
-    return _in_pieces(piece for fetched in fetching for piece in _decoded(fetched, columns, batch_bytes))
+    return _in_pieces(_read(fetching, columns, batch_bytes, rules))
 
 
-def _decoded(fetched: FetchedBatches, columns: Sequence[str], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+def _read(fetching: RangeFetcher, columns: Sequence[str], batch_bytes: int, rules: Rules) -> Iterator[pa.RecordBatch]:
+    with closing(iter(fetching)) as answers:
+        for fetched in answers:
+            yield from _decoded(fetched, columns, batch_bytes, rules)
+
+
+def _decoded(
+    fetched: FetchedBatches, columns: Sequence[str], batch_bytes: int, rules: Rules
+) -> Iterator[pa.RecordBatch]:
+    """In groups; from the first that cannot be read on, batch by batch."""
+    done = 0
     try:
         for records in unfold(fetched.buffer, fetched.spots, batch_bytes):
             yield decode(records, fetched.wanted, columns)
+            done += len(records.batches)
+    except CorruptBatch:
+        for spot in fetched.spots[done:]:
+            yield from _alone(fetched, spot, columns, rules)
+
+
+def _alone(fetched: FetchedBatches, spot: Spot, columns: Sequence[str], rules: Rules) -> Iterator[pa.RecordBatch]:
+    """A producer can put anything under a right checksum: an error with its place, or told and skipped."""
+    try:
+        for records in unfold(fetched.buffer, [spot], 1):
+            yield decode(records, fetched.wanted, columns)
     except CorruptBatch as error:
-        offset = fetched.spots[0].header.base_offset
-        raise CorruptData(fetched.wanted.place, offset, error.message) from error
+        wanted, header = fetched.wanted, spot.header
+        if rules.fail_on_loss:
+            raise CorruptData(wanted.place, header.base_offset, error.message) from error
+        if rules.on_loss is not None:
+            first, end = max(wanted.start, header.base_offset), min(wanted.end, header.last_offset + 1)
+            rules.on_loss(wanted, end - first)
 
 
 def _in_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
