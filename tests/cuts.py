@@ -9,8 +9,8 @@ from typing import TypeVar
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.sim.disk import PowerCut, SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.service.brokers import SeededEntropy
+from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.service.brokers import broker_alone
 
 L = TypeVar("L")
 
@@ -32,7 +32,7 @@ def run_until_cut(disk: SimDisk, chosen: Settings, script: Callable[[Broker, L],
         disk.on_power_cut = on_power_cut
 
         async def life() -> None:
-            broker = Broker(chosen, disk, in_place, VirtualClock(loop), SeededEntropy())
+            broker = broker_alone(chosen, disk, VirtualClock(loop))
             await broker.start()
             await script(broker, ledger)
             await broker.stop()

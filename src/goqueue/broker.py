@@ -1,4 +1,4 @@
-"""Storage and verbs, wired together, without doors: what every door is handed."""
+"""A shard: storage and verbs, wired together, without doors. A simulation builds one on a simulated disk."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from goqueue import __version__
-from goqueue.base.access import Admit
-from goqueue.base.clock import Clock, SteadyClock
-from goqueue.base.descriptors import DescriptorPlan
-from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.entropy import new_uuid
 from goqueue.base.ids import Millis
 from goqueue.base.limits import CLOCK_LATE_MS, SHARDS_IN_FORCE
 from goqueue.base.metadata import Change
@@ -19,7 +16,7 @@ from goqueue.core.cluster.records import TopicRecord
 from goqueue.core.groups.coordinator import Coordinator
 from goqueue.core.groups.records import Record as GroupRecord
 from goqueue.core.groups.settings import GroupSettings
-from goqueue.core.schemas.registry import Registry
+from goqueue.core.traces.span import Span
 from goqueue.core.txn.machine import Transactions, TxnLimits
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.clock_watch import ClockWatch, Timekeeper
@@ -27,39 +24,30 @@ from goqueue.drive.coordinators import (
     GROUPS_CODEC,
     GROUPS_CONFIG,
     GROUPS_TOPIC,
-    SCHEMAS_CODEC,
     SCHEMAS_CONFIG,
     SCHEMAS_TOPIC,
     TRANSACTIONS_CONFIG,
     TRANSACTIONS_TOPIC,
     GroupHost,
-    SchemaHost,
 )
-from goqueue.drive.decoding import Decoding
 from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
 from goqueue.drive.embedded_metadata import EmbeddedMetadata
-from goqueue.drive.flusher import Flusher
 from goqueue.drive.host import Host
 from goqueue.drive.identity import Identity, join
 from goqueue.drive.image_follower import ImageFollower
-from goqueue.drive.offload import Offload
 from goqueue.drive.old_files import take_over_old_files
 from goqueue.drive.partition import Partition
-from goqueue.drive.partition_opener import PartitionOpener
 from goqueue.drive.redrive_notes import RedriveNotes
 from goqueue.drive.schedule_index import IN_MEMORY, ScheduleIndex
 from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
 from goqueue.drive.schedule_runner import ScheduleRunner
-from goqueue.drive.space_watch import SpaceWatch
 from goqueue.drive.topic_table import TopicTable
 from goqueue.drive.txn_coordinator import TransactionCoordinator
-from goqueue.log.disk import Disk
 from goqueue.log.recovery import Recovered
-from goqueue.log.space import SpaceGuard
-from goqueue.log.stats import StorageStats
+from goqueue.node_services import NodeServices
 from goqueue.service.browse import Browsing
 from goqueue.service.consume import Consuming
-from goqueue.service.coordinator_events import GroupEvents, SchemaEvents
+from goqueue.service.coordinator_events import GroupEvents
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
 from goqueue.service.fetch import Fetching
@@ -69,7 +57,6 @@ from goqueue.service.hooks import Hooks
 from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.lease_allocator import LeaseAllocator
 from goqueue.service.leasing import Leasing
-from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.node_config import NodeConfig
 from goqueue.service.positions import Positions
 from goqueue.service.producers import ProducerIds
@@ -79,11 +66,9 @@ from goqueue.service.queue_rules import QueueRules
 from goqueue.service.queue_stats import QueueStats
 from goqueue.service.redriven import AllCopies
 from goqueue.service.scheduling import Scheduling
-from goqueue.service.schemas import Schemas
 from goqueue.service.staged import StagedVerbs
 from goqueue.service.topics import Topics
 from goqueue.service.trace_building import TraceParts
-from goqueue.service.traces import TraceCollector
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.service.transfer import Transfer
 from goqueue.service.txn_effects import TransactionEffects
@@ -92,7 +77,6 @@ from goqueue.service.txn_partitions import TransactionPartitions, TransactionWri
 from goqueue.service.txn_publish import TransactionalPublish
 from goqueue.service.txn_recovery import TransactionRecovery
 from goqueue.service.unreadable import UnreadableRecords
-from goqueue.service.validation import Validation
 
 # The broker's own topics and their settings.
 OWN_TOPICS: Final = {
@@ -104,48 +88,28 @@ OWN_TOPICS: Final = {
 }
 
 
-class Broker:
-    """Storage and verbs without doors: what every door is handed. A simulation builds it on a simulated disk."""
+class Shard:
+    """A set of partitions with one internal partition of each kind, and the verbs on them, without doors."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        disk: Disk,
-        offload: Offload,
-        wall: Clock,
-        entropy: Entropy,
-        schedule_index: str = IN_MEMORY,
-        trace_dir: str = "",
-        descriptors: DescriptorPlan | None = None,
-        admit: Admit | None = None,
-    ) -> None:
-        self.offload = offload
-        self.clock = clock = SteadyClock(wall)
-        self.entropy = entropy
-        self.storage_stats = StorageStats()
-        self.metrics = BrokerMetrics()
-        self._trace_parts = TraceParts(settings.traces, trace_dir, clock, entropy, offload)
-        self.traces = self._trace_parts.traces
-        self.metrics.registry.register(TraceCollector(self._trace_parts.recorder))
-        self.space = SpaceGuard(disk, settings.log.disk_used_percent_max)
-        self.flusher = Flusher(settings.log, offload, self.metrics.sync_seconds.observe)
-        opener = PartitionOpener(
-            disk, settings.log, self.flusher, offload, self.storage_stats, clock, descriptors or DescriptorPlan(0)
-        )
+    def __init__(self, node: NodeServices, schedule_index: str = IN_MEMORY) -> None:
+        self.node = node
+        settings, disk, offload, clock, entropy = node.settings, node.disk, node.offload, node.clock, node.entropy
+        self.offload, self.clock, self.entropy, self.metrics = offload, clock, entropy, node.metrics
+        self.space, self.flusher, self.storage_stats = node.space, node.flusher, node.storage_stats
+        self.schema_host, self.schemas, self.validation = node.schema_host, node.schemas, node.validation
+        self.traces, self._trace_parts = node.recording.traces, TraceParts(node.recording)
         self._store = EmbeddedMetadata(disk, offload)
         self.metadata = ImageFollower(self._store, self._metadata_changed)
-        self.table = TopicTable(self.metadata, disk, opener, offload, settings.topics.defaults(), OWN_TOPICS)
-        self.node_config = NodeConfig(self.metadata, settings.node.id, self.table, settings.topics.defaults())
-        schema_events = SchemaEvents(self._schemas_changed)
-        self.schema_host: SchemaHost = Host(Registry, SCHEMAS_CODEC, schema_events, clock, offload)
-        self.schemas = Schemas(self.schema_host, offload)
-        self.validation = Validation(self.schemas, self.metrics)
+        defaults = settings.topics.defaults()
+        self.table = TopicTable(self.metadata, node.opener, defaults, OWN_TOPICS, self._topics_changed)
+        self.node_config = NodeConfig(self.metadata, settings.node.id, self.table, defaults)
         writes = TransactionWrites(lambda: self.transactions)
-        hooks = Hooks(admit, schema=self.validation, trace=self._trace_parts.begin(self.table), transactions=writes)
+        hooks = Hooks(
+            node.admit, schema=self.validation, trace=self._trace_parts.begin(self.table), transactions=writes
+        )
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)
-        self._space_watch = SpaceWatch(self.space, offload)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
-        decoding = Decoding(offload)
+        decoding = node.decoding
         self.publish = Publish(self.topics, self.space, clock, self.metrics, hooks, decoding)
         self.schedule = ScheduleRunner(
             ScheduleIndex(schedule_index), self.table, self.publish.deliver, clock, offload, settings.log.fsync
@@ -200,7 +164,7 @@ class Broker:
         self.txn_recovery = TransactionRecovery(self.topics, self.txn_coordinator, effects)
         self.staged = StagedVerbs(self.txn_coordinator, effects, chosen)
         self.txn_publish = TransactionalPublish(self.txn_coordinator, self.transactions, self.publish, self.topics)
-        keepers: list[Timekeeper] = [
+        self.timekeepers: list[Timekeeper] = [
             self.group_host,
             self.deliveries,
             self.schedule,
@@ -208,11 +172,8 @@ class Broker:
             self._trace_parts,
             self,
         ]
-        self._clock_watch = ClockWatch(clock, keepers, self.metrics.clock_stepped)
-        self._trace_parts.is_full = lambda: self.space.is_full
         self._trace_parts.attach(self.topics, self.deliveries, taking, self.transfer, self.schedule.entries)
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
-        self.table.on_changed = self._topics_changed
         self._clock, self._entropy, self._disk = clock, entropy, disk
         self.identity = Identity(settings.node.id)
 
@@ -221,14 +182,18 @@ class Broker:
             for partition in topic.partitions:
                 yield partition, topic.config
 
-    async def start(self) -> list[Recovered]:
-        self.flusher.start()
+    async def open(self) -> list[Recovered]:
+        """Opens the logs; says what recovery found."""
         await self._start_metadata()
         self.node_config.load()
         found = await self.table.load()
         self._doubt_a_late_clock()
-        await self._trace_parts.start()
-        await self._load_schemas()
+        return found
+
+    async def load(self, spans: Sequence[Span]) -> None:
+        """Coordinators go on where they were, in order. `spans` are the traces of before."""
+        self._trace_parts.recall(spans)
+        await self.node.load_schemas(await self.open_internal_partition(SCHEMAS_TOPIC))
         await self.group_host.load(await self.open_internal_partition(GROUPS_TOPIC))
         await self._load_deliveries()
         await self.schedule.start(await self.open_internal_partition(SCHEDULE_TOPIC))
@@ -237,9 +202,6 @@ class Broker:
         self.transfer.recover()
         await self.redrives.recover()
         self.cleaner.start()
-        self._space_watch.start()
-        self._clock_watch.start()
-        return found
 
     async def _start_metadata(self) -> None:
         await self._store.open()
@@ -257,14 +219,6 @@ class Broker:
         newest_ms = max((partition.newest_ms for partition in partitions), default=-1)
         if 0 <= newest_ms < self.clock.now_ms() - CLOCK_LATE_MS:
             self.clock.stepped()
-
-    async def _load_schemas(self) -> None:
-        await self.schema_host.load(await self.open_internal_partition(SCHEMAS_TOPIC))
-        await self.schemas.warm()
-
-    def _schemas_changed(self, registry: Registry) -> None:
-        self.validation.changed()
-        self.metrics.schemas.set(len(registry.table.stored))
 
     async def _load_deliveries(self) -> None:
         partition = await self.open_internal_partition(DELIVERIES_TOPIC)
@@ -321,16 +275,15 @@ class Broker:
 
     def stop_waiting(self) -> None:
         """Long polls, tails and rebalances end, so that a stop need not wait for them."""
-        self.health.stopping = True
+        self.health.stop()
         self.fetching.stop()
         self.consuming.stop()
         self.leasing.stop()
         self.group_host.stop_waiting()
 
-    async def stop(self) -> None:
-        """Everything that was accepted is safe when this returns."""
+    async def drain(self) -> None:
+        """Everything that was accepted is in the logs when this returns."""
         self.stop_waiting()
-        await self._clock_watch.stop()
         await self.redrives.stop()
         await self.transfer.stop()
         await self.txn_coordinator.stop()
@@ -338,13 +291,35 @@ class Broker:
         await self.deliveries.stop()
         await self.schedule.stop()
         await self.group_host.stop()
-        await self.schema_host.stop()
-        await self._trace_parts.stop()
         await self.cleaner.stop()
-        await self._space_watch.stop()
-        await self.flusher.stop()
+
+    async def close(self) -> None:
+        """Closes the logs; everything is synced already."""
         await self.table.close()
         await self.metadata.stop()
+
+
+class Broker(Shard):
+    """A node of one shard: starts and stops it together with what there is one of in a node."""
+
+    def __init__(self, node: NodeServices, schedule_index: str = IN_MEMORY) -> None:
+        super().__init__(node, schedule_index)
+        self._clock_watch = ClockWatch(node.clock, self.timekeepers, node.metrics.clock_stepped)
+
+    async def start(self) -> list[Recovered]:
+        self.node.start()
+        found = await self.open()
+        await self.load(await self.traces.start())
+        self._clock_watch.start()
+        return found
+
+    async def stop(self) -> None:
+        """Everything that was accepted is safe when this returns."""
+        self.stop_waiting()
+        await self._clock_watch.stop()
+        await self.drain()
+        await self.node.stop()
+        await self.close()
 
 
 def _group_settings(settings: Settings) -> GroupSettings:

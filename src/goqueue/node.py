@@ -67,6 +67,7 @@ from goqueue.edge.sqs.errors import rendered as sqs_rendered
 from goqueue.log.data_dir import DataDir
 from goqueue.log.real_disk import RealDisk
 from goqueue.log.recovery import Recovered
+from goqueue.node_services import NodeServices, Ports
 from goqueue.service.front import Front
 from goqueue.service.metrics import GroupCollector, MetricsPage, StorageCollector
 from goqueue.service.queue_metrics import QueueCollector
@@ -135,10 +136,9 @@ class Node:
         )
         disk = self._disk = RealDisk(self._data_dir.path, DESCRIPTORS_SPARE)
         index = str(self._data_dir.path / "schedule.sqlite")
-        ports = (disk, self._threads, SystemClock(), SystemEntropy())
-        self._broker = broker = Broker(
-            self._settings, *ports, index, str(self._data_dir.path / "traces"), plan, self._admit
-        )
+        ports = Ports(disk, self._threads, SystemClock(), SystemEntropy())
+        services = NodeServices(self._settings, ports, str(self._data_dir.path / "traces"), plan, self._admit)
+        self._broker = broker = Broker(services, index)
         found = await broker.start()
         seconds = time.perf_counter() - began
         collector = StorageCollector(broker.table, broker.storage_stats, broker.space, seconds)

@@ -64,3 +64,86 @@ settings.log.fsync
 task.state == "running"
 """
     assert sorted(line for line, _ in reaches(ast.parse(text))) == [2, 3, 3, 4, 5, 6]
+
+
+# --- wiring -------------------------------------------------------------------------------------------------
+
+# Still assigned after construction. Nothing may be added, and in the end nothing is left.
+LATE = {
+    ("broker.py", "self.schedule.entries.firings.is_blocked"),
+    ("broker.py", "self.publish.schedule"),
+    ("broker.py", "self.leasing.until_moved"),
+    ("drive/schedule_runner.py", "self.entries.on_due"),
+    ("service/consume.py", "leasing.on_answer"),
+    ("service/lease_allocator.py", "runner.on_ready"),
+    ("service/positions.py", "runner.on_moved"),
+    ("service/positions.py", "groups.on_read"),
+    ("service/scheduling.py", "entries.firings.on_delivered"),
+    ("service/trace_building.py", "deliveries.on_records"),
+    ("service/trace_building.py", "taking.handing.traces"),
+    ("service/trace_building.py", "transfer.traces"),
+    ("service/trace_building.py", "entries.on_taken"),
+    ("service/trace_building.py", "entries.firings.on_sent"),
+    ("service/trace_building.py", "entries.firings.on_expired"),
+    ("service/transfer.py", "runner.on_dead"),
+}
+
+ARGUMENTS_MAX = 6
+# Constructors that still have more. The same holds.
+MANY_ARGUMENTS = {
+    "service/dead_letters.py Redrives",
+    "service/lease_allocator.py LeaseAllocator",
+    "service/leasing.py Leasing",
+    "service/transfer.py Transfer",
+}
+ROOTS = ("broker.py", "node.py", "node_services.py")
+
+
+def assigned(node: ast.Assign | ast.AnnAssign) -> Iterator[ast.Attribute]:
+    """Attributes of others than `self` that a statement assigns."""
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        for one in target.elts if isinstance(target, ast.Tuple) else [target]:
+            if isinstance(one, ast.Attribute) and not (isinstance(one.value, ast.Name) and one.value.id == "self"):
+                yield one
+
+
+def wirings(path: str, tree: ast.Module) -> Iterator[str]:
+    """What is assigned to an object from outside: anything where objects are put together, callbacks elsewhere."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            is_wiring = function.name in ("__init__", "attach") or path in ROOTS
+            for node in ast.walk(function):
+                for one in assigned(node) if isinstance(node, ast.Assign | ast.AnnAssign) else ():
+                    if is_wiring or one.attr.startswith("on_"):
+                        yield ast.unparse(one)
+
+
+def test_objects_are_wired_by_their_constructors() -> None:
+    found = {(path, text) for path, tree in files(*ROOTS, "service", "drive") for text in wirings(path, tree)}
+    assert found - LATE == set()
+
+
+def test_a_late_wiring_is_found_in_every_form() -> None:
+    text = """
+def __init__(self, runner):
+    runner.on_ready = self.ready
+    first.a, second.b = 1, 2
+    self.mine = 1
+def later(self, run):
+    run.moved = 1
+    self.table.on_changed = print
+"""
+    found = sorted(wirings("service/x.py", ast.parse(text)))
+    assert found == ["first.a", "runner.on_ready", "second.b", "self.table.on_changed"]
+
+
+def test_constructors_have_few_arguments() -> None:
+    found = {
+        f"{path} {owner.name}": len(node.args.args) - 1 + len(node.args.kwonlyargs)
+        for path, tree in files(*ROOTS, "service", "drive")
+        for owner in ast.walk(tree)
+        if isinstance(owner, ast.ClassDef)
+        for node in owner.body
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    }
+    assert {name for name, count in found.items() if count > ARGUMENTS_MAX} - MANY_ARGUMENTS == set()

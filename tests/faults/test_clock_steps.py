@@ -28,8 +28,8 @@ from goqueue.broker import Broker
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.traces.span import ACKED
 from goqueue.sim.disk import SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.service.brokers import SeededEntropy, fetch_all, publish, settings
+from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.service.brokers import broker_alone, fetch_all, publish, settings
 from tests.service.dead import bury, over, take
 from tests.service.members import Member
 
@@ -45,7 +45,7 @@ Story = Callable[[Broker, VirtualClock, VirtualLoop], Awaitable[None]]
 
 @asynccontextmanager
 async def running(disk: SimDisk, loop: VirtualLoop, clock: VirtualClock) -> AsyncIterator[Broker]:
-    broker = Broker(settings(), disk, in_place, clock, SeededEntropy())
+    broker = broker_alone(settings(), disk, clock)
     await broker.start()
     yield broker
     await broker.stop()
@@ -310,7 +310,7 @@ def test_a_trace_says_how_long_a_lease_lasted(step_ms: int) -> None:
         await asyncio.sleep(20)
         await broker.leasing.ack([one.receipt])
         await asyncio.sleep(2)
-        spans = [span for trace in broker._trace_parts.recorder.ring.all() for span in trace]
+        spans = [span for trace in broker.node.recording.recorder.ring.all() for span in trace]
         (acked,) = [span for span in spans if span.name == ACKED]
         assert 19.9e9 <= acked.end_ns - acked.start_ns <= 20.1e9
 

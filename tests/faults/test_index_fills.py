@@ -15,8 +15,8 @@ from goqueue.broker import Broker
 from goqueue.core.schedule.records import EntryEnded, ScheduleEntry
 from goqueue.drive.schedule_index import ScheduleIndex
 from goqueue.sim.disk import SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.service.brokers import SeededEntropy, fetch_all, settings
+from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.service.brokers import broker_alone, fetch_all, settings
 
 TOPICS = 12
 
@@ -55,7 +55,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Room:
 
 @asynccontextmanager
 async def broker_with(disk: SimDisk, loop: VirtualLoop, path: Path) -> AsyncIterator[Broker]:
-    broker = Broker(settings(), disk, in_place, VirtualClock(loop), SeededEntropy(), str(path))
+    broker = broker_alone(settings(), disk, VirtualClock(loop), index=str(path))
     await broker.start()
     yield broker
     await broker.stop()

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from goqueue.base.access import Admit
+from goqueue.base.clock import Clock
 from goqueue.base.commands import Fetch, FetchFrom, InputMessage, PublishMessages, StoredAt
+from goqueue.base.entropy import Entropy
 from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import LogSettings, Settings, TopicSettings
 from goqueue.broker import Broker
+from goqueue.drive.schedule_index import IN_MEMORY
 from goqueue.format.batch import split
 from goqueue.format.records import Record, decode
+from goqueue.node_services import NodeServices, Ports
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place
 
@@ -29,9 +34,21 @@ def settings(**log: object) -> Settings:
     return Settings(log=LogSettings(**chosen), topics=TopicSettings(partitions=1))  # type: ignore[arg-type]
 
 
+def broker_alone(
+    chosen: Settings,
+    disk: SimDisk,
+    clock: Clock,
+    entropy: Entropy | None = None,
+    index: str = IN_MEMORY,
+    admit: Admit | None = None,
+) -> Broker:
+    """A node of one shard, with nothing but the disk shared with others."""
+    return Broker(NodeServices(chosen, Ports(disk, in_place, clock, entropy or SeededEntropy()), admit=admit), index)
+
+
 @asynccontextmanager
 async def broker_on(disk: SimDisk, loop: VirtualLoop, chosen: Settings | None = None) -> AsyncIterator[Broker]:
-    broker = Broker(chosen or settings(), disk, in_place, VirtualClock(loop), SeededEntropy())
+    broker = broker_alone(chosen or settings(), disk, VirtualClock(loop))
     await broker.start()
     yield broker
     await broker.stop()

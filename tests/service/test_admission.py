@@ -16,14 +16,13 @@ from goqueue.base.commands import Caller, Fetch, FetchFrom, InputMessage, Publis
 from goqueue.base.errors import InternalTopic
 from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import Settings, TopicSettings
-from goqueue.broker import Broker
 from goqueue.core.txn.records import TxnAnswer
 from goqueue.service.admission import ADMISSION, Attribute
 from goqueue.service.fetch import Fetching
 from goqueue.service.front import Front
 from goqueue.sim.disk import SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.service.brokers import SeededEntropy
+from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.service.brokers import broker_alone
 
 EDGE = Path(goqueue.edge.__file__).parent
 ALICE = Caller("alice", "test", "10.0.0.7")
@@ -163,7 +162,7 @@ def denied(caller: Caller, operation: AclOperation, resource: AclResource) -> No
 def test_a_fetch_asks_for_each_partition_and_a_refused_one_is_one_error() -> None:
     async def story(loop: VirtualLoop) -> None:
         settings = Settings(topics=TopicSettings(partitions=1, auto_create="all"))
-        broker = Broker(settings, SimDisk(), in_place, VirtualClock(loop), SeededEntropy(), admit=denied)
+        broker = broker_alone(settings, SimDisk(), VirtualClock(loop), admit=denied)
         await broker.start()
         await broker.publish.messages(PublishMessages("orders", [InputMessage(None, b"1")]))
         parts = [FetchFrom(TopicPartition("orders", 0), 0, 1000), FetchFrom(TopicPartition("orders", 0), 1, 1000)]

@@ -16,8 +16,8 @@ from goqueue.broker import Broker
 from goqueue.format.batch import HEADER_BYTES, assemble, read_header, split
 from goqueue.format.records import NewRecord, build, decode
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.service.brokers import SeededEntropy, broker_on, fetch_all, settings
+from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.service.brokers import broker_alone, broker_on, fetch_all, settings
 
 AT = TopicPartition("t", 0)
 
@@ -143,7 +143,7 @@ def test_a_cut_at_every_write_and_a_producer_that_retries(fsync: str, mode: Cras
 
             async def life() -> None:
                 nonlocal acked
-                broker = Broker(chosen, disk, in_place, VirtualClock(loop), SeededEntropy())
+                broker = broker_alone(chosen, disk, VirtualClock(loop))
                 await broker.start()
                 await broker.topics.create("t", 1, {"retention.ms": -1})
                 for one in batches:

@@ -28,8 +28,8 @@ from goqueue.format.records import Record
 from goqueue.service.consume import Poll
 from goqueue.service.readers import MemberReading
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.service.brokers import settings
+from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.service.brokers import broker_alone, settings
 
 SEEDS = range(400 if os.environ.get("GOQUEUE_LONG_TESTS") else 40)
 PARTITIONS = 2
@@ -455,7 +455,7 @@ def live_once(world: World, disk: SimDisk, began_s: float, steps: int, fsync: st
         world.now_ms = clock.now_ms
 
         async def life() -> None:
-            broker = Broker(chosen, disk, in_place, clock, Dice(began_s))
+            broker = broker_alone(chosen, disk, clock, Dice(began_s))
             await broker.start()
             if broker.topics.find("t") is None:
                 await broker.topics.create("t", PARTITIONS, world.config)

@@ -80,7 +80,7 @@ def test_sixty_days_with_a_restart_in_the_middle(monkeypatch: pytest.MonkeyPatch
         disk = SimDisk()
         for days in (20, 41):
             async with broker_on(disk, loop, chosen) as broker:
-                for watch_ in (broker._space_watch, broker._clock_watch):
+                for watch_ in (broker.node._space_watch, broker._clock_watch):
                     await watch_.stop()  # one look a second would be all that this test does
                 if broker.topics.find("t") is None:
                     await broker.topics.create("t", 1, {"retention.ms": -1})

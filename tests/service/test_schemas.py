@@ -21,8 +21,8 @@ from goqueue.core.schemas.model import GLOBAL, CompatibilitySettings, Reference,
 from goqueue.format.records import NewRecord, build
 from goqueue.service import validation
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.service.brokers import SeededEntropy, broker_on, fetch_all, settings
+from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.service.brokers import broker_alone, broker_on, fetch_all, settings
 from tests.service.keywords import DRAFTS, OPEN
 
 PRICE = json.dumps({"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]})
@@ -340,7 +340,7 @@ def run_until_cut(disk: SimDisk, ledger: Ledger) -> None:
         disk.on_power_cut = lambda: None if gone.done() else gone.set_result(None)
 
         async def life() -> None:
-            broker = Broker(CHOSEN, disk, in_place, VirtualClock(loop), SeededEntropy())
+            broker = broker_alone(CHOSEN, disk, VirtualClock(loop))
             await broker.start()
             await a_short_life(broker, ledger, 7)
             await broker.stop()

@@ -30,8 +30,8 @@ from goqueue.core.txn.records import TxnAnswer, TxnStage, TxnState
 from goqueue.format.records import InTransaction, NewRecord, build
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.service.brokers import SeededEntropy, broker_on, publish, settings
+from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.service.brokers import broker_alone, broker_on, publish, settings
 
 Story = Callable[[Broker], Awaitable[None]]
 
@@ -453,7 +453,7 @@ def test_an_end_that_cannot_be_carried_out_at_the_start_is_carried_out_later() -
     disk = tell(before)
 
     async def scenario(loop: VirtualLoop) -> None:
-        broker = Broker(settings(), disk, in_place, VirtualClock(loop), SeededEntropy())
+        broker = broker_alone(settings(), disk, VirtualClock(loop))
         effects, failures = broker.txn_coordinator._effects, iter(range(2))
         perform = effects.perform
 

@@ -18,8 +18,8 @@ from goqueue.core.txn.errors import ConcurrentTransactions
 from goqueue.format.batch import HEADER_BYTES, TRANSACTIONAL_BIT, assemble, read_header, split
 from goqueue.format.records import NewRecord, build, decode
 from goqueue.sim.disk import PowerCut, SimDisk
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place, run_virtually
-from tests.service.brokers import SeededEntropy, settings
+from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.service.brokers import broker_alone, settings
 from tests.txn.history import FINAL, History, Outcome
 
 T = TypeVar("T")
@@ -212,7 +212,7 @@ def live(disk: SimDisk, story: Story, history: History, chosen: Settings = ALWAY
         disk.on_power_cut = on_power_cut
 
         async def life() -> None:
-            broker = Broker(chosen, disk, in_place, VirtualClock(loop), SeededEntropy())
+            broker = broker_alone(chosen, disk, VirtualClock(loop))
             await broker.start()
             await make_topic(broker)
             await story(broker, history)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 from goqueue.base.clock import Clock
 from goqueue.base.descriptors import DescriptorPlan
@@ -30,25 +31,22 @@ def roll_rule(config: TopicConfig) -> RollRule:
     return RollRule(config.segment_bytes, config.segment_ms)
 
 
-class PartitionOpener:
+class OpenerParts(NamedTuple):
     """What all partitions of a node share."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        settings: LogSettings,
-        flusher: Flusher,
-        offload: Offload,
-        stats: StorageStats,
-        clock: Clock,
-        descriptors: DescriptorPlan,
-    ) -> None:
-        self._clock = clock
-        self._disk = disk
+    disk: Disk
+    flusher: Flusher
+    offload: Offload
+    stats: StorageStats
+    clock: Clock
+
+
+class PartitionOpener:
+    """One for all partitions of a node."""
+
+    def __init__(self, parts: OpenerParts, settings: LogSettings, descriptors: DescriptorPlan) -> None:
+        self.disk, self._flusher, self.offload, self._stats, self._clock = parts
         self._settings = settings
-        self._flusher = flusher
-        self._offload = offload
-        self._stats = stats
         self._open_segments = OpenSegments(descriptors.sealed_segments, descriptors.active_segments)
         self._own_segments = OpenSegments()  # few, and the node cannot do without them
 
@@ -59,13 +57,13 @@ class PartitionOpener:
         log, found = self._open_log(at, topic_id, config, is_own)
         dedupe, txns = recover_producers(log, found.was_clean, self._clock.now_ms())
         state = PartitionState(log.end_offset, self._settings.fsync == "always", shard, txns)
-        return Partition(at, log, state, dedupe, self._flusher, self._offload), found
+        return Partition(at, log, state, dedupe, self._flusher, self.offload), found
 
     def _open_log(
         self, at: TopicPartition, topic_id: str, config: TopicConfig, is_own: bool
     ) -> tuple[PartitionLog, Recovered]:
         home = SegmentHome(
-            self._disk,
+            self.disk,
             f"{LOGS}/{at.topic}/{at.partition}",
             self._settings.index_interval_bytes,
             self._own_segments if is_own else self._open_segments,
@@ -82,10 +80,10 @@ class PartitionOpener:
     def _set_aside(self, directory: str, aside: str) -> None:
         """Messages of another topic must not become this one's."""
         logger.error("the log of another topic set aside", extra={"path": aside})
-        self._disk.make_dirs("orphans")
-        self._disk.rename(directory, aside)
+        self.disk.make_dirs("orphans")
+        self.disk.rename(directory, aside)
         for parent in ("", "orphans", directory.rpartition("/")[0]):
-            self._disk.sync_dir(parent)
+            self.disk.sync_dir(parent)
 
     def adopt(self, partition: Partition) -> None:
         """Hands what recovery left unsynced or unsealed to the group commit; call it on the loop."""

@@ -26,10 +26,8 @@ from goqueue.core.cluster.placement import placed
 from goqueue.core.cluster.records import SHARDS, TOPICS, ShardRecord, TopicRecord, encode
 from goqueue.core.partitioner import Partitioner
 from goqueue.drive.image_follower import ImageFollower
-from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import LOGS, PartitionOpener, roll_rule
-from goqueue.log.disk import Disk
 from goqueue.log.home import unless_full
 from goqueue.log.recovery import Recovered
 
@@ -84,18 +82,19 @@ class TopicTable:
     def __init__(
         self,
         metadata: ImageFollower,
-        disk: Disk,
         opener: PartitionOpener,
-        offload: Offload,
         defaults: TopicConfig,
         own: Mapping[str, dict[str, str]],
+        on_changed: Callable[[str | None], None],
     ) -> None:
-        """`own` are the settings of the broker's own topics, by name: they have these, whatever their records say."""
-        self.on_changed: Callable[[str | None], None] = lambda deleted: None  # told after every change
+        """`own` are the settings of the broker's own topics, by name: they have these, whatever their records say.
+
+        `on_changed` is told after every change, with the name of a topic that is deleted.
+        """
+        self._on_changed = on_changed
         self._metadata = metadata
-        self._disk = disk
         self._opener = opener
-        self._offload = offload
+        self._disk, self._offload = opener.disk, opener.offload
         self._defaults = defaults
         self._own = own
         self._topics: dict[str, Topic] = {}
@@ -179,7 +178,7 @@ class TopicTable:
                 await self._offload(lambda: self._set_aside_orphan(record))
             topic = self._new_topic(await self._write(record))
             await self._open_all([topic])
-            self.on_changed(None)
+            self._on_changed(None)
             return topic
 
     async def change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord]) -> None:
@@ -193,7 +192,7 @@ class TopicTable:
             for partition in topic.partitions:
                 partition.log.roll_rule = roll_rule(config)
             await self._open_all([topic])
-            self.on_changed(None)
+            self._on_changed(None)
 
     def set_defaults(self, defaults: TopicConfig) -> None:
         """What topics leave unsaid; holds for those that are open too."""
@@ -214,7 +213,7 @@ class TopicTable:
             for partition in topic.partitions:
                 self._opener.release(partition)
             await self._carry_out_deletion(topic.record)
-            self.on_changed(topic.name)
+            self._on_changed(topic.name)
             self._empty_trash()
 
     def metadata_changed(self, change: Change) -> None:

@@ -35,7 +35,7 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 class Health:
-    """Looks, never changes; `stopping` is set by the node."""
+    """Looks, never changes anything else."""
 
     def __init__(
         self, table: TopicTable, space: SpaceGuard, stats: StorageStats, clock: SteadyClock, version: str
@@ -47,6 +47,10 @@ class Health:
         self._version = version
         self._started_ms = clock.monotonic_ms()
         self.stopping = False
+
+    def stop(self) -> None:
+        """The node takes no more work."""
+        self.stopping = True
 
     def checks(self) -> list[Check]:
         usage = self._space.usage

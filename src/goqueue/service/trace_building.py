@@ -10,6 +10,7 @@ from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy
 from goqueue.base.ids import Millis
 from goqueue.base.settings import TraceSettings
+from goqueue.core.traces.span import Span
 from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.drive.offload import Offload
 from goqueue.drive.schedule_entries import Entries
@@ -29,22 +30,25 @@ from goqueue.service.tracing import Tracing
 from goqueue.service.transfer import Transfer
 
 
-class TraceParts:
-    """Made before the verbs, which are handed `tracing`; `attach` listens to the rest of them."""
+class TraceRecording:
+    """Where spans go: one for a node. `is_full` says that the disk has no room for traces."""
 
     def __init__(
-        self, settings: TraceSettings, directory: str, clock: SteadyClock, entropy: Entropy, offload: Offload
+        self,
+        settings: TraceSettings,
+        directory: str,
+        is_full: Callable[[], bool],
+        clock: SteadyClock,
+        entropy: Entropy,
+        offload: Offload,
     ) -> None:
-        self.is_full: Callable[[], bool] = lambda: False  # the disk has no room for traces
-        enabled = settings.record == "on"
+        self._is_full = is_full
+        self.enabled = enabled = settings.record == "on"
         files = TraceFiles(Path(directory), settings, clock) if directory and settings.files_max and enabled else None
         self.recorder = Recorder(TraceRing(settings.ring_max), self._exporters(settings, files, entropy), offload)
         self.traces = Traces(self.recorder, files, offload, settings.sample_rate, enabled)
-        self._tracer = Tracer(self.recorder, settings.sample_rate, clock, entropy)
-        self._enabled = enabled
-        self._entropy = entropy
-        self.tracing: Tracing | None = None
-        self._leases: TracedLeases | None = None
+        self.tracer = Tracer(self.recorder, settings.sample_rate, clock, entropy)
+        self.entropy = entropy
 
     def _exporters(self, settings: TraceSettings, files: TraceFiles | None, entropy: Entropy) -> list[Exporter]:
         found: list[Exporter] = []
@@ -58,14 +62,23 @@ class TraceParts:
         return found
 
     def _to_file(self, files: TraceFiles, entries: Sequence[Entry]) -> None:
-        if self.is_full():
+        if self._is_full():
             raise OSError("the disk is full; messages come first")
         files.write(entries)
 
+
+class TraceParts:
+    """What a shard's verbs are traced with. Made before them; `attach` listens to the rest of them."""
+
+    def __init__(self, recording: TraceRecording) -> None:
+        self._recording = recording
+        self.tracing: Tracing | None = None
+        self._leases: TracedLeases | None = None
+
     def begin(self, table: TopicTable) -> Tracing | None:
         """What publishes are traced with; None if nothing is."""
-        if self._enabled:
-            self.tracing = Tracing(self._tracer, table, self._entropy)
+        if self._recording.enabled:
+            self.tracing = Tracing(self._recording.tracer, table, self._recording.entropy)
         return self.tracing
 
     def attach(
@@ -78,7 +91,7 @@ class TraceParts:
     ) -> None:
         if self.tracing is None:
             return
-        self._leases = leases = TracedLeases(self._tracer, topics, deliveries.views.__contains__)
+        self._leases = leases = TracedLeases(self._recording.tracer, topics, deliveries.views.__contains__)
         deliveries.on_records = leases.moved
         taking.handing.traces = transfer.traces = leases
         entries.on_taken = self.tracing.scheduled
@@ -92,15 +105,11 @@ class TraceParts:
         if self._leases is not None:
             self._leases.shift(by_ms)
 
-    async def start(self) -> None:
-        """Before anything is handed out or ended."""
-        found = await self.traces.start()
+    def recall(self, found: Sequence[Span]) -> None:
+        """What was under way before a restart; before anything is handed out or ended."""
         if self.tracing is not None and self._leases is not None:
             self._leases.recall(found)
             self.tracing.transactions.recall(found)
-
-    async def stop(self) -> None:
-        await self.traces.stop()
 
 
 def _to_stdout(entries: Sequence[Entry]) -> None:

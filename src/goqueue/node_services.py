@@ -1,0 +1,97 @@
+"""What there is one of in a node, however many shards it holds: clock, threads, disk space, the group commit, metrics,
+traces, and the schemas that messages are checked with.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from goqueue.base.access import Admit
+from goqueue.base.clock import Clock, SteadyClock
+from goqueue.base.descriptors import DescriptorPlan
+from goqueue.base.entropy import Entropy
+from goqueue.base.settings import Settings
+from goqueue.core.schemas.registry import Registry
+from goqueue.drive.coordinators import SCHEMAS_CODEC, SchemaHost
+from goqueue.drive.decoding import Decoding
+from goqueue.drive.flusher import Flusher
+from goqueue.drive.host import Host
+from goqueue.drive.offload import Offload
+from goqueue.drive.partition import Partition
+from goqueue.drive.partition_opener import OpenerParts, PartitionOpener
+from goqueue.drive.space_watch import SpaceWatch
+from goqueue.log.disk import Disk
+from goqueue.log.space import SpaceGuard
+from goqueue.log.stats import StorageStats
+from goqueue.service.coordinator_events import SchemaEvents
+from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.schemas import Schemas
+from goqueue.service.trace_building import TraceRecording
+from goqueue.service.traces import TraceCollector
+from goqueue.service.validation import Validation
+
+
+class Ports(NamedTuple):
+    """The world outside. A simulation has its own."""
+
+    disk: Disk
+    offload: Offload
+    clock: Clock
+    entropy: Entropy
+
+
+class NodeServices:
+    """Made once, handed to every shard."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ports: Ports,
+        trace_dir: str = "",
+        descriptors: DescriptorPlan | None = None,
+        admit: Admit | None = None,
+    ) -> None:
+        self.settings = settings
+        self.disk, self.offload, wall, self.entropy = ports
+        self.clock = SteadyClock(wall)
+        self.admit = admit
+        self.storage_stats = StorageStats()
+        self.metrics = BrokerMetrics()
+        self.decoding = Decoding(self.offload)
+        self.space = SpaceGuard(self.disk, settings.log.disk_used_percent_max)
+        self.recording = TraceRecording(
+            settings.traces, trace_dir, lambda: self.space.is_full, self.clock, self.entropy, self.offload
+        )
+        self.metrics.registry.register(TraceCollector(self.recording.recorder))
+        self.flusher = Flusher(settings.log, self.offload, self.metrics.sync_seconds.observe)
+        self.opener = PartitionOpener(
+            OpenerParts(self.disk, self.flusher, self.offload, self.storage_stats, self.clock),
+            settings.log,
+            descriptors or DescriptorPlan(0),
+        )
+        events = SchemaEvents(self._schemas_changed)
+        self.schema_host: SchemaHost = Host(Registry, SCHEMAS_CODEC, events, self.clock, self.offload)
+        self.schemas = Schemas(self.schema_host, self.offload)
+        self.validation = Validation(self.schemas, self.metrics)
+        self._space_watch = SpaceWatch(self.space, self.offload)
+
+    def _schemas_changed(self, registry: Registry) -> None:
+        self.validation.changed()
+        self.metrics.schemas.set(len(registry.table.stored))
+
+    def start(self) -> None:
+        """Before any partition is opened."""
+        self.flusher.start()
+        self._space_watch.start()
+
+    async def load_schemas(self, partition: Partition) -> None:
+        """From the internal partition of the shard that holds it."""
+        await self.schema_host.load(partition)
+        await self.schemas.warm()
+
+    async def stop(self) -> None:
+        """After every shard has stopped, before their logs are closed: all that was appended is safe then."""
+        await self.schema_host.stop()
+        await self.recording.traces.stop()
+        await self._space_watch.stop()
+        await self.flusher.stop()
