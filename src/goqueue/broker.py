@@ -75,6 +75,7 @@ from goqueue.service.txn_effects import TransactionEffects
 from goqueue.service.txn_events import TransactionEvents
 from goqueue.service.txn_partitions import TransactionPartitions, TransactionWrites
 from goqueue.service.txn_publish import TransactionalPublish
+from goqueue.service.txn_questions import CoordinatorQuestions
 from goqueue.service.txn_recovery import TransactionRecovery
 from goqueue.service.unreadable import UnreadableRecords
 
@@ -103,7 +104,7 @@ class Shard:
         defaults = settings.topics.defaults()
         self.table = TopicTable(self.metadata, node.opener, defaults, OWN_TOPICS, self._topics_changed)
         self.node_config = NodeConfig(self.metadata, settings.node.id, self.table, defaults)
-        writes = TransactionWrites(lambda: self.transactions)
+        writes = TransactionWrites(lambda: self.txn_questions)
         hooks = Hooks(
             node.admit, schema=self.validation, trace=self._trace_parts.begin(self.table), transactions=writes
         )
@@ -153,7 +154,7 @@ class Shard:
         )
         chosen = settings.transactions
         forces = chosen.sync == "always" and settings.log.fsync != "always"
-        partitions = TransactionPartitions(self.topics, clock, self.flusher.force if forces else None)
+        partitions = TransactionPartitions(self.topics, writes, clock, self.flusher.force if forces else None)
         effects = TransactionEffects(partitions, self.groups, self.leasing, self.schedule.entries)
         limits = TxnLimits(chosen.timeout_ms_max, chosen.idle_ms, chosen.owner_retention_ms)
         events = TransactionEvents(self.metrics, self._trace_parts.tracing)
@@ -161,7 +162,8 @@ class Shard:
             lambda: Transactions(limits), effects, events, self.producer_ids.next_id, clock, offload
         )
         self.transactions = TransactionVerbs(self.txn_coordinator, effects, self.topics, clock, events.tally)
-        self.txn_recovery = TransactionRecovery(self.topics, self.txn_coordinator, effects)
+        self.txn_questions = CoordinatorQuestions(self.txn_coordinator, clock)
+        self.txn_recovery = TransactionRecovery(self.topics, self.txn_questions, partitions)
         self.staged = StagedVerbs(self.txn_coordinator, effects, chosen)
         self.txn_publish = TransactionalPublish(self.txn_coordinator, self.transactions, self.publish, self.topics)
         self.timekeepers: list[Timekeeper] = [

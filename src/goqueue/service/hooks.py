@@ -19,7 +19,7 @@ Quota = Callable[[Caller, Literal["read", "write"], str, int], None]
 
 
 class TooMuchHere(Exception):
-    """The batch takes too long to be looked at on the loop."""
+    """The batch takes too long to be looked at on the loop, or its transaction has to be asked about elsewhere."""
 
 
 class SchemaCheck(Protocol):
@@ -35,7 +35,11 @@ class SchemaCheck(Protocol):
 class TransactionCheck(Protocol):
     """Raises unless a batch of this producer and epoch may be stored there."""
 
-    def check(self, partition: Partition, producer_id: int, epoch: int) -> None: ...
+    def check(self, partition: Partition, producer_id: int, epoch: int) -> None:
+        """`TooMuchHere` if that has to be learned first."""
+        ...
+
+    async def learn(self, partition: Partition, producer_id: int, epoch: int) -> None: ...
 
 
 class Hooks(msgspec.Struct, frozen=True):

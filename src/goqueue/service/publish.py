@@ -50,7 +50,7 @@ from goqueue.service.batch_inspection import (
     wanted_of,
 )
 from goqueue.service.delayed_batches import Delays
-from goqueue.service.hooks import Hooks, TooMuchHere
+from goqueue.service.hooks import Hooks, TooMuchHere, TransactionCheck
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.record_checks import check_times
 from goqueue.service.sorting import PartitionBatch, SortedMessages, Sorting, WaitingMessage, record_of
@@ -99,7 +99,8 @@ class Publish:
     def append(self, command: PublishBatch, looked: Inspection | None = None) -> Appended:
         """Puts one encoded batch into its log, at once. It is not safe before `settle`.
 
-        `TooMuchHere` if its records have to be looked at, and are many: `look` first, and give what it found.
+        `TooMuchHere` if its records have to be looked at, and are many, or if its transaction has to be asked about
+        elsewhere: `look` first, and give what it found.
         """
         started = time.perf_counter()
         try:
@@ -114,7 +115,7 @@ class Publish:
                 _check_size(topic, header)
                 check_times(topic.config, header, command.batch, self._clock.now_ms())
             if header.is_transactional:
-                self._check_transaction(partition, header.producer_id, header.producer_epoch)
+                self._transactions.check(partition, header.producer_id, header.producer_epoch)
             delays = self._looked(topic, header, command, looked).delays
             if delays is not None:
                 appended = self._append_parted(topic, partition, header, command, delays, started)
@@ -134,7 +135,11 @@ class Publish:
             header = verified_header(command.batch)
             _check_size(topic, header)
             self._admit(topic, command.caller, 0)
+            if header.is_transactional:
+                await self.learn(topic.partition(command.at.partition), header.producer_id, header.producer_epoch)
             wanted = wanted_of(topic, command.is_copy, self._hooks.schema is not None)
+            if wanted is NOTHING:
+                return SAW_NOTHING
             asked = InspectedBatch(topic, command.at, wanted, command.batch, header, self._clock.now_ms())
             return await self._decoding.run(lambda: look(asked, self._hooks.schema))
         except GoQueueError as error:
@@ -208,7 +213,7 @@ class Publish:
     def store(self, topic: Topic, number: int, records: list[NewRecord], txn: InTransaction, caller: Caller) -> Offset:
         """One batch of an open transaction, at once. It is not safe before `settle`."""
         partition = topic.partition(number)
-        self._check_transaction(partition, txn.producer_id, txn.epoch)
+        self._transactions.check(partition, txn.producer_id, txn.epoch)
         moments = self._moments(time.perf_counter())
         outcome = self._store(topic, partition, PartitionBatch(number, records), Acks.ALL, caller, txn, moments)
         if isinstance(outcome, GoQueueError):
@@ -216,10 +221,15 @@ class Publish:
             raise outcome
         return outcome
 
-    def _check_transaction(self, partition: Partition, producer_id: int, epoch: int) -> None:
+    @property
+    def _transactions(self) -> TransactionCheck:
         if self._hooks.transactions is None:
             raise NotLoaded("Transactions are not loaded yet; try again in a moment.")
-        self._hooks.transactions.check(partition, producer_id, epoch)
+        return self._hooks.transactions
+
+    async def learn(self, partition: Partition, producer_id: int, epoch: int) -> None:
+        """Before batches of an open transaction are stored: whether they may be is known here when this returns."""
+        await self._transactions.learn(partition, producer_id, epoch)
 
     def _store(
         self,

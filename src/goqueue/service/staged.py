@@ -118,7 +118,7 @@ class StagedVerbs:
         for place, (one, there) in enumerate(zip(named, stored, strict=True)):
             moves.check_count(one, place, there.messages)
         states = moves.check_named(coordinator.machine, owner, batch, named)
-        start = self._effects.prepare(states)
+        start = await self._effects.prepare(states)
         dropped: int = await coordinator.decide(
             lambda machine, now: moves.commit(machine, owner, batch, named, names, now, start)
         )

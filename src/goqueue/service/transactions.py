@@ -16,7 +16,7 @@ from goqueue.core.txn.effects import WriteMarker
 from goqueue.core.txn.epochs import NEW
 from goqueue.core.txn.errors import InvalidTxnState
 from goqueue.core.txn.moves import More
-from goqueue.core.txn.questions import MayWrite, ProducerActive, WriteAnswer
+from goqueue.core.txn.questions import MayWrite, WriteAnswer
 from goqueue.core.txn.records import TxnAnswer, TxnOffset, TxnStage, TxnState
 from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.service.leasing import LEASE_MS_MAX
@@ -190,7 +190,7 @@ class TransactionVerbs:
             return -1
         await self._effects.confirm([known])
         decision = coordinator.machine.end(*who, True, self._clock.now_ms())
-        return self._effects.prepare([one for one in decision.records if isinstance(one, TxnState)])
+        return await self._effects.prepare([one for one in decision.records if isinstance(one, TxnState)])
 
     async def abort_any(self, transactional_id: str) -> TxnState:
         """An administrator ends a transaction; its producer is shut out."""
@@ -219,11 +219,6 @@ class TransactionVerbs:
     def may_write(self, asked: MayWrite) -> WriteAnswer:
         """Whether a batch belongs to an open transaction that the partition is part of."""
         return self._coordinator.machine.may_write(asked, self._clock.now_ms())
-
-    def active(self, note: ProducerActive) -> None:
-        """The producer wrote to a partition that did not have to ask."""
-        if self._coordinator.host.is_loaded:
-            self._coordinator.machine.touch(note.producer_id, self._clock.now_ms())
 
     def writes_to(self, producer_id: int, at: TopicPartition, epoch: int = 0) -> bool:
         """Whether a transaction of the producer, of that epoch or later, is open and has messages there."""

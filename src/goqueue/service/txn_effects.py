@@ -49,7 +49,7 @@ class TransactionEffects:
         asked = [ConfirmWrites(state.producer_id, state.epoch, state.partitions) for state in states]
         return await self._partitions.confirm(asked)
 
-    def prepare(self, states: Sequence[TxnState]) -> Offset:
+    async def prepare(self, states: Sequence[TxnState]) -> Offset:
         """Just before commits are decided: raises if one cannot be carried out, and has then touched none. The messages
         that are answered for are held. Where the schedule ends."""
         for state in states:

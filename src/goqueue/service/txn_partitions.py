@@ -7,11 +7,22 @@ from typing import Protocol
 
 from goqueue.base.clock import Clock
 from goqueue.base.errors import NotFound
+from goqueue.base.ids import TopicPartition
 from goqueue.core.txn.effects import WriteMarker
-from goqueue.core.txn.questions import ConfirmWrites, MayWrite, ProducerActive, WriteAnswer, WritesConfirmed
+from goqueue.core.txn.questions import (
+    ConfirmWrites,
+    EpochSeen,
+    IsOpen,
+    MayWrite,
+    OpenAnswer,
+    ProducerActive,
+    WriteAnswer,
+    WritesConfirmed,
+)
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header
 from goqueue.format.control import marker
+from goqueue.service.hooks import TooMuchHere
 from goqueue.service.topics import Topics
 
 Force = Callable[[], Awaitable[None]]  # makes all that was written so far durable
@@ -20,35 +31,66 @@ Force = Callable[[], Awaitable[None]]  # makes all that was written so far durab
 class CoordinatorPort(Protocol):
     """The coordinator, as partitions see it."""
 
-    def may_write(self, asked: MayWrite, /) -> WriteAnswer: ...
+    def may_write_now(self, asked: MayWrite, /) -> WriteAnswer | None:
+        """None if the coordinator is elsewhere and has to be waited for."""
+        ...
+
+    async def may_write(self, asked: MayWrite, /) -> WriteAnswer: ...
 
     def active(self, note: ProducerActive, /) -> None: ...
 
+    def is_open(self, asked: IsOpen, /) -> OpenAnswer: ...
+
+    async def epoch_seen(self, seen: EpochSeen, /) -> bool: ...
+
 
 class TransactionWrites:
-    """Asked before a transactional batch is stored."""
+    """Asked before a transactional batch is stored. The coordinator is asked on first use; behind the transaction's
+    first batch the partition knows by itself."""
 
     def __init__(self, coordinator: Callable[[], CoordinatorPort]) -> None:
         self._coordinator = coordinator
+        self._learned: dict[tuple[TopicPartition, int], int | None] = {}  # epoch by producer; None while it is asked
 
     def check(self, partition: Partition, producer_id: int, epoch: int) -> None:
-        """Raises unless the batch belongs to an open transaction that the partition is part of. The coordinator is
-        asked on first use; behind the transaction's first batch the partition knows by itself."""
-        coordinator = self._coordinator()
+        """Raises unless the batch belongs to an open transaction that the partition is part of; `TooMuchHere` if that
+        has to be learned first."""
+        coordinator, at = self._coordinator(), partition.at
         if partition.producers.is_writing(producer_id, epoch):
             coordinator.active(ProducerActive(producer_id, epoch))
             return
+        if self._learned.get((at, producer_id)) == epoch:
+            return
+        answer = coordinator.may_write_now(MayWrite(producer_id, epoch, at.topic, at.partition))
+        if answer is None:
+            raise TooMuchHere
+        if answer.error is not None:
+            raise answer.error
+
+    async def learn(self, partition: Partition, producer_id: int, epoch: int) -> None:
+        """Asks a coordinator that is elsewhere. A marker that comes meanwhile makes the answer worthless."""
         at = partition.at
-        error = coordinator.may_write(MayWrite(producer_id, epoch, at.topic, at.partition)).error
-        if error is not None:
-            raise error
+        asked, place = MayWrite(producer_id, epoch, at.topic, at.partition), (at, producer_id)
+        while not partition.producers.is_writing(producer_id, epoch) and self._learned.get(place) != epoch:
+            self._learned[place] = None
+            answer = await self._coordinator().may_write(asked)
+            if answer.error is not None:
+                self._learned.pop(place, None)
+                raise answer.error
+            if place in self._learned:
+                self._learned[place] = epoch
+
+    def ended(self, at: TopicPartition, producer_id: int) -> None:
+        """The transaction's marker is here: the next batch has to be asked for again."""
+        self._learned.pop((at, producer_id), None)
 
 
 class TransactionPartitions:
     """What the coordinator asks of partitions. Those that were deleted, and their messages with them, are left out."""
 
-    def __init__(self, topics: Topics, clock: Clock, force: Force | None = None) -> None:
+    def __init__(self, topics: Topics, writes: TransactionWrites, clock: Clock, force: Force | None = None) -> None:
         self._topics = topics
+        self._writes = writes
         self._clock = clock
         self._force = force
 
@@ -71,6 +113,7 @@ class TransactionPartitions:
         """Not durable before `wait_durable`. A marker that says nothing new is not written."""
         whose, now = (effect.producer_id, effect.epoch), self._clock.now_ms()
         for partition in self._existing([(effect.topic, effect.partition)]):
+            self._writes.ended(partition.at, effect.producer_id)
             if partition.producers.needs_marker(*whose):
                 batch = marker(*whose, effect.commit, now, effect.coordinator_epoch)
                 partition.append(batch, read_header(batch), now, append_time=False)

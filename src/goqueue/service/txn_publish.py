@@ -139,6 +139,7 @@ class TransactionalPublish:
                 again = (self._publish.record(topic, messages[place]) for place in batch.places)
                 records = made[number] if made else list(again)
                 txn = InTransaction(command.producer_id, command.epoch, batch.base_sequence)
+                await self._publish.learn(partition, command.producer_id, command.epoch)
                 offset = self._publish.store(topic, batch.partition, records, txn, command.caller)
             for delta, place in enumerate(batch.places):
                 results[place] = StoredAt(batch.partition, offset + delta)

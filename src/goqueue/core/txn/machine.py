@@ -23,7 +23,7 @@ from goqueue.core.txn.effects import CarryOut, Effect, StageMoved, TransactionEn
 from goqueue.core.txn.epochs import EPOCH_MAX, NEW, bumped, first
 from goqueue.core.txn.errors import InvalidProducerMapping, InvalidTxnState, InvalidTxnTimeout
 from goqueue.core.txn.moves import More, begun_again, check_end, fenced_off, is_repeated_init, with_more
-from goqueue.core.txn.questions import ALLOWED, MayWrite, WriteAnswer
+from goqueue.core.txn.questions import ALLOWED, EpochSeen, IsOpen, MayWrite, OpenAnswer, WriteAnswer
 from goqueue.core.txn.records import (
     ENDING,
     IDLE,
@@ -250,6 +250,15 @@ class Transactions:
         self.touch(asked.producer_id, now)
         return ALLOWED
 
+    def is_open(self, asked: IsOpen) -> OpenAnswer:
+        """What a power cut took from this log, and not from the partition, is nobody's."""
+        if self.table.writes_to(asked.producer_id, asked.topic, asked.partition, asked.epoch):
+            return OpenAnswer()
+        state, epoch = self.table.of_producer(asked.producer_id), asked.epoch
+        if state is not None and state.stage is TxnStage.ONGOING and state.epoch == epoch:
+            epoch = min(epoch, EPOCH_MAX) + 1  # not whole any more: nobody may go on with it and commit the rest
+        return OpenAnswer(epoch)
+
     def _write_error(self, asked: MayWrite) -> Conflict | None:
         state = self.table.of_producer(asked.producer_id)
         if state is None:
@@ -315,12 +324,12 @@ class Transactions:
         over = bumped(over, fresh_id) if state.bumps else over
         return self.decided(now, over, [over])
 
-    def move_epoch(self, transactional_id: str, epoch: int, now: Millis) -> Decision[Record]:
-        """A partition knows a later epoch than this log: it is not given out again, and nothing goes on before it."""
-        state = self.table.require(transactional_id)
-        if state.stage in ENDING or state.epoch >= epoch:
-            return self.decided(now, state, [])
+    def epoch_seen(self, seen: EpochSeen, now: Millis) -> Decision[Record]:
+        """If that is a later epoch than this log knows, it is not given out again, and nothing goes on before it."""
+        state = self.table.of_producer(seen.producer_id)
+        if state is None or state.stage in ENDING or state.epoch >= seen.epoch:
+            return self.decided(now, None, [])
         if state.stage is TxnStage.ONGOING:  # only here: its producer had ended it, or it would have no later epoch
-            return self.fence(transactional_id, now, min(epoch, EPOCH_MAX) + 1)
-        moved = replace(state, epoch=epoch)
+            return self.fence(state.transactional_id, now, min(seen.epoch, EPOCH_MAX) + 1)
+        moved = replace(state, epoch=seen.epoch)
         return self.decided(now, moved, [moved])

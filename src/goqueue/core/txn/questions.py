@@ -31,6 +31,28 @@ class WriteAnswer(msgspec.Struct, frozen=True):
 ALLOWED: Final = WriteAnswer()
 
 
+class IsOpen(msgspec.Struct, frozen=True, gc=False):
+    """A partition holds messages of a transaction without a marker, of this epoch: does the coordinator know it?"""
+
+    producer_id: int
+    epoch: int
+    topic: str
+    partition: int
+
+
+class OpenAnswer(msgspec.Struct, frozen=True, gc=False):
+    """Its end will bring a marker; or nobody knows it, and it is to be aborted, as this epoch."""
+
+    abort_as: int | None = None
+
+
+class EpochSeen(msgspec.Struct, frozen=True, gc=False):
+    """A partition knows this epoch of the producer: no later producer may get it again."""
+
+    producer_id: int
+    epoch: int
+
+
 class ProducerActive(msgspec.Struct, frozen=True, gc=False):
     """The producer wrote something. Nobody answers, and one that is lost does no harm."""
 
