@@ -131,7 +131,7 @@ class Shard:
         self.group_host: GroupHost = Host(
             lambda: Coordinator(group_settings, self._partition_counts()), GROUPS_CODEC, group_events, clock, offload
         )
-        self.groups = Groups(self.group_host, self.topics, entropy)
+        self.groups = Groups(self.group_host, self.topics, entropy, lambda: self.positions.catch_up())
         rules = QueueRules(self.topics)
         self.deliveries = DeliveryRunner(rules.policy, clock, self.cleaner.retire)
         self.feeds = LaneReaders(decoding, unreadable)

@@ -59,12 +59,12 @@ class PartitionLag(msgspec.Struct, frozen=True):
 class Groups:
     """The verbs."""
 
-    def __init__(self, host: GroupHost, topics: Topics, entropy: Entropy) -> None:
+    def __init__(self, host: GroupHost, topics: Topics, entropy: Entropy, before_read: Callable[[], None]) -> None:
         self._host = host
         self._topics = topics
         self._entropy = entropy
         self._watchers: dict[str, set[asyncio.Future[None]]] = {}
-        self.on_read: Callable[[], None] = lambda: None  # told before offsets are read
+        self._before_read = before_read  # told before offsets are read
 
     def new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{new_uuid(self._entropy)}"
@@ -207,7 +207,7 @@ class Groups:
         self, group: str, partitions: Sequence[TopicPartition] | None = None
     ) -> Mapping[TopicPartition, OffsetCommitted]:
         """Committed offsets of a group, of these partitions or of all; none if there is no such group."""
-        self.on_read()
+        self._before_read()
         return self._host.machine.offsets(group, partitions)
 
     async def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> list[OffsetResult]:

@@ -39,7 +39,6 @@ class Positions:
         self._known: WeakKeyDictionary[Delivery, Offset] = WeakKeyDictionary()
         self._search = LaneSearch(runner, self.moved)
         runner.on_moved = self.moved
-        groups.on_read = self._catch_up
 
     async def stop(self) -> None:
         await self._search.stop()
@@ -71,7 +70,7 @@ class Positions:
             asyncio.get_running_loop().call_later(_TELL_S, self.tell)
         self._to_tell[view] = None
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Somebody is about to read offsets: they see everything that was done. Other threads see the last told."""
         if self._to_tell and self._groups.is_loaded and asyncio._get_running_loop() is not None:
             self.tell()

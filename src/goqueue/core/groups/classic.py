@@ -39,15 +39,22 @@ class ClassicGroup:
 
     kind: Final[Kind] = "classic"
 
-    def __init__(self, name: str, settings: GroupSettings, generation: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: GroupSettings,
+        generation: int = 0,
+        since_ms: Millis = 0,
+        timing: RebalanceTiming | None = None,
+    ) -> None:
         self.name = name
         self.state = ClassicState.EMPTY
         self.generation = generation
         self.protocol = ""
-        self.since_ms: Millis = 0
+        self.since_ms = since_ms
         self.roster = Roster()
         self.deadlines = GroupDeadlines()
-        self.timing = RebalanceTiming()
+        self.timing = timing or RebalanceTiming()
         self._settings = settings
         self._unsynced: dict[str, None] = {}
         self._initial_left_ms: Millis | None = None  # set while the first rebalance waits for more members

@@ -43,13 +43,19 @@ class ConsumerGroup:
 
     kind: Final[Kind] = "consumer"
 
-    def __init__(self, record: GroupState, settings: GroupSettings, topics: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        record: GroupState,
+        settings: GroupSettings,
+        topics: Mapping[str, int],
+        timing: RebalanceTiming | None = None,
+    ) -> None:
         self.name = record.group
         self.record = record
         self.settings = settings
         self.topics = topics
         self.deadlines = GroupDeadlines()
-        self.timing = RebalanceTiming()
+        self.timing = timing or RebalanceTiming()
         self.told: dict[str, dict[int, Parts]] = {}  # what REST members were last told to read, by generation
 
     @property
@@ -104,6 +110,14 @@ class ConsumerGroup:
         for member in self.members.values():
             self._arm(member, now)
             self.told[member.member_id] = {member.epoch: member.assigned}
+
+    def configure(self, settings: GroupSettings) -> None:
+        """What an administrator set for the group holds from now on."""
+        self.settings = settings
+
+    def know_topics(self, topics: Mapping[str, int]) -> None:
+        """These are all there are; `topics_changed` says whether that changes anything."""
+        self.topics = topics
 
     def check_topics_later(self, now: Millis) -> None:
         """A new target that topics asked for was perhaps not written."""

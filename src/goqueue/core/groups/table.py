@@ -26,6 +26,7 @@ from goqueue.core.groups.offsets import GroupOffsets
 from goqueue.core.groups.records import GroupConfig, GroupGone, GroupState, Record
 from goqueue.core.groups.replies import GroupStep
 from goqueue.core.groups.settings import GroupSettings
+from goqueue.core.groups.timing import RebalanceTiming
 
 _CLEANING: Final = ""  # no group has this name
 
@@ -66,7 +67,7 @@ class GroupTable:
             self.configs.pop(record.group, None)
         group = self.groups.get(record.group)
         if isinstance(group, ConsumerGroup):
-            group.settings = self.settings_of(record.group)
+            group.configure(self.settings_of(record.group))
 
     def settings_of(self, name: str) -> GroupSettings:
         config = self.configs.get(name)
@@ -77,20 +78,20 @@ class GroupTable:
         before = self.groups.pop(name, None)
         self._watched.pop(name, None)
         if name in self.stored:
-            group = self.groups[name] = self._made(self.stored[name], now)
-            group.timing = group.timing if before is None else before.timing
+            timing = None if before is None else before.timing
+            group = self.groups[name] = self._made(self.stored[name], now, timing)
             if isinstance(group, ConsumerGroup) and self.topics is not None:
                 group.check_topics_later(now)
             self.watch(name, now)
         return [] if before is None else before.parked()
 
-    def _made(self, record: GroupState, now: Millis) -> Group:
+    def _made(self, record: GroupState, now: Millis, timing: RebalanceTiming | None = None) -> Group:
         group: Group
         if record.kind == "classic":
-            group = ClassicGroup(record.group, self._settings)
+            group = ClassicGroup(record.group, self._settings, timing=timing)
             group.adopt(record)
         else:
-            group = ConsumerGroup(record, self.settings_of(record.group), self.topics or {})
+            group = ConsumerGroup(record, self.settings_of(record.group), self.topics or {}, timing)
         group.recovered(now)
         return group
 
@@ -142,8 +143,7 @@ class GroupTable:
             return group
         if not is_empty(group):
             raise InconsistentProtocol(f"Group {name!r} is assigned by the server; set group.protocol=consumer.")
-        made = ClassicGroup(name, self._settings, 0 if group is None else group.record.generation)
-        made.since_ms = now
+        made = ClassicGroup(name, self._settings, 0 if group is None else group.record.generation, now)
         self.groups[name] = made
         made.write(now, out)
         return made
@@ -198,7 +198,7 @@ class GroupTable:
         self.topics = dict(topics)
         for name, group in sorted(self.groups.items()):
             if isinstance(group, ConsumerGroup):
-                group.topics = self.topics
+                group.know_topics(self.topics)
                 group.topics_changed(now, out)
                 self.watch(name, now)
 
