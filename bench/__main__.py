@@ -19,6 +19,7 @@ from bench import (
     queue_fairness,
     rest,
     schemas,
+    startup,
     storage,
     traces,
     transactions,
@@ -28,7 +29,7 @@ from bench.storage import scratch
 
 SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
     "storage": [storage.append_figures, storage.read_figures],
-    "opening": [opening.opening_figures],
+    "opening": [opening.opening_figures, startup.startup_figures],
     "rest": [rest.publish_figures],
     "kafka": [kafka.kafka_figures],
     "queue": [queue.interval_figures, queue.always_figures, queue_fairness.fairness_figures],

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
+from bench.startup import fill
 
 
 def run_serve(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -104,3 +105,16 @@ def test_logs_are_json_when_nobody_watches(tmp_path: Path) -> None:
     (tmp_path / "data" / "logs" / "stranger").write_text("foreign")
     with NodeProcess(tmp_path / "data") as node:
         assert '"level":"warning"' in node.stderr and '"path":"logs/stranger"' in node.stderr
+
+
+def test_many_partitions_are_opened_quickly_after_a_kill_and_after_a_stop(tmp_path: Path) -> None:
+    """The long form is `python -m bench opening`. Processor time, so that a busy machine does not decide."""
+    with NodeProcess(tmp_path / "empty") as empty:
+        idle_s = empty.cpu_seconds()
+    fill(tmp_path / "data", topics=100, partitions=5)
+    node = NodeProcess(tmp_path / "data")
+    for end in ("kill", "stop", "stop"):
+        node.start()
+        assert "100 topics, 500 partitions, " in node.block
+        assert node.cpu_seconds() - idle_s < 3.0, "six milliseconds for each partition: ten times what it takes"
+        node.kill() if end == "kill" else node.stop()

@@ -176,7 +176,7 @@ def test_what_must_not_fail_uses_a_descriptor_that_is_held_back(
     disk.make_dirs("d")
     calls = 0
 
-    def scarce(self: RealFile, path: Path, create: bool) -> None:
+    def scarce(self: RealFile, path: str, create: bool) -> None:
         nonlocal calls
         calls += 1
         self._fd = -1

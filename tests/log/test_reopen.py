@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from goqueue.log.checkpoint import read_checkpoint
 from goqueue.log.disk import Disk
 from goqueue.log.reader import WouldBlock
 from goqueue.sim.disk import SimDisk
@@ -69,7 +70,9 @@ def test_without_one_of_the_notes_of_a_stop_the_last_segment_is_checked(disk: Di
     log, found = open_at(disk, segment_bytes=600)
     assert not found.was_clean and found.bytes_checked == log.segments[-1].length
     assert not found.bytes_cut and not found.damaged_ranges
-    assert log.is_dirty, "what was checked must be noted as safe by the next sync"
+    noted = read_checkpoint(disk, DIRECTORY)
+    is_noted = noted is not None and noted.synced_offset == log.end_offset == 14
+    assert is_noted != log.is_dirty, "what was checked is noted as safe, or must be by the next sync"
     assert survey(log) == wanted(14)
 
 
@@ -277,3 +280,27 @@ def test_a_torn_write_that_was_never_synced_leaves_no_file_behind() -> None:
     log, found = open_at(after)
     assert found.bytes_cut and log.end_offset == 4 and survey(log) == wanted(4)
     assert not [name for name in after.names(DIRECTORY) if name.endswith(".cut")]
+
+
+def test_a_log_that_the_last_sync_covered_is_opened_after_a_kill_without_a_write_or_a_sync() -> None:
+    disk = SimDisk()
+    log, _ = open_at(disk)
+    fill(log, 12)
+    sync(log)
+    before = disk.steps
+    again, found = open_at(disk)
+    assert found.bytes_checked > 0 and again.end_offset == 12
+    assert disk.steps == before, "thousands of logs are opened by a start, and each sync takes milliseconds"
+    assert again.begin_sync() is None, "nor is there anything to do afterwards"
+
+
+def test_what_no_sync_covered_is_synced_before_the_log_goes_on() -> None:
+    disk = SimDisk()
+    log, _ = open_at(disk)
+    fill(log, 3)
+    sync(log)
+    fill(log, 3)
+    again, _ = open_at(disk)
+    assert again.end_offset == 6 and again.begin_sync() is not None
+    last, _ = open_at(disk.crash("dropped"))
+    assert last.end_offset == 6, "who opens a log promises all of it"

@@ -26,7 +26,7 @@ class RealFile:
 
     __slots__ = ("_fd", "_nowait", "size")
 
-    def __init__(self, path: Path, create: bool) -> None:
+    def __init__(self, path: str, create: bool) -> None:
         self._fd = -1
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), FILE_MODE)
         self._nowait = _NOWAIT is not None
@@ -93,6 +93,11 @@ class RealFile:
         self.size = size
 
 
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
 def _write_whole(fd: int, data: bytes, durable: bool) -> None:
     """And closes it."""
     try:
@@ -105,12 +110,24 @@ def _write_whole(fd: int, data: bytes, durable: bool) -> None:
         os.close(fd)
 
 
+def _read_whole(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        data = os.read(fd, size + 1)
+        while more := os.read(fd, size + 1) if len(data) != size else b"":
+            data += more
+        return data
+    finally:
+        os.close(fd)
+
+
 class RealDisk:
-    """A directory of the machine."""
+    """A directory of the machine. Paths are text: a start with thousands of logs asks for tens of thousands of them."""
 
     def __init__(self, root: Path, spare: int = 0) -> None:
         """`spare` descriptors are held back for notes, syncs of directories and files that are opened with them."""
-        self._root = root
+        self._root = str(root)
         self._spare = SpareDescriptors(spare)
 
     def close(self) -> None:
@@ -119,30 +136,33 @@ class RealDisk:
 
     def open(self, path: str, *, create: bool = False, spare: bool = False) -> RealFile:
         if spare:
-            return self._spare.use(lambda: RealFile(self._root / path, create))
-        return RealFile(self._root / path, create)
+            return self._spare.use(lambda: RealFile(self._at(path), create))
+        return RealFile(self._at(path), create)
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{path}"
 
     def read_file(self, path: str) -> bytes | None:
         try:
-            return self._spare.use((self._root / path).read_bytes)
+            return self._spare.use(lambda: _read_whole(self._at(path)))
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        target = self._root / path
-        temporary = target.with_name(target.name + ".tmp")
+        target = self._at(path)
+        temporary = target + ".tmp"
         fd = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             _write_whole(fd, data, durable)
-            temporary.rename(target)
+            os.rename(temporary, target)
         except OSError:
-            temporary.unlink(missing_ok=True)  # on a full disk the part that was written takes up what is left
+            _unlink(temporary)  # on a full disk the part that was written takes up what is left
             raise
         if durable:
-            self._sync_dir(target.parent)
+            self._sync_dir(os.path.dirname(target))
 
     def write_at(self, path: str, position: int, data: bytes) -> None:
-        fd = self._open(self._root / path, os.O_WRONLY | os.O_CREAT)
+        fd = self._open(self._at(path), os.O_WRONLY | os.O_CREAT)
         try:
             os.pwrite(fd, data, position)
         finally:
@@ -150,36 +170,36 @@ class RealDisk:
 
     def names(self, path: str) -> list[str]:
         try:
-            return sorted(self._spare.use(lambda: [one.name for one in (self._root / path).iterdir()]))
+            return sorted(self._spare.use(lambda: os.listdir(self._at(path))))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def is_dir(self, path: str) -> bool:
-        return (self._root / path).is_dir()
+        return os.path.isdir(self._at(path))
 
     def size(self, path: str) -> int:
-        return (self._root / path).stat().st_size
+        return os.stat(self._at(path)).st_size
 
     def make_dirs(self, path: str) -> None:
-        make_private_dirs(self._root / path)
+        make_private_dirs(Path(self._at(path)))
 
     def rename(self, source: str, target: str) -> None:
-        (self._root / source).rename(self._root / target)
+        os.rename(self._at(source), self._at(target))
 
     def remove(self, path: str) -> None:
-        (self._root / path).unlink(missing_ok=True)
+        _unlink(self._at(path))
 
     def remove_tree(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._root / path)
+            shutil.rmtree(self._at(path))
 
     def sync_dir(self, path: str) -> None:
-        self._sync_dir(self._root / path)
+        self._sync_dir(self._at(path))
 
-    def _open(self, path: Path, flags: int) -> int:
+    def _open(self, path: str, flags: int) -> int:
         return self._spare.use(lambda: os.open(path, flags | os.O_CLOEXEC, FILE_MODE))
 
-    def _sync_dir(self, path: Path) -> None:
+    def _sync_dir(self, path: str) -> None:
         fd = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(fd)

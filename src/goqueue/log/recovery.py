@@ -79,6 +79,7 @@ class _Recovery:
                 f"{FORMAT_VERSION}. Start the version that wrote it, or a later one.",
                 field="data.dir",
             )
+        self._names: frozenset[str] = frozenset()
         self._checkpoint = read_checkpoint(self._disk, home.directory)
 
     def _read_meta(self, topic_id: str) -> Meta:
@@ -117,10 +118,17 @@ class _Recovery:
         meta = msgspec.structs.replace(self._meta, epochs=self._epochs(segments))
         is_news = meta.epochs not in (self._meta.epochs, _first_epoch(segments))
         meta_changed = bool(segments) and (self._meta_lost or is_news)
+        for segment in segments:
+            segment.let_go()
         log = PartitionLog(self._home, self._roll, meta, segments, syncs, meta_changed)
-        if not self._found.was_clean:
+        if not self._found.was_clean and not self._is_safe(log):
             log.needs_sync()
         return log, self._found
+
+    def _is_safe(self, log: PartitionLog) -> bool:
+        """The crash took nothing away: the last sync covered the log as it is, and its note holds."""
+        is_whole = not self._found.bytes_cut and not self._found.damaged_ranges
+        return is_whole and log.end_offset == self._synced_offset
 
     def _epochs(self, segments: list[Segment]) -> Epochs:
         """As they are noted, as far as the log goes; those of batches that no sync covered are read from the log."""
@@ -140,7 +148,8 @@ class _Recovery:
         """Removes litter and dropped segments; returns the bases that count, ascending."""
         logs: list[Offset] = []
         others: set[Offset] = set()
-        for name in self._disk.names(self._home.directory):
+        self._names = frozenset(self._disk.names(self._home.directory))
+        for name in sorted(self._names):
             if match := _SEGMENT_FILE.fullmatch(name):
                 (logs.append if match[2] == "log" else others.add)(int(match[1]))
             elif _LITTER.fullmatch(name):
@@ -178,7 +187,7 @@ class _Recovery:
         """The last segment as the checkpoint knows it, if file and indexes fit and the tail batch is sound."""
         segment = Segment(self._home, base)
         length = self._disk.size(segment.path(".log"))
-        if (known.base_offset, known.length) != (base, length):
+        if (known.base_offset, known.length) != (base, length) or (length and not self._has_indexes(base)):
             return None
         seal = Seal(
             FORMAT_VERSION,
@@ -202,13 +211,16 @@ class _Recovery:
         segment.let_go()
         return segment
 
+    def _has_indexes(self, base: Offset) -> bool:
+        return all(f"{base:020d}{suffix}" in self._names for suffix in (".index", ".timeindex"))
+
     def _check_unsealed(self, base: Offset, following: Offset | None) -> tuple[Segment, bool]:
         segment = Segment(self._home, base)
         segment.may_skip = base < self._meta.gaps_to
-        for suffix in (".seal", ".damage"):
-            self._disk.remove(segment.path(suffix))
+        segment.keep_open()
         # An old seal must not come back over what is appended from now on.
-        self._disk.sync_dir(self._home.directory)
+        if self._remove(segment, ".seal", ".damage"):
+            self._disk.sync_dir(self._home.directory)
         length = segment.file().size
         self._found.bytes_checked += length
         regions = segment.check(0, length, following)
@@ -222,12 +234,19 @@ class _Recovery:
             segment.quarantine(damage)
         if following is not None and torn is None and (damage or following <= self._meta.gaps_to):
             segment.next_offset = max(segment.next_offset, following)
-        segment.file().sync()
+        if damage or torn is not None or segment.next_offset > self._synced_offset:
+            segment.file().sync()
         # Indexes of an earlier life may lie beside it.
-        for suffix in (".index", ".timeindex"):
-            self._disk.remove(segment.path(suffix))
+        self._remove(segment, ".index", ".timeindex")
         ends_early = following is not None and self._synced_offset <= segment.next_offset < following
         return segment, torn is not None or ends_early
+
+    def _remove(self, segment: Segment, *suffixes: str) -> bool:
+        """Whether one of these files was there."""
+        stale = [suffix for suffix in suffixes if f"{segment.base_offset:020d}{suffix}" in self._names]
+        for suffix in stale:
+            self._disk.remove(segment.path(suffix))
+        return bool(stale)
 
     def _is_damage(self, region: DamagedRegion, length: int, following: Offset | None) -> bool:
         """Known to have been safe, and something sound follows it."""

@@ -168,6 +168,10 @@ class Segment:
             self.home.open_segments.touch(self)
         return file
 
+    def keep_open(self) -> None:
+        """Until `let_go`, while nobody appends: who looks through it opens it once."""
+        self._file = self._open()
+
     def _open(self) -> File:
         return self.home.disk.open(self.path(".log"), spare=self.home.uses_spare)
 
@@ -299,10 +303,8 @@ class Segment:
     # --- damage ------------------------------------------------------------------------------------------
 
     def verify(self) -> None:
-        """Checks a segment of an earlier run, once; what is damaged is fenced off and reported.
-
-        Runs off the loop, and only on a segment that is not appended to.
-        """
+        """Checks a segment of an earlier run, once; what is damaged is fenced off and reported. Runs off the loop, and
+        only on a segment that is not appended to."""
         with self._lock:
             if self.verified:
                 return
@@ -348,10 +350,8 @@ class Segment:
         with unless_full():
             self.home.disk.write_file(self.path(".damage"), encode_crc_json(self.damage))
         for region in regions:
-            logger.error(
-                "damaged bytes quarantined",
-                extra={"segment": self.path(".log"), **msgspec.structs.asdict(region)},
-            )
+            facts = {"segment": self.path(".log"), **msgspec.structs.asdict(region)}
+            logger.error("damaged bytes quarantined", extra=facts)
 
     def check(self, start: Position, end: Position, offset_limit: Offset | None) -> list[DamagedRegion]:
         """Walks and indexes the batches of a stretch; returns what could not be read.
