@@ -41,6 +41,7 @@ from goqueue.drive.redrive_notes import RedriveNotes
 from goqueue.drive.schedule_index import IN_MEMORY, ScheduleIndex
 from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
 from goqueue.drive.schedule_runner import ScheduleRunner
+from goqueue.drive.schedule_targets import DueTargets
 from goqueue.drive.topic_table import TopicTable
 from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.log.recovery import Recovered
@@ -58,6 +59,7 @@ from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.lease_allocator import LeaseAllocator
 from goqueue.service.leasing import Leasing
 from goqueue.service.node_config import NodeConfig
+from goqueue.service.partition_writer import PartitionWriter
 from goqueue.service.positions import Positions
 from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
@@ -65,7 +67,7 @@ from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.queue_rules import QueueRules
 from goqueue.service.queue_stats import QueueStats
 from goqueue.service.redriven import AllCopies
-from goqueue.service.scheduling import Scheduling
+from goqueue.service.scheduling import DelayCollector, DelayEvents, Scheduling
 from goqueue.service.staged import StagedVerbs
 from goqueue.service.topics import Topics
 from goqueue.service.trace_building import TraceParts
@@ -111,13 +113,16 @@ class Shard:
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
         decoding = node.decoding
-        self.publish = Publish(self.topics, self.space, clock, self.metrics, hooks, decoding)
+        writer = PartitionWriter(clock, self.metrics, hooks.trace)
+        delay_events = DelayEvents(self.metrics, hooks.trace)
+        targets = DueTargets(self.table, writer.deliver, lambda: self.space.is_full)
         self.schedule = ScheduleRunner(
-            ScheduleIndex(schedule_index), self.table, self.publish.deliver, clock, offload, settings.log.fsync
+            ScheduleIndex(schedule_index), targets, delay_events, clock, offload, settings.log.fsync
         )
-        self.schedule.entries.firings.is_blocked = lambda: self.space.is_full
-        self.publish.schedule = self.schedule.entries
-        self.scheduling = Scheduling(self.schedule.entries, self.topics, self.metrics, hooks)
+        schedule, counts = self.schedule.schedule, self.schedule.counts
+        self.metrics.registry.register(DelayCollector(schedule, counts))
+        self.scheduling = Scheduling(schedule, counts, delay_events, self.topics, hooks)
+        self.publish = Publish(self.topics, self.space, schedule, writer, hooks, decoding)
         self.fetching = Fetching(self.topics, self.metrics, hooks)
         unreadable = UnreadableRecords(self.metrics)
         self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
@@ -155,7 +160,7 @@ class Shard:
         chosen = settings.transactions
         forces = chosen.sync == "always" and settings.log.fsync != "always"
         partitions = TransactionPartitions(self.topics, writes, clock, self.flusher.force if forces else None)
-        effects = TransactionEffects(partitions, self.groups, self.leasing, self.schedule.entries)
+        effects = TransactionEffects(partitions, self.groups, self.leasing, schedule)
         limits = TxnLimits(chosen.timeout_ms_max, chosen.idle_ms, chosen.owner_retention_ms)
         events = TransactionEvents(self.metrics, self._trace_parts.tracing)
         self.txn_coordinator = TransactionCoordinator(
@@ -174,7 +179,7 @@ class Shard:
             self._trace_parts,
             self,
         ]
-        self._trace_parts.attach(self.topics, self.deliveries, taking, self.transfer, self.schedule.entries)
+        self._trace_parts.attach(self.topics, self.deliveries, taking, self.transfer)
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
         self._clock, self._entropy, self._disk = clock, entropy, disk
         self.identity = Identity(settings.node.id)

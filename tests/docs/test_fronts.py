@@ -10,7 +10,6 @@ from goqueue.core.partition import PartitionState
 
 SOURCE = Path(__file__).parents[2] / "src" / "goqueue"
 SETTINGS_NAMES = {"settings", "_settings"}  # `settings.log` is a section
-SCHEDULE_LOG = {"service/publish.py", "service/txn_effects.py"}  # the schedule's own log, until that has a front
 
 
 def files(*folders: str) -> Iterator[tuple[str, ast.Module]]:
@@ -48,7 +47,6 @@ def test_services_and_doors_never_reach_behind_a_partition() -> None:
         (path, line, what)
         for path, tree in files("service", "edge", "broker.py", "node.py")
         for line, what in reaches(tree)
-        if not (what == "log" and path in SCHEDULE_LOG)
     ]
     assert found == []
 
@@ -70,21 +68,14 @@ task.state == "running"
 
 # Still assigned after construction. Nothing may be added, and in the end nothing is left.
 LATE = {
-    ("broker.py", "self.schedule.entries.firings.is_blocked"),
-    ("broker.py", "self.publish.schedule"),
     ("broker.py", "self.leasing.until_moved"),
-    ("drive/schedule_runner.py", "self.entries.on_due"),
     ("service/consume.py", "leasing.on_answer"),
     ("service/lease_allocator.py", "runner.on_ready"),
     ("service/positions.py", "runner.on_moved"),
     ("service/positions.py", "groups.on_read"),
-    ("service/scheduling.py", "entries.firings.on_delivered"),
     ("service/trace_building.py", "deliveries.on_records"),
     ("service/trace_building.py", "taking.handing.traces"),
     ("service/trace_building.py", "transfer.traces"),
-    ("service/trace_building.py", "entries.on_taken"),
-    ("service/trace_building.py", "entries.firings.on_sent"),
-    ("service/trace_building.py", "entries.firings.on_expired"),
     ("service/transfer.py", "runner.on_dead"),
 }
 

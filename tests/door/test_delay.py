@@ -224,8 +224,10 @@ def test_nothing_is_lost_or_doubled_or_early_in_many_kills(tmp_path: Path, fsync
                         return
 
         writers = [threading.Thread(target=write, args=(n,)) for n in range(3)]
+        before = len(answered)
         for writer in writers:
             writer.start()
+        wait_until(lambda before=before: len(answered) >= before + 60)  # type: ignore[misc]
         let_pass(chance.uniform(0.1, 0.8))
         node.kill()
         stop.set()

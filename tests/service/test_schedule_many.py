@@ -12,7 +12,7 @@ import pytest
 from goqueue.base.commands import InputMessage, PublishMessages, ScheduledAt
 from goqueue.base.errors import AlreadyDelivered
 from goqueue.broker import Broker
-from goqueue.drive import schedule_pending
+from goqueue.core.schedule import near
 from goqueue.format.records import decode
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
@@ -65,14 +65,14 @@ async def fill(broker: Broker, count: int, race: Race) -> None:
 @pytest.mark.slow
 def test_sixty_days_with_a_restart_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     near_max = 0
-    monkeypatch.setattr(schedule_pending, "NEAR_ENTRIES_MAX", 100)
+    monkeypatch.setattr(near, "NEAR_ENTRIES_MAX", 100)
     chosen = settings(fsync="never", cleanup_interval_ms=12 * 3_600_000)
 
     async def watch(broker: Broker) -> None:
         nonlocal near_max
         while True:
             await asyncio.sleep(100)  # what is due within seconds is always near, and at first that is much
-            near_max = max(near_max, len(broker.schedule.entries.pending.near))
+            near_max = max(near_max, broker.schedule.schedule.near_count)
 
     race = Race()
 

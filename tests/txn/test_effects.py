@@ -22,7 +22,7 @@ from goqueue.core.txn.effects import TransactionEnd, TxnEffect, end_of
 from goqueue.core.txn.records import TxnAnswer, TxnStage
 from goqueue.core.txn.table import TransactionTable
 from goqueue.drive.partition_producers import PartitionProducers
-from goqueue.drive.schedule_entries import Entries
+from goqueue.drive.schedule import Schedule
 from goqueue.format.batch import read_header
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import CrashMode, SimDisk
@@ -221,10 +221,10 @@ def markers_are_written_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def marked_entries_are_not_recognised(patch: pytest.MonkeyPatch) -> None:
-    async def none(self: Entries, start: int) -> set[str]:
+    async def none(self: Schedule, start: int) -> set[str]:
         return set()
 
-    patch.setattr(Entries, "marks", none)
+    patch.setattr(Schedule, "marks", none)
 
 
 def the_doubtful_is_left_alone(patch: pytest.MonkeyPatch) -> None:

@@ -95,3 +95,14 @@ class SteadyClock:
     def is_durable(self, for_ms: Millis) -> bool:
         """Nobody set the wall clock for so long."""
         return self._stepped_ns is None or self._monotonic_ns() - self._stepped_ns >= for_ms * _MS
+
+
+class AgreedClock:
+    """Shows the time that has come by the node's clock and by the wall clock: what runs by it never runs early."""
+
+    def __init__(self, steady: SteadyClock) -> None:
+        self.now_ms: Callable[[], Millis] = steady.agreed_ms
+        self.monotonic_ns: Callable[[], int] = steady.monotonic_ns
+
+    def now_ns(self) -> int:
+        return self.now_ms() * _MS

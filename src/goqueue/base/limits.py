@@ -82,6 +82,9 @@ JSON_ELEMENTS_MAX: Final = 250_000  # of one request body
 
 DELAY_MS_MAX: Final = 10 * 366 * 24 * 3_600_000  # ten years: how far ahead a message can be scheduled
 NEAR_ENTRIES_MAX: Final = 100_000  # scheduled messages whose timers are in memory
+NEAR_PAYLOAD_BYTES_MAX: Final = 64 * MIB  # of those that are due soon
+UNINDEXED_MAX: Final = 200_000  # records of the schedule that its index does not know yet; no more messages are taken
+UNINDEXED_HIGH: Final = 20_000  # who schedules messages waits for the index
 
 # The wall clock: a jump of so much is a step, and is believed when it has stood for so long.
 CLOCK_STEP_MS_MIN: Final = 250

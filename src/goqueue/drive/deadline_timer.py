@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from goqueue.base.clock import SteadyClock
+from goqueue.base.clock import Clock
 from goqueue.base.ids import Millis
 
 _REST_S: Final = 1.0  # before time is kept again after what was due could not be written
@@ -15,7 +15,7 @@ _REST_S: Final = 1.0  # before time is kept again after what was due could not b
 class DeadlineTimer:
     """Calls `tick` when the deadline has come."""
 
-    def __init__(self, clock: SteadyClock, tick: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, tick: Callable[[], None]) -> None:
         self._clock = clock
         self._tick = tick
         self._timer: asyncio.TimerHandle | None = None

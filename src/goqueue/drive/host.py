@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from goqueue.base.clock import SteadyClock
+from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError, NotLoaded, ShuttingDown
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.machine import ASKER, Decision, Machine, Reply
@@ -43,7 +43,7 @@ class Host(Generic[M, R]):
         new: Callable[[], M],
         codec: Codec[R],
         sink: Sink[M, R],
-        clock: SteadyClock,
+        clock: Clock,
         offload: Offload,
         checkpoint: Checkpoint[M, R] | None = None,
     ) -> None:
@@ -68,13 +68,16 @@ class Host(Generic[M, R]):
     async def load(self, partition: Partition) -> int:
         """Brings a new machine up to the log, off the loop, and serves it; returns how many records there were."""
         machine, now = self._new(), self._clock.now_ms()
-        count, decision = await self._offload(lambda: replay(machine, self._codec, partition, now))
+        count, decision = await self._offload(lambda: self._replay(machine, partition, now))
         self._machine, self._partition = machine, partition
         self.epoch += 1
         self._bytes_since = 0
         self.tell(lambda *_: decision)
         self._sink.loaded(machine)
         return count
+
+    def _replay(self, machine: M, partition: Partition, now: Millis) -> tuple[int, Decision[R]]:
+        return replay(machine, self._codec, partition, self._sink.restore(machine, partition), now)
 
     def unload(self, error: GoQueueError | None = None) -> None:
         """Everybody who waits is told to ask again, and so is everybody who asks until the next load."""

@@ -58,6 +58,11 @@ class Checkpoint(Generic[M, R]):
 class Sink(Generic[M, R]):
     """Hears what happens to the machine. Made to be subclassed; everything is optional."""
 
+    def restore(self, machine: M, partition: Partition) -> Offset:
+        """Tells a new machine what is known without the log, and from which offset on its records are applied.
+        Blocks; runs off the loop."""
+        return partition.log.start_offset
+
     def loaded(self, machine: M) -> None:
         """The machine is served from now on. It is a new one after every load."""
 
@@ -72,10 +77,12 @@ class Sink(Generic[M, R]):
         return None
 
 
-def replay(machine: Machine[R], codec: Codec[R], partition: Partition, now: Millis) -> tuple[int, Decision[R]]:
-    """Applies every stored record; how many there were, and what the machine decides then. Blocks."""
+def replay(
+    machine: Machine[R], codec: Codec[R], partition: Partition, start: Offset, now: Millis
+) -> tuple[int, Decision[R]]:
+    """Applies every stored record from an offset on; how many there were, and what the machine decides then. Blocks."""
     count, newest_ms = 0, 0
-    for batch in partition.log.batches(partition.log.start_offset):
+    for batch in partition.log.batches(start):
         for stored in decode(batch):
             newest_ms = max(newest_ms, stored.timestamp_ms)
             record = codec.decode(stored)

@@ -21,6 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.base.ids import Millis, Offset
+from goqueue.core.schedule.due import Due
 from goqueue.core.schedule.records import EntryEnded, Fired, Firing, NextDue, OriginBatch, ScheduleEntry, ScheduleRecord
 from goqueue.log.private import create_private
 
@@ -41,17 +42,6 @@ CREATE TABLE unsure (offset INTEGER PRIMARY KEY, topic INTEGER, partition INTEGE
 PRAGMA user_version = {_VERSION};
 """
 _NAMELESS: Final = "SELECT 1 FROM {table} WHERE topic NOT IN (SELECT number FROM topics) LIMIT 1"
-
-
-class Due(msgspec.Struct, gc=False):
-    """A pending entry without its payload; `count` is how often a repeating one fired."""
-
-    offset: Offset
-    due_ms: Millis
-    topic_id: str
-    partition: int
-    count: int = 0
-    is_ahead: bool = False  # its timer calls for the payload, not yet for the message
 
 
 class Unsure(msgspec.Struct, frozen=True):

@@ -1,99 +1,83 @@
-"""What a start finds unfinished: firings whose messages may or may not be in their log, entries whose batch is not."""
+"""What a start has to finish before anything is due: writes in two places of which the last run made only one.
+
+Here the questions are asked, of the index and of the logs, off the loop; the machine decides what follows from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
-from goqueue.base.delays import SCHEDULED_HEADER
-from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.schedule.records import Firing, OriginBatch
+from goqueue.core.schedule.due import Due, Place
+from goqueue.core.schedule.records import Firing, ScheduleEntry
+from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
-from goqueue.drive.schedule_firing import scheduled_mark
-from goqueue.drive.schedule_index import Due, ScheduleIndex
-from goqueue.drive.schedule_log import ScheduleLog
-from goqueue.format.batch import SCHEDULE_PRODUCER_ID, Buffer, read_header, split
-from goqueue.format.search import has
-from goqueue.format.slices import readable, slices
+from goqueue.drive.schedule import Schedule, ScheduleHost
+from goqueue.drive.schedule_store import ScheduleStore
+from goqueue.drive.schedule_targets import DueTargets, already_in, is_there, missing_of
 
-_APPLIED_AT_ONCE: Final = 5_000
-_MARK: Final = SCHEDULED_HEADER.encode()
+_OVERDUE: Final = 1_000
 
 
-def catch_up(index: ScheduleIndex, log: ScheduleLog, log_id: str) -> None:
-    """Brings the index up to its log, which may grow meanwhile: what comes then is noted by who appends it. Blocks."""
-    end_offset = log.end_offset
-    applied = index.open(log_id, end_offset)
-    records = []
-    for offset, record in log.records(applied):
-        records.append((offset, record))
-        if len(records) >= _APPLIED_AT_ONCE:
-            index.apply(records, offset + 1)
-            records = []
-    index.apply(records, end_offset)
-    index.forget_old_ends()
+class ScheduleRecovery:
+    """Each step can be done again."""
 
+    def __init__(
+        self, schedule: Schedule, host: ScheduleHost, store: ScheduleStore, targets: DueTargets, offload: Offload
+    ) -> None:
+        self._schedule = schedule
+        self._host = host
+        self._store = store
+        self._targets = targets
+        self._offload = offload
 
-def missing_of(firing: Firing, partition: Partition) -> list[tuple[Offset, int]]:
-    """The entries of a firing that are not in the target log. Blocks."""
-    start = max(firing.end_offset, partition.log.start_offset)
-    wanted = {scheduled_mark(offset, count): (offset, count) for offset, count in firing.entries}
-    for mark in _marks(partition, start, not firing.has_producer_id):
-        wanted.pop(mark, None)
-        if not wanted:
-            break
-    return list(wanted.values())
+    async def discard_unconfirmed(self) -> None:
+        """A producer's batch was stored in two places; where the second write is missing, the first one is void."""
+        for one in await self._store.look(self._store.index.unsure):
+            partition = self._targets.partition(one.topic_id, one.partition)
+            if partition is None:
+                continue
+            if await self._offload(partial(is_there, one.origin, partition)):
+                self._store.watch([one.offset], partition, one.origin.offset + 1)
+                continue
+            found = await self._schedule.find(one.topic_id, one.partition, one.offset)
+            if isinstance(found, Due):
+                self._schedule.end([found], "cancelled")
 
+    async def resume_firings(self) -> None:
+        """Delivers what is missing of firings that were under way."""
+        for offset, firing in await self._store.look(self._store.index.firings):
+            partition = self._targets.partition(firing.topic_id, firing.partition)
+            if partition is None:
+                self._without_target(offset, firing)
+            else:
+                await self._resume(offset, firing, partition)
 
-def already_in(partition: Partition, dues: Iterable[Due]) -> set[Offset]:
-    """Which of these overdue entries are in the target log although no firing is on record. Blocks.
+    def _without_target(self, offset: Offset, firing: Firing) -> None:
+        self._host.tell(lambda machine, now: machine.resume_without_target(offset, firing, now))
 
-    That is what a power cut can leave where the node does not wait for its disk.
-    """
-    wanted = {scheduled_mark(due.offset, due.count): due for due in dues}
-    since: Millis = min(due.due_ms for due in wanted.values())
-    place = partition.log.offset_at_time(since)
-    found: set[Offset] = set()
-    for mark in _marks(partition, place[0], False) if place is not None else ():
-        if mark in wanted:
-            found.add(wanted[mark].offset)
-    return found
+    async def _resume(self, offset: Offset, firing: Firing, partition: Partition) -> None:
+        missing = await self._offload(partial(missing_of, firing, partition))
+        read = await self._store.payloads([entry for entry, _ in firing.entries], 1 << 62)
+        left: dict[Offset, tuple[ScheduleEntry, bool]] = {}
+        for at, entry in read.items():
+            if entry is not None:  # otherwise its end is on record
+                found = await self._schedule.find(firing.topic_id, firing.partition, at)
+                left[at] = entry, isinstance(found, Due)
+        self._host.tell(lambda machine, now: machine.resume(offset, firing, left, missing))
 
-
-def _marks(partition: Partition, start: Offset, of_anybody: bool) -> Iterable[bytes]:
-    """The schedule marks of messages from an offset on: those that the schedule delivered, or anybody's."""
-    for batch in partition.log.batches(min(start, partition.log.end_offset)):
-        if of_anybody or read_header(batch).producer_id == SCHEDULE_PRODUCER_ID:
-            yield from _marks_of(batch)
-
-
-def _marks_of(batch: Buffer) -> Iterable[bytes]:
-    header = read_header(batch)
-    if header.is_control or (not header.codec and not has(batch, _MARK)):
-        return
-    # A producer can put anything under a right CRC; what cannot be read is not one of ours.
-    for record in readable(one for one in slices(batch, header) if has(one.batch, _MARK)):
-        for name, value in record.headers:
-            if name == SCHEDULED_HEADER and value is not None:
-                yield value
-
-
-def came(origin: OriginBatch, partition: Partition) -> bool:
-    """Whether the rest of an entry's batch is in the log; what retention or compaction took was there. Blocks."""
-    log = partition.log
-    if origin.offset >= log.end_offset:
-        return False
-    if origin.offset < log.start_offset:
-        return True
-    try:
-        batch = next(split(log.read(origin.offset, 1, log.end_offset, wait=True)), None)
-    except GoQueueError:
-        return True  # damaged: it was there
-    if batch is None:
-        return True
-    header = read_header(batch)
-    if header.base_offset != origin.offset:
-        return log.meta.gaps_to > origin.offset
-    theirs = (origin.producer_id, origin.producer_epoch, origin.base_sequence)
-    return (header.producer_id, header.producer_epoch, header.base_sequence) == theirs
+    async def find_duplicates(self, now: Millis) -> None:
+        """Overdue entries whose messages are in the log already: a power cut took the firing and left the messages."""
+        overdue = await self._store.look(lambda: self._store.index.window(0, now, _OVERDUE))
+        by_place: dict[Place, list[Due]] = {}
+        read = await self._store.payloads([due.offset for due in overdue])
+        for due in overdue:
+            entry = read.get(due.offset)
+            if entry is not None and entry.repeat is None:
+                by_place.setdefault(due.place, []).append(due)
+        for place, dues in by_place.items():
+            partition = self._targets.partition(*place)
+            if partition is not None:
+                there = await self._offload(partial(already_in, partition, dues))
+                self._schedule.end([due for due in dues if due.offset in there], "delivered")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from goqueue.base.clock import Clock
 from goqueue.base.commands import (
     Acks,
     Appended,
@@ -28,14 +27,13 @@ from goqueue.base.errors import (
     InvalidBatch,
     MessageTooLarge,
     NotLoaded,
-    ShuttingDown,
 )
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.partition import Partition
-from goqueue.drive.schedule_entries import Entries
+from goqueue.drive.schedule import Schedule
 from goqueue.drive.topic_table import Topic
-from goqueue.format.batch import NO_PRODUCER_ID, SCHEDULE_PRODUCER_ID, BatchHeader, Buffer, read_header, verified_header
+from goqueue.format.batch import NO_PRODUCER_ID, BatchHeader, Buffer, read_header, verified_header
 from goqueue.format.compression import CODECS
 from goqueue.format.records import InTransaction, NewRecord, build
 from goqueue.log.space import SpaceGuard
@@ -51,7 +49,7 @@ from goqueue.service.batch_inspection import (
 )
 from goqueue.service.delayed_batches import Delays
 from goqueue.service.hooks import Hooks, TooMuchHere, TransactionCheck
-from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.partition_writer import PartitionWriter
 from goqueue.service.record_checks import check_times
 from goqueue.service.sorting import PartitionBatch, SortedMessages, Sorting, WaitingMessage, record_of
 from goqueue.service.time_slices import paced
@@ -67,18 +65,19 @@ class Publish:
         self,
         topics: Topics,
         space: SpaceGuard,
-        clock: Clock,
-        metrics: BrokerMetrics,
+        schedule: Schedule,
+        writer: PartitionWriter,
         hooks: Hooks,
         decoding: Decoding,
     ) -> None:
         self._topics = topics
         self._decoding = decoding
         self._space = space
-        self._clock = clock
-        self._metrics = metrics
+        self._schedule = schedule
+        self._write = writer.write
+        self._clock = writer.clock
+        self._metrics = writer.metrics
         self._hooks = hooks
-        self.schedule: Entries | None = None  # without one nothing can be delayed
 
     async def batch(self, command: PublishBatch) -> Appended:
         """Stores one encoded batch as it is, and waits until it is as safe as promised."""
@@ -184,12 +183,12 @@ class Publish:
                     results[at] = StoredAt(pile.partition, outcome + delta)
             touched.setdefault(partition, []).extend(pile.places)
         if sorting.delayed:
-            self._schedule(topic, sorting.delayed, results, command)
-            touched[self._require_schedule().log.partition] = [one.place for one in sorting.delayed]
+            self._store_delayed(topic, sorting.delayed, results, command)
+            touched[self._schedule.partition] = [one.place for one in sorting.delayed]
         if command.acks is not Acks.NONE:
             await self._wait_durable(touched, results)
         if sorting.delayed:
-            await self._require_schedule().keep_up()
+            await self._schedule.keep_up()
         for result in results:
             if isinstance(result, GoQueueError):
                 self._metrics.publish_errors.labels(result.code).inc()
@@ -279,13 +278,13 @@ class Publish:
                 for at in places:
                     results[at] = error
 
-    def _schedule(
+    def _store_delayed(
         self, topic: Topic, delayed: list[WaitingMessage], results: list[PublishResult | None], command: PublishMessages
     ) -> None:
         """Stores messages that wait for their time; the same checks as for others come first."""
         try:
             self._admit_delayed(topic, delayed, command.caller)
-            stored = self._require_schedule().accept([one.entry for one in delayed])
+            stored = self._schedule.accept([one.entry for one in delayed])
         except GoQueueError as error:
             stored = [error] * len(delayed)
         for one, outcome in zip(delayed, stored, strict=True):
@@ -296,16 +295,6 @@ class Publish:
 
     def _admit_delayed(self, topic: Topic, delayed: list[WaitingMessage], caller: Caller) -> None:
         self._admit(topic, caller, sum(one.record.size_max for one in delayed))
-
-    def _require_schedule(self) -> Entries:
-        if self.schedule is None:
-            raise ShuttingDown("The schedule is not loaded yet; try again in a moment.")
-        return self.schedule
-
-    def deliver(self, topic: Topic, partition: Partition, records: list[NewRecord]) -> None:
-        """Scheduled messages enter their log, in one batch. What a publish checks was checked when they were taken."""
-        batch = build(records, CODECS.get(topic.config.compression_type, 0), producer_id=SCHEDULE_PRODUCER_ID)
-        self._write(topic, partition, batch, read_header(batch))
 
     def _append_parted(
         self,
@@ -328,9 +317,7 @@ class Publish:
         if trace is not None and moments is not None:
             entries = trace.take_in(topic, entries, moments, command.caller.door)
         rest = (parted.rest, read_header(parted.rest))
-        return self._require_schedule().accept_with(
-            entries, partition, lambda: self._write(topic, partition, *rest, moments)
-        )
+        return self._schedule.accept_with(entries, partition, lambda: self._write(topic, partition, *rest, moments))
 
     def _append(
         self,
@@ -357,32 +344,6 @@ class Publish:
         if hooks.quota is not None:
             hooks.quota(caller, "write", topic.name, size)
         self._space.check()
-
-    def _write(
-        self,
-        topic: Topic,
-        partition: Partition,
-        batch: Buffer,
-        header: BatchHeader,
-        moments: Moments | None = None,
-    ) -> Appended:
-        """With `moments`, a producer's own batch: it may have to be traced."""
-        trace, now = self._hooks.trace, self._clock.now_ms()
-        append_time = topic.config.message_timestamp_type == "LogAppendTime"
-        base_offset = partition.append(batch, header, now, append_time)
-        counters = self._metrics.topic(topic.name)
-        counters.messages_in.inc(header.record_count)
-        counters.batches_in.inc()
-        counters.bytes_in.inc(header.size)
-        if trace is not None and moments is not None:
-            trace.wrote(topic, partition.at, base_offset, header, batch, moments)
-        return Appended(
-            partition.at,
-            base_offset,
-            base_offset + header.last_offset_delta,
-            now if append_time else -1,
-            partition.start_offset,
-        )
 
 
 def _check_size(topic: Topic, header: BatchHeader) -> None:

@@ -13,13 +13,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from goqueue.base.commands import Repeat, Stored
 from goqueue.base.errors import AlreadyDelivered, UnknownDelayed
 from goqueue.base.ids import Millis, Offset
+from goqueue.core.schedule.due import Due, Member
+from goqueue.core.schedule.effects import ScheduleCounts
 from goqueue.core.schedule.records import EntryEnded, ScheduleEntry, State
-from goqueue.drive.schedule_entries import Entries
-from goqueue.drive.schedule_index import Due
+from goqueue.drive.schedule import Schedule, ScheduleEvents
 from goqueue.drive.topic_table import Topic
 from goqueue.service.hooks import Hooks
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.topics import Topics
+from goqueue.service.tracing import Tracing
 
 _LATE_KEPT: Final = 10_000
 _LATE_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
@@ -55,24 +57,55 @@ class DelayStats(msgspec.Struct, frozen=True):
     late_ms_max: float | None
 
 
+class DelayEvents(ScheduleEvents):
+    """How late messages came, for metrics; what is traced is told to the tracing."""
+
+    def __init__(self, metrics: BrokerMetrics, trace: Tracing | None) -> None:
+        self.late: deque[Millis] = deque(maxlen=_LATE_KEPT)
+        self._trace = trace
+        self._late_seconds = Histogram(
+            "goqueue_delay_late_seconds",
+            "How long after its time a delayed message entered its log.",
+            buckets=_LATE_S,
+            registry=metrics.registry,
+        )
+
+    def taken(self, offsets: Sequence[Offset], entries: Sequence[ScheduleEntry]) -> None:
+        if self._trace is not None:
+            self._trace.scheduled(offsets, entries)
+
+    def delivered(self, members: Sequence[Member], end_offset: Offset, late_ms: Sequence[Millis]) -> None:
+        self.late.extend(late_ms)
+        observe = self._late_seconds.observe
+        for one in late_ms:
+            observe(one / 1000)
+        if self._trace is not None:
+            self._trace.ready(members, end_offset)
+
+    def expired(self, members: Sequence[Member]) -> None:
+        if self._trace is not None:
+            self._trace.expired(members)
+
+
 class DelayCollector:
     """Reads the schedule's own numbers at scrape time."""
 
-    def __init__(self, entries: Entries) -> None:
-        self._entries = entries
+    def __init__(self, schedule: Schedule, counts: ScheduleCounts) -> None:
+        self._schedule = schedule
+        self._counts = counts
 
     def collect(self) -> Iterator[Metric]:
-        pending, tally = self._entries.pending, self._entries.firings.tally
+        schedule, counts = self._schedule, self._counts
         for name, meaning, value in (
-            ("pending", "Delayed messages that wait.", pending.count),
-            ("near", "Delayed messages with a timer in memory.", len(pending.near)),
+            ("pending", "Delayed messages that wait.", sum(schedule.pending.values())),
+            ("near", "Delayed messages with a timer in memory.", schedule.near_count),
         ):
             yield _metric(GaugeMetricFamily(f"goqueue_delay_{name}", meaning), value)
         for name, meaning, value in (
-            ("scheduled", "Messages taken in with a delay.", tally.scheduled),
-            ("delivered", "Delayed messages that entered their logs.", tally.delivered),
-            ("cancelled", "Delayed messages cancelled, or gone with their topic.", tally.cancelled),
-            ("expired", "Delayed messages whose time to live passed before they could be delivered.", tally.expired),
+            ("scheduled", "Messages taken in with a delay.", counts.scheduled),
+            ("delivered", "Delayed messages that entered their logs.", counts.delivered),
+            ("cancelled", "Delayed messages cancelled, or gone with their topic.", counts.cancelled),
+            ("expired", "Delayed messages whose time to live passed before they could be delivered.", counts.expired),
         ):
             yield _metric(CounterMetricFamily(f"goqueue_delay_{name}", meaning), value)
 
@@ -85,52 +118,41 @@ def _metric(family: GaugeMetricFamily | CounterMetricFamily, value: float) -> Me
 class Scheduling:
     """The verbs."""
 
-    def __init__(self, entries: Entries, topics: Topics, metrics: BrokerMetrics, hooks: Hooks) -> None:
-        self._entries = entries
+    def __init__(
+        self, schedule: Schedule, counts: ScheduleCounts, events: DelayEvents, topics: Topics, hooks: Hooks
+    ) -> None:
+        self._schedule = schedule
+        self._counts = counts
+        self._late = events.late
         self._topics = topics
         self._hooks = hooks
-        self._late: deque[Millis] = deque(maxlen=_LATE_KEPT)
-        self._late_seconds = Histogram(
-            "goqueue_delay_late_seconds",
-            "How long after its time a delayed message entered its log.",
-            buckets=_LATE_S,
-            registry=metrics.registry,
-        )
-        metrics.registry.register(DelayCollector(entries))
-        entries.firings.on_delivered = self._delivered
-
-    def _delivered(self, late_ms: Sequence[Millis]) -> None:
-        self._late.extend(late_ms)
-        observe = self._late_seconds.observe
-        for one in late_ms:
-            observe(one / 1000)
 
     # --- look ----------------------------------------------------------------------------------------------
 
     def pending(self, topic: str) -> int:
         """How many messages of a topic wait."""
-        return self._entries.pending.counts.get(self._topics.require(topic).record.id, 0)
+        return self._schedule.pending.get(self._topics.require(topic).record.id, 0)
 
     async def show(self, name: str, partition: int, offset: Offset) -> DelayedMessage:
         topic = self._topics.require(name)
-        found = await self._entries.find(topic.record.id, partition, offset)
+        found = await self._schedule.find(topic.record.id, partition, offset)
         if found is None:
             raise _unknown(name, partition, offset)
         if isinstance(found, EntryEnded):
             return _ended(topic, found)
-        return _pending(topic, found, (await self._entries.payloads([offset]))[offset])
+        return _pending(topic, found, (await self._schedule.payloads([offset]))[offset])
 
     async def stats(self) -> DelayStats:
-        pending, tally = self._entries.pending, self._entries.firings.tally
+        counts = self._counts
         late = sorted(self._late)
         return DelayStats(
-            pending.count,
-            len(pending.near),
-            tally.scheduled,
-            tally.delivered,
-            tally.cancelled,
-            tally.expired,
-            await self._entries.next_due(),
+            sum(self._schedule.pending.values()),
+            self._schedule.near_count,
+            counts.scheduled,
+            counts.delivered,
+            counts.cancelled,
+            counts.expired,
+            await self._schedule.next_due(),
             late[len(late) // 2] if late else None,
             late[len(late) * 99 // 100] if late else None,
             late[-1] if late else None,
@@ -142,8 +164,8 @@ class Scheduling:
         """Returns when the message can never be seen; `AlreadyDelivered` or `UnknownDelayed` otherwise."""
         topic = self._topics.require_users(name)
         trace = self._hooks.trace
-        entry = None if trace is None else (await self._entries.payloads([offset])).get(offset)
-        found = await self._entries.cancel(topic.record.id, partition, offset)
+        entry = None if trace is None else (await self._schedule.payloads([offset])).get(offset)
+        found = await self._schedule.cancel(topic.record.id, partition, offset)
         if trace is not None and isinstance(found, Due):
             trace.cancelled(offset, entry)
         if found is None:
@@ -154,13 +176,13 @@ class Scheduling:
 
     async def cancel_all(self, name: str) -> int:
         """Cancels everything that waits for a topic; how many that were."""
-        return await self._entries.cancel_all(self._topics.require_users(name).record.id)
+        return await self._schedule.cancel_all(self._topics.require_users(name).record.id)
 
     async def list(self, name: str, limit: int, skip: int = 0) -> list[DelayedMessage]:
         """What waits for a topic, by time; a page ends after some megabytes."""
         topic = self._topics.require(name)
-        dues = await self._entries.of_topic(topic.record.id, limit, skip)
-        read = await self._entries.payloads([due.offset for due in dues])
+        dues = await self._schedule.of_topic(topic.record.id, limit, skip)
+        read = await self._schedule.payloads([due.offset for due in dues])
         return [_pending(topic, due, read[due.offset]) for due in dues if due.offset in read]
 
 

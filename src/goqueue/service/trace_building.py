@@ -13,7 +13,6 @@ from goqueue.base.settings import TraceSettings
 from goqueue.core.traces.span import Span
 from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.drive.offload import Offload
-from goqueue.drive.schedule_entries import Entries
 from goqueue.drive.topic_table import TopicTable
 from goqueue.drive.trace_entries import Entry, lines_of, spelled_out
 from goqueue.drive.trace_exporter import Exporter
@@ -87,15 +86,12 @@ class TraceParts:
         deliveries: DeliveryRunner,
         taking: LeaseAllocator,
         transfer: Transfer,
-        entries: Entries,
     ) -> None:
         if self.tracing is None:
             return
         self._leases = leases = TracedLeases(self._recording.tracer, topics, deliveries.views.__contains__)
         deliveries.on_records = leases.moved
         taking.handing.traces = transfer.traces = leases
-        entries.on_taken = self.tracing.scheduled
-        entries.firings.on_sent, entries.firings.on_expired = self.tracing.ready, self.tracing.expired
 
     def look_again(self) -> None:
         """Traces have no deadlines."""

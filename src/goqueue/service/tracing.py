@@ -20,12 +20,12 @@ from goqueue.base.errors import CorruptBatch
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.limits import DECODE_HERE_BYTES
 from goqueue.base.trace_context import TRACEPARENT, TraceContext, context_of, with_context
+from goqueue.core.schedule.due import Member
 from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.core.traces.sampling import WHOLE, Identities, chosen, is_chosen, phase_of
 from goqueue.core.traces.span import CANCELLED, DELAY_EXPIRED, PERSISTED, READY, SCHEDULED, key_text
 from goqueue.core.txn.records import ENDING, IDLE, TxnStage, TxnState
 from goqueue.drive.partition import Partition
-from goqueue.drive.schedule_firing import Member
 from goqueue.drive.topic_table import Topic, TopicTable
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, Buffer
 from goqueue.format.compression import decompress_within

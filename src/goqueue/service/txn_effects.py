@@ -14,7 +14,7 @@ from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.effects import AnswerLeased, CommitOffsets, ReturnLeased, ScheduleDelayed, TxnEffect, WriteMarker
 from goqueue.core.txn.questions import ConfirmWrites, WritesConfirmed
 from goqueue.core.txn.records import TxnState
-from goqueue.drive.schedule_entries import Entries
+from goqueue.drive.schedule import Schedule
 from goqueue.service.groups import Groups
 from goqueue.service.leasing import Leasing
 from goqueue.service.txn_partitions import TransactionPartitions
@@ -25,7 +25,7 @@ _OWNER = "transaction:"  # who holds messages whose answers were decided
 class TransactionEffects:
     """All that a coordinator asks of others, and has them do."""
 
-    def __init__(self, partitions: TransactionPartitions, groups: Groups, leasing: Leasing, schedule: Entries) -> None:
+    def __init__(self, partitions: TransactionPartitions, groups: Groups, leasing: Leasing, schedule: Schedule) -> None:
         self._partitions = partitions
         self._groups = groups
         self._leasing = leasing
@@ -57,7 +57,7 @@ class TransactionEffects:
         for state in states:
             if state.answers:
                 self._leasing.adopt(state.receipts, _OWNER + state.transactional_id)
-        return self._schedule.log.end_offset if any(state.delayed for state in states) else -1
+        return self._schedule.partition.end_offset if any(state.delayed for state in states) else -1
 
     # --- after it --------------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class TransactionEffects:
         for outcome in self._schedule.accept([one for one in effect.entries if one.mark not in there]):
             if isinstance(outcome, GoQueueError):
                 raise outcome
-        await self._schedule.log.partition.wait_durable()
+        await self._schedule.partition.wait_durable()
         await self._schedule.keep_up()
 
 

@@ -87,13 +87,19 @@ class EntryEnded(msgspec.Struct, frozen=True, array_like=True):
     ended_ms: Millis
 
 
+class NextEnded(msgspec.Struct, frozen=True, array_like=True):
+    """The record of a repeating entry's next time is needed no more."""
+
+    offset: Offset
+
+
 class Fired(msgspec.Struct, frozen=True, array_like=True):
     """All messages of a firing are safe in their log."""
 
     offset: Offset
 
 
-ScheduleRecord: TypeAlias = ScheduleEntry | Firing | NextDue | EntryEnded | Fired
+ScheduleRecord: TypeAlias = ScheduleEntry | Firing | NextDue | NextEnded | EntryEnded | Fired
 Encoded: TypeAlias = tuple[bytes, bytes | None, Headers]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -116,11 +122,8 @@ def encode_record(record: ScheduleRecord, at: Offset) -> Encoded:
             return _KEY.pack(b"e", record.offset), None, ((_ENDED_HEADER, _encode(record)),)
         case Fired():
             return _KEY.pack(b"f", record.offset), None, ()
-
-
-def next_tombstone(offset: Offset) -> Encoded:
-    """Ends the record of a repeating entry's next time."""
-    return _KEY.pack(b"n", offset), None, ()
+        case NextEnded():
+            return _KEY.pack(b"n", record.offset), None, ()
 
 
 def decode_record(key: bytes | None, value: bytes | None, headers: Headers) -> ScheduleRecord | None:
