@@ -94,7 +94,7 @@ def events(*chunks: bytes, end: Exception | None = None) -> httpx.Response:
 
 
 def event(offset: int) -> bytes:
-    return b'id: 0:%d\ndata: {"topic":"t","partition":0,"offset":%d,"timestamp":0,"value":"v%d"}\n\n' % (
+    return b'id: 0:%d\ndata: {"topic":"t","partition":0,"offset":%d,"timestamp":0,"key":null,"value":"v%d"}\n\n' % (
         offset + 1,
         offset,
         offset,

@@ -12,7 +12,8 @@ LOST = ConnectionFailed("gone", may_have_arrived=True)
 
 def event(offset: int) -> bytes:
     return (
-        b'id: 0:%d\nevent: message\ndata: {"topic":"t","partition":0,"offset":%d,"timestamp":0,"value":"v%d"}\n\n'
+        b"id: 0:%d\nevent: message\n"
+        b'data: {"topic":"t","partition":0,"offset":%d,"timestamp":0,"key":null,"value":"v%d"}\n\n'
         % (offset + 1, offset, offset)
     )
 

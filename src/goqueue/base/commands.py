@@ -250,12 +250,16 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
 
 class SkippedOffsets(msgspec.Struct, frozen=True, gc=False):
-    """Offsets whose records cannot be read, although their bytes are those that the producer sent."""
+    """Offsets that were passed over: their producer sent something there that cannot be read as messages."""
 
     partition: int
     first_offset: Offset
     last_offset: Offset
     reason: str
+
+    def __str__(self) -> str:
+        place = f"offsets {self.first_offset} to {self.last_offset} of partition {self.partition}"
+        return f"{place} were passed over: {self.reason}"
 
 
 class MessagePage(msgspec.Struct, frozen=True):

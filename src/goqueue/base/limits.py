@@ -140,3 +140,4 @@ CHECK_SECONDS_MAX: Final = 0.25  # of processor time for all messages of one bat
 CHECK_HERE_SECONDS: Final = 0.005  # of that on the loop; a batch that takes longer is checked off it
 CHECK_REQUEST_SECONDS_MAX: Final = 2.0  # for all messages of one REST or SQS request, in slices
 NUMBER_DIGITS_MAX: Final = 1_000  # of a whole number in JSON that is checked
+REDRIVE_RATE_MAX: Final = 1_000_000  # messages a second

@@ -128,7 +128,7 @@ def check(
         print_json(found)
     elif found.is_compatible:
         click.echo("compatible")
-    for message in found.messages if output == "table" else ():
+    for message in (found.messages or ()) if output == "table" else ():
         click.echo(message)
     if not found.is_compatible:
         raise Failed(f"the schema is not compatible with {subject!r}.")

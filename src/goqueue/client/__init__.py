@@ -35,12 +35,14 @@ from goqueue.client.replies import (
     OffsetMove,
     Page,
     Readiness,
-    Skipped,
     TopicParts,
     TopicSummary,
 )
 from goqueue.client.replies import (
     PartitionInfo as Partition,
+)
+from goqueue.client.replies import (
+    SkippedOffsets as Skipped,
 )
 from goqueue.client.replies import (
     TopicInfo as Topic,

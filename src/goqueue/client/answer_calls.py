@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import msgspec
 
+from goqueue.api.answers import AckIn, AnswersOut, NackIn, OutcomeOut, RejectIn, VisibilityIn
 from goqueue.client.calls import RestCall
 from goqueue.client.errors import GoQueueClientError, PartlyAnswered, error_of_problem, invalid
 from goqueue.client.leases import Leased
 from goqueue.client.messages import Span, span
 
 
-class _Outcome(msgspec.Struct):
-    receipt: str
-    ok: bool
-    error: dict[str, Any] | None = None
-
-
-class _Outcomes(msgspec.Struct):
-    results: list[_Outcome]
-
-
 def ack(receipts: Sequence[str]) -> RestCall[None]:
-    return _answer("ack", receipts, {})
+    return _answer("ack", AckIn(receipts=list(receipts)))
 
 
 def nack(receipts: Sequence[str], delay: Span | None, reason: str) -> RestCall[None]:
-    return _answer("nack", receipts, {"delay": span(delay, "delay"), "reason": reason})
+    return _answer("nack", NackIn(receipts=list(receipts), delay=span(delay, "delay"), reason=reason))
 
 
 def reject(receipts: Sequence[str], reason: str) -> RestCall[None]:
-    return _answer("reject", receipts, {"reason": reason})
+    return _answer("reject", RejectIn(receipts=list(receipts), reason=reason))
 
 
 def extend(receipts: Sequence[str], timeout: Span) -> RestCall[None]:
-    return _answer("visibility", receipts, {"timeout": span(timeout, "timeout")})
+    return _answer("visibility", VisibilityIn(cast(int | str, span(timeout, "timeout")), receipts=list(receipts)))
 
 
 def receipts_of(messages: Sequence[Leased | str]) -> list[str]:
@@ -47,18 +38,17 @@ def receipts_of(messages: Sequence[Leased | str]) -> list[str]:
     return [one if isinstance(one, str) else one.receipt for one in messages]
 
 
-def _answer(verb: str, receipts: Sequence[str], members: dict[str, object]) -> RestCall[None]:
+def _answer(verb: str, body: AckIn | NackIn | RejectIn | VisibilityIn) -> RestCall[None]:
     """`PartlyAnswered` if only some went well; where none did, the broker's own error for the first."""
-    given = {name: value for name, value in members.items() if value not in (None, "")}
 
     def read(status: int, body: bytes) -> None:
-        results = msgspec.json.decode(body, type=_Outcomes).results
+        results = msgspec.json.decode(body, type=AnswersOut).results
         failures = {one.receipt: _error_of(one) for one in results if not one.ok}
         if failures:
             raise PartlyAnswered(failures, len(results))
 
-    return RestCall("POST", f"/messages/{verb}", read, body=msgspec.json.encode({"receipts": list(receipts), **given}))
+    return RestCall("POST", f"/messages/{verb}", read, body=msgspec.json.encode(body))
 
 
-def _error_of(outcome: _Outcome) -> GoQueueClientError:
-    return error_of_problem(None, outcome.error)
+def _error_of(outcome: OutcomeOut) -> GoQueueClientError:
+    return error_of_problem(None, msgspec.to_builtins(outcome.error))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from goqueue.api.delayed import DelayedListOut
+from goqueue.api.groups import GroupListOut, ResetIn, ResetOut, Target
+from goqueue.api.messages import PartitionPageOut, TopicPageOut
+from goqueue.api.topics import TopicListOut
 from goqueue.base.errors import InvalidName
 from goqueue.base.names import check_name
 from goqueue.client import checks
-from goqueue.client.delayed import Delayed, decode_delayed
+from goqueue.client.delayed import Delayed, decode_delayed, delayed_of
 from goqueue.client.errors import (
     GoQueueClientError,
     PartlyStored,
@@ -26,8 +30,8 @@ from goqueue.client.messages import (
     Placed,
     Scheduled,
     Sent,
-    decode_message,
     encode_message,
+    message_of,
     moment,
 )
 from goqueue.client.replies import (
@@ -38,7 +42,6 @@ from goqueue.client.replies import (
     OffsetMove,
     Page,
     Readiness,
-    Skipped,
     TopicInfo,
     TopicSummary,
 )
@@ -76,10 +79,6 @@ def finish(call: RestCall[T], status: int, body: bytes) -> T:
 # --- topics -------------------------------------------------------------------------------------------
 
 
-class _Topics(msgspec.Struct):
-    topics: list[TopicSummary]
-
-
 def create_topic(name: str, partitions: int | None, config: Config | None) -> RestCall[TopicInfo]:
     checks.text(name, "name")
     body: dict[str, Any] = {"name": name, **_topic_members(config, partitions)}
@@ -87,7 +86,7 @@ def create_topic(name: str, partitions: int | None, config: Config | None) -> Re
 
 
 def topics() -> RestCall[list[TopicSummary]]:
-    return RestCall("GET", "/topics", lambda status, body: _reader(_Topics)(status, body).topics)
+    return RestCall("GET", "/topics", lambda status, body: _reader(TopicListOut)(status, body).topics)
 
 
 def topic(name: str) -> RestCall[TopicInfo]:
@@ -173,15 +172,6 @@ def _result(told: dict[str, Any]) -> Result:
 # --- read ---------------------------------------------------------------------------------------------
 
 
-class _Page(msgspec.Struct):
-    messages: list[msgspec.Raw]
-    next_offset: int | None = None
-    high_watermark: int | None = None
-    next_offsets: dict[int, int] = {}
-    next: str | None = None
-    skipped: list[Skipped] = []
-
-
 class ReadOptions(msgspec.Struct, frozen=True):
     """How to read, wherever from."""
 
@@ -227,12 +217,12 @@ def _read(path: str, start: dict[str, str], options: ReadOptions, partition: int
         query["isolation"] = options.isolation
 
     def read(status: int, body: bytes) -> Page:
-        page = _reader(_Page)(status, body)
-        next_offsets = page.next_offsets
-        if partition is not None and page.next_offset is not None:
-            next_offsets = {partition: page.next_offset}
-        messages = [decode_message(one) for one in page.messages]
-        return Page(messages, next_offsets, page.next, page.next_offset, page.high_watermark, page.skipped)
+        if partition is None:
+            page = _reader(TopicPageOut)(status, body)
+            return Page(list(map(message_of, page.messages)), page.next_offsets, page.next, skipped=page.skipped)
+        part = _reader(PartitionPageOut)(status, body)
+        messages, after = list(map(message_of, part.messages)), part.next_offset
+        return Page(messages, {partition: after}, None, after, part.high_watermark, part.skipped)
 
     return RestCall("GET", path, read, query, wait_seconds=options.timeout)
 
@@ -252,17 +242,13 @@ def tail(name: str, from_: Moment, partition: int | None, last_event_id: str | N
 # --- delayed messages ---------------------------------------------------------------------------------
 
 
-class _Delayed(msgspec.Struct):
-    delayed: list[msgspec.Raw]
-
-
 def delayed(name: str, limit: int, skip: int) -> RestCall[list[Delayed]]:
     checks.whole_number(limit, "limit")
     checks.whole_number(skip, "skip")
     query = {"limit": str(limit), "skip": str(skip)}
 
     def read(status: int, body: bytes) -> list[Delayed]:
-        return [decode_delayed(one) for one in _reader(_Delayed)(status, body).delayed]
+        return [delayed_of(one) for one in _reader(DelayedListOut)(status, body).delayed]
 
     return RestCall("GET", f"{_topic_path(name)}/delayed", read, query)
 
@@ -288,16 +274,8 @@ def delay_stats() -> RestCall[dict[str, Any]]:
 # --- groups -------------------------------------------------------------------------------------------
 
 
-class _Groups(msgspec.Struct):
-    groups: list[GroupSummary]
-
-
-class _Moves(msgspec.Struct):
-    offsets: list[OffsetMove]
-
-
 def groups() -> RestCall[list[GroupSummary]]:
-    return RestCall("GET", "/groups", lambda status, body: _reader(_Groups)(status, body).groups)
+    return RestCall("GET", "/groups", lambda status, body: _reader(GroupListOut)(status, body).groups)
 
 
 def group(name: str) -> RestCall[Group]:
@@ -315,19 +293,18 @@ def reset_offsets(
     if (to is None) == (offset is None):
         raise invalid("Say where to: either to, or an offset.", "to")
     checks.flag(dry_run, "dry_run")
-    body: dict[str, Any] = {"topic": check_topic(topic), "dry_run": dry_run}
     if partition is not None:
         checks.whole_number(partition, "partition")
-        body["partition"] = partition
     if offset is not None:
         checks.whole_number(offset, "offset")
-        body |= {"to": "offset", "offset": offset}
+        body = ResetIn(check_topic(topic), "offset", partition, offset=offset, dry_run=dry_run)
     elif to in ("earliest", "latest"):
-        body["to"] = to
-    elif to is not None:
-        body |= {"to": "timestamp", "timestamp": moment(to, "to")}
+        body = ResetIn(check_topic(topic), cast(Target, to), partition, dry_run=dry_run)
+    else:
+        when = None if to is None else moment(to, "to")
+        body = ResetIn(check_topic(topic), "timestamp", partition, when, dry_run=dry_run)
     path = f"{group_path(name)}/offsets/reset"
-    return RestCall("POST", path, lambda status, told: _reader(_Moves)(status, told).offsets, body=_json(body))
+    return RestCall("POST", path, lambda status, told: _reader(ResetOut)(status, told).offsets, body=_json(body))
 
 
 # --- the node -----------------------------------------------------------------------------------------

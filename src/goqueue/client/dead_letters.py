@@ -6,39 +6,15 @@ from typing import Any
 
 import msgspec
 
+from goqueue.api import dead_letters as dead_letters_api
+from goqueue.api.dead_letters import DeadLetterOut, RedriveProgress
+from goqueue.api.dead_letters import DryRun as DryRun
 from goqueue.client.calls import RestCall, check_topic
-from goqueue.client.messages import Headers, HeaderValues, headers_of_json, to_bytes
+from goqueue.client.messages import Headers, headers_of_json, to_bytes
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """The message that died."""
-
-    topic: str
-    partition: int
-    offset: int
-    group: str
-    timestamp: int
-
-
-class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeadLetter(DeadLetterOut, frozen=True, omit_defaults=True):
     """A dead letter as the broker sends it; `content` and `header_pairs` are its bytes."""
-
-    partition: int
-    offset: int
-    key: str | None
-    value: str | None
-    headers: HeaderValues
-    priority: str
-    reason: str
-    error: str
-    origin: Origin | None
-    attempts: int
-    failures: int
-    first_delivered_at: int | None
-    died_at: int | None
-    redrives: int
-    encoding: str | None = None
-    key_encoding: str | None = None
 
     @property
     def content(self) -> tuple[bytes | None, bytes | None]:
@@ -50,48 +26,18 @@ class DeadLetter(msgspec.Struct, frozen=True, omit_defaults=True):
         return headers_of_json(self.headers)
 
 
-class DeadLetters(msgspec.Struct, frozen=True):
+class DeadLetters(dead_letters_api.DeadLetters, frozen=True):
     """A page. `next` is the cursor of the next one, None at the end."""
 
-    topic: str
-    messages: list[DeadLetter]
-    next: str | None
+    messages: list[DeadLetter]  # type: ignore[assignment]
 
 
-class Redrive(msgspec.Struct, frozen=True):
+class Redrive(RedriveProgress, frozen=True):
     """How a redrive stands."""
-
-    id: str
-    source: str
-    to: str | None
-    state: str
-    total: int
-    looked_at: int
-    matched: int
-    moved: int
-    skipped: dict[str, int]
-    failed: int
-    failure: str
-    rate: int | None
-    limit: int | None
-    moved_per_second: float
-    eta_ms: int | None
-    started: int
-    finished: int | None
 
     @property
     def is_live(self) -> bool:
         return self.state in ("running", "cancelling")
-
-
-class DryRun(msgspec.Struct, frozen=True):
-    """What a redrive would do."""
-
-    dry_run: bool
-    matched: int
-    would_move: int
-    by_reason: dict[str, int]
-    skipped: dict[str, int]
 
 
 def dead_letters(topic: str, query: dict[str, str]) -> RestCall[DeadLetters]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from goqueue.api.delayed import DelayedOut
 from goqueue.client.errors import bad_reply
-from goqueue.client.messages import Headers, HeaderValues, headers_of_json, to_bytes
+from goqueue.client.messages import Headers, headers_of_json, to_bytes
 
 
 class Delayed(msgspec.Struct, frozen=True):
@@ -28,36 +29,24 @@ class Delayed(msgspec.Struct, frozen=True):
     fired: int = 0
 
 
-class _Received(msgspec.Struct, rename={"deliver_at": "deliverAt"}):
-    topic: str
-    partition: int
-    scheduled: int
-    state: str
-    deliver_at: str
-    key: str | None = None
-    value: str | None = None
-    encoding: str | None = None
-    key_encoding: str | None = None
-    headers: HeaderValues = {}
-    repeat: dict[str, Any] | None = None
-    fired: int = 0
-
-
 def decode_delayed(data: bytes | msgspec.Raw) -> Delayed:
     """A delayed message as the broker sends it; `bad-reply` if it is not one."""
     try:
-        got = msgspec.json.decode(data, type=_Received)
-        return Delayed(
-            got.topic,
-            got.partition,
-            got.scheduled,
-            got.state,
-            got.deliver_at,
-            to_bytes(got.key, got.key_encoding),
-            to_bytes(got.value, got.encoding),
-            headers_of_json(got.headers),
-            got.repeat,
-            got.fired,
-        )
+        return delayed_of(msgspec.json.decode(data, type=DelayedOut))
     except ValueError as error:
         raise bad_reply(error) from None
+
+
+def delayed_of(got: DelayedOut) -> Delayed:
+    return Delayed(
+        got.topic,
+        got.partition,
+        got.scheduled,
+        got.state,
+        got.deliver_at,
+        to_bytes(got.key, got.key_encoding),
+        to_bytes(got.value, got.encoding),
+        headers_of_json(got.headers),
+        None if got.repeat is None else msgspec.to_builtins(got.repeat),
+        got.fired,
+    )

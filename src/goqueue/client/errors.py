@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from goqueue.api.messages import ErrorOut
+
 if TYPE_CHECKING:
     from goqueue.client.messages import Sent
 
@@ -122,14 +124,6 @@ class PartlyAnswered(GoQueueClientError):
         self.failures = failures
 
 
-class _Problem(msgspec.Struct):
-    """The members of `application/problem+json` that every answer has."""
-
-    code: str
-    detail: str
-    field: str | None = None
-
-
 class _RegistryProblem(msgspec.Struct):
     """How the schema registry's routes tell errors, in Confluent's form."""
 
@@ -139,7 +133,7 @@ class _RegistryProblem(msgspec.Struct):
 
 def error_of_problem(status: int | None, problem: object) -> GoQueueClientError:
     """The error an already decoded problem stands for; `msgspec.ValidationError` if it is not one."""
-    told = msgspec.convert(problem, _Problem)
+    told = msgspec.convert(problem, ErrorOut)
     known = {"type", "title", "status", "code", "detail", "field"}
     extra = {name: value for name, value in problem.items() if name not in known} if isinstance(problem, dict) else {}
     return GoQueueClientError(told.code, told.detail, told.field, status, extra)

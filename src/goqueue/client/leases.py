@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec.structs import asdict
 
+from goqueue.api.messages import DeliveredOut
 from goqueue.client.errors import bad_reply
-from goqueue.client.messages import Message, Span, decode_message, received_members
+from goqueue.client.messages import Message, Span, message_fields, received_members
 
 if TYPE_CHECKING:
     from goqueue.client.async_consumer import AsyncConsumer
@@ -74,26 +74,23 @@ class AsyncLeasedMessage(Leased, frozen=True, kw_only=True):
 # --- JSON ---------------------------------------------------------------------------------------------
 
 
-class _Lease(msgspec.Struct):
-    receipt: str
-    attempt: int
-    failures: int
-    leased_until: int
+_decoder = msgspec.json.Decoder(DeliveredOut)
+_LEASE: Final = ("receipt", "attempt", "failures", "leased_until")
 
 
-_decoder = msgspec.json.Decoder(_Lease)
-
-
-def decode_leased(data: msgspec.Raw) -> Leased:
+def decode_leased(data: bytes) -> Leased:
     """A message under a lease as the broker sends it; `bad-reply` if it is not one."""
     try:
-        lease = _decoder.decode(data)
+        return leased_of(_decoder.decode(data))
     except ValueError as error:
         raise bad_reply(error) from None
-    return Leased(**asdict(decode_message(data)), **asdict(lease))
+
+
+def leased_of(got: DeliveredOut) -> Leased:
+    return Leased(**message_fields(got), **{name: getattr(got, name) for name in _LEASE})
 
 
 def encode_leased(message: Leased) -> bytes:
     """The message as the broker sent it, receipt and all."""
-    lease = _Lease(message.receipt, message.attempt, message.failures, message.leased_until)
-    return msgspec.json.encode({**received_members(message), **asdict(lease)})
+    lease = {name: getattr(message, name) for name in _LEASE}
+    return msgspec.json.encode({**received_members(message), **lease})

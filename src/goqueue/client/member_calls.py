@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from goqueue.api.groups import Beat, BeatIn, Joined, JoinIn, LeaveIn, PollOut, RevokeIn, TopicParts, TopicPartsIn
+from goqueue.base.leases import Begin
 from goqueue.client.calls import RestCall, check_topic, group_path
-from goqueue.client.leases import Leased, decode_leased
+from goqueue.client.leases import Leased, leased_of
 from goqueue.client.messages import Span, span
-from goqueue.client.replies import TopicParts
+
+__all__ = [
+    "Beat",
+    "Begin",
+    "Joined",
+    "Joining",
+    "Lanes",
+    "Mode",
+    "Polled",
+    "heartbeat",
+    "join",
+    "leave",
+    "poll",
+    "revoke",
+]
 
 T = TypeVar("T")
 Mode: TypeAlias = Literal["partition", "shared"]
 Lanes: TypeAlias = Literal["weighted", "strict"]
-Begin: TypeAlias = Literal["earliest", "latest"]
 
 
 class Joining(msgspec.Struct, frozen=True):
@@ -33,25 +48,6 @@ class Joining(msgspec.Struct, frozen=True):
     session_timeout: Span | None = None
 
 
-class Joined(msgspec.Struct, frozen=True):
-    """The member is in; `mode` is the group's."""
-
-    generation: int
-    assignment: list[TopicParts]
-    heartbeat_interval_ms: int
-    session_timeout_ms: int
-    mode: str
-
-
-class Beat(msgspec.Struct, frozen=True):
-    """What the member may read, what it has to give back, and what is new."""
-
-    generation: int
-    assignment: list[TopicParts]
-    revoke: list[TopicParts]
-    gained: list[TopicParts]
-
-
 class Polled(msgspec.Struct, frozen=True):
     """What was handed out; `rebalance` says that a heartbeat has news."""
 
@@ -60,41 +56,33 @@ class Polled(msgspec.Struct, frozen=True):
     rebalance: bool
 
 
-class _Polled(msgspec.Struct):
-    messages: list[msgspec.Raw]
-    generation: int
-    rebalance: bool
-
-
 def join(asked: Joining) -> RestCall[Joined]:
-    body: dict[str, Any] = {
-        "client_id": asked.client_id,
-        "member_id": asked.member_id,
-        "topics": [check_topic(one) for one in asked.topics],
-        "mode": asked.mode,
-        "lanes": asked.lanes,
-        "from": asked.begin,
-    }
-    optional = {
-        "visibility_timeout": span(asked.visibility_timeout, "visibility_timeout"),
-        "auto_commit": asked.auto_commit,
-        "session_timeout": span(asked.session_timeout, "session_timeout"),
-    }
-    body |= {name: value for name, value in optional.items() if value is not None}
+    body = JoinIn(
+        client_id=asked.client_id,
+        topics=[check_topic(one) for one in asked.topics],
+        member_id=asked.member_id,
+        session_timeout=span(asked.session_timeout, "session_timeout"),
+        mode=asked.mode,
+        begin=asked.begin,
+        auto_commit=asked.auto_commit,
+        visibility_timeout=span(asked.visibility_timeout, "visibility_timeout"),
+        lanes=asked.lanes,
+    )
     return _post(asked.group, "join", body, _reader(Joined))
 
 
 def heartbeat(group: str, member_id: str, generation: int) -> RestCall[Beat]:
-    return _post(group, "heartbeat", {"member_id": member_id, "generation": generation}, _reader(Beat))
+    return _post(group, "heartbeat", BeatIn(member_id, generation), _reader(Beat))
 
 
 def revoke(group: str, member_id: str, generation: int, partitions: Sequence[TopicParts]) -> RestCall[Beat]:
-    body = {"member_id": member_id, "generation": generation, "partitions": partitions}
+    given = [TopicPartsIn(one.topic, one.partitions) for one in partitions]
+    body = RevokeIn(member_id, generation, given)
     return _post(group, "revoke", body, _reader(Beat))
 
 
 def leave(group: str, member_id: str) -> RestCall[None]:
-    return _post(group, "leave", {"member_id": member_id}, lambda status, body: None)
+    return _post(group, "leave", LeaveIn(member_id), lambda status, body: None)
 
 
 def poll(group: str, member_id: str, generation: int, limit: int, wait_seconds: float) -> RestCall[Polled]:
@@ -106,8 +94,8 @@ def poll(group: str, member_id: str, generation: int, limit: int, wait_seconds: 
     }
 
     def read(status: int, body: bytes) -> Polled:
-        told = msgspec.json.decode(body, type=_Polled)
-        return Polled([decode_leased(one) for one in told.messages], told.generation, told.rebalance)
+        told = msgspec.json.decode(body, type=PollOut)
+        return Polled([leased_of(one) for one in told.messages], told.generation, told.rebalance)
 
     return RestCall("GET", f"{group_path(group)}/poll", read, query, wait_seconds=wait_seconds)
 

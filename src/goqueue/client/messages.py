@@ -8,10 +8,11 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict, cast
 
 import msgspec
 
+from goqueue.api.messages import BinaryValue, Encoding, HeaderOne, HeaderValue, MessageIn, MessageOut
 from goqueue.client import checks
 from goqueue.client.errors import bad_reply, invalid
 
@@ -22,7 +23,9 @@ Moment: TypeAlias = int | str | datetime  # milliseconds since 1970, RFC 3339, o
 Span: TypeAlias = int | str | timedelta  # milliseconds, text like "10s", or a timedelta
 Repeat: TypeAlias = Mapping[str, str | int]  # {"cron": ..., "timezone": ...} or {"every": ..., "times": ...}
 
+TEXT: Final = "text"
 BASE64: Final = "base64"
+HeaderValues: TypeAlias = dict[str, HeaderValue]
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -106,47 +109,8 @@ class Message(msgspec.Struct, frozen=True):
 # --- JSON ---------------------------------------------------------------------------------------------
 
 
-class Marked(msgspec.Struct):
-    """A header's value that is not text."""
-
-    encoding: str
-    value: str
-
-
-HeaderValue: TypeAlias = str | Marked | None
-HeaderValues: TypeAlias = dict[str, HeaderValue | list[HeaderValue]]
-
-
-class _Sent(msgspec.Struct, omit_defaults=True, rename={"deliver_at": "deliverAt"}):
-    value: str | None
-    encoding: str | None = None
-    key: str | None = None
-    key_encoding: str | None = None
-    headers: HeaderValues = {}
-    partition: int | None = None
-    priority: str | int | None = None
-    timestamp: int | str | None = None
-    delay: int | str | None = None
-    deliver_at: int | str | None = None
-    ttl: int | str | None = None
-    repeat: Repeat | None = None
-
-
-class _Received(msgspec.Struct, omit_defaults=True):
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    value: str | None
-    encoding: str | None = None
-    key: str | None = None
-    key_encoding: str | None = None
-    headers: HeaderValues = {}
-    priority: str = "normal"
-
-
 _encode = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(_Received)
+_decoder = msgspec.json.Decoder(MessageOut)
 
 
 def encode_message(message: NewMessage) -> bytes:
@@ -155,7 +119,7 @@ def encode_message(message: NewMessage) -> bytes:
     value, encoding = _to_text(message.value, "value")
     key, key_encoding = _to_text(message.key, "key")
     return _encode(
-        _Sent(
+        MessageIn(
             value=value,
             encoding=encoding,
             key=key,
@@ -167,7 +131,7 @@ def encode_message(message: NewMessage) -> bytes:
             delay=span(message.delay, "delay"),
             deliver_at=None if message.deliver_at is None else moment(message.deliver_at, "deliverAt"),
             ttl=span(message.ttl, "ttl"),
-            repeat=message.repeat,
+            repeat=cast(Any, message.repeat),  # a mapping has the same JSON; the broker checks it
         )
     )
 
@@ -184,19 +148,28 @@ def _check_fields(message: NewMessage) -> None:
 def decode_message(data: bytes | msgspec.Raw) -> Message:
     """A message as the broker sends it; `bad-reply` if it is not one."""
     try:
-        got = _decoder.decode(data)
-        return Message(
-            topic=got.topic,
-            partition=got.partition,
-            offset=got.offset,
-            timestamp=got.timestamp,
-            key=to_bytes(got.key, got.key_encoding),
-            value=to_bytes(got.value, got.encoding),
-            headers=headers_of_json(got.headers),
-            priority=got.priority,
-        )
+        return message_of(_decoder.decode(data))
     except ValueError as error:
         raise bad_reply(error) from None
+
+
+def message_of(got: MessageOut) -> Message:
+    """The message that the JSON stands for; `ValueError` if its base64 is none."""
+    return Message(**message_fields(got))
+
+
+def message_fields(got: MessageOut) -> dict[str, Any]:
+    """The fields of the message."""
+    return {
+        "topic": got.topic,
+        "partition": got.partition,
+        "offset": got.offset,
+        "timestamp": got.timestamp,
+        "key": to_bytes(got.key, got.key_encoding),
+        "value": to_bytes(got.value, got.encoding),
+        "headers": headers_of_json(got.headers),
+        "priority": got.priority,
+    }
 
 
 def encode_received(message: Message) -> bytes:
@@ -216,7 +189,7 @@ def json_content(key: bytes | None, value: bytes | None, headers: Headers) -> di
     value_text, encoding = _to_text(value, "value")
     key_text, key_encoding = _to_text(key, "key")
     marks = {"encoding": encoding, "key_encoding": key_encoding}
-    given = {mark: told for mark, told in marks.items() if told is not None}
+    given = {mark: told for mark, told in marks.items() if told != TEXT}
     return {"key": key_text, "value": value_text, **given, "headers": _headers_to_json(headers)}
 
 
@@ -247,11 +220,11 @@ def _pairs(headers: HeadersIn) -> Iterable[tuple[str, Content]]:
 
 
 def _headers_to_json(pairs: Iterable[tuple[str, Content]]) -> HeaderValues:
-    values: dict[str, list[HeaderValue]] = {}
+    values: dict[str, list[HeaderOne]] = {}
     for name, content in pairs:
         checks.text(name, "headers")
         text, encoding = _to_text(content, f"headers.{name}")
-        marked = text if encoding is None or text is None else Marked(encoding, text)
+        marked = text if encoding == TEXT or text is None else BinaryValue(text, encoding)
         values.setdefault(name, []).append(marked)
     return {name: found[0] if len(found) == 1 else found for name, found in values.items()}
 
@@ -259,35 +232,31 @@ def _headers_to_json(pairs: Iterable[tuple[str, Content]]) -> HeaderValues:
 def headers_of_json(headers: HeaderValues) -> Headers:
     """Pairs of a name and its bytes, in order."""
     return tuple(
-        (name, to_bytes(value.value, value.encoding) if isinstance(value, Marked) else to_bytes(value, None))
+        (name, to_bytes(value.value, value.encoding) if isinstance(value, BinaryValue) else to_bytes(value))
         for name, found in headers.items()
         for value in (found if isinstance(found, list) else [found])
     )
 
 
-def _to_text(content: Content, field: str) -> tuple[str | None, str | None]:
-    """The text for JSON, and the mark where it is not the plain text."""
+def _to_text(content: Content, field: str) -> tuple[str | None, Encoding]:
+    """The text for JSON, and what it is."""
     if content is None:
-        return None, None
+        return None, TEXT
     if isinstance(content, str):
         try:
             content.encode()
         except UnicodeEncodeError as error:
             raise invalid(f"The text cannot be UTF-8 ({error.reason}); send bytes instead.", field) from None
-        return content, None
+        return content, TEXT
     checks.content(content, field)
     try:
-        return str(content, "utf-8"), None
+        return str(content, "utf-8"), TEXT
     except UnicodeDecodeError:
         return b64encode(content).decode("ascii"), BASE64
 
 
-def to_bytes(text: str | None, encoding: str | None) -> bytes | None:
+def to_bytes(text: str | None, encoding: Encoding = TEXT) -> bytes | None:
     """The bytes that a text of JSON stands for."""
     if text is None:
         return None
-    if encoding is None or encoding == "text":
-        return text.encode()
-    if encoding != BASE64:
-        raise ValueError(f"unknown encoding {encoding!r}")
-    return b64decode(text, validate=True)
+    return text.encode() if encoding == TEXT else b64decode(text, validate=True)

@@ -2,68 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from goqueue.api.schemas import (
+    Compatibility,
+    ConfigIn,
+    ConfigOut,
+    ConfigSetOut,
+    NewSchema,
+    RegisteredSchema,
+    RegistryMode,
+    RegistryStats,
+    SchemaReference,
+)
 from goqueue.client.calls import RestCall
 
-
-class SchemaReference(msgspec.Struct, frozen=True):
-    """Under `name` the schema's text means a subject's version."""
-
-    name: str
-    subject: str
-    version: int
-
-
-class NewSchema(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A schema to register or to test: `AVRO`, `JSON` or `PROTOBUF`."""
-
-    schema: str
-    schema_type: str
-    references: Sequence[SchemaReference] = ()
-
-
-class RegisteredSchema(msgspec.Struct, frozen=True, rename="camel"):
-    """A schema in a subject, or by its id alone: then it has no subject and no version."""
-
-    schema: str = ""
-    schema_type: str = "AVRO"
-    references: list[SchemaReference] = []
-    id: int | None = None
-    subject: str | None = None
-    version: int | None = None
-    guid: str | None = None
-
-
-class Compatibility(msgspec.Struct, frozen=True):
-    """`messages` say why not, each with its path."""
-
-    is_compatible: bool
-    messages: list[str] = []
-
-
-class RegistryStats(msgspec.Struct, frozen=True):
-    subjects: int
-    versions: int
-    deleted_versions: int
-    schemas: int
-    by_type: dict[str, int]
-    last_id: int
-    compatibility: str
-    mode: str
-
-
-class _Level(msgspec.Struct, rename="camel"):
-    compatibility_level: str = ""
-    compatibility: str = ""
-
-
-class _Mode(msgspec.Struct):
-    mode: str
+__all__ = [
+    "Compatibility",
+    "NewSchema",
+    "RegisteredSchema",
+    "RegistryStats",
+    "SchemaReference",
+    "check_schema",
+    "compatibility",
+    "delete_schema",
+    "register_schema",
+    "registry_mode",
+    "registry_stats",
+    "schema",
+    "schema_by_id",
+    "schemas",
+    "set_compatibility",
+    "set_registry_mode",
+    "unset_compatibility",
+]
 
 
 def schemas(latest_only: bool = True, deleted: bool = False) -> RestCall[list[RegisteredSchema]]:
@@ -101,16 +76,16 @@ def compatibility(subject: str | None = None) -> RestCall[str]:
     """The level that holds."""
 
     def read(status: int, body: bytes) -> str:
-        return msgspec.json.decode(body, type=_Level).compatibility_level
+        return msgspec.json.decode(body, type=ConfigOut).compatibility_level
 
     return RestCall("GET", _of("config", subject), read, {"defaultToGlobal": "true"})
 
 
 def set_compatibility(level: str, subject: str | None = None) -> RestCall[str]:
     def read(status: int, body: bytes) -> str:
-        return msgspec.json.decode(body, type=_Level).compatibility
+        return msgspec.json.decode(body, type=ConfigSetOut).compatibility or ""
 
-    return RestCall("PUT", _of("config", subject), read, body=msgspec.json.encode({"compatibility": level}))
+    return RestCall("PUT", _of("config", subject), read, body=msgspec.json.encode(ConfigIn(level)))
 
 
 def unset_compatibility(subject: str | None = None) -> RestCall[None]:
@@ -119,17 +94,17 @@ def unset_compatibility(subject: str | None = None) -> RestCall[None]:
 
 def registry_mode(subject: str | None = None) -> RestCall[str]:
     def read(status: int, body: bytes) -> str:
-        return msgspec.json.decode(body, type=_Mode).mode
+        return msgspec.json.decode(body, type=RegistryMode).mode
 
     return RestCall("GET", _of("mode", subject), read, {"defaultToGlobal": "true"})
 
 
 def set_registry_mode(mode: str, subject: str | None = None, force: bool = False) -> RestCall[str]:
     def read(status: int, body: bytes) -> str:
-        return msgspec.json.decode(body, type=_Mode).mode
+        return msgspec.json.decode(body, type=RegistryMode).mode
 
     query = {"force": str(force).lower()}
-    return RestCall("PUT", _of("mode", subject), read, query, body=msgspec.json.encode({"mode": mode}))
+    return RestCall("PUT", _of("mode", subject), read, query, body=msgspec.json.encode(RegistryMode(mode)))
 
 
 def registry_stats() -> RestCall[RegistryStats]:

@@ -8,81 +8,49 @@ from urllib.parse import quote
 
 import msgspec
 
+from goqueue.api.staged import (
+    OpenWriter,
+    Staged,
+    StagedCommitIn,
+    StagedEnd,
+    StagedOwner,
+    StagedOwnerList,
+    StagedWriterId,
+    StagedWriterIdIn,
+    WriterIn,
+)
 from goqueue.client import checks
 from goqueue.client.calls import RestCall
 from goqueue.client.errors import invalid
-from goqueue.client.replies import TopicParts
+
+__all__ = [
+    "OpenWriter",
+    "Staged",
+    "StagedEnd",
+    "StagedOwner",
+    "StagedWriterId",
+    "abort",
+    "commit",
+    "owners",
+    "stage",
+    "staged",
+]
 
 T = TypeVar("T")
-
-
-class StagedWriterId(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A writer of a batch: who it is for every write, and what the commit names. A commit that is told how many
-    `messages` the writer stored refuses if some were lost in a power cut."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    messages: int | None = None
-
-
-class StagedEnd(msgspec.Struct, frozen=True):
-    """`outcome` is `committed` or `already` of a commit, `aborted` or `already committed` of an abort. `dropped` is how
-    many writers were aborted by the way."""
-
-    outcome: str
-    dropped: int
-
-
-class OpenWriter(msgspec.Struct, frozen=True):
-    """A writer whose messages wait for the commit of their batch."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    writer: str
-    attempt: int
-    batch: int
-    state: str
-    timeout_ms: int
-    started: int
-    open_ms: int
-    partitions: list[TopicParts] = []
-
-
-class Staged(msgspec.Struct, frozen=True):
-    """An owner: the last batch that it committed (None before the first), when, and what it has staged."""
-
-    owner: str
-    last_batch: int | None
-    updated: int | None
-    open: list[OpenWriter]
-
-
-class StagedOwner(msgspec.Struct, frozen=True):
-    """The same in short: `open` is how many writers are staged."""
-
-    owner: str
-    last_batch: int | None
-    updated: int | None
-    open: int
-
-
-class _Owners(msgspec.Struct):
-    owners: list[StagedOwner]
 
 
 def stage(owner: str, batch: int, writer: str | int, attempt: int, timeout_s: float) -> RestCall[StagedWriterId]:
     checks.whole_number(batch, "batch")
     checks.whole_number(attempt, "attempt")
     checks.seconds(timeout_s, "timeout_s")
-    body = {"writer": str(writer), "attempt": attempt, "timeout": round(timeout_s * 1000)}
+    body = WriterIn(str(writer), attempt, round(timeout_s * 1000))
     path = f"{_path(owner)}/{batch}/writers"
     return RestCall("POST", path, _reader(StagedWriterId), body=msgspec.json.encode(body))
 
 
 def commit(owner: str, batch: int, writers: Sequence[StagedWriterId]) -> RestCall[StagedEnd]:
-    body = msgspec.json.encode({"writers": writers})
+    named = [StagedWriterIdIn(*msgspec.structs.astuple(one)) for one in writers]
+    body = msgspec.json.encode(StagedCommitIn(named))
     return RestCall("POST", f"{_path(owner)}/{batch}/commit", _reader(StagedEnd), body=body)
 
 
@@ -96,7 +64,7 @@ def staged(owner: str) -> RestCall[Staged]:
 
 def owners(limit: int) -> RestCall[list[StagedOwner]]:
     def read(status: int, body: bytes) -> list[StagedOwner]:
-        return msgspec.json.decode(body, type=_Owners).owners
+        return msgspec.json.decode(body, type=StagedOwnerList).owners
 
     return RestCall("GET", "/staged", read, {"limit": str(limit)})
 

@@ -13,7 +13,7 @@ from goqueue.client.calls import RestCall
 from goqueue.client.errors import ConnectionFailed, GoQueueClientError, bad_reply, error_of_problem
 from goqueue.client.events import EventParser, ServerEvent
 from goqueue.client.messages import Message, Moment, decode_message
-from goqueue.client.replies import Skipped
+from goqueue.client.replies import SkippedOffsets
 from goqueue.client.retry import backoff
 
 logger = logging.getLogger("goqueue.client")
@@ -79,9 +79,9 @@ class Tail:
         return backoff(self._pause_first, max(_PAUSE_MAX, self._pause_first), self._attempt)
 
 
-def _skipped_of(event: ServerEvent) -> Skipped:
+def _skipped_of(event: ServerEvent) -> SkippedOffsets:
     try:
-        return msgspec.json.decode(event.data, type=Skipped)
+        return msgspec.json.decode(event.data, type=SkippedOffsets)
     except msgspec.DecodeError as error:
         raise bad_reply(error) from None
 

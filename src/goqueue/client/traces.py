@@ -7,50 +7,17 @@ from collections.abc import Mapping
 
 import msgspec
 
+from goqueue.api.traces import SpanOut as TraceEvent
+from goqueue.api.traces import TraceListOut
+from goqueue.api.traces import TraceOut as Trace
 from goqueue.client.calls import RestCall
 from goqueue.client.errors import invalid
 
-
-class TraceEvent(msgspec.Struct, frozen=True):
-    """One event: when it was over, counted in microseconds from the trace's beginning, and how long it took."""
-
-    name: str
-    time: str
-    at_us: int
-    took_us: int
-    topic: str
-    partition: int
-    span_id: str
-    parent_id: str = ""
-    offset: int | None = None
-    group: str = ""
-    attributes: dict[str, str | int] = {}
-
-
-class Trace(msgspec.Struct, frozen=True):
-    """One message's life; `spans` only where one trace was asked for."""
-
-    trace_id: str
-    status: str
-    topic: str
-    partition: int
-    offset: int | None
-    key: str
-    groups: list[str]
-    started: str
-    ended: str
-    took_us: int
-    last: str
-    events: int
-    spans: list[TraceEvent] = []
-
-
-class _Traces(msgspec.Struct):
-    traces: list[Trace]
+__all__ = ["Trace", "TraceEvent", "search_traces", "trace", "traces"]
 
 
 def _read_many(status: int, body: bytes) -> list[Trace]:
-    return msgspec.json.decode(body, type=_Traces).traces
+    return msgspec.json.decode(body, type=TraceListOut).traces
 
 
 def traces(limit: int = 100) -> RestCall[list[Trace]]:

@@ -4,39 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from goqueue.api.transactions import AbortIn, Transaction, TransactionListOut, TransactionOffset
 from goqueue.client.calls import RestCall
 from goqueue.client.errors import GoQueueClientError
-from goqueue.client.replies import TopicParts
 
-
-class TransactionOffset(msgspec.Struct, frozen=True):
-    """Where the transaction moves a group when it commits."""
-
-    group: str
-    topic: str
-    partition: int
-    offset: int
-
-
-class Transaction(msgspec.Struct, frozen=True):
-    """A transactional producer and its transaction. `started` is None where none is open."""
-
-    transactional_id: str
-    producer_id: int
-    epoch: int
-    state: str
-    timeout_ms: int
-    session_timeout_ms: int = 0
-    started: int | None = None
-    open_ms: int | None = None
-    partitions: list[TopicParts] = []
-    offsets: list[TransactionOffset] = []
-    receipts: int = 0
-    delayed: int = 0
-
-
-class _Listed(msgspec.Struct):
-    transactions: list[Transaction]
+__all__ = ["Transaction", "TransactionOffset", "abort", "transaction", "transactions"]
 
 
 def transactions(*, idle: bool = False, limit: int = 100) -> RestCall[list[Transaction]]:
@@ -60,11 +32,11 @@ def transaction(transactional_id: str) -> RestCall[Transaction]:
 
 def abort(transactional_id: str) -> RestCall[Transaction]:
     """Ends an open transaction; its producer is shut out."""
-    body = msgspec.json.encode({"transactional_id": transactional_id})
+    body = msgspec.json.encode(AbortIn(transactional_id=transactional_id))
     return RestCall(
         "POST", "/transactions/abort", lambda status, body: msgspec.json.decode(body, type=Transaction), body=body
     )
 
 
 def _read(status: int, body: bytes) -> list[Transaction]:
-    return msgspec.json.decode(body, type=_Listed).transactions
+    return msgspec.json.decode(body, type=TransactionListOut).transactions

@@ -19,6 +19,7 @@ from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import DiskFull, GoQueueError, InvalidField, RedriveRunning, UnknownRedrive
 from goqueue.base.ids import Millis, Offset
+from goqueue.base.limits import REDRIVE_RATE_MAX
 from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter, StoredDeadLetter
 from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.redrive import (
@@ -47,7 +48,6 @@ from goqueue.service.transfer import Transfer
 
 logger = logging.getLogger(__name__)
 
-RATE_MAX: Final = 1_000_000
 HISTORY_MAX: Final = 100  # tasks that are remembered for each dead-letter topic
 _AT_ONCE: Final = 500
 _NOTE_MS: Final = 1_000
@@ -175,8 +175,8 @@ class Redrives:
         return self.find(task_id)
 
     def _check(self, asked: RedriveRequest) -> None:
-        if asked.rate_per_s is not None and not 1 <= asked.rate_per_s <= RATE_MAX:
-            raise InvalidField(f"A rate is from 1 to {RATE_MAX:,} messages a second.", field="rate")
+        if asked.rate_per_s is not None and not 1 <= asked.rate_per_s <= REDRIVE_RATE_MAX:
+            raise InvalidField(f"A rate is from 1 to {REDRIVE_RATE_MAX:,} messages a second.", field="rate")
         if asked.limit is not None and asked.limit < 1:
             raise InvalidField("A limit is at least 1.", field="limit")
         if asked.to is not None:

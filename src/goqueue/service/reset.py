@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 import msgspec
 
+from goqueue.api.groups import Target
 from goqueue.base.errors import OffsetOutOfRange, UnknownPartition
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.core.groups.errors import GroupNotEmpty
@@ -13,8 +12,6 @@ from goqueue.core.groups.records import OffsetCommitted
 from goqueue.core.groups.requests import OffsetCommit
 from goqueue.service.browse import Browsing
 from goqueue.service.groups import Groups
-
-Target: TypeAlias = Literal["earliest", "latest", "timestamp", "offset"]
 
 
 class Reset(msgspec.Struct, frozen=True):

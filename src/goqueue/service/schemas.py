@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from goqueue.api.schemas import RegistryStats
 from goqueue.base.errors import GoQueueError, NotFound
 from goqueue.base.limits import (
     SCHEMA_BYTES_MAX,
@@ -47,19 +48,6 @@ from goqueue.drive.coordinators import SchemaHost
 from goqueue.drive.offload import Offload
 
 T = TypeVar("T")
-
-
-class SchemaStats(msgspec.Struct, frozen=True):
-    """The registry in numbers."""
-
-    subjects: int
-    versions: int
-    deleted_versions: int
-    schemas: int
-    by_type: dict[str, int]
-    last_id: int
-    compatibility: str
-    mode: str
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -307,11 +295,11 @@ class Schemas:
 
     # --- numbers -------------------------------------------------------------------------------------------
 
-    def stats(self) -> SchemaStats:
+    def stats(self) -> RegistryStats:
         table = self.table
         versions = [one for name in table.subjects() for one in table.versions(name, deleted=True)]
         kinds = [one.schema.kind for one in table.stored.values()]
-        return SchemaStats(
+        return RegistryStats(
             sum(table.has_live(name) for name in table.subjects()),
             sum(not one.deleted for one in versions),
             sum(one.deleted for one in versions),

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from goqueue.api.topics import DamagedOffsets, PartitionInfo, TopicInfo, TopicSummary
 from goqueue.base.access import AclOperation, AclResource, ResourceKind
 from goqueue.base.clock import Clock
 from goqueue.base.commands import Caller
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import InternalTopic, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
-from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import PARTITIONS_PER_TOPIC_MAX
 from goqueue.base.names import check_name
 from goqueue.base.settings import TopicSettings
@@ -21,50 +21,6 @@ from goqueue.drive.partition import Partition
 from goqueue.drive.topic_table import INTERNAL, Topic, TopicTable
 from goqueue.log.space import SpaceGuard
 from goqueue.service.hooks import Hooks
-
-
-class DamagedOffsets(msgspec.Struct, frozen=True):
-    first_offset: Offset
-    last_offset: Offset
-
-
-class PartitionView(msgspec.Struct, frozen=True):
-    """A partition as people see it."""
-
-    partition: int
-    start_offset: Offset
-    end_offset: Offset
-    high_watermark: Offset
-    messages: int
-    size_bytes: int
-    segments: int
-    leader: int
-    leader_epoch: int
-    writable: bool
-    damaged: list[DamagedOffsets]
-
-
-class TopicOverview(msgspec.Struct, frozen=True):
-    name: str
-    id: str
-    num_partitions: int
-    messages: int
-    size_bytes: int
-    created_ms: Millis
-
-
-class TopicView(msgspec.Struct, frozen=True):
-    """A topic with everything about it. `config` is complete; `overrides` is what its owner set."""
-
-    name: str
-    id: str
-    num_partitions: int
-    created_ms: Millis
-    messages: int
-    size_bytes: int
-    config: dict[str, str]
-    overrides: dict[str, str]
-    partitions: list[PartitionView]
 
 
 class Topics:
@@ -133,11 +89,11 @@ class Topics:
                 pass  # somebody was faster
         return self.require_users(name)
 
-    def list(self) -> list[TopicOverview]:
+    def list(self) -> list[TopicSummary]:
         """The users' topics; the broker's own are left out."""
         return [_summary(topic) for topic in self.all()]
 
-    def describe(self, name: str) -> TopicView:
+    def describe(self, name: str) -> TopicInfo:
         return _view(self.require(name))
 
     # --- change --------------------------------------------------------------------------------------------
@@ -148,7 +104,7 @@ class Topics:
         partitions: int | None,
         config: Mapping[str, object],
         may_collide: bool = False,
-    ) -> TopicView:
+    ) -> TopicInfo:
         """With `may_collide` another topic's name may differ in `.` and `_` alone: names that the broker chose."""
         return _view(await self._create(name, partitions, config, may_collide))
 
@@ -198,7 +154,7 @@ class Topics:
             raise _own(target, "config")
         return parsed
 
-    async def alter(self, name: str, config: Mapping[str, object | None], partitions: int | None) -> TopicView:
+    async def alter(self, name: str, config: Mapping[str, object | None], partitions: int | None) -> TopicInfo:
         """Sets what has a value, takes back to the default what is None, adds partitions."""
         topic = self.require_users(name)
         changed = self._parse({key: value for key, value in config.items() if value is not None})
@@ -243,8 +199,8 @@ def _check_more(before: int, partitions: int | None) -> int:
     return count
 
 
-def _summary(topic: Topic) -> TopicOverview:
-    return TopicOverview(
+def _summary(topic: Topic) -> TopicSummary:
+    return TopicSummary(
         topic.name,
         topic.record.id,
         len(topic.partitions),
@@ -254,9 +210,9 @@ def _summary(topic: Topic) -> TopicOverview:
     )
 
 
-def _view(topic: Topic) -> TopicView:
+def _view(topic: Topic) -> TopicInfo:
     summary = _summary(topic)
-    return TopicView(
+    return TopicInfo(
         name=summary.name,
         id=summary.id,
         num_partitions=summary.num_partitions,
@@ -273,8 +229,8 @@ def _without_effect(topic: Topic) -> dict[str, str]:
     return {name: text for name, text in topic.record.overrides.items() if name in KAFKA_ONLY}
 
 
-def _partition_view(partition: Partition) -> PartitionView:
-    return PartitionView(
+def _partition_view(partition: Partition) -> PartitionInfo:
+    return PartitionInfo(
         partition=partition.at.partition,
         start_offset=partition.start_offset,
         end_offset=partition.end_offset,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.api.answers import AckIn, AnswersOut, NackIn, OutcomeOut, RejectIn, VisibilityIn
+from goqueue.api.messages import ErrorOut
 from goqueue.base.errors import InvalidField
 from goqueue.base.ids import Millis
 from goqueue.base.leases import Outcome
@@ -17,60 +17,8 @@ from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.errors import problem
 from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Bodies, decode
-from goqueue.edge.rest.schema import ErrorOut
 from goqueue.service.front import Front
 from goqueue.service.leasing import LEASE_MS_MAX, Leasing
-
-_RECEIPTS_MAX = 10_000
-_TEXT_MAX = 1_000
-
-Receipts = Annotated[list[str], msgspec.Meta(min_length=1, max_length=_RECEIPTS_MAX)]
-Text = Annotated[str, msgspec.Meta(max_length=_TEXT_MAX)]
-Duration = Annotated[int, msgspec.Meta(ge=0)] | str
-
-
-class AckIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One receipt or many."""
-
-    receipt: str | None = None
-    receipts: Receipts | None = None
-
-
-class NackIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Without a `delay` the message comes again after a back-off that doubles with each failure."""
-
-    receipt: str | None = None
-    receipts: Receipts | None = None
-    delay: Duration | None = None
-    reason: Text = ""
-
-
-class RejectIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    receipt: str | None = None
-    receipts: Receipts | None = None
-    reason: Text = ""
-
-
-class VisibilityIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The lease ends `timeout` from now; 0 gives the message back."""
-
-    timeout: Duration
-    receipt: str | None = None
-    receipts: Receipts | None = None
-
-
-class OutcomeOut(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How one receipt fared."""
-
-    receipt: str
-    ok: bool
-    error: ErrorOut | None = None
-
-
-class AnswersOut(msgspec.Struct, frozen=True):
-    """One for each receipt, in order."""
-
-    results: list[OutcomeOut]
 
 
 class AnswerRoutes:

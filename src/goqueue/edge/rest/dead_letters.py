@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.api.dead_letters import (
+    DeadLetterOut,
+    DeadLetters,
+    DryRun,
+    FilterIn,
+    LetterOrigin,
+    RedriveIn,
+    RedriveList,
+    RedriveProgress,
+)
 from goqueue.base.errors import InvalidField, UnknownRedrive
-from goqueue.base.ids import Millis
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.priority import NAMES, priority_of
 from goqueue.base.times import parse_time_ms
@@ -18,114 +24,12 @@ from goqueue.core.redrive import RedriveRequest, RedriveTask
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
-from goqueue.edge.rest.schema import Encoding, HeaderValue
 from goqueue.edge.rest.translate import from_bytes, headers_out, time_in
 from goqueue.service.dead_letter_view import Cursor, DeadLetterView, LetterStats, cursor_of
-from goqueue.service.dead_letters import RATE_MAX, Redrives
+from goqueue.service.dead_letters import Redrives
 from goqueue.service.front import Front
 
 _NUMBER_MAX = 2**63 - 1
-_HEADERS_MAX = 20
-
-Moment = Annotated[int, msgspec.Meta(ge=0, le=2**53)] | str
-
-
-class OriginOut(msgspec.Struct, frozen=True):
-    """The message that died."""
-
-    topic: str
-    partition: int
-    offset: int
-    group: str
-    timestamp: Millis
-
-
-class LetterOut(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A dead letter: the message as it was, and what became of it. Times are milliseconds since the epoch."""
-
-    partition: int
-    offset: int
-    key: str | None
-    value: str | None
-    headers: dict[str, HeaderValue]
-    priority: str
-    reason: str
-    error: str
-    origin: OriginOut | None
-    attempts: int
-    failures: int
-    first_delivered_at: Millis | None
-    died_at: Millis | None
-    redrives: int
-    encoding: Encoding = "text"
-    key_encoding: Encoding = "text"
-
-
-class LetterListOut(msgspec.Struct, frozen=True):
-    """`next` is the cursor of the next page, null at the end."""
-
-    topic: str
-    messages: list[LetterOut]
-    next: str | None
-
-
-class FilterIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"since": "from", "until": "to"}):
-    """Everything given has to fit; `from` and `to` are times of death."""
-
-    reason: str | None = None
-    group: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None
-    headers: Annotated[dict[str, str], msgspec.Meta(max_length=_HEADERS_MAX)] = {}
-
-
-class RedriveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`rate` is messages a second; without `to` each message goes back to the topic that it died in."""
-
-    filter: FilterIn = FilterIn()
-    rate: Annotated[int, msgspec.Meta(ge=1, le=RATE_MAX)] | None = None
-    to: str | None = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=2**53)] | None = None
-    dry_run: bool = False
-
-
-class RedriveOut(msgspec.Struct, frozen=True):
-    """How a redrive stands. `skipped` says why letters that fitted stayed; `eta_ms` is null if nobody knows."""
-
-    id: str
-    source: str
-    to: str | None
-    state: str
-    total: int
-    looked_at: int
-    matched: int
-    moved: int
-    skipped: dict[str, int]
-    failed: int
-    failure: str
-    rate: int | None
-    limit: int | None
-    moved_per_second: float
-    eta_ms: Millis | None
-    started: Millis
-    finished: Millis | None
-
-
-class RedriveListOut(msgspec.Struct, frozen=True):
-    """The newest first."""
-
-    redrives: list[RedriveOut]
-
-
-class DryRunOut(msgspec.Struct, frozen=True):
-    """What would be moved, by reason, and why the rest would stay."""
-
-    dry_run: bool
-    matched: int
-    would_move: int
-    by_reason: dict[str, int]
-    skipped: dict[str, int]
-
 
 _FILTER_PARAMS = (
     Param("limit", "At most this many, 1 to 10,000; default 100.", "integer"),
@@ -149,13 +53,13 @@ class DeadLetterRoutes:
         one, redrive = many + "/{partition}/{offset}", many + "/redrive"
         task = redrive + "/{id}"
         return [
-            RestOperation("GET", many, self.list, "Browse dead letters", tag, LetterListOut, params=_FILTER_PARAMS),
+            RestOperation("GET", many, self.list, "Browse dead letters", tag, DeadLetters, params=_FILTER_PARAMS),
             RestOperation("GET", f"{many}/stats", self.stats, "Dead letters in numbers", tag, LetterStats),
-            RestOperation("POST", redrive, self.redrive, "Redrive dead letters", tag, RedriveOut, 202, RedriveIn),
-            RestOperation("GET", redrive, self.history, "Redrives so far", tag, RedriveListOut),
-            RestOperation("GET", task, self.progress, "How a redrive stands", tag, RedriveOut),
-            RestOperation("DELETE", task, self.cancel, "Cancel a redrive", tag, RedriveOut),
-            RestOperation("GET", one, self.show, "Look at a dead letter", tag, LetterOut),
+            RestOperation("POST", redrive, self.redrive, "Redrive dead letters", tag, RedriveProgress, 202, RedriveIn),
+            RestOperation("GET", redrive, self.history, "Redrives so far", tag, RedriveList),
+            RestOperation("GET", task, self.progress, "How a redrive stands", tag, RedriveProgress),
+            RestOperation("DELETE", task, self.cancel, "Cancel a redrive", tag, RedriveProgress),
+            RestOperation("GET", one, self.show, "Look at a dead letter", tag, DeadLetterOut),
             RestOperation("DELETE", one, self.delete, "Delete a dead letter", tag, status=204),
         ]
 
@@ -168,7 +72,7 @@ class DeadLetterRoutes:
         page = await self._letters.by(caller_of(request)).page(topic, _filter_of(query, topic), _cursor(query), limit)
         after = None if page.next is None else f"{page.next[0]}:{page.next[1]}"
         return json(
-            LetterListOut(
+            DeadLetters(
                 self._letters.by(caller_of(request)).home_of(topic), [_letter(one) for one in page.letters], after
             )
         )
@@ -197,7 +101,7 @@ class DeadLetterRoutes:
         )
         if given.dry_run:
             told = await self._redrives.by(caller_of(request)).preview(asked)
-            return json(DryRunOut(True, told.matched, told.movable, told.by_reason, told.skipped))
+            return json(DryRun(True, told.matched, told.movable, told.by_reason, told.skipped))
         task = await self._redrives.by(caller_of(request)).start(
             asked.source, asked.to, asked.rate_per_s, asked.filter, asked.limit
         )
@@ -208,7 +112,7 @@ class DeadLetterRoutes:
         found = self._redrives.by(caller_of(request)).tasks(
             self._letters.by(caller_of(request)).home_of(request.path_params["topic"])
         )
-        return json(RedriveListOut([_task(one) for one in found]))
+        return json(RedriveList([_task(one) for one in found]))
 
     async def progress(self, request: Request) -> Response:
         return json(_task(self._of_topic(request)))
@@ -262,15 +166,15 @@ def _filter_in(given: FilterIn, topic: str) -> DeadLetterFilter:
     return DeadLetterFilter(topic, given.reason, given.group, since, until, tuple(given.headers.items()))
 
 
-def _letter(letter: StoredDeadLetter) -> LetterOut:
+def _letter(letter: StoredDeadLetter) -> DeadLetterOut:
     key, key_encoding = from_bytes(letter.key)
     value, encoding = from_bytes(letter.value)
     origin = None
     if letter.topic is not None and letter.origin_partition is not None and letter.origin_offset is not None:
-        origin = OriginOut(
+        origin = LetterOrigin(
             letter.topic, letter.origin_partition, letter.origin_offset, letter.group, letter.timestamp_ms
         )
-    return LetterOut(
+    return DeadLetterOut(
         letter.partition,
         letter.offset,
         key,
@@ -290,8 +194,8 @@ def _letter(letter: StoredDeadLetter) -> LetterOut:
     )
 
 
-def _task(task: RedriveTask) -> RedriveOut:
-    return RedriveOut(
+def _task(task: RedriveTask) -> RedriveProgress:
+    return RedriveProgress(
         task.id,
         task.source,
         task.to,

@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.api.delayed import DelayedListOut, DelayedOut, DelayStatsOut
+from goqueue.api.messages import RepeatIn
 from goqueue.base.commands import Repeat
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.times import time_text
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query, number
-from goqueue.edge.rest.schema import Encoding, HeaderValue, RepeatIn
 from goqueue.edge.rest.translate import from_bytes, headers_out
 from goqueue.service.front import Front
 from goqueue.service.scheduling import DelayedMessage, Scheduling
 
 _NUMBER_MAX = 2**63 - 1
-
-
-class DelayedOut(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A delayed message; key, value and headers only while it waits."""
-
-    topic: str
-    partition: int
-    scheduled: int
-    state: str
-    deliver_at: str = msgspec.field(name="deliverAt")
-    key: str | None = None
-    value: str | None = None
-    headers: dict[str, HeaderValue] = {}
-    encoding: Encoding = "text"
-    key_encoding: Encoding = "text"
-    accepted: int | None = None
-    ttl: int | None = None
-    repeat: RepeatIn | None = None
-    fired: int = 0
-    ended: int | None = None
-
-
-class DelayedListOut(msgspec.Struct, frozen=True):
-    delayed: list[DelayedOut]
-    pending: int
-
-
-class DelayStatsOut(msgspec.Struct, frozen=True):
-    pending: int
-    near: int
-    scheduled: int
-    delivered: int
-    cancelled: int
-    expired: int
-    next_due: str | None
-    late_ms_p50: float | None
-    late_ms_p99: float | None
-    late_ms_max: float | None
 
 
 class DelayedRoutes:

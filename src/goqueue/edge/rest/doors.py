@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.api import node
 from goqueue.edge.doors import DoorAddresses
 from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Query
@@ -16,20 +16,12 @@ from goqueue.edge.rest.requests import Query
 _HOST: Final = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+))(?::\d{1,5})?")
 
 
-class DoorsOut(msgspec.Struct, frozen=True):
-    """A door that is shut is null."""
-
-    rest: str
-    kafka: str | None
-    sqs: str | None
-
-
 class DoorRoutes:
     def __init__(self, doors: DoorAddresses) -> None:
         self._doors = doors
 
     def operations(self) -> list[RestOperation]:
-        return [RestOperation("GET", "/doors", self.show, "Where the doors are", "node", DoorsOut)]
+        return [RestOperation("GET", "/doors", self.show, "Where the doors are", "node", node.Doors)]
 
     async def show(self, request: Request) -> Response:
         Query(request)
@@ -39,4 +31,4 @@ class DoorRoutes:
         rest = self._doors.rest_url(reached) or ""
         if match and self._doors.is_rest_everywhere:
             rest = f"http://{given}"  # with the port that the client used: another one may be mapped to ours
-        return json(DoorsOut(rest, self._doors.kafka_address(reached), self._doors.sqs_url(reached)))
+        return json(node.Doors(rest, self._doors.kafka_address(reached), self._doors.sqs_url(reached)))

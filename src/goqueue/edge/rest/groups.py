@@ -5,6 +5,30 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.api.groups import (
+    Beat,
+    BeatIn,
+    CommitIn,
+    CommitOne,
+    CommitOut,
+    CommittedOut,
+    Group,
+    GroupLag,
+    GroupListOut,
+    GroupMember,
+    GroupSummary,
+    Joined,
+    JoinIn,
+    LeaveIn,
+    OffsetMove,
+    OffsetsOut,
+    PollOut,
+    ResetIn,
+    ResetOut,
+    RevokeIn,
+    TopicParts,
+)
+from goqueue.api.messages import ErrorOut
 from goqueue.base.errors import InvalidField
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.names import check_name
@@ -15,31 +39,8 @@ from goqueue.core.groups.replies import MemberDescription, OffsetResult, Rebalan
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit, RestJoin
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.errors import problem
-from goqueue.edge.rest.group_schema import (
-    BeatIn,
-    BeatOut,
-    CommitIn,
-    CommitOne,
-    CommitOut,
-    CommittedOut,
-    GroupListOut,
-    GroupOut,
-    JoinedOut,
-    JoinIn,
-    LagOut,
-    LeaveIn,
-    MemberOut,
-    MovedOut,
-    OffsetsOut,
-    PollOut,
-    ResetIn,
-    ResetOut,
-    RevokeIn,
-    TopicPartitionsOut,
-)
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, while_connected
-from goqueue.edge.rest.schema import ErrorOut
 from goqueue.edge.rest.translate import delivered_out
 from goqueue.service.consume import Consuming, Poll
 from goqueue.service.front import Front
@@ -79,11 +80,11 @@ class GroupRoutes:
         offsets = f"{group}/offsets"
         return [
             RestOperation("GET", "/groups", self.list, "List groups", tag, GroupListOut),
-            RestOperation("GET", group, self.describe, "Describe a group", tag, GroupOut),
+            RestOperation("GET", group, self.describe, "Describe a group", tag, Group),
             RestOperation("DELETE", group, self.delete, "Delete a group without members", tag, None, 204),
-            RestOperation("POST", f"{group}/join", self.join, "Join or join again", tag, JoinedOut, 200, JoinIn),
-            RestOperation("POST", f"{group}/heartbeat", self.heartbeat, "Stay in", tag, BeatOut, 200, BeatIn),
-            RestOperation("POST", f"{group}/revoke", self.revoke, "Give partitions back", tag, BeatOut, 200, RevokeIn),
+            RestOperation("POST", f"{group}/join", self.join, "Join or join again", tag, Joined, 200, JoinIn),
+            RestOperation("POST", f"{group}/heartbeat", self.heartbeat, "Stay in", tag, Beat, 200, BeatIn),
+            RestOperation("POST", f"{group}/revoke", self.revoke, "Give partitions back", tag, Beat, 200, RevokeIn),
             RestOperation("POST", f"{group}/leave", self.leave, "Leave", tag, None, 204, LeaveIn),
             RestOperation(
                 "GET", f"{group}/poll", self.poll, "Read as a member", tag, PollOut, params=_POLL_PARAMS, consumes=True
@@ -120,9 +121,7 @@ class GroupRoutes:
         assignment = _parts(joined.assignment)
         beat_ms, session_ms = joined.heartbeat_ms, joined.session_ms
         return json(
-            JoinedOut(
-                joined.member_id, joined.generation, assignment, beat_ms, session_ms, joined.protocol, joined.mode
-            )
+            Joined(joined.generation, assignment, beat_ms, session_ms, joined.mode, joined.member_id, joined.protocol)
         )
 
     async def heartbeat(self, request: Request) -> Response:
@@ -204,23 +203,23 @@ class GroupRoutes:
             given = decode(body, ResetIn)
         command = Reset(group, given.topic, given.to, given.partition, _number(given), given.dry_run)
         moved = await self._reset.by(caller_of(request)).reset(command)
-        shown = [MovedOut(one.topic, one.partition, one.before, one.after) for one in moved]
+        shown = [OffsetMove(one.topic, one.partition, one.before, one.after) for one in moved]
         return json(ResetOut(given.dry_run, shown))
 
     # --- administration --------------------------------------------------------------------------------------
 
     async def list(self, request: Request) -> Response:
         Query(request)
-        return json(GroupListOut(self._groups.by(caller_of(request)).list()))
+        found = self._groups.by(caller_of(request)).list()
+        shown = [GroupSummary(one.group, one.kind, one.state, one.members, one.protocol_type) for one in found]
+        return json(GroupListOut(shown))
 
     async def describe(self, request: Request) -> Response:
         group = _group(request)
         found = self._groups.by(caller_of(request)).describe(group)
         members = [_member(one) for one in found.members]
         lag = [_lag(one) for one in self._groups.by(caller_of(request)).lag(group)]
-        return json(
-            GroupOut(group, found.kind, found.state, found.generation, found.protocol, found.mode, members, lag)
-        )
+        return json(Group(group, found.kind, found.state, found.generation, found.protocol, members, lag, found.mode))
 
     async def delete(self, request: Request) -> Response:
         await self._groups.by(caller_of(request)).delete(_group(request))
@@ -263,13 +262,13 @@ def _number(given: ResetIn) -> int:
     return given.timestamp or given.offset or 0
 
 
-def _parts(parts: PartList) -> list[TopicPartitionsOut]:
-    return [TopicPartitionsOut(topic, numbers) for topic, numbers in parts]
+def _parts(parts: PartList) -> list[TopicParts]:
+    return [TopicParts(topic, numbers) for topic, numbers in parts]
 
 
-def _beat(beat: RestBeat) -> BeatOut:
+def _beat(beat: RestBeat) -> Beat:
     assignment, revoke, gained = _parts(beat.assignment), _parts(beat.revoke), _parts(beat.gained)
-    return BeatOut(beat.generation, assignment, revoke, gained, beat.heartbeat_ms)
+    return Beat(beat.generation, assignment, revoke, gained, beat.heartbeat_ms)
 
 
 def _committed(given: CommitOne, result: OffsetResult) -> CommittedOut:
@@ -279,13 +278,13 @@ def _committed(given: CommitOne, result: OffsetResult) -> CommittedOut:
     return CommittedOut(given.topic, given.partition, None, error)
 
 
-def _lag(one: PartitionLag) -> LagOut:
+def _lag(one: PartitionLag) -> GroupLag:
     committed = one.committed if one.committed >= 0 else None
-    return LagOut(one.topic, one.partition, committed, one.end_offset, one.lag, one.metadata)
+    return GroupLag(one.topic, one.partition, committed, one.end_offset, one.lag, one.metadata)
 
 
-def _member(one: MemberDescription) -> MemberOut:
-    return MemberOut(
+def _member(one: MemberDescription) -> GroupMember:
+    return GroupMember(
         one.member_id,
         one.client_id,
         one.client_host.removeprefix("/"),

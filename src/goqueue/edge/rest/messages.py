@@ -11,6 +11,15 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from goqueue.api.messages import (
+    ErrorOut,
+    MessageOut,
+    PartitionPageOut,
+    PublishIn,
+    PublishOut,
+    ResultOut,
+    TopicPageOut,
+)
 from goqueue.base.commands import (
     Acks,
     Browse,
@@ -20,6 +29,7 @@ from goqueue.base.commands import (
     PublishMessages,
     PublishResult,
     ScheduledAt,
+    SkippedOffsets,
     StoredAt,
 )
 from goqueue.base.errors import GoQueueError, InvalidField, Overloaded
@@ -31,17 +41,7 @@ from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.errors import brief, problem
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number, while_connected
-from goqueue.edge.rest.schema import (
-    ErrorOut,
-    MessageOut,
-    PartitionPageOut,
-    PublishIn,
-    PublishOut,
-    ResultOut,
-    SkippedOut,
-    TopicPageOut,
-)
-from goqueue.edge.rest.translate import cursor_in, cursor_out, messages_in, messages_out, place_in, skipped_out
+from goqueue.edge.rest.translate import cursor_in, cursor_out, messages_in, messages_out, place_in
 from goqueue.service.browse import Browsing
 from goqueue.service.front import Front
 from goqueue.service.health import Health
@@ -154,7 +154,7 @@ class MessageRoutes:
 
         def show(page: MessagePage, messages: list[MessageOut]) -> PartitionPageOut:
             end = self._browsing.by(caller_of(request)).high_watermark(topic, partition)
-            return PartitionPageOut(messages, page.next_offsets[partition], end, skipped_out(page.skipped))
+            return PartitionPageOut(messages, page.next_offsets[partition], end, list(page.skipped))
 
         return await self._page(request, self._browse(caller_of(request), query, topic, {partition: offset}), show)
 
@@ -164,8 +164,7 @@ class MessageRoutes:
         offsets = await self._start(caller_of(request), topic, query.text("from", "earliest"), query.isolation())
 
         def show(page: MessagePage, messages: list[MessageOut]) -> TopicPageOut:
-            named = {str(partition): offset for partition, offset in page.next_offsets.items()}
-            return TopicPageOut(messages, named, cursor_out(page.next_offsets), skipped_out(page.skipped))
+            return TopicPageOut(messages, page.next_offsets, cursor_out(page.next_offsets), list(page.skipped))
 
         return await self._page(request, self._browse(caller_of(request), query, topic, offsets), show)
 
@@ -243,7 +242,7 @@ class MessageRoutes:
             while not self._health.by(caller).stopping:
                 wanted = Browse(topic, offsets, _TAIL_BATCH, _TAIL_BEAT_MS, isolation, caller, SMALL_PAGE_BYTES_MAX)
                 page = await self._browsing.by(caller).read(wanted)
-                yield _frames(await messages_out(page.messages), skipped_out(page.skipped), dict(offsets))
+                yield _frames(await messages_out(page.messages), list(page.skipped), dict(offsets))
                 offsets = page.next_offsets
                 await asyncio.sleep(0)  # a tail that is far behind must not hold up the node
         except GoQueueError as error:
@@ -259,7 +258,7 @@ def _of_partition(offsets: dict[int, Offset], partition: int) -> Offset:
     return offsets[partition]
 
 
-def _frames(messages: list[MessageOut], skipped: list[SkippedOut], offsets: dict[int, Offset]) -> bytes:
+def _frames(messages: list[MessageOut], skipped: list[SkippedOffsets], offsets: dict[int, Offset]) -> bytes:
     """One event a message, each with the cursor behind it; a comment if there are none, to show the line is alive.
 
     What was passed over is an event too, in its place.
@@ -278,7 +277,7 @@ def _frames(messages: list[MessageOut], skipped: list[SkippedOut], offsets: dict
 
 
 def _frame(
-    kind: bytes, told: MessageOut | SkippedOut, partition: int, last: Offset, offsets: dict[int, Offset]
+    kind: bytes, told: MessageOut | SkippedOffsets, partition: int, last: Offset, offsets: dict[int, Offset]
 ) -> bytes:
     offsets[partition] = last + 1
     return b"id: %s\nevent: %s\ndata: %s\n\n" % (cursor_out(offsets).encode(), kind, msgspec.json.encode(told))

@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from goqueue import __version__
+from goqueue.api.node import BrokerVersion, CheckOut, HealthOut, ReadyOut
 from goqueue.drive.offload import Offload
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query
-from goqueue.edge.rest.schema import CheckOut, HealthOut, ReadyOut, VersionOut
 from goqueue.service.front import Front
 from goqueue.service.health import Health, Stats
 from goqueue.service.metrics import MetricsPage
@@ -33,7 +33,7 @@ class NodeRoutes:
             RestOperation("GET", "/healthz", self.alive, "Is the process serving", tag, HealthOut),
             RestOperation("GET", "/livez", self.alive, "The same, by its Kubernetes name", tag, HealthOut),
             RestOperation("GET", "/readyz", self.ready, "Does the node take work", tag, ReadyOut, params=(verbose,)),
-            RestOperation("GET", "/version", self.version, "Version", tag, VersionOut),
+            RestOperation("GET", "/version", self.version, "BrokerVersion", tag, BrokerVersion),
             RestOperation("GET", "/stats", self.stats, "The node at a glance", tag, Stats),
             RestOperation("GET", "/metrics", self.metrics, "Prometheus metrics", tag, None, media_type="text/plain"),
         ]
@@ -51,7 +51,7 @@ class NodeRoutes:
 
     async def version(self, request: Request) -> Response:
         Query(request)
-        return json(VersionOut("goqueue", __version__, platform.python_version()))
+        return json(BrokerVersion("goqueue", __version__, platform.python_version()))
 
     async def stats(self, request: Request) -> Response:
         Query(request)

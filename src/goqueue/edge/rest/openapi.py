@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from goqueue import __version__
+from goqueue.api.messages import ProblemOut
 from goqueue.edge.rest.operations import RestOperation
-from goqueue.edge.rest.schema import ProblemOut
 
 _REF = "#/components/schemas/{name}"
 

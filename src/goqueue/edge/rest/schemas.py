@@ -7,6 +7,19 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from goqueue import __version__
+from goqueue.api.schemas import (
+    Compatibility,
+    ConfigIn,
+    ConfigOut,
+    ConfigSetOut,
+    ContextIdOut,
+    NewSchema,
+    RegisteredSchema,
+    RegistryMode,
+    RegistryStats,
+    ServerVersionOut,
+    SubjectVersionOut,
+)
 from goqueue.base.commands import Caller
 from goqueue.core.schemas.errors import (
     InvalidSchema,
@@ -19,25 +32,11 @@ from goqueue.core.schemas.table import SchemaVersion
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation
 from goqueue.edge.rest.registry_params import flag, form, id_of, is_shown, number_of, page, subject_of
-from goqueue.edge.rest.registry_schema import (
-    CompatibilityOut,
-    ConfigIn,
-    ConfigOut,
-    ConfigSetOut,
-    ContextIdOut,
-    ModeIn,
-    RegisteredOut,
-    SchemaIn,
-    ServerVersionOut,
-    SubjectVersionOut,
-    registered_out,
-    schema_in,
-    settings_in,
-)
+from goqueue.edge.rest.registry_schema import registered_out, schema_in, settings_in
 from goqueue.edge.rest.requests import Bodies, decode
 from goqueue.edge.rest.schema_errors import MEDIA_TYPES, RegistryErrorOut, Text, confluent
 from goqueue.service.front import Front
-from goqueue.service.schemas import Schemas, SchemaStats
+from goqueue.service.schemas import Schemas
 
 T = TypeVar("T")
 _DELETED = Param("deleted", "Also what is deleted softly.", "boolean")
@@ -67,18 +66,18 @@ class SchemaRoutes:
             _get("/subjects", self.subjects, "List subjects", list[str], params=(_PREFIX, _DELETED, *_PAGE)),
             _get(f"{one}/schema", self.version_schema, "A version's schema alone", Any, (_DELETED, _FORMAT)),
             _get(f"{one}/referencedby", self.referenced_by, "Ids of schemas that refer to a version", list[int], _PAGE),
-            _get(one, self.version, "A version", RegisteredOut, params=(_DELETED, _FORMAT)),
+            _get(one, self.version, "A version", RegisteredSchema, params=(_DELETED, _FORMAT)),
             _op("DELETE", one, self.delete_version, "Delete a version", int, params=(_PERMANENT,)),
             _get(many, self.versions, "List a subject's versions", list[int], (_DELETED, _NEGATIVE, *_PAGE)),
-            _op("POST", many, self.register, "Register a schema", RegisteredOut, SchemaIn, (_NORMALIZE,)),
-            _get(f"{subject}/metadata", self.by_metadata, "The latest version with such metadata", RegisteredOut),
+            _op("POST", many, self.register, "Register a schema", RegisteredSchema, NewSchema, (_NORMALIZE,)),
+            _get(f"{subject}/metadata", self.by_metadata, "The latest version with such metadata", RegisteredSchema),
             _op(
                 "POST",
                 subject,
                 self.lookup,
                 "Find a schema in a subject",
-                RegisteredOut,
-                SchemaIn,
+                RegisteredSchema,
+                NewSchema,
                 (_DELETED, _NORMALIZE),
             ),
             _op("DELETE", subject, self.delete_subject, "Delete a subject", list[int], params=(_PERMANENT,)),
@@ -86,11 +85,11 @@ class SchemaRoutes:
                 "/schemas",
                 self.all,
                 "List schemas with their places",
-                list[RegisteredOut],
+                list[RegisteredSchema],
                 (_PREFIX, _DELETED, _LATEST_ONLY, *_PAGE),
             ),
             _get("/schemas/types", self.types, "Types of schema", list[str]),
-            _get("/schemas/stats", self.stats, "The registry in numbers", SchemaStats),
+            _get("/schemas/stats", self.stats, "The registry in numbers", RegistryStats),
             _get(f"{by_id}/schema", self.id_schema, "A schema alone, by id", Any, (_FORMAT,)),
             _get(f"{by_id}/subjects", self.id_subjects, "Subjects that hold a schema", list[str], (_DELETED, *_PAGE)),
             _get(
@@ -100,16 +99,16 @@ class SchemaRoutes:
                 list[SubjectVersionOut],
                 (_DELETED, *_PAGE),
             ),
-            _get(by_id, self.by_id, "A schema by id", RegisteredOut, params=(_FORMAT,)),
+            _get(by_id, self.by_id, "A schema by id", RegisteredSchema, params=(_FORMAT,)),
             _get("/schemas/guids/{guid}/ids", self.guid_ids, "Ids of a guid", list[ContextIdOut]),
-            _get("/schemas/guids/{guid}", self.by_guid, "A schema by guid", RegisteredOut, params=(_FORMAT,)),
+            _get("/schemas/guids/{guid}", self.by_guid, "A schema by guid", RegisteredSchema, params=(_FORMAT,)),
             _op(
                 "POST",
                 f"{test}/{{version}}",
                 self.test_one,
                 "Test against a version",
-                CompatibilityOut,
-                SchemaIn,
+                Compatibility,
+                NewSchema,
                 (_VERBOSE, _NORMALIZE),
             ),
             _op(
@@ -117,14 +116,16 @@ class SchemaRoutes:
                 test,
                 self.test_all,
                 "Test as registering would",
-                CompatibilityOut,
-                SchemaIn,
+                Compatibility,
+                NewSchema,
                 (_VERBOSE, _NORMALIZE),
             ),
             *_settings_routes(
                 "config", self.config, self.set_config, self.delete_config, ConfigIn, ConfigOut, (_TO_GLOBAL,)
             ),
-            *_settings_routes("mode", self.mode, self.set_mode, self.delete_mode, ModeIn, ModeIn, (_TO_GLOBAL, _FORCE)),
+            *_settings_routes(
+                "mode", self.mode, self.set_mode, self.delete_mode, RegistryMode, RegistryMode, (_TO_GLOBAL, _FORCE)
+            ),
             _get("/contexts", self.contexts, "List contexts; there is one", list[str]),
             _get("/metadata/version", self.server_version, "The version of the server", ServerVersionOut),
         ]
@@ -149,8 +150,8 @@ class SchemaRoutes:
         return page(request, [one.version for one in found if is_shown(one.deleted, deleted, only)])
 
     @confluent
-    async def register(self, request: Request) -> RegisteredOut:
-        given = await self._body(request, SchemaIn)
+    async def register(self, request: Request) -> RegisteredSchema:
+        given = await self._body(request, NewSchema)
         version = None if given.version in (0, -1) else given.version
         schema_id = None if given.id in (0, -1) else given.id
         normalize = flag(request, "normalize")
@@ -159,11 +160,11 @@ class SchemaRoutes:
         )
         # Without the text: a client would keep it instead of the form that it sent.
         guid = guid_of(self._schemas.by(caller_of(request)).table.schema(held.id).fingerprint)
-        return RegisteredOut(held.id, held.subject, held.version, guid)
+        return RegisteredSchema(held.id, held.subject, held.version, guid)
 
     @confluent
-    async def lookup(self, request: Request) -> RegisteredOut:
-        given = await self._body(request, SchemaIn)
+    async def lookup(self, request: Request) -> RegisteredSchema:
+        given = await self._body(request, NewSchema)
         deleted, normalize = flag(request, "deleted"), flag(request, "normalize")
         held = await self._schemas.by(caller_of(request)).lookup(
             subject_of(request), schema_in(given), deleted, normalize
@@ -171,7 +172,7 @@ class SchemaRoutes:
         return await self._out(caller_of(request), held, form(request))
 
     @confluent
-    async def version(self, request: Request) -> RegisteredOut:
+    async def version(self, request: Request) -> RegisteredSchema:
         return await self._out(caller_of(request), self._version(request), form(request))
 
     @confluent
@@ -185,7 +186,7 @@ class SchemaRoutes:
         return page(request, self._schemas.by(caller_of(request)).table.referrers(version.subject, version.version))
 
     @confluent
-    async def by_metadata(self, request: Request) -> RegisteredOut:
+    async def by_metadata(self, request: Request) -> RegisteredSchema:
         names, values = request.query_params.getlist("key"), request.query_params.getlist("value")
         wanted = dict(zip(names, values, strict=False))
         for held in reversed(
@@ -214,7 +215,7 @@ class SchemaRoutes:
     # --- schemas -------------------------------------------------------------------------------------------
 
     @confluent
-    async def all(self, request: Request) -> list[RegisteredOut]:
+    async def all(self, request: Request) -> list[RegisteredSchema]:
         table = self._schemas.by(caller_of(request)).table
         prefix, deleted = request.query_params.get("subjectPrefix", "").removeprefix(":*:"), flag(request, "deleted")
         names = [name for name in table.subjects() if name.startswith(prefix) and (deleted or table.has_live(name))]
@@ -229,15 +230,15 @@ class SchemaRoutes:
         return sorted(KINDS, reverse=True)
 
     @confluent
-    async def stats(self, request: Request) -> SchemaStats:
+    async def stats(self, request: Request) -> RegistryStats:
         return self._schemas.by(caller_of(request)).stats()
 
     @confluent
-    async def by_id(self, request: Request) -> RegisteredOut:
+    async def by_id(self, request: Request) -> RegisteredSchema:
         return await self._bare(id_of(request), request)
 
     @confluent
-    async def by_guid(self, request: Request) -> RegisteredOut:
+    async def by_guid(self, request: Request) -> RegisteredSchema:
         return await self._bare(self._id_of_guid(request), request)
 
     def _id_of_guid(self, request: Request) -> int:
@@ -250,7 +251,7 @@ class SchemaRoutes:
     async def guid_ids(self, request: Request) -> list[ContextIdOut]:
         return [ContextIdOut(".", self._id_of_guid(request))]
 
-    async def _bare(self, schema_id: int, request: Request) -> RegisteredOut:
+    async def _bare(self, schema_id: int, request: Request) -> RegisteredSchema:
         stored = self._schemas.by(caller_of(request)).table.schema(schema_id)
         max_id = self._schemas.by(caller_of(request)).table.last_id if flag(request, "fetchMaxId") else None
         return registered_out(
@@ -277,15 +278,15 @@ class SchemaRoutes:
     # --- compatibility, levels, modes ------------------------------------------------------------------------
 
     @confluent
-    async def test_one(self, request: Request) -> CompatibilityOut:
+    async def test_one(self, request: Request) -> Compatibility:
         return await self._test(request, number_of(request.path_params["version"]))
 
     @confluent
-    async def test_all(self, request: Request) -> CompatibilityOut:
+    async def test_all(self, request: Request) -> Compatibility:
         return await self._test(request, None)
 
-    async def _test(self, request: Request, number: int | None) -> CompatibilityOut:
-        given, is_verbose = await self._body(request, SchemaIn), flag(request, "verbose")
+    async def _test(self, request: Request, number: int | None) -> Compatibility:
+        given, is_verbose = await self._body(request, NewSchema), flag(request, "verbose")
         try:
             found = await self._schemas.by(caller_of(request)).test(
                 subject_of(request), schema_in(given), number, flag(request, "normalize")
@@ -293,8 +294,8 @@ class SchemaRoutes:
         except InvalidSchema as error:
             if not is_verbose:
                 raise
-            return CompatibilityOut(False, [error.message])
-        return CompatibilityOut(not found, list(map(str, found)) if is_verbose else None)
+            return Compatibility(False, [error.message])
+        return Compatibility(not found, list(map(str, found)) if is_verbose else None)
 
     @confluent
     async def config(self, request: Request) -> ConfigOut:
@@ -316,25 +317,25 @@ class SchemaRoutes:
         return ConfigOut(await self._schemas.by(caller_of(request)).delete_settings(subject_of(request)))
 
     @confluent
-    async def mode(self, request: Request) -> ModeIn:
+    async def mode(self, request: Request) -> RegistryMode:
         subject, table = subject_of(request), self._schemas.by(caller_of(request)).table
         own = table.own_mode(subject)
         if own is None and subject != GLOBAL and not flag(request, "defaultToGlobal"):
             message = f"Subject '{subject}' does not have subject-level mode configured"
             raise NoSubjectMode(message, field="subject")
-        return ModeIn(table.mode(subject))
+        return RegistryMode(table.mode(subject))
 
     @confluent
-    async def set_mode(self, request: Request) -> ModeIn:
-        given = await self._body(request, ModeIn)
+    async def set_mode(self, request: Request) -> RegistryMode:
+        given = await self._body(request, RegistryMode)
         mode = await self._schemas.by(caller_of(request)).set_mode(
             subject_of(request), check_mode(given.mode), flag(request, "force")
         )
-        return ModeIn(mode)
+        return RegistryMode(mode)
 
     @confluent
-    async def delete_mode(self, request: Request) -> ModeIn:
-        return ModeIn(await self._schemas.by(caller_of(request)).delete_mode(subject_of(request)))
+    async def delete_mode(self, request: Request) -> RegistryMode:
+        return RegistryMode(await self._schemas.by(caller_of(request)).delete_mode(subject_of(request)))
 
     @confluent
     async def contexts(self, request: Request) -> list[str]:
@@ -354,7 +355,7 @@ class SchemaRoutes:
         number = number_of(request.path_params["version"])
         return self._schemas.by(caller_of(request)).table.version(subject_of(request), number, flag(request, "deleted"))
 
-    async def _out(self, caller: Caller, held: SchemaVersion, form: str) -> RegisteredOut:
+    async def _out(self, caller: Caller, held: SchemaVersion, form: str) -> RegisteredSchema:
         return registered_out(
             self._schemas.by(caller).table.schema(held.id),
             await self._schemas.by(caller).text(held.id, form),

@@ -7,24 +7,24 @@ from itertools import groupby
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.api.groups import TopicParts
+from goqueue.api.staged import (
+    OpenWriter,
+    Staged,
+    StagedCommitIn,
+    StagedEnd,
+    StagedOwner,
+    StagedOwnerList,
+    StagedWriterId,
+    WriterIn,
+)
 from goqueue.base.commands import Caller
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.core.txn.records import TxnState
 from goqueue.core.txn.staged import BATCH_MAX, NamedWriter, writer_of
 from goqueue.edge.rest.callers import caller_of
-from goqueue.edge.rest.group_schema import TopicPartitionsOut
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
-from goqueue.edge.rest.staged_schema import (
-    OpenWriterOut,
-    OwnerBriefOut,
-    OwnerListOut,
-    OwnerOut,
-    StagedCommitIn,
-    StagedOut,
-    WriterIn,
-    WriterOut,
-)
 from goqueue.edge.rest.translate import duration_in
 from goqueue.service.front import Front
 from goqueue.service.staged import OwnerView, StagedSetEnded, StagedVerbs
@@ -41,11 +41,11 @@ class StagedRoutes:
         tag, base = "staged sets", "/staged/{owner}/{batch}"
         limit = Param("limit", "At most this many, 1 to 10,000; default 100.", "integer")
         return [
-            RestOperation("POST", f"{base}/writers", self.stage, "Stage a writer", tag, WriterOut, 200, WriterIn),
-            RestOperation("POST", f"{base}/commit", self.commit, "Commit a batch", tag, StagedOut, 200, StagedCommitIn),
-            RestOperation("POST", f"{base}/abort", self.abort, "Abort a batch", tag, StagedOut),
-            RestOperation("GET", "/staged", self.list, "List owners", tag, OwnerListOut, params=(limit,)),
-            RestOperation("GET", "/staged/{owner}", self.describe, "Describe an owner", tag, OwnerOut),
+            RestOperation("POST", f"{base}/writers", self.stage, "Stage a writer", tag, StagedWriterId, 200, WriterIn),
+            RestOperation("POST", f"{base}/commit", self.commit, "Commit a batch", tag, StagedEnd, 200, StagedCommitIn),
+            RestOperation("POST", f"{base}/abort", self.abort, "Abort a batch", tag, StagedEnd),
+            RestOperation("GET", "/staged", self.list, "List owners", tag, StagedOwnerList, params=(limit,)),
+            RestOperation("GET", "/staged/{owner}", self.describe, "Describe an owner", tag, Staged),
         ]
 
     async def stage(self, request: Request) -> Response:
@@ -55,7 +55,7 @@ class StagedRoutes:
         state = await self._staged.by(caller_of(request)).stage(
             *_set_of(request), given.writer, given.attempt, timeout_ms
         )
-        return json(WriterOut(state.transactional_id, state.producer_id, state.epoch))
+        return json(StagedWriterId(state.transactional_id, state.producer_id, state.epoch))
 
     async def commit(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
@@ -69,16 +69,16 @@ class StagedRoutes:
     async def list(self, request: Request) -> Response:
         limit = Query(request, "limit").number("limit", 100, 1, MESSAGES_PER_READ_MAX)
         views = self._staged.by(caller_of(request)).owners(limit)
-        return json(OwnerListOut([OwnerBriefOut(*_facts(view), len(view.open)) for view in views]))
+        return json(StagedOwnerList([StagedOwner(*_facts(view), len(view.open)) for view in views]))
 
     async def describe(self, request: Request) -> Response:
         Query(request)
         view = self._staged.by(caller_of(request)).owner(request.path_params["owner"])
-        return json(OwnerOut(*_facts(view), [self._writer(caller_of(request), state) for state in view.open]))
+        return json(Staged(*_facts(view), [self._writer(caller_of(request), state) for state in view.open]))
 
-    def _writer(self, caller: Caller, state: TxnState) -> OpenWriterOut:
+    def _writer(self, caller: Caller, state: TxnState) -> OpenWriter:
         by_topic = groupby(state.partitions, key=lambda one: one[0])
-        return OpenWriterOut(
+        return OpenWriter(
             state.transactional_id,
             state.producer_id,
             state.epoch,
@@ -88,7 +88,7 @@ class StagedRoutes:
             state.timeout_ms,
             state.started_ms,
             self._transactions.by(caller).runs_for_ms(state),
-            [TopicPartitionsOut(topic, [one for _, one in found]) for topic, found in by_topic],
+            [TopicParts(topic, [one for _, one in found]) for topic, found in by_topic],
         )
 
 
@@ -103,4 +103,4 @@ def _facts(view: OwnerView) -> tuple[str, int | None, int | None]:
 
 
 def _ended(ended: StagedSetEnded) -> Response:
-    return json(StagedOut(ended.outcome, ended.dropped))
+    return json(StagedEnd(ended.outcome, ended.dropped))

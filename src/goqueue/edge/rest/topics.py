@@ -5,12 +5,12 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.api.topics import PartitionListOut, TopicChangeIn, TopicIn, TopicInfo, TopicListOut
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode
-from goqueue.edge.rest.schema import PartitionListOut, TopicChangeIn, TopicIn, TopicListOut
 from goqueue.service.front import Front
-from goqueue.service.topics import Topics, TopicView
+from goqueue.service.topics import Topics
 
 
 class TopicRoutes:
@@ -22,9 +22,9 @@ class TopicRoutes:
         tag = "topics"
         return [
             RestOperation("GET", "/topics", self.list, "List topics", tag, TopicListOut),
-            RestOperation("POST", "/topics", self.create, "Create a topic", tag, TopicView, 201, TopicIn),
-            RestOperation("GET", "/topics/{topic}", self.describe, "Describe a topic", tag, TopicView),
-            RestOperation("PATCH", "/topics/{topic}", self.alter, "Change a topic", tag, TopicView, 200, TopicChangeIn),
+            RestOperation("POST", "/topics", self.create, "Create a topic", tag, TopicInfo, 201, TopicIn),
+            RestOperation("GET", "/topics/{topic}", self.describe, "Describe a topic", tag, TopicInfo),
+            RestOperation("PATCH", "/topics/{topic}", self.alter, "Change a topic", tag, TopicInfo, 200, TopicChangeIn),
             RestOperation("DELETE", "/topics/{topic}", self.delete, "Delete a topic", tag, None, 204),
             RestOperation(
                 "GET", "/topics/{topic}/partitions", self.partitions, "List partitions", tag, PartitionListOut

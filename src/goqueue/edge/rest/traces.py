@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final, get_args
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.api.traces import SpanOut, TraceListOut, TraceOut
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_time_ms
 from goqueue.core.traces.span import Span, Status, TraceFilter, TraceSummary
@@ -31,44 +31,6 @@ _SEARCH: Final = (
     Param("to", "With an event before this time."),
     _LIMIT,
 )
-
-
-class SpanOut(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One event. `at_us` is when it was over, counted from the trace's beginning; `took_us` how long it took."""
-
-    name: str
-    time: str
-    at_us: int
-    took_us: int
-    topic: str
-    partition: int
-    span_id: str
-    parent_id: str = ""
-    offset: int | None = None
-    group: str = ""
-    attributes: dict[str, str | int] = {}
-
-
-class TraceOut(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One message's life. `spans` only where one trace is asked for."""
-
-    trace_id: str
-    status: Status
-    topic: str
-    partition: int
-    offset: int | None
-    key: str
-    groups: list[str]
-    started: str
-    ended: str
-    took_us: int
-    last: str
-    events: int
-    spans: list[SpanOut] = []
-
-
-class TraceListOut(msgspec.Struct, frozen=True):
-    traces: list[TraceOut]
 
 
 class TraceRoutes:

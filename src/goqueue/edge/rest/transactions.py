@@ -9,6 +9,27 @@ from typing import Literal
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.api.groups import TopicParts
+from goqueue.api.transactions import (
+    AbortIn,
+    AddPartitionIn,
+    ProducerBeatIn,
+    ProducerIn,
+    ProducerOut,
+    Transaction,
+    TransactionListOut,
+    TransactionOffset,
+    TransactionStatsOut,
+    TxnAckIn,
+    TxnNackIn,
+    TxnOffsetsIn,
+    TxnPartIn,
+    TxnPartOut,
+    TxnPublishIn,
+    TxnPublishOut,
+    TxnRejectIn,
+    WhoIn,
+)
 from goqueue.base.commands import Caller, PublishResult
 from goqueue.base.entropy import Entropy
 from goqueue.base.errors import GoQueueError, InvalidField
@@ -18,31 +39,10 @@ from goqueue.base.settings import TransactionSettings
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.records import TxnAnswer, TxnState
 from goqueue.edge.rest.callers import caller_of
-from goqueue.edge.rest.group_schema import TopicPartitionsOut
 from goqueue.edge.rest.messages import result_out
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
 from goqueue.edge.rest.translate import duration_in, messages_in
-from goqueue.edge.rest.txn_schema import (
-    AbortIn,
-    AddPartitionIn,
-    ProducerBeatIn,
-    ProducerIn,
-    ProducerOut,
-    TransactionListOut,
-    TransactionOut,
-    TransactionStatsOut,
-    TxnAckIn,
-    TxnNackIn,
-    TxnOffsetOut,
-    TxnOffsetsIn,
-    TxnPartIn,
-    TxnPartOut,
-    TxnPublishIn,
-    TxnPublishOut,
-    TxnRejectIn,
-    WhoIn,
-)
 from goqueue.service.front import Front
 from goqueue.service.leasing import LEASE_MS_MAX
 from goqueue.service.transactions import TransactionVerbs
@@ -70,7 +70,7 @@ class TransactionRoutes:
         self._entropy = entropy
 
     def operations(self) -> list[RestOperation]:
-        tag, base, one = "transactions", "/transactions", TransactionOut
+        tag, base, one = "transactions", "/transactions", Transaction
         params = (
             Param("state", "`open` (default) or `all`: also producers without an open transaction."),
             Param("transactional_id", "Only this one."),
@@ -284,9 +284,9 @@ class TransactionRoutes:
     def _answer(self, caller: Caller, state: TxnState) -> Response:
         return json(self._out(caller, state))
 
-    def _out(self, caller: Caller, state: TxnState) -> TransactionOut:
+    def _out(self, caller: Caller, state: TxnState) -> Transaction:
         by_topic = groupby(state.partitions, key=lambda one: one[0])
-        return TransactionOut(
+        return Transaction(
             state.transactional_id,
             state.producer_id,
             state.epoch,
@@ -295,8 +295,8 @@ class TransactionRoutes:
             state.session_ms,
             state.started_ms or None,
             self._transactions.by(caller).runs_for_ms(state) if state.started_ms else None,
-            [TopicPartitionsOut(topic, [one for _, one in found]) for topic, found in by_topic],
-            [TxnOffsetOut(one.group, one.topic, one.partition, one.offset) for one in state.offsets],
+            [TopicParts(topic, [one for _, one in found]) for topic, found in by_topic],
+            [TransactionOffset(one.group, one.topic, one.partition, one.offset) for one in state.offsets],
             len(state.answers),
             state.delayed,
             state.owner,

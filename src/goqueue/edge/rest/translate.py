@@ -6,21 +6,13 @@ import asyncio
 import binascii
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
 from starlette.requests import Request
 
-from goqueue.base.commands import Headers, InputMessage, Repeat, SkippedOffsets, Stored
-from goqueue.base.errors import GoQueueError, InvalidField
-from goqueue.base.ids import Millis, Offset
-from goqueue.base.leases import Delivered
-from goqueue.base.priority import HEADER as PRIORITY_HEADER
-from goqueue.base.priority import NAMES, NORMAL, lane_of, parse_priority, priority_of
-from goqueue.base.times import parse_duration_ms, parse_time_ms
-from goqueue.base.trace_context import TRACEPARENT, TRACESTATE, join_tracestate, parse_traceparent, within
-from goqueue.edge.rest.schema import (
+from goqueue.api.messages import (
     BinaryValue,
     DeliveredOut,
     Encoding,
@@ -29,8 +21,15 @@ from goqueue.edge.rest.schema import (
     MessageIn,
     MessageOut,
     RepeatIn,
-    SkippedOut,
 )
+from goqueue.base.commands import Headers, InputMessage, Repeat, Stored
+from goqueue.base.errors import GoQueueError, InvalidField
+from goqueue.base.ids import Millis, Offset
+from goqueue.base.leases import Delivered
+from goqueue.base.priority import HEADER as PRIORITY_HEADER
+from goqueue.base.priority import NAMES, NORMAL, lane_of, parse_priority, priority_of
+from goqueue.base.times import parse_duration_ms, parse_time_ms
+from goqueue.base.trace_context import TRACEPARENT, TRACESTATE, join_tracestate, parse_traceparent, within
 
 _STRETCH: Final = 500
 _NUMBER: Final = re.compile(r"\d{1,18}")
@@ -145,10 +144,6 @@ async def messages_out(messages: Sequence[Stored]) -> list[MessageOut]:
             await asyncio.sleep(0)
         shown += [message_out(one) for one in messages[at : at + _STRETCH]]
     return shown
-
-
-def skipped_out(skipped: Iterable[SkippedOffsets]) -> list[SkippedOut]:
-    return [SkippedOut(one.partition, one.first_offset, one.last_offset, one.reason) for one in skipped]
 
 
 def _one_delivered(one: Delivered) -> DeliveredOut:

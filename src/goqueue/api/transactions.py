@@ -1,4 +1,4 @@
-"""The JSON of transactions, as types. Unknown fields are errors."""
+"""Transactions. Unknown members of a request are errors; those of a reply are ignored."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Annotated
 
 import msgspec
 
+from goqueue.api.groups import Name, Number, OffsetNumber, TopicParts
+from goqueue.api.messages import MessageIn, ResultOut
 from goqueue.base.limits import MESSAGES_PER_PUBLISH_MAX, TXN_ANSWERS_MAX, TXN_OFFSETS_MAX
-from goqueue.edge.rest.group_schema import Name, Number, OffsetNumber, TopicPartitionsOut
-from goqueue.edge.rest.schema import MessageIn, ResultOut
 
 _TOPICS_MAX = 1_000
 _TEXT_MAX = 1_000
@@ -115,7 +115,7 @@ class TxnRejectIn(WhoIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
     reason: Text = ""
 
 
-class AbortIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AbortIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """`producer_id` and `epoch` by the producer itself; `transactional_id` alone by an administrator."""
 
     producer_id: Id | None = None
@@ -135,16 +135,18 @@ class TxnPublishOut(msgspec.Struct, frozen=True, omit_defaults=True):
     topics: list[TxnPartOut] | None = None
 
 
-class TxnOffsetOut(msgspec.Struct, frozen=True):
+class TransactionOffset(msgspec.Struct, frozen=True):
+    """Where the transaction moves a group when it commits."""
+
     group: str
     topic: str
     partition: int
     offset: int
 
 
-class TransactionOut(msgspec.Struct, frozen=True, omit_defaults=True):
+class Transaction(msgspec.Struct, frozen=True, omit_defaults=True):
     """A producer and its transaction: `empty`, `ongoing`, `prepare_commit`, `prepare_abort`, `complete_commit` or
-    `complete_abort`."""
+    `complete_abort`. `started` is null where none is open."""
 
     transactional_id: str
     producer_id: int
@@ -154,8 +156,8 @@ class TransactionOut(msgspec.Struct, frozen=True, omit_defaults=True):
     session_timeout_ms: int = 0
     started: int | None = None
     open_ms: int | None = None
-    partitions: list[TopicPartitionsOut] = []
-    offsets: list[TxnOffsetOut] = []
+    partitions: list[TopicParts] = []
+    offsets: list[TransactionOffset] = []
     receipts: int = 0
     delayed: int = 0
     owner: str = ""
@@ -163,7 +165,7 @@ class TransactionOut(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TransactionListOut(msgspec.Struct, frozen=True):
-    transactions: list[TransactionOut]
+    transactions: list[Transaction]
 
 
 class TransactionStatsOut(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The JSON of groups, as types. Unknown fields are errors."""
+"""Groups. Unknown members of a request are errors; those of a reply are ignored."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from goqueue.api.messages import DeliveredOut, ErrorOut
 from goqueue.base.leases import Begin
 from goqueue.base.limits import NAME_CHARS_MAX, PARTITIONS_PER_TOPIC_MAX
-from goqueue.core.groups.replies import GroupListing
-from goqueue.edge.rest.schema import DeliveredOut, ErrorOut
-from goqueue.service.reset import Target
 
 _TOPICS_MAX = 1_000
 _OFFSETS_MAX = 10_000
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Target = Literal["earliest", "latest", "timestamp", "offset"]
 OffsetNumber = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class TopicPartitionsOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TopicParts(msgspec.Struct, frozen=True):
     """Partitions of one topic."""
 
     topic: str
     partitions: Annotated[list[Number], msgspec.Meta(max_length=PARTITIONS_PER_TOPIC_MAX)]
 
 
-class JoinIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TopicPartsIn(TopicParts, frozen=True, forbid_unknown_fields=True):
+    """The same in a request."""
+
+
+class JoinIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """With a `member_id`, known or not, the member keeps it. Without a committed offset it begins at `from`."""
 
     client_id: Name
@@ -43,14 +46,16 @@ class JoinIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lanes: Literal["weighted", "strict"] = "weighted"
 
 
-class JoinedOut(msgspec.Struct, frozen=True):
-    member_id: str
+class Joined(msgspec.Struct, frozen=True):
+    """The member is in; `mode` is the group's."""
+
     generation: int
-    assignment: list[TopicPartitionsOut]
+    assignment: list[TopicParts]
     heartbeat_interval_ms: int
     session_timeout_ms: int
-    protocol: str
     mode: str
+    member_id: str = ""
+    protocol: str = ""
 
 
 class BeatIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,14 +63,14 @@ class BeatIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     generation: Number
 
 
-class BeatOut(msgspec.Struct, frozen=True):
+class Beat(msgspec.Struct, frozen=True):
     """What the member may read, what it has to give back, and what is new."""
 
     generation: int
-    assignment: list[TopicPartitionsOut]
-    revoke: list[TopicPartitionsOut]
-    gained: list[TopicPartitionsOut]
-    heartbeat_interval_ms: int
+    assignment: list[TopicParts]
+    revoke: list[TopicParts]
+    gained: list[TopicParts]
+    heartbeat_interval_ms: int = 0
 
 
 class RevokeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +78,7 @@ class RevokeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     member_id: Name
     generation: Number
-    partitions: Annotated[list[TopicPartitionsOut], msgspec.Meta(max_length=_TOPICS_MAX)]
+    partitions: Annotated[list[TopicPartsIn], msgspec.Meta(max_length=_TOPICS_MAX)]
 
 
 class LeaveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,22 +121,25 @@ class CommitOut(msgspec.Struct, frozen=True):
     results: list[CommittedOut]
 
 
-class LagOut(msgspec.Struct, frozen=True):
-    """`committed` is null where the group never committed; then all of the partition is lag."""
+class GroupLag(msgspec.Struct, frozen=True):
+    """How far a group is behind in one partition.
+
+    `committed` is null where the group never committed; then all of the partition is lag.
+    """
 
     topic: str
     partition: int
     committed: int | None
     end_offset: int
     lag: int
-    metadata: str
+    metadata: str = ""
 
 
 class OffsetsOut(msgspec.Struct, frozen=True):
-    offsets: list[LagOut]
+    offsets: list[GroupLag]
 
 
-class ResetIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ResetIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """`to: timestamp` needs `timestamp`, `to: offset` needs `offset`. Without a partition, all of the topic."""
 
     topic: str
@@ -142,7 +150,9 @@ class ResetIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-class MovedOut(msgspec.Struct, frozen=True, rename={"before": "from", "after": "to"}):
+class OffsetMove(msgspec.Struct, frozen=True, rename={"before": "from", "after": "to"}):
+    """A reset's effect on one partition; `from` is null where nothing was committed."""
+
     topic: str
     partition: int
     before: int | None
@@ -151,34 +161,47 @@ class MovedOut(msgspec.Struct, frozen=True, rename={"before": "from", "after": "
 
 class ResetOut(msgspec.Struct, frozen=True):
     dry_run: bool
-    offsets: list[MovedOut]
+    offsets: list[OffsetMove]
 
 
-class MemberOut(msgspec.Struct, frozen=True):
-    """`door` is where the member came in: `rest` or `kafka`."""
+class GroupMember(msgspec.Struct, frozen=True):
+    """One member; `door` is where it came in: `rest` or `kafka`."""
 
     member_id: str
     client_id: str
     host: str
-    door: str
-    generation: int
-    topics: list[str]
-    assignment: list[TopicPartitionsOut]
-    revoking: list[TopicPartitionsOut]
+    door: str = ""
+    generation: int = -1
+    topics: list[str] = []
+    assignment: list[TopicParts] = []
+    revoking: list[TopicParts] = []
 
 
-class GroupOut(msgspec.Struct, frozen=True):
-    """`kind` is `consumer` where the node assigns, `classic` where a Kafka client does."""
+class Group(msgspec.Struct, frozen=True):
+    """One group with its members and how far it is behind.
+
+    `kind` is `consumer` where the node assigns, `classic` where a Kafka client does.
+    """
 
     group: str
     kind: str
     state: str
     generation: int
     protocol: str
-    mode: str
-    members: list[MemberOut]
-    lag: list[LagOut]
+    members: list[GroupMember]
+    lag: list[GroupLag]
+    mode: str = "partition"
+
+
+class GroupSummary(msgspec.Struct, frozen=True):
+    """One line of a list of groups. `protocol_type` is empty for a group that only has offsets."""
+
+    group: str
+    kind: str
+    state: str
+    members: int
+    protocol_type: str = ""
 
 
 class GroupListOut(msgspec.Struct, frozen=True):
-    groups: list[GroupListing]
+    groups: list[GroupSummary]

@@ -1,4 +1,4 @@
-"""The JSON of the REST door, as types. Unknown fields are errors."""
+"""Messages, and errors. Unknown members of a request are errors; those of a reply are ignored."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from goqueue.base.commands import SkippedOffsets
 from goqueue.base.limits import HEADERS_PER_MESSAGE_MAX, MESSAGES_PER_PUBLISH_MAX
-from goqueue.service.topics import PartitionView, TopicOverview
 
 Encoding = Literal["text", "base64"]
 
 
 class BinaryValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A header value that is not text."""
+    """A header's value that is not text."""
 
     value: str
     encoding: Encoding = "text"
@@ -33,7 +33,7 @@ class RepeatIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     until: int | str | None = None
 
 
-class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class MessageIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """A message to publish."""
 
     value: str | None
@@ -81,8 +81,16 @@ class PublishOut(msgspec.Struct, frozen=True):
     results: list[ResultOut]
 
 
+def _no_headers() -> dict[str, HeaderValue]:
+    return {}
+
+
+def _normal() -> str:
+    return "normal"
+
+
 class MessageOut(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A message as it stands in the log."""
+    """A message as it stands in the log. Headers and priority are always sent, also where they are the usual ones."""
 
     topic: str
     partition: int
@@ -90,8 +98,8 @@ class MessageOut(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     timestamp: int
     key: str | None
     value: str | None
-    headers: dict[str, HeaderValue]
-    priority: str
+    headers: dict[str, HeaderValue] = msgspec.field(default_factory=_no_headers)
+    priority: str = msgspec.field(default_factory=_normal)
     encoding: Encoding = "text"
     key_encoding: Encoding = "text"
 
@@ -105,66 +113,18 @@ class DeliveredOut(MessageOut, frozen=True, omit_defaults=True, gc=False, kw_onl
     leased_until: int
 
 
-class SkippedOut(msgspec.Struct, frozen=True):
-    """Offsets that were passed over: their producer filled a batch with something that cannot be read as records."""
-
-    partition: int
-    first_offset: int
-    last_offset: int
-    reason: str
-
-
 class PartitionPageOut(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: list[MessageOut]
     next_offset: int
     high_watermark: int
-    skipped: list[SkippedOut] = []
+    skipped: list[SkippedOffsets] = []
 
 
 class TopicPageOut(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: list[MessageOut]
-    next_offsets: dict[str, int]
+    next_offsets: dict[int, int]
     next: str
-    skipped: list[SkippedOut] = []
-
-
-class TopicIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: str
-    num_partitions: int | None = None
-    config: dict[str, int | float | str] = {}
-
-
-class TopicChangeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    config: dict[str, int | float | str | None] = {}
-    num_partitions: int | None = None
-
-
-class TopicListOut(msgspec.Struct, frozen=True):
-    topics: list[TopicOverview]
-
-
-class PartitionListOut(msgspec.Struct, frozen=True):
-    partitions: list[PartitionView]
-
-
-class VersionOut(msgspec.Struct, frozen=True):
-    name: str
-    version: str
-    python: str
-
-
-class HealthOut(msgspec.Struct, frozen=True):
-    status: str
-
-
-class CheckOut(msgspec.Struct, frozen=True):
-    ok: bool
-    detail: str
-
-
-class ReadyOut(msgspec.Struct, frozen=True, omit_defaults=True):
-    status: str
-    checks: dict[str, CheckOut] | None = None
+    skipped: list[SkippedOffsets] = []
 
 
 class ProblemOut(msgspec.Struct, frozen=True):
