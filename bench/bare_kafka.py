@@ -14,8 +14,9 @@ from typing import cast
 import uvloop
 
 from goqueue.format.batch import Buffer
-from goqueue.wire.api import APIS, decode_header, encode_response_frame
+from goqueue.wire.api import APIS, decode_header
 from goqueue.wire.framer import Framer
+from goqueue.wire.frames import encode_response_frame
 from goqueue.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from goqueue.wire.messages.metadata import (
     MetadataResponse,

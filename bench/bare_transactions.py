@@ -14,7 +14,8 @@ import uvloop
 
 from bench.bare_kafka import Bare
 from goqueue.format.batch import Buffer
-from goqueue.wire.api import APIS, decode_header, encode_response_frame
+from goqueue.wire.api import APIS, decode_header
+from goqueue.wire.frames import encode_response_frame
 from goqueue.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from goqueue.wire.api import RequestHeader, decode_header, encode_response_frame
+from goqueue.wire.api import RequestHeader, decode_header
 from goqueue.wire.errors import WireError
+from goqueue.wire.frames import encode_response_frame
 from goqueue.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from goqueue.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.wire.client import APIS, encode_request_frame

@@ -1,28 +1,21 @@
-"""Every API by its key, and what stands in front of a body: the request's header and the response's frame."""
+"""Every API by its key, and the header of a request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from struct import Struct
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 
-from goqueue.format.batch import Buffer
 from goqueue.wire.errors import WireError
+from goqueue.wire.frames import REQUEST
 from goqueue.wire.messages.table import MESSAGES
 from goqueue.wire.primitives import BAD_BYTES, skip_tags, wrong_bytes, wrong_end, wrong_length
 from goqueue.wire.shape import Api
 
-__all__ = ["APIS", "Api", "RequestHeader", "decode_header", "encode_response_frame"]
+__all__ = ["APIS", "Api", "RequestHeader", "decode_header"]
 
 APIS: Mapping[int, Api] = MappingProxyType({api.key: api for api in MESSAGES})
-
-_API_VERSIONS = 18
-_REQUEST = Struct(">hhih")
-_RESPONSE = Struct(">ii")
-_FLEXIBLE_RESPONSE = Struct(">iix")
 
 
 class RequestHeader(msgspec.Struct, frozen=True, gc=False):
@@ -44,11 +37,11 @@ def decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
 
 def _decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
-    key, version, correlation_id, size = _REQUEST.unpack_from(frame, 0)
+    key, version, correlation_id, size = REQUEST.unpack_from(frame, 0)
     api = APIS.get(key)
     if api is None:
         raise WireError(f"no API has the key {key}")
-    at = _REQUEST.size
+    at = REQUEST.size
     client_id = None
     if size >= 0:
         client_id = str(frame[at : at + size], "utf-8")
@@ -60,12 +53,3 @@ def _decode_header(frame: memoryview) -> tuple[RequestHeader, int]:
     if at > len(frame):
         raise wrong_end(at, len(frame))
     return RequestHeader(key, version, correlation_id, client_id), at
-
-
-def encode_response_frame(api: Api, version: int, correlation_id: int, response: Any) -> list[Buffer]:
-    """Size, header and body. ApiVersions keeps the oldest header: its reader does not know our versions yet."""
-    body = api.encode_response(version, response)
-    size = sum(map(len, body))
-    if version >= api.flexible_from and api.key != _API_VERSIONS:
-        return [_FLEXIBLE_RESPONSE.pack(size + 5, correlation_id), *body]
-    return [_RESPONSE.pack(size + 4, correlation_id), *body]

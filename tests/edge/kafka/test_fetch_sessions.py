@@ -7,12 +7,8 @@ import itertools
 import pytest
 
 from goqueue.base.limits import FETCH_SESSION_PARTITIONS_MAX
-from goqueue.edge.kafka.errors import (
-    FETCH_SESSION_ID_NOT_FOUND,
-    FETCH_SESSION_TOPIC_ID_ERROR,
-    INVALID_FETCH_SESSION_EPOCH,
-)
 from goqueue.edge.kafka.fetch_sessions import EVICT_AFTER_S, FetchSession, FetchSessions, SessionRefused, wanted_of
+from goqueue.wire.codes import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH
 from goqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 
 

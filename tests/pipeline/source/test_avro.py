@@ -149,7 +149,7 @@ def test_a_member_that_contains_itself_can_be_left_out() -> None:
     [
         (_record(("x", ["int", "string"])), r"\$.x may be int or string"),
         (_record(("x", "null")), r"\$.x is always null"),
-        (_record(("x", "Nowhere")), "'Nowhere' is not defined"),
+        (_record(("x", "Nowhere")), "'Nowhere' is not known"),
     ],
 )
 def test_what_has_no_type_says_where(schema: Any, told: str) -> None:

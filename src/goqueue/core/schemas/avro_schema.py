@@ -15,12 +15,34 @@ PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "doubl
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _NO_DEFAULT: Final = object()
+# What the bytes of a type can mean besides, and which type that is.
+LOGICAL: Final = {
+    "date": "int",
+    "timestamp-millis": "long",
+    "timestamp-micros": "long",
+    "local-timestamp-millis": "long",
+    "local-timestamp-micros": "long",
+}
+_DIGITS_MAX: Final = 38
 
 
 class AvroType:
     """One type. `kind` says which of the other members mean something; a record may contain itself."""
 
-    __slots__ = ("aliases", "branches", "default", "fields", "items", "kind", "name", "size", "symbols")
+    __slots__ = (
+        "aliases",
+        "branches",
+        "default",
+        "fields",
+        "items",
+        "kind",
+        "logical",
+        "name",
+        "precision",
+        "scale",
+        "size",
+        "symbols",
+    )
 
     def __init__(self, kind: str, name: str = "", aliases: Sequence[str] = ()) -> None:
         self.kind = kind
@@ -32,6 +54,24 @@ class AvroType:
         self.symbols: tuple[str, ...] = ()
         self.size = 0
         self.default: str | None = None  # of an enum
+        self.logical = ""
+        self.precision = self.scale = 0  # of a decimal
+
+    def mean(self, value: Mapping[str, Any]) -> AvroType:
+        """Takes the logical type that its definition names; what makes no sense is ignored, as Avro has it."""
+        logical = value.get("logicalType")
+        if logical == "decimal" and self.kind in ("bytes", "fixed"):
+            digits, scale = value.get("precision", 0), value.get("scale", 0)
+            if (
+                isinstance(digits, int)
+                and isinstance(scale, int)
+                and 0 <= scale <= digits
+                and 0 < digits <= _DIGITS_MAX
+            ):
+                self.logical, self.precision, self.scale = logical, digits, scale
+        elif isinstance(logical, str) and LOGICAL.get(logical) == self.kind:
+            self.logical = logical
+        return self
 
     @property
     def element(self) -> AvroType:
@@ -96,7 +136,8 @@ class AvroDocument:
                 raise _bad(f"{kind} without {key}")
             made.items = self._parse(value[key], space)
             return made
-        return self._parse(kind, space)  # a primitive with attributes, like a logical type
+        found = self._parse(kind, space)  # a primitive with attributes, like a logical type
+        return found.mean(value) if found.kind in PRIMITIVES else found
 
     def _by_name(self, name: str, space: str) -> AvroType:
         if name in PRIMITIVES:
@@ -142,6 +183,7 @@ class AvroDocument:
             if not isinstance(size, int) or isinstance(size, bool) or size < 0:
                 raise _bad(f"fixed {name!r} needs a size")
             made.size = size
+            made.mean(value)
         return made
 
     def _fill_record(self, made: AvroType, value: dict[str, Any], space: str) -> None:

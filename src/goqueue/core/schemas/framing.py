@@ -14,6 +14,7 @@ from goqueue.core.schemas.mismatch import Mismatch
 HEADERS: Final = {"value": "schema-id", "key": "schema-key-id"}
 _CONFLUENT: Final = {"value": "__value_schema_id", "key": "__key_schema_id"}
 _INDEXES_MAX: Final = 32
+PREFIX_BYTES: Final = 5  # a zero, and four of the schema's id
 
 FindGuid = Callable[[str], int | None]
 
@@ -26,14 +27,19 @@ class Framed(msgspec.Struct, frozen=True):
     indexes: tuple[int, ...] | None = None
 
 
+def prefix_id(data: bytes) -> int | None:
+    """The id in the prefix; None if the data does not begin like one."""
+    return int.from_bytes(data[1:PREFIX_BYTES], "big") if len(data) >= PREFIX_BYTES and data[0] == 0 else None
+
+
 def by_prefix(data: bytes, has_indexes: Callable[[int], bool]) -> Framed:
     """A zero, four bytes of the id, for Protobuf the message's place, then the data."""
-    if len(data) < 5 or data[0] != 0:
+    schema_id = prefix_id(data)
+    if schema_id is None:
         raise Mismatch((), "it does not begin with a zero byte and a schema's id in four bytes")
-    schema_id = int.from_bytes(data[1:5], "big")
     if not has_indexes(schema_id):
-        return Framed(schema_id, data[5:])
-    indexes, at = _indexes(data, 5)
+        return Framed(schema_id, data[PREFIX_BYTES:])
+    indexes, at = message_indexes(data, PREFIX_BYTES)
     return Framed(schema_id, data[at:], indexes)
 
 
@@ -63,10 +69,10 @@ def _confluent(value: bytes, data: bytes, find: FindGuid, name: str) -> Framed:
         raise Mismatch((), f"the header {name} is not a schema's id")
     if schema_id is None:
         raise Mismatch((), f"no schema has the guid in the header {name}")
-    return Framed(schema_id, data, _indexes(value, at)[0] if len(value) > at else None)
+    return Framed(schema_id, data, message_indexes(value, at)[0] if len(value) > at else None)
 
 
-def _indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+def message_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """A count and as many places, each a zigzag varint. A single zero stands for the first message."""
     count, at = _varint(data, at)
     if count == 0:

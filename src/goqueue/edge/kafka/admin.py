@@ -13,18 +13,18 @@ from goqueue.base.ids import Offset
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, TOPIC_SOURCE
-from goqueue.edge.kafka.errors import (
+from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.names import TopicNames
+from goqueue.service.front import Front
+from goqueue.service.storage import Storage
+from goqueue.service.topics import Topics
+from goqueue.wire.codes import (
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR,
     NONE,
     POLICY_VIOLATION,
     UNKNOWN_TOPIC_ID,
-    code_of,
 )
-from goqueue.edge.kafka.names import TopicNames
-from goqueue.service.front import Front
-from goqueue.service.storage import Storage
-from goqueue.service.topics import Topics
 from goqueue.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -17,19 +17,19 @@ from goqueue.drive.identity import Identity
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import Handler, KafkaCall
-from goqueue.edge.kafka.errors import (
+from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.names import NO_ID, TopicNames
+from goqueue.service.front import Front
+from goqueue.service.topics import Topics
+from goqueue.wire.api import APIS
+from goqueue.wire.codes import (
     ILLEGAL_SASL_STATE,
     INVALID_REQUEST,
     NONE,
     UNKNOWN_TOPIC_ID,
     UNSUPPORTED_SASL_MECHANISM,
     UNSUPPORTED_VERSION,
-    code_of,
 )
-from goqueue.edge.kafka.names import NO_ID, TopicNames
-from goqueue.service.front import Front
-from goqueue.service.topics import Topics
-from goqueue.wire.api import APIS
 from goqueue.wire.messages import describe_topic_partitions as paging
 from goqueue.wire.messages.api_versions import (
     ApiVersion,

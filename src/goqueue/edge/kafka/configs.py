@@ -13,7 +13,8 @@ from goqueue.edge.kafka.config_entries import LIST, Changes, Resource
 from goqueue.edge.kafka.config_groups import GroupConfigs
 from goqueue.edge.kafka.config_loggers import LoggerConfigs
 from goqueue.edge.kafka.config_topics import TopicConfigs
-from goqueue.edge.kafka.errors import UNSUPPORTED_VERSION, code_of
+from goqueue.edge.kafka.errors import code_of
+from goqueue.wire.codes import UNSUPPORTED_VERSION
 from goqueue.wire.messages import list_config_resources as listing
 from goqueue.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
 from goqueue.wire.messages.describe_configs import (

@@ -15,8 +15,9 @@ from goqueue.edge.kafka.calls import Exclusive, Handler, KafkaCall
 from goqueue.edge.kafka.connection import Answered, Later
 from goqueue.edge.kafka.slices import PRODUCE, answer_in_slices, at_once, elements_max
 from goqueue.service.metrics import BrokerMetrics
-from goqueue.wire.api import APIS, Api, RequestHeader, decode_header, encode_response_frame
+from goqueue.wire.api import APIS, Api, RequestHeader, decode_header
 from goqueue.wire.errors import TooManyElements, WireError
+from goqueue.wire.frames import encode_response_frame
 from goqueue.wire.messages.produce import ProduceRequest
 
 API_VERSIONS: Final = 18

@@ -10,7 +10,7 @@ from goqueue.base.commands import Caller, Fetch, Fetched, FetchFrom, Isolation
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import SLICE_ELEMENTS
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import INVALID_FETCH_SESSION_EPOCH, NONE, code_of
+from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.fetch_sessions import (
     FetchSession,
     FetchSessions,
@@ -24,6 +24,7 @@ from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.fetch import Fetching, ReadMemory
 from goqueue.service.front import Front
 from goqueue.service.time_slices import TimeSlices
+from goqueue.wire.codes import INVALID_FETCH_SESSION_EPOCH, NONE
 from goqueue.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,

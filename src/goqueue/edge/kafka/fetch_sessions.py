@@ -13,7 +13,7 @@ import msgspec
 
 from goqueue.base.entropy import Entropy
 from goqueue.base.limits import FETCH_SESSION_PARTITIONS_MAX, REQUEST_ELEMENTS_MAX
-from goqueue.edge.kafka.errors import (
+from goqueue.wire.codes import (
     FETCH_SESSION_ID_NOT_FOUND,
     FETCH_SESSION_TOPIC_ID_ERROR,
     INVALID_FETCH_SESSION_EPOCH,

@@ -30,10 +30,11 @@ from goqueue.core.groups.requests import (
 )
 from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import INVALID_REQUEST, NONE, code_of
+from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.front import Front
 from goqueue.service.groups import Groups
+from goqueue.wire.codes import INVALID_REQUEST, NONE
 from goqueue.wire.messages import consumer_group_describe as described
 from goqueue.wire.messages import consumer_group_heartbeat as beats
 from goqueue.wire.messages import delete_groups as deleting

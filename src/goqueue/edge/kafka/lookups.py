@@ -9,10 +9,11 @@ from goqueue.base.commands import Caller, Isolation
 from goqueue.base.errors import GoQueueError
 from goqueue.drive.partition import Partition
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import INVALID_REQUEST, UNSUPPORTED_VERSION, code_of
+from goqueue.edge.kafka.errors import code_of
 from goqueue.service.front import Front
 from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
+from goqueue.wire.codes import INVALID_REQUEST, UNSUPPORTED_VERSION
 from goqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

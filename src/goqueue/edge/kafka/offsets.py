@@ -12,19 +12,14 @@ from goqueue.core.groups.records import OffsetCommitted
 from goqueue.core.groups.replies import OffsetsReply, Result
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import (
-    NONE,
-    UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    UNSTABLE_OFFSET_COMMIT,
-    code_of,
-)
+from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.groups import when_known
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.front import Front
 from goqueue.service.groups import Groups
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
+from goqueue.wire.codes import NONE, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSTABLE_OFFSET_COMMIT
 from goqueue.wire.messages import offset_commit as committing
 from goqueue.wire.messages import offset_delete as deleting
 from goqueue.wire.messages import offset_fetch as fetching

@@ -10,11 +10,12 @@ from goqueue.base.errors import GoQueueError, InvalidBatch
 from goqueue.base.ids import TopicPartition
 from goqueue.core.txn.errors import ProducerFenced
 from goqueue.edge.kafka.calls import Exclusive, KafkaCall
-from goqueue.edge.kafka.errors import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS, code_of
+from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.front import Front
 from goqueue.service.hooks import TooMuchHere
 from goqueue.service.publish import Publish
+from goqueue.wire.codes import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS
 from goqueue.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,

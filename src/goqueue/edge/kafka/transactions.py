@@ -16,18 +16,18 @@ from goqueue.core.txn.errors import ProducerFenced, UnknownTransaction
 from goqueue.core.txn.questions import MayWrite
 from goqueue.core.txn.records import TxnStage, TxnState
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import (
+from goqueue.edge.kafka.errors import code_of
+from goqueue.service.front import Front
+from goqueue.service.time_slices import TimeSlices
+from goqueue.service.topics import Topics
+from goqueue.service.transactions import TransactionVerbs
+from goqueue.wire.codes import (
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     NONE,
     OPERATION_NOT_ATTEMPTED,
     UNKNOWN_TOPIC_OR_PARTITION,
-    code_of,
 )
-from goqueue.service.front import Front
-from goqueue.service.time_slices import TimeSlices
-from goqueue.service.topics import Topics
-from goqueue.service.transactions import TransactionVerbs
 from goqueue.wire.messages import add_partitions_to_txn as adding
 from goqueue.wire.messages import describe_transactions as describing
 from goqueue.wire.messages import list_transactions as listing

@@ -11,16 +11,17 @@ import msgspec
 import pyarrow as pa
 
 from goqueue.base.limits import SCHEMA_REGEX_BYTES_MAX
+from goqueue.core.schemas.avro_data import AvroChecker
+from goqueue.core.schemas.avro_schema import AvroDocument
+from goqueue.core.schemas.framing import PREFIX_BYTES, prefix_id
+from goqueue.core.schemas.mismatch import Mismatch
 from goqueue.pipeline.analytics.proto_check import proto_check
 from goqueue.pipeline.link.errors import PipelineError
-from goqueue.pipeline.source.avro_data import avro_reader
-from goqueue.pipeline.source.avro_types import AvroNode, Field, parse_avro
-from goqueue.pipeline.source.errors import Misfit, Untyped
+from goqueue.pipeline.source.errors import Untyped
 from goqueue.pipeline.source.registry import Registered
 
 Check = Callable[[bytes, bool], str | None]  # why data, which was framed or not, does not fit; None if it does
 
-_FRAME_BYTES: Final = 5
 _REASON_CHARS_MAX: Final = 300
 _BASE: Final = "http://schemas.invalid/"  # where documents without an address of their own stand
 _DRAFTS: Final = {
@@ -80,16 +81,15 @@ def reason(book: CheckPlan, topic: str, schema_id: int | None, value: bytes) -> 
 
 def _framed(found: TopicSchemas, schema_id: int | None, value: bytes) -> tuple[int | None, int]:
     """The schema that a value has, and where the data begins behind what said so."""
-    has_frame = value[:1] == b"\0" and len(value) >= _FRAME_BYTES
-    prefix = int.from_bytes(value[1:_FRAME_BYTES], "big") if has_frame else None
+    prefix = prefix_id(value)
     if found.framing == "latest":
         return found.latest, 0
     if found.framing == "prefix":
-        return prefix, _FRAME_BYTES
+        return prefix, PREFIX_BYTES
     if found.framing == "header":
         return schema_id, 0
     if schema_id in found.known:  # nothing is prescribed: what is said counts if it makes sense
-        return schema_id, _FRAME_BYTES if schema_id == prefix else 0
+        return schema_id, PREFIX_BYTES if schema_id == prefix else 0
     return found.latest if found.latest is not None else schema_id, 0
 
 
@@ -121,14 +121,12 @@ def _told(why: str) -> str:
 
 
 def _avro_check(text: str, named: Mapping[str, str]) -> Check:
-    """Reads past every member, to the last byte: read as a record that has none of them."""
-    written = AvroNode("record", fields=[Field("value", parse_avro(text, named))])
-    read = avro_reader(written, AvroNode("record"))
+    checker = AvroChecker(AvroDocument(text, {one: one for one in named.values()}))
 
     def check(data: bytes, is_framed: bool) -> str | None:
         try:
-            read(data, 0)
-        except Misfit as error:
+            checker.check(data)
+        except Mismatch as error:
             return _told(str(error))
         except RecursionError:
             return _told("nested too deep")

@@ -11,7 +11,7 @@ from typing import Any
 
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.source.errors import Misfit
-from goqueue.pipeline.source.proto_values import message_indexes, proto_descriptor
+from goqueue.pipeline.source.proto_values import indexes_of, proto_descriptor
 
 
 def proto_check(text: str, named: Mapping[str, str]) -> Callable[[bytes, bool], str | None]:
@@ -38,9 +38,9 @@ def _package(name: str) -> Any:
 
 
 def _chosen(first: Any, data: bytes) -> tuple[Any, int]:
-    """The message that the indexes before the data lead to, and where the data begins. No index means the first."""
-    steps, at = message_indexes(data, 0)
-    return _message(first, steps or [0]), at
+    """The message that the indexes before the data lead to, and where the data begins."""
+    steps, at = indexes_of(data, 0)
+    return _message(first, list(steps)), at
 
 
 def _message(first: Any, steps: list[int]) -> Any:

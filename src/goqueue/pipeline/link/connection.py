@@ -8,9 +8,10 @@ from struct import Struct
 from typing import Any, Final
 
 from goqueue.base.limits import MIB
-from goqueue.format.batch import Buffer
 from goqueue.pipeline.link.errors import BrokerRefused, PipelineError
+from goqueue.wire.codes import UNSUPPORTED_VERSION
 from goqueue.wire.errors import WireError
+from goqueue.wire.frames import decode_response_frame, encode_request_frame
 from goqueue.wire.messages.api_versions import API as API_VERSIONS
 from goqueue.wire.messages.api_versions import ApiVersionsRequest
 from goqueue.wire.shape import ClientApi
@@ -20,9 +21,7 @@ ANSWER_S: Final = 30.0  # a node that is silent for longer counts as gone
 ANSWER_BYTES_MAX: Final = 1024 * MIB
 _CLIENT_ID: Final = b"goqueue-pipeline"
 _SIZE: Final = Struct(">i")
-_HEADER: Final = Struct(">ihhih")  # size, API, version, correlation id, size of the client's id
 _HTTP: Final = b"HTTP"
-_UNSUPPORTED_VERSION: Final = 35
 # Where not the newest version that both sides know is spoken: what follows is for brokers among themselves (24), or
 # names topics by an id (0).
 _VERSION_MAX: Final = {0: 12, 18: 0, 24: 3}
@@ -82,7 +81,7 @@ class BrokerConnection:
         version = self.version_of(api)
         self._sent += 1
         self._awaited.append((api, version, self._sent))
-        for buffer in _request(api, version, self._sent, request):
+        for buffer in encode_request_frame(api, version, self._sent, _CLIENT_ID, request):
             self._socket.sendall(buffer)
 
     def receive(self, room: ReceiveBuffer) -> Any:
@@ -90,11 +89,7 @@ class BrokerConnection:
         api, version, expected = self._awaited[0]
         frame = self._frame(room)
         try:
-            (found,) = _SIZE.unpack_from(frame)
-            if found != expected:
-                raise WireError(f"the answer to request {found} came instead of {expected}")
-            is_flexible = version >= api.flexible_from and api is not API_VERSIONS
-            answer = api.decode_response(version, frame, 5 if is_flexible else 4)
+            answer = decode_response_frame(api, version, expected, frame)
         except WireError as error:
             raise self._not_kafka(str(error)) from error
         # Only now: who was interrupted before must not take the rest for another answer.
@@ -111,7 +106,7 @@ class BrokerConnection:
             message = (
                 f"The node at {self._address} does not speak {api.name} as this client does; use matching releases."
             )
-            raise BrokerRefused(_UNSUPPORTED_VERSION, message)
+            raise BrokerRefused(UNSUPPORTED_VERSION, message)
         return version
 
     # --- bytes -----------------------------------------------------------------------------------------------
@@ -145,11 +140,3 @@ class BrokerConnection:
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
         answer = self.ask(API_VERSIONS, ApiVersionsRequest())
         return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-
-
-def _request(api: ClientApi, version: int, number: int, request: Any) -> list[Buffer]:
-    """Size, header and body. Not in `goqueue.wire.api`: that loads every API, too much for an executor that starts."""
-    tags = b"\0" if version >= api.flexible_from else b""
-    body = api.encode_request(version, request)
-    size = _HEADER.size - _SIZE.size + len(_CLIENT_ID) + len(tags) + sum(map(len, body))
-    return [_HEADER.pack(size, api.key, version, number, len(_CLIENT_ID)) + _CLIENT_ID + tags, *body]

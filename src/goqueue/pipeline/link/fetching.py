@@ -15,8 +15,9 @@ from goqueue.pipeline.link.cluster import Cluster, TopicFacts, isolation_level
 from goqueue.pipeline.link.connection import BrokerConnection, ReceiveBuffer
 from goqueue.pipeline.link.errors import BrokerRefused, CorruptData, OffsetOutOfLog
 from goqueue.pipeline.link.place import OffsetRange
-from goqueue.pipeline.link.refusals import CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE, PASSING, refusal
+from goqueue.pipeline.link.refusals import PASSING, refusal
 from goqueue.pipeline.link.visible import sound_batches, visible
+from goqueue.wire.codes import CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE
 from goqueue.wire.messages import fetch
 
 OnLoss = Callable[[OffsetRange, int], None]

@@ -25,12 +25,12 @@ from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.producing import BatchSender, Parcel
 from goqueue.pipeline.link.refusals import refusal
+from goqueue.wire.codes import OPERATION_NOT_ATTEMPTED
 from goqueue.wire.messages import add_partitions_to_txn as adding
 
 _PILED_BYTES_MAX: Final = 16 * MIB  # rows held back to make larger batches, of all partitions
 _SIZE_MAX: Final = "max.message.bytes"
 _PARTITIONER: Final = "partitioner"
-_NOT_ATTEMPTED: Final = 55
 
 
 class _Topic(msgspec.Struct):
@@ -186,5 +186,5 @@ def _check_added(answer: adding.AddPartitionsToTxnResponse) -> None:
         if one.partition_error_code
     ]
     # Where one is refused the others are not attempted.
-    for place, code in sorted(failed, key=lambda one: one[1] == _NOT_ATTEMPTED):
+    for place, code in sorted(failed, key=lambda one: one[1] == OPERATION_NOT_ATTEMPTED):
         raise refusal(code, place)

@@ -1,7 +1,7 @@
 """Avro data read into the types of columns: written with one version of a schema, read as another.
 
 Avro's rules of resolution hold: members by name or alias, defaults for what was not written, wider numbers for narrow
-ones. Every count is held against the bytes that are left, so data cannot claim more than it brings.
+ones.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from decimal import Decimal
 from struct import Struct
 from typing import Any, Final
 
-from goqueue.pipeline.source.avro_types import AvroNode, Field, only_branch
+from goqueue.core.schemas.avro_cursor import AvroCursor, BadAvro
+from goqueue.core.schemas.avro_schema import AvroField, AvroType
+from goqueue.pipeline.source.avro_types import only_branch
 from goqueue.pipeline.source.errors import Misfit, Untyped
 
-Read = Callable[["Cursor"], Any]
+Read = Callable[[AvroCursor], Any]
 
 _FLOAT: Final = Struct("<f")
 _DOUBLE: Final = Struct("<d")
@@ -26,46 +28,16 @@ _WIDER: Final = frozenset(
 _THOUSANDTHS: Final = frozenset({"timestamp-millis", "local-timestamp-millis"})
 
 
-class Cursor:
-    """A place in the data."""
-
-    __slots__ = ("at", "data")
-
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self.data = data
-        self.at = at
-
-    def take(self, size: int) -> bytes:
-        start, self.at = self.at, self.at + size
-        if size < 0 or self.at > len(self.data):
-            raise Misfit(f"{size} bytes are announced, {len(self.data) - start} are there")
-        return self.data[start : self.at]
-
-    def number(self) -> int:
-        """A zigzag varint of at most 64 bits."""
-        result = shift = 0
-        while shift < 70:
-            byte = self.take(1)[0]
-            result |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return (result >> 1) ^ -(result & 1)
-            shift += 7
-        raise Misfit("a number has more than ten bytes")
-
-    def choice(self, count: int) -> int:
-        number = self.number()
-        if not 0 <= number < count:
-            raise Misfit(f"choice {number} of {count} does not exist")
-        return number
-
-
-def avro_reader(writer: AvroNode, reader: AvroNode) -> Callable[[bytes, int], Any]:
+def avro_reader(writer: AvroType, reader: AvroType) -> Callable[[bytes, int], Any]:
     """Reads a value from some place on to the end of its bytes. `Untyped` if the one cannot be read as the other."""
     read = _read(writer, reader)
 
     def value(data: bytes, at: int) -> Any:
-        cursor = Cursor(data, at)
-        found = read(cursor)
+        cursor = AvroCursor(data, at)
+        try:
+            found = read(cursor)
+        except BadAvro as error:
+            raise Misfit(str(error)) from None
         if cursor.at != len(data):
             raise Misfit(f"{len(data) - cursor.at} bytes follow the value")
         return found
@@ -73,7 +45,7 @@ def avro_reader(writer: AvroNode, reader: AvroNode) -> Callable[[bytes, int], An
     return value
 
 
-def _read(writer: AvroNode, reader: AvroNode) -> Read:
+def _read(writer: AvroType, reader: AvroType) -> Read:
     if writer.kind == "union":
         return _read_union([_read_branch(one, reader) for one in writer.branches])
     if reader.kind == "union":
@@ -90,34 +62,34 @@ def _read(writer: AvroNode, reader: AvroNode) -> Read:
     return _read_simple(writer, reader)
 
 
-def _read_branch(writer: AvroNode, reader: AvroNode) -> Read:
+def _read_branch(writer: AvroType, reader: AvroType) -> Read:
     """A branch nobody can read is an error only for the data that has it."""
     try:
         return _read_nothing if writer.kind == "null" and reader.kind == "union" else _read(writer, reader)
     except Untyped as error:
         told = str(error)
 
-    def refuse(cursor: Cursor) -> Any:
+    def refuse(cursor: AvroCursor) -> Any:
         raise Misfit(told)
 
     return refuse
 
 
-def _read_nothing(cursor: Cursor) -> Any:
+def _read_nothing(cursor: AvroCursor) -> Any:
     return None
 
 
 def _read_union(branches: list[Read]) -> Read:
-    return lambda cursor: branches[cursor.choice(len(branches))](cursor)
+    return lambda cursor: branches[cursor.choice(len(branches), "branch")](cursor)
 
 
-def _read_record(writer: AvroNode, reader: AvroNode) -> Read:
+def _read_record(writer: AvroType, reader: AvroType) -> Read:
     wanted = {name: field for field in reader.fields for name in (*field.aliases, field.name)}
     steps: list[tuple[str | None, Read]] = [_step(one, wanted.get(one.name)) for one in writer.fields]
     written = {name for name, _ in steps}
     missing = {one.name: _default(one) for one in reader.fields if one.name not in written}
 
-    def read(cursor: Cursor) -> Any:
+    def read(cursor: AvroCursor) -> Any:
         found = dict(missing)
         for name, step in steps:
             value = step(cursor)
@@ -128,34 +100,32 @@ def _read_record(writer: AvroNode, reader: AvroNode) -> Read:
     return read
 
 
-def _step(written: Field, wanted: Field | None) -> tuple[str | None, Read]:
+def _step(written: AvroField, wanted: AvroField | None) -> tuple[str | None, Read]:
     if wanted is None:
         return None, lambda cursor: _skip(cursor, written.type, 0)
     return wanted.name, _read(written.type, wanted.type)
 
 
-def _default(field: Field) -> Any:
+def _default(field: AvroField) -> Any:
     """What was not written. Columns can be null, so a default that is no simple value becomes that."""
-    value = field.default[0] if field.default else None
+    value = field.default if field.has_default else None
     return value if isinstance(value, str | bool | int | float) and not _is_converted(field.type) else None
 
 
-def _is_converted(type_: AvroNode) -> bool:
+def _is_converted(type_: AvroType) -> bool:
     """Whether a default's text is not the column's value, as with bytes and times."""
     kinds = [type_, *type_.branches]
     return any(one.kind in ("bytes", "fixed") or one.logical for one in kinds)
 
 
-def _read_blocks(writer: AvroNode, reader: AvroNode) -> Read:
-    assert writer.element is not None
-    assert reader.element is not None
+def _read_blocks(writer: AvroType, reader: AvroType) -> Read:
     item = _read(writer.element, reader.element)
     if writer.kind == "array":
         return lambda cursor: _blocks(cursor, item)
-    return lambda cursor: _blocks(cursor, lambda one: (_text(one), item(one)))
+    return lambda cursor: _blocks(cursor, lambda one: (one.text(), item(one)))
 
 
-def _blocks(cursor: Cursor, item: Read) -> list[Any]:
+def _blocks(cursor: AvroCursor, item: Read) -> list[Any]:
     found: list[Any] = []
     while count := cursor.number():
         if count < 0:
@@ -170,12 +140,12 @@ def _blocks(cursor: Cursor, item: Read) -> list[Any]:
 # --- simple values ------------------------------------------------------------------------------------------------
 
 
-def _read_simple(writer: AvroNode, reader: AvroNode) -> Read:
+def _read_simple(writer: AvroType, reader: AvroType) -> Read:
     read = _read_enum(writer, reader) if writer.kind == "enum" else _plain(writer)
     if reader.kind in ("float", "double"):
         return lambda cursor: float(read(cursor))
     if {writer.kind, reader.kind} == {"string", "bytes"}:
-        return _as_bytes if reader.kind == "bytes" else _text
+        return AvroCursor.octets if reader.kind == "bytes" else AvroCursor.text
     if reader.logical == "decimal":
         return lambda cursor: _decimal(read(cursor), reader)
     if reader.logical in _THOUSANDTHS:
@@ -183,18 +153,18 @@ def _read_simple(writer: AvroNode, reader: AvroNode) -> Read:
     return read
 
 
-def _plain(writer: AvroNode) -> Read:
+def _plain(writer: AvroType) -> Read:
     if writer.kind == "fixed":
         return lambda cursor: cursor.take(writer.size)
     return _SIMPLE[writer.kind]
 
 
-def _read_enum(writer: AvroNode, reader: AvroNode) -> Read:
+def _read_enum(writer: AvroType, reader: AvroType) -> Read:
     known = set(reader.symbols)
     symbols = [one if one in known else reader.default for one in writer.symbols]
 
-    def read(cursor: Cursor) -> Any:
-        symbol = symbols[cursor.choice(len(symbols))]
+    def read(cursor: AvroCursor) -> Any:
+        symbol = symbols[cursor.choice(len(symbols), "symbol")]
         if symbol is None:
             raise Misfit(f"a symbol is not among {', '.join(reader.symbols)}")
         return symbol
@@ -202,58 +172,26 @@ def _read_enum(writer: AvroNode, reader: AvroNode) -> Read:
     return read
 
 
-def _decimal(data: bytes, reader: AvroNode) -> Decimal:
+def _decimal(data: bytes, reader: AvroType) -> Decimal:
     number = int.from_bytes(data, "big", signed=True)
     if abs(number) >= 10**reader.precision:
         raise Misfit(f"a decimal has more than {reader.precision} digits")
     return Decimal(number).scaleb(-reader.scale)
 
 
-def _int(cursor: Cursor) -> int:
-    number = cursor.number()
-    if not -(1 << 31) <= number < 1 << 31:
-        raise Misfit(f"{number} is no integer of 32 bits")
-    return number
-
-
-def _long(cursor: Cursor) -> int:
-    number = cursor.number()
-    if not -(1 << 63) <= number < 1 << 63:
-        raise Misfit(f"{number} is no integer of 64 bits")
-    return number
-
-
-def _truth(cursor: Cursor) -> bool:
-    byte = cursor.take(1)[0]
-    if byte > 1:
-        raise Misfit("a boolean is neither 0 nor 1")
-    return byte == 1
-
-
-def _as_bytes(cursor: Cursor) -> bytes:
-    return cursor.take(cursor.number())
-
-
-def _text(cursor: Cursor) -> str:
-    try:
-        return cursor.take(cursor.number()).decode()
-    except UnicodeDecodeError:
-        raise Misfit("a text is not UTF-8") from None
-
-
 _SIMPLE: Final[Mapping[str, Read]] = {
     "null": _read_nothing,
-    "boolean": _truth,
-    "int": _int,
-    "long": _long,
+    "boolean": AvroCursor.truth,
+    "int": lambda cursor: cursor.number(32),
+    "long": AvroCursor.number,
     "float": lambda cursor: _FLOAT.unpack(cursor.take(4))[0],
     "double": lambda cursor: _DOUBLE.unpack(cursor.take(8))[0],
-    "bytes": _as_bytes,
-    "string": _text,
+    "bytes": AvroCursor.octets,
+    "string": AvroCursor.text,
 }
 
 
-def _skip(cursor: Cursor, type_: AvroNode, depth: int) -> None:
+def _skip(cursor: AvroCursor, type_: AvroType, depth: int) -> None:
     """Past a value that nobody asked for."""
     if depth > _DEPTH_MAX:
         raise Misfit("the data is nested too deep")
@@ -261,20 +199,19 @@ def _skip(cursor: Cursor, type_: AvroNode, depth: int) -> None:
         for field in type_.fields:
             _skip(cursor, field.type, depth + 1)
     elif type_.kind == "union":
-        _skip(cursor, type_.branches[cursor.choice(len(type_.branches))], depth + 1)
+        _skip(cursor, type_.branches[cursor.choice(len(type_.branches), "branch")], depth + 1)
     elif type_.kind in ("array", "map"):
         _skip_blocks(cursor, type_, depth)
     elif type_.kind == "enum":
-        cursor.choice(len(type_.symbols))
+        cursor.choice(len(type_.symbols), "symbol")
     else:
         _plain(type_)(cursor)
 
 
-def _skip_blocks(cursor: Cursor, type_: AvroNode, depth: int) -> None:
-    def item(one: Cursor) -> None:
+def _skip_blocks(cursor: AvroCursor, type_: AvroType, depth: int) -> None:
+    def item(one: AvroCursor) -> None:
         if type_.kind == "map":
-            _text(one)
-        assert type_.element is not None
+            one.text()
         _skip(one, type_.element, depth + 1)
 
     _blocks(cursor, item)

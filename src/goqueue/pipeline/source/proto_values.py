@@ -29,13 +29,14 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from goqueue.core.schemas.framing import message_indexes
+from goqueue.core.schemas.mismatch import Mismatch
 from goqueue.pipeline.source.errors import Misfit, Untyped
 
 Convert = Callable[[Any], Any]
 
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _WELL_KNOWN: Final = "google/protobuf/"
-_INDEXES_MAX: Final = 32
 # By the kind of a field's value, as Protobuf's Python package names it: `cpp_type`.
 _NUMBERS: Final[dict[str, DataType]] = {
     "INT32": IntegerType(),
@@ -175,31 +176,15 @@ def _one(field: Any) -> Convert:
 
 def proto_start(data: bytes, at: int) -> int:
     """Where a framed message begins, behind the numbers that say which of the file's messages it is: the first."""
-    indexes, at = message_indexes(data, at)
+    indexes, at = indexes_of(data, at)
     if any(indexes) or len(indexes) > 1:
         raise Misfit("it is not the first message of the registered file, whose columns these are")
     return at
 
 
-def message_indexes(data: bytes, at: int) -> tuple[list[int], int]:
+def indexes_of(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """The way to a message of the file, which stands before framed data, and the place behind it."""
-    count, at = _varint(data, at)
-    if not 0 <= count <= _INDEXES_MAX:
-        raise Misfit(f"{count} is no number of message indexes")
-    indexes: list[int] = []
-    for _ in range(count):
-        index, at = _varint(data, at)
-        indexes.append(index)
-    return indexes, at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint, and the place behind it."""
-    result = shift = 0
-    while at < len(data) and shift <= 35:
-        byte = data[at]
-        at, result = at + 1, result | (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (result >> 1) ^ -(result & 1), at
-        shift += 7
-    raise Misfit("the message indexes are cut off")
+    try:
+        return message_indexes(data, at)
+    except Mismatch as error:
+        raise Misfit(error.reason) from None

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
+from goqueue.core.schemas.framing import PREFIX_BYTES, prefix_id
 from goqueue.pipeline.source.avro_data import avro_reader
 from goqueue.pipeline.source.avro_types import avro_type, parse_avro
 from goqueue.pipeline.source.errors import Misfit, Untyped
@@ -24,7 +25,6 @@ from goqueue.pipeline.source.registry import Registered, RegistryClient, registr
 Decode = Callable[[bytes, int | None], Any]
 ReadAvro = Callable[[bytes, int], Any]
 
-_FRAME_BYTES: Final = 5  # a zero, and four of the schema's id
 _UNKNOWN_MAX: Final = 100
 _BAD: Final = (Misfit, Untyped, ValueError, OverflowError, RecursionError)
 
@@ -116,7 +116,7 @@ def _json_decoder(typed: Typed) -> Decode:
 
     def value(data: bytes, number: int | None) -> Any:
         # No JSON begins with a zero byte, so whoever framed it is known.
-        return shape(decode(data[_FRAME_BYTES:] if data[:1] == b"\0" else data))
+        return shape(decode(data[PREFIX_BYTES:] if data[:1] == b"\0" else data))
 
     return value
 
@@ -126,7 +126,7 @@ def _proto_decoder(typed: Typed) -> Decode:
 
     def value(data: bytes, number: int | None) -> Any:
         # No message begins with a zero byte either: there is no field 0.
-        return read(data, proto_start(data, _FRAME_BYTES) if data[:1] == b"\0" else 0)
+        return read(data, proto_start(data, PREFIX_BYTES) if data[:1] == b"\0" else 0)
 
     return value
 
@@ -144,15 +144,13 @@ class _AvroDecoder:
         self._unknown: set[int] = set()
 
     def __call__(self, data: bytes, number: int | None) -> Any:
-        framed = (
-            int.from_bytes(data[1:_FRAME_BYTES], "big") if data[:1] == b"\0" and len(data) >= _FRAME_BYTES else None
-        )
+        framed = prefix_id(data)
         if self._framing == "prefix":
-            return self._framed(framed)(data, _FRAME_BYTES)
+            return self._framed(framed)(data, PREFIX_BYTES)
         read = None if self._framing == "latest" or number is None else self._version(number)
         if read is None:
             return self._latest(data, 0)
-        return read(data, _FRAME_BYTES if self._framing == "none" and number == framed else 0)
+        return read(data, PREFIX_BYTES if self._framing == "none" and number == framed else 0)
 
     def _framed(self, number: int | None) -> ReadAvro:
         read = None if number is None else self._version(number)
