@@ -37,7 +37,6 @@ BUILD_BATCH_BYTES: Final = 1 * MIB  # REST publishes are split into batches of a
 SEGMENT_BYTES_MIN: Final = 1 * KIB
 SEGMENT_BYTES_MAX: Final = 2 * GIB - 1
 
-READ_BYTES_MAX: Final = 64 * MIB  # one partition, one read
 FETCH_BYTES_MAX: Final = 64 * MIB  # one fetch, all partitions
 
 # Kafka requests. Elements of all arrays together; those of a request that cannot be worked on in parts; at one go.
@@ -60,7 +59,6 @@ OPEN_SEALED_SEGMENTS_MAX: Final = 64  # node-wide: file handles and loaded index
 OPEN_ACTIVE_SEGMENTS_MAX: Final = 10_000  # node-wide: file handles of segments that are written to
 COMPACTION_KEYS_MAX: Final = 1_000_000  # keys remembered by one compaction pass
 COMPACTION_KEY_BYTES_MAX: Final = 256 * MIB  # of all of them
-COMPACTION_STEP_BYTES: Final = 256 * KIB  # a compaction pauses for others after this much
 
 # Regular expressions of clients: characters, instructions of the compiled one, its memory, how many are kept ready.
 PATTERN_CHARS_MAX: Final = 1_000

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from goqueue.api.messages import DeliveredOut
-from goqueue.client.errors import bad_reply
 from goqueue.client.messages import Message, Span, message_fields, received_members
 
 if TYPE_CHECKING:
@@ -74,19 +73,11 @@ class AsyncLeasedMessage(Leased, frozen=True, kw_only=True):
 # --- JSON ---------------------------------------------------------------------------------------------
 
 
-_decoder = msgspec.json.Decoder(DeliveredOut)
 _LEASE: Final = ("receipt", "attempt", "failures", "leased_until")
 
 
-def decode_leased(data: bytes) -> Leased:
-    """A message under a lease as the broker sends it; `bad-reply` if it is not one."""
-    try:
-        return leased_of(_decoder.decode(data))
-    except ValueError as error:
-        raise bad_reply(error) from None
-
-
 def leased_of(got: DeliveredOut) -> Leased:
+    """The message that the JSON stands for; `ValueError` if its base64 is none."""
     return Leased(**message_fields(got), **{name: getattr(got, name) for name in _LEASE})
 
 
