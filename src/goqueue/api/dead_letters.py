@@ -46,7 +46,7 @@ class DeadLetterOut(msgspec.Struct, frozen=True, omit_defaults=True):
     key_encoding: Encoding = "text"
 
 
-class DeadLetters(msgspec.Struct, frozen=True):
+class DeadLetterPage(msgspec.Struct, frozen=True):
     """`next` is the cursor of the next page, null at the end."""
 
     topic: str

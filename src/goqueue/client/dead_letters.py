@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from goqueue.api import dead_letters as dead_letters_api
-from goqueue.api.dead_letters import DeadLetterOut, RedriveProgress
+from goqueue.api.dead_letters import DeadLetterOut, DeadLetterPage, RedriveProgress
 from goqueue.api.dead_letters import DryRun as DryRun
 from goqueue.client.calls import RestCall, check_topic
 from goqueue.client.messages import Headers, headers_of_json, to_bytes
@@ -26,7 +25,7 @@ class DeadLetter(DeadLetterOut, frozen=True, omit_defaults=True):
         return headers_of_json(self.headers)
 
 
-class DeadLetters(dead_letters_api.DeadLetters, frozen=True):
+class DeadLetters(DeadLetterPage, frozen=True):
     """A page. `next` is the cursor of the next one, None at the end."""
 
     messages: list[DeadLetter]  # type: ignore[assignment]

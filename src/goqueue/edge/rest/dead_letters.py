@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from goqueue.api.dead_letters import (
     DeadLetterOut,
-    DeadLetters,
+    DeadLetterPage,
     DryRun,
     FilterIn,
     LetterOrigin,
@@ -53,7 +53,7 @@ class DeadLetterRoutes:
         one, redrive = many + "/{partition}/{offset}", many + "/redrive"
         task = redrive + "/{id}"
         return [
-            RestOperation("GET", many, self.list, "Browse dead letters", tag, DeadLetters, params=_FILTER_PARAMS),
+            RestOperation("GET", many, self.list, "Browse dead letters", tag, DeadLetterPage, params=_FILTER_PARAMS),
             RestOperation("GET", f"{many}/stats", self.stats, "Dead letters in numbers", tag, LetterStats),
             RestOperation("POST", redrive, self.redrive, "Redrive dead letters", tag, RedriveProgress, 202, RedriveIn),
             RestOperation("GET", redrive, self.history, "Redrives so far", tag, RedriveList),
@@ -72,7 +72,7 @@ class DeadLetterRoutes:
         page = await self._letters.by(caller_of(request)).page(topic, _filter_of(query, topic), _cursor(query), limit)
         after = None if page.next is None else f"{page.next[0]}:{page.next[1]}"
         return json(
-            DeadLetters(
+            DeadLetterPage(
                 self._letters.by(caller_of(request)).home_of(topic), [_letter(one) for one in page.letters], after
             )
         )
