@@ -8,8 +8,7 @@ from typing import Final
 from goqueue import __version__
 from goqueue.base.entropy import new_uuid
 from goqueue.base.ids import Millis
-from goqueue.base.limits import CLOCK_LATE_MS, SHARDS_IN_FORCE
-from goqueue.base.metadata import Change
+from goqueue.base.limits import CLOCK_LATE_MS
 from goqueue.base.settings import Settings
 from goqueue.base.topic_config import TopicConfig
 from goqueue.core.cluster.records import TopicRecord
@@ -31,11 +30,7 @@ from goqueue.drive.coordinators import (
     GroupHost,
 )
 from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
-from goqueue.drive.embedded_metadata import EmbeddedMetadata
 from goqueue.drive.host import Host
-from goqueue.drive.identity import Identity, join
-from goqueue.drive.image_follower import ImageFollower
-from goqueue.drive.old_files import take_over_old_files
 from goqueue.drive.partition import Partition
 from goqueue.drive.redrive_notes import RedriveNotes
 from goqueue.drive.schedule_index import IN_MEMORY, ScheduleIndex
@@ -61,7 +56,6 @@ from goqueue.service.leasing import Leasing
 from goqueue.service.node_config import NodeConfig
 from goqueue.service.partition_writer import PartitionWriter
 from goqueue.service.positions import Positions
-from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
 from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.queue_rules import QueueRules
@@ -101,10 +95,10 @@ class Shard:
         self.space, self.flusher, self.storage_stats = node.space, node.flusher, node.storage_stats
         self.schema_host, self.schemas, self.validation = node.schema_host, node.schemas, node.validation
         self.traces, self._trace_parts = node.recording.traces, TraceParts(node.recording)
-        self._store = EmbeddedMetadata(disk, offload)
-        self.metadata = ImageFollower(self._store, self._metadata_changed)
+        self.metadata, self.producer_ids = node.metadata, node.producer_ids
         defaults = settings.topics.defaults()
         self.table = TopicTable(self.metadata, node.opener, defaults, OWN_TOPICS, self._topics_changed)
+        node.follow_metadata(self.table.metadata_changed)
         self.node_config = NodeConfig(self.metadata, settings.node.id, self.table, defaults)
         writes = TransactionWrites(lambda: self.txn_questions)
         hooks = Hooks(
@@ -130,7 +124,6 @@ class Shard:
             self.topics, self.publish, self.browsing, self.scheduling, clock, settings.sqs.deduplication_ids_max
         )
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
-        self.producer_ids = ProducerIds(self.metadata)
         group_settings = _group_settings(settings)
         group_events = GroupEvents(self._tell_topics, self._groups_wrote, lambda: self.deliveries.wait_durable())
         self.group_host: GroupHost = Host(
@@ -181,8 +174,6 @@ class Shard:
         ]
         self._trace_parts.attach(self.topics, self.deliveries, taking, self.transfer)
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
-        self._clock, self._entropy, self._disk = clock, entropy, disk
-        self.identity = Identity(settings.node.id)
 
     def _logs(self) -> Iterator[tuple[Partition, TopicConfig]]:
         for topic in self.table.all():
@@ -191,7 +182,6 @@ class Shard:
 
     async def open(self) -> list[Recovered]:
         """Opens the logs; says what recovery found."""
-        await self._start_metadata()
         self.node_config.load()
         found = await self.table.load()
         self._doubt_a_late_clock()
@@ -209,16 +199,6 @@ class Shard:
         self.transfer.recover()
         await self.redrives.recover()
         self.cleaner.start()
-
-    async def _start_metadata(self) -> None:
-        await self._store.open()
-        node_id = self.identity.node_id
-        await take_over_old_files(self._disk, self.offload, self._store, node_id)
-        await self.metadata.start()
-        self.identity = await join(self.metadata, self._entropy, node_id, __version__, SHARDS_IN_FORCE)
-
-    def _metadata_changed(self, change: Change) -> None:
-        self.table.metadata_changed(change)
 
     def _doubt_a_late_clock(self) -> None:
         """Nothing was published for long, if the clock is right: the node was down, or the clock was set meanwhile."""
@@ -246,7 +226,7 @@ class Shard:
         """The only partition of an internal topic, which is made by the first start."""
         topic = self.table.get(name)
         if topic is None:
-            record = TopicRecord(name, new_uuid(self._entropy), 1, OWN_TOPICS[name], self._clock.now_ms())
+            record = TopicRecord(name, new_uuid(self.entropy), 1, OWN_TOPICS[name], self.clock.now_ms())
             topic = await self.table.create(record)
         assert topic is not None
         return topic.partitions[0]
@@ -303,7 +283,6 @@ class Shard:
     async def close(self) -> None:
         """Closes the logs; everything is synced already."""
         await self.table.close()
-        await self.metadata.stop()
 
 
 class Broker(Shard):
@@ -314,7 +293,7 @@ class Broker(Shard):
         self._clock_watch = ClockWatch(node.clock, self.timekeepers, node.metrics.clock_stepped)
 
     async def start(self) -> list[Recovered]:
-        self.node.start()
+        await self.node.start()
         found = await self.open()
         await self.load(await self.traces.start())
         self._clock_watch.start()
@@ -327,6 +306,7 @@ class Broker(Shard):
         await self.drain()
         await self.node.stop()
         await self.close()
+        await self.node.close()
 
 
 def _group_settings(settings: Settings) -> GroupSettings:

@@ -179,18 +179,18 @@ class Node:
         topics, groups, transactions = front(broker.topics), front(broker.groups), front(broker.transactions)
         node_config = front(broker.node_config)
         table = handlers(
-            ClusterHandler(topics, names, broker.identity, self._settings.kafka.advertised),
+            ClusterHandler(topics, names, broker.node.identity, self._settings.kafka.advertised),
             TransactionalProduce(ProduceHandler(front(broker.publish), names), transactions, topics, names),
             FetchHandler(front(broker.fetching), names, budget, sessions, time.monotonic),
             LookupHandler(topics),
             GroupHandler(groups, names),
             OffsetHandler(groups, topics, names, transactions),
-            AdminHandler(topics, front(storage), names, broker.identity.node_id),
+            AdminHandler(topics, front(storage), names, broker.node.identity.node_id),
             ConfigHandler(
                 TopicConfigs(topics, node_config),
                 BrokerConfigs(topics, self._settings, doors, node_config),
                 GroupConfigs(groups),
-                LoggerConfigs(node_config, broker.identity.node_id),
+                LoggerConfigs(node_config, broker.node.identity.node_id),
             ),
             ProducerHandler(front(broker.producer_ids), transactions, topics),
             TransactionHandler(transactions, topics),

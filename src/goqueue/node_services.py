@@ -1,22 +1,30 @@
 """What there is one of in a node, however many shards it holds: clock, threads, disk space, the group commit, metrics,
-traces, and the schemas that messages are checked with.
+traces, the image of the metadata, and the schemas that messages are checked with.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+from goqueue import __version__
 from goqueue.base.access import Admit
 from goqueue.base.clock import Clock, SteadyClock
 from goqueue.base.descriptors import DescriptorPlan
 from goqueue.base.entropy import Entropy
+from goqueue.base.limits import SHARDS_IN_FORCE
+from goqueue.base.metadata import Change
 from goqueue.base.settings import Settings
 from goqueue.core.schemas.registry import Registry
 from goqueue.drive.coordinators import SCHEMAS_CODEC, SchemaHost
 from goqueue.drive.decoding import Decoding
+from goqueue.drive.embedded_metadata import EmbeddedMetadata
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.host import Host
+from goqueue.drive.identity import Identity, join
+from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.offload import Offload
+from goqueue.drive.old_files import take_over_old_files
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import OpenerParts, PartitionOpener
 from goqueue.drive.space_watch import SpaceWatch
@@ -25,6 +33,7 @@ from goqueue.log.space import SpaceGuard
 from goqueue.log.stats import StorageStats
 from goqueue.service.coordinator_events import SchemaEvents
 from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.producers import ProducerIds
 from goqueue.service.schemas import Schemas
 from goqueue.service.trace_building import TraceRecording
 from goqueue.service.traces import TraceCollector
@@ -74,15 +83,33 @@ class NodeServices:
         self.schemas = Schemas(self.schema_host, self.offload)
         self.validation = Validation(self.schemas, self.metrics)
         self._space_watch = SpaceWatch(self.space, self.offload)
+        self._store = EmbeddedMetadata(self.disk, self.offload)
+        self._followers: list[Callable[[Change], None]] = []
+        self.metadata = ImageFollower(self._store, self._metadata_changed)
+        self.producer_ids = ProducerIds(self.metadata)
+        self.identity = Identity(settings.node.id)
 
     def _schemas_changed(self, registry: Registry) -> None:
         self.validation.changed()
         self.metrics.schemas.set(len(registry.table.stored))
 
-    def start(self) -> None:
-        """Before any partition is opened."""
+    def follow_metadata(self, follower: Callable[[Change], None]) -> None:
+        """A shard hears of every change, from the start on."""
+        self._followers.append(follower)
+
+    def _metadata_changed(self, change: Change) -> None:
+        for follower in self._followers:
+            follower(change)
+
+    async def start(self) -> None:
+        """Before any partition is opened; takes the node's place in the metadata."""
         self.flusher.start()
         self._space_watch.start()
+        await self._store.open()
+        node_id = self.settings.node.id
+        await take_over_old_files(self.disk, self.offload, self._store, node_id)
+        await self.metadata.start()
+        self.identity = await join(self.metadata, self.entropy, node_id, __version__, SHARDS_IN_FORCE)
 
     async def load_schemas(self, partition: Partition) -> None:
         """From the internal partition of the shard that holds it."""
@@ -95,3 +122,7 @@ class NodeServices:
         await self.recording.traces.stop()
         await self._space_watch.stop()
         await self.flusher.stop()
+
+    async def close(self) -> None:
+        """After the logs are closed."""
+        await self.metadata.stop()

@@ -63,7 +63,7 @@ class Ledger:
 
 
 def disk_of(broker: Broker) -> SimDisk:
-    disk = broker._disk
+    disk = broker.node.disk
     assert isinstance(disk, SimDisk)
     return disk
 
