@@ -12,6 +12,8 @@ from goqueue.base.limits import CLOCK_LATE_MS
 from goqueue.base.settings import Settings
 from goqueue.base.topic_config import TopicConfig
 from goqueue.core.cluster.records import TopicRecord
+from goqueue.core.delivery.records import Record as QueueRecord
+from goqueue.core.delivery.records import ViewId
 from goqueue.core.groups.coordinator import Coordinator
 from goqueue.core.groups.records import Record as GroupRecord
 from goqueue.core.groups.settings import GroupSettings
@@ -46,8 +48,10 @@ from goqueue.service.consume import Consuming
 from goqueue.service.coordinator_events import GroupEvents
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
+from goqueue.service.environment import Environment
 from goqueue.service.fetch import Fetching
 from goqueue.service.groups import Groups
+from goqueue.service.handing import Handing
 from goqueue.service.health import Health
 from goqueue.service.hooks import Hooks
 from goqueue.service.lane_readers import LaneReaders
@@ -58,8 +62,10 @@ from goqueue.service.partition_writer import PartitionWriter
 from goqueue.service.positions import Positions
 from goqueue.service.publish import Publish
 from goqueue.service.publish_once import DeduplicatedPublish
+from goqueue.service.queue_events import QueueEvents
 from goqueue.service.queue_rules import QueueRules
 from goqueue.service.queue_stats import QueueStats
+from goqueue.service.queue_views import QueueViews
 from goqueue.service.redriven import AllCopies
 from goqueue.service.scheduling import DelayCollector, DelayEvents, Scheduling
 from goqueue.service.staged import StagedVerbs
@@ -130,25 +136,30 @@ class Shard:
             lambda: Coordinator(group_settings, self._partition_counts()), GROUPS_CODEC, group_events, clock, offload
         )
         self.groups = Groups(self.group_host, self.topics, entropy, lambda: self.positions.catch_up())
+        environment = Environment(clock, entropy, self.metrics)
         rules = QueueRules(self.topics)
-        self.deliveries = DeliveryRunner(rules.policy, clock, self.cleaner.retire)
+        traced = self._trace_parts.begin_leases(self.topics, lambda view: self.deliveries.knows(view))
+        queue_events = QueueEvents(
+            loaded=self._queues_loaded,
+            written=_untraced if traced is None else traced.moved,
+            ready=lambda view: self._allocator.ready(view),
+            dead=lambda view: self.transfer.begin(view),
+            moved=lambda view: self.positions.moved(view),
+            answered=lambda group, owner: self.consuming.answered(group, owner),
+        )
+        self.deliveries = DeliveryRunner(rules.policy, queue_events, clock, offload, self.cleaner.retire)
         self.feeds = LaneReaders(decoding, unreadable)
         self.positions = Positions(self.deliveries, self.groups, self.topics, self.feeds)
-        taking = LeaseAllocator(
-            self.deliveries, self.topics, rules, self.feeds, self.positions, clock, entropy, self.metrics
-        )
-        self.leasing = Leasing(
-            taking, self.deliveries, self.topics, rules, self.positions, clock, entropy, self.metrics
-        )
-        copies = AllCopies(self.metrics)
-        self.transfer = Transfer(
-            self.deliveries, self.topics, self.publish, self.feeds, self.positions, clock, copies.of
-        )
-        self.leasing.until_moved = self.transfer.finish
+        views = QueueViews(self.deliveries, self.topics, rules, self.feeds, self.positions)
+        handing = Handing(self.deliveries, self.topics, environment, traced)
+        self._allocator = LeaseAllocator(self.deliveries, views, handing, environment)
+        copies = AllCopies(environment)
+        self.transfer = Transfer(self.deliveries, self.topics, self.publish, self.feeds, copies, traced)
+        self.leasing = Leasing(self._allocator, self.deliveries, views, self.transfer, queue_events, environment)
         self.letters = DeadLetterView(self.deliveries, self.topics, rules, self.feeds, clock, settings.sqs.group)
         self.queue_stats = QueueStats(self.deliveries, self.topics, self.positions, self.feeds)
         self.redrives = Redrives(
-            self.letters, self.transfer, copies.redriven, self.topics, RedriveNotes(disk), clock, entropy, offload
+            self.letters, self.transfer, copies.redriven, self.topics, RedriveNotes(disk, offload), environment
         )
         chosen = settings.transactions
         forces = chosen.sync == "always" and settings.log.fsync != "always"
@@ -166,13 +177,12 @@ class Shard:
         self.txn_publish = TransactionalPublish(self.txn_coordinator, self.transactions, self.publish, self.topics)
         self.timekeepers: list[Timekeeper] = [
             self.group_host,
-            self.deliveries,
+            self.deliveries.host,
             self.schedule,
             self.txn_coordinator.host,
             self._trace_parts,
             self,
         ]
-        self._trace_parts.attach(self.topics, self.deliveries, taking, self.transfer)
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
 
     def _logs(self) -> Iterator[tuple[Partition, TopicConfig]]:
@@ -196,7 +206,7 @@ class Shard:
         await self.schedule.start(await self.open_internal_partition(SCHEDULE_TOPIC))
         await self._load_transactions()
         self.deliveries.resume()
-        self.transfer.recover()
+        self.transfer.resume()
         await self.redrives.recover()
         self.cleaner.start()
 
@@ -208,11 +218,14 @@ class Shard:
             self.clock.stepped()
 
     async def _load_deliveries(self) -> None:
-        partition = await self.open_internal_partition(DELIVERIES_TOPIC)
-        await self.offload(lambda: self.deliveries.replay(partition))
-        self.deliveries.begin(partition)
+        await self.deliveries.load(await self.open_internal_partition(DELIVERIES_TOPIC))
+
+    def _queues_loaded(self) -> None:
+        """Also after records of queue views could not be made durable; polls that wait look again."""
         self.deliveries.forget(lambda view: self.topics.find(view.topic) is None)
         self.positions.recover()
+        self.transfer.recover()
+        self._allocator.wake_all()
 
     async def _load_transactions(self) -> None:
         """What is in doubt is finished while leases still hold: its acks must find them."""
@@ -307,6 +320,10 @@ class Broker(Shard):
         await self.node.stop()
         await self.close()
         await self.node.close()
+
+
+def _untraced(view: ViewId, records: Sequence[QueueRecord]) -> None:
+    """Nobody wants to know."""
 
 
 def _group_settings(settings: Settings) -> GroupSettings:

@@ -66,27 +66,7 @@ task.state == "running"
 
 # --- wiring -------------------------------------------------------------------------------------------------
 
-# Still assigned after construction. Nothing may be added, and in the end nothing is left.
-LATE = {
-    ("broker.py", "self.leasing.until_moved"),
-    ("service/consume.py", "leasing.on_answer"),
-    ("service/lease_allocator.py", "runner.on_ready"),
-    ("service/positions.py", "runner.on_moved"),
-    ("service/positions.py", "groups.on_read"),
-    ("service/trace_building.py", "deliveries.on_records"),
-    ("service/trace_building.py", "taking.handing.traces"),
-    ("service/trace_building.py", "transfer.traces"),
-    ("service/transfer.py", "runner.on_dead"),
-}
-
 ARGUMENTS_MAX = 6
-# Constructors that still have more. The same holds.
-MANY_ARGUMENTS = {
-    "service/dead_letters.py Redrives",
-    "service/lease_allocator.py LeaseAllocator",
-    "service/leasing.py Leasing",
-    "service/transfer.py Transfer",
-}
 ROOTS = ("broker.py", "node.py", "node_services.py")
 
 
@@ -111,7 +91,7 @@ def wirings(path: str, tree: ast.Module) -> Iterator[str]:
 
 def test_objects_are_wired_by_their_constructors() -> None:
     found = {(path, text) for path, tree in files(*ROOTS, "service", "drive") for text in wirings(path, tree)}
-    assert found - LATE == set()
+    assert found == set()
 
 
 def test_a_late_wiring_is_found_in_every_form() -> None:
@@ -137,4 +117,4 @@ def test_constructors_have_few_arguments() -> None:
         for node in owner.body
         if isinstance(node, ast.FunctionDef) and node.name == "__init__"
     }
-    assert {name for name, count in found.items() if count > ARGUMENTS_MAX} - MANY_ARGUMENTS == set()
+    assert {name for name, count in found.items() if count > ARGUMENTS_MAX} == set()

@@ -15,7 +15,7 @@ from goqueue.base.leases import Delivered, Take
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
-from goqueue.drive import delivery_runner
+from goqueue.drive import delivery_runner, host
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, fetch_all, settings
@@ -345,7 +345,7 @@ def test_a_poll_that_is_broken_off_gives_back_what_it_holds_and_nothing_else() -
 
 def test_a_checkpoint_among_many_views_and_traffic_can_be_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_runner, "CHECKPOINT_BYTES", 12_000)
-    monkeypatch.setattr(delivery_runner, "_SNAPSHOTS_A_BATCH", 3)
+    monkeypatch.setattr(host, "_SNAPSHOT_BATCH", 3)
     groups = [f"g{n}" for n in range(20)]
     left: dict[str, str] = {}
 
@@ -360,8 +360,8 @@ def test_a_checkpoint_among_many_views_and_traffic_can_be_read_back(monkeypatch:
                 await asyncio.sleep(0)
 
         await asyncio.gather(*(consume(group) for group in groups))
-        assert broker.deliveries._partition is not None
-        assert broker.deliveries._partition.log.start_offset > 0, "there was a checkpoint"
+        partition = await broker.open_internal_partition(delivery_runner.DELIVERIES_TOPIC)
+        assert partition.start_offset > 0, "there was a checkpoint"
         for group in groups:
             (left[group],) = values(await take(broker, group=group, lease_ms=1))
 

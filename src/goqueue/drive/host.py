@@ -60,6 +60,7 @@ class Host(Generic[M, R]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._checkpointing: asyncio.Task[None] | None = None
         self._bytes_since = 0
+        self._is_ahead = False  # something was appended since the load
         self._timer = DeadlineTimer(clock, self._tick)
         self._stopped = False
 
@@ -72,6 +73,7 @@ class Host(Generic[M, R]):
         self._machine, self._partition = machine, partition
         self.epoch += 1
         self._bytes_since = 0
+        self._is_ahead = False
         self.tell(lambda *_: decision)
         self._sink.loaded(machine)
         return count
@@ -92,7 +94,7 @@ class Host(Generic[M, R]):
 
     def _lost(self, epoch: int, partition: Partition, error: GoQueueError) -> None:
         """What the machine believes may not be on disk: back to what is."""
-        if epoch == self.epoch and self._machine is not None:
+        if epoch == self.epoch and self._machine is not None and self._is_ahead:
             logger.error("records could not be made durable; loading again", extra=self._about(why=error.message))
             self.unload(error)
             self._spawn(self._load_again(partition))
@@ -225,6 +227,7 @@ class Host(Generic[M, R]):
         batch = build([NewRecord(*encode(record, first + at), now) for at, record in enumerate(records)])
         partition.append(batch, read_header(batch), now, append_time=False)
         self._bytes_since += len(batch)
+        self._is_ahead = True
         if self._checkpoint is not None and self._bytes_since >= self._checkpoint.every_bytes:
             self._begin_checkpoint()
         return first

@@ -6,6 +6,7 @@ import logging
 from typing import Final
 
 from goqueue.core.redrive import RedriveTask
+from goqueue.drive.offload import Offload
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.home import refused_when_full
@@ -17,13 +18,24 @@ _SUFFIX: Final = ".redrive"
 
 
 class RedriveNotes:
-    """Blocks; runs off the loop."""
+    """Reads and writes them off the loop."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, offload: Offload) -> None:
         self._disk = disk
+        self._offload = offload
 
-    def load(self) -> list[RedriveTask]:
+    async def load(self) -> list[RedriveTask]:
         """All of them, the oldest first. What cannot be read is reported and left alone."""
+        return await self._offload(self._load)
+
+    async def save(self, task: RedriveTask) -> None:
+        """Safe when it returns; `DiskFull` if there is no room."""
+        await self._offload(lambda: self._save(task))
+
+    async def remove(self, task_id: str) -> None:
+        await self._offload(lambda: self._disk.remove(f"{_HOME}/{task_id}{_SUFFIX}"))
+
+    def _load(self) -> list[RedriveTask]:
         found: list[RedriveTask] = []
         for name in self._disk.names(_HOME):
             if name.endswith(_SUFFIX):
@@ -34,13 +46,9 @@ class RedriveNotes:
                     found.append(task)
         return sorted(found, key=lambda task: (task.started_ms, task.id))
 
-    def save(self, task: RedriveTask) -> None:
-        """Safe when it returns; `DiskFull` if there is no room."""
+    def _save(self, task: RedriveTask) -> None:
         with refused_when_full():
             if not self._disk.is_dir(_HOME):
                 self._disk.make_dirs(_HOME)
                 self._disk.sync_dir("")
             self._disk.write_file(f"{_HOME}/{task.id}{_SUFFIX}", encode_crc_json(task))
-
-    def remove(self, task_id: str) -> None:
-        self._disk.remove(f"{_HOME}/{task_id}{_SUFFIX}")

@@ -63,7 +63,6 @@ class Consuming:
         self._in_flight_max = in_flight_max
         self._readers = Readers(self._members)
         self._stopping = False
-        leasing.on_answer = self._answered
 
     def stop(self) -> None:
         """Every poll that waits is answered."""
@@ -83,7 +82,7 @@ class Consuming:
             self._readers.drop(group, member_id)
             self._leasing.release(group, member_id, lambda at: True, is_failure=True)
 
-    def _answered(self, group: str, member_id: str) -> None:
+    def answered(self, group: str, member_id: str) -> None:
         """A member that answers for its messages wants no other to do it."""
         reader = self._readers.get(group, member_id)
         if reader is not None and reader.reading.auto_commit:

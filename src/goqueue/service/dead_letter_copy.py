@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from goqueue.base.commands import Headers
 from goqueue.base.errors import GoQueueError
-from goqueue.base.ids import Millis, Offset
+from goqueue.base.ids import Offset
 from goqueue.core.dead_letter import PREFIX, buried_headers, origin_of
 from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.records import ViewId
 from goqueue.format.records import NewRecord, Record
-from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.environment import Environment
 
 
 class Burials:
@@ -18,10 +18,11 @@ class Burials:
     makes_topics = True
     puts_back = False
 
-    def __init__(self, metrics: BrokerMetrics) -> None:
-        self._metrics = metrics
+    def __init__(self, environment: Environment) -> None:
+        self._clock = environment.clock
+        self._metrics = environment.metrics
 
-    def copy(self, view: ViewId, message: Record, held: TrackedMessage, now: Millis) -> NewRecord:
+    def copy(self, view: ViewId, message: Record, held: TrackedMessage) -> NewRecord:
         told = {
             "topic": view.topic,
             "partition": view.partition,
@@ -36,6 +37,7 @@ class Burials:
             "timestamp": message.timestamp_ms,
         }
         headers = tuple((PREFIX + name, str(value).encode()) for name, value in told.items())
+        now = self._clock.now_ms()
         return NewRecord(message.key, message.value, buried_headers(message.headers) + headers, now)
 
     def origin(self, headers: Headers) -> tuple[ViewId, Offset] | None:

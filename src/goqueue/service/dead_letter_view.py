@@ -190,13 +190,13 @@ class DeadLetterView:
     def keeper(self, partition: Partition) -> Delivery:
         """The view that says what is gone."""
         view = ViewId(KEEPER, partition.at.topic, partition.at.partition)
-        return self._runner.views.get(view) or Delivery(view)
+        return self._runner.view(view)
 
     def keeper_to_write(self, partition: Partition) -> Delivery:
         delivery = self._runner.view(ViewId(KEEPER, partition.at.topic, partition.at.partition))
         if delivery.done_below < partition.start_offset:
             self._runner.write(delivery, delivery.pass_to(partition.start_offset))
-        return delivery
+        return self._runner.view(delivery.view)
 
     def is_in_flight(self, partition: Partition, offset: Offset) -> bool:
         """Whether an SQS consumer has it."""

@@ -15,8 +15,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.clock import SteadyClock
-from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.entropy import new_uuid
 from goqueue.base.errors import DiskFull, GoQueueError, InvalidField, RedriveRunning, UnknownRedrive
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import REDRIVE_RATE_MAX
@@ -37,11 +36,11 @@ from goqueue.core.redrive import (
     refusal,
 )
 from goqueue.core.token_bucket import TokenBucket
-from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.redrive_notes import RedriveNotes
 from goqueue.drive.topic_table import Topic
 from goqueue.service.dead_letter_view import DeadLetterView
+from goqueue.service.environment import Environment
 from goqueue.service.redriven import Redriven
 from goqueue.service.topics import Topics
 from goqueue.service.transfer import Transfer
@@ -79,24 +78,21 @@ class Redrives:
         copies: Redriven,
         topics: Topics,
         notes: RedriveNotes,
-        clock: SteadyClock,
-        entropy: Entropy,
-        offload: Offload,
+        environment: Environment,
     ) -> None:
         self._letters = letters
         self._transfer = transfer
         self._copies = copies
         self._topics = topics
         self._notes = notes
-        self._clock = clock
-        self._entropy = entropy
-        self._offload = offload
+        self._clock = environment.clock
+        self._entropy = environment.entropy
         self._tasks: dict[str, RedriveTask] = {}
         self._runs: dict[str, _Run] = {}
 
     async def recover(self) -> None:
         """After a start: those that were under way go on."""
-        for task in await self._offload(self._notes.load):
+        for task in await self._notes.load():
             self._tasks[task.id] = task
             if task.is_live:
                 self._launch(task)
@@ -127,7 +123,7 @@ class Redrives:
         task = self._tasks_new(asked)
         self._tasks[task.id] = task
         try:
-            await self._offload(lambda: self._notes.save(task))
+            await self._notes.save(task)
         except OSError:
             del self._tasks[task.id]
             raise
@@ -205,7 +201,7 @@ class Redrives:
         old = [task.id for task in self._tasks.values() if task.source == source and not task.is_live][:-HISTORY_MAX]
         for task_id in old:
             del self._tasks[task_id]
-            await self._offload(lambda task_id=task_id: self._notes.remove(task_id))  # type: ignore[misc]
+            await self._notes.remove(task_id)
 
     # --- how it goes -----------------------------------------------------------------------------------------
 
@@ -382,7 +378,7 @@ class Redrives:
         run.noted_ms = self._clock.monotonic_ms()
         task = run.task if not run.task.is_live else self._progress(run)
         try:
-            await self._offload(lambda: self._notes.save(task))
+            await self._notes.save(task)
         except (OSError, DiskFull) as error:  # a start goes on from the last note; what was moved is known otherwise
             logger.error("how far a redrive got could not be noted", extra={"task": task.id, "error": str(error)})
 

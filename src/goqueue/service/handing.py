@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.clock import Clock
 from goqueue.base.commands import Stored
 from goqueue.base.delays import is_expired
 from goqueue.base.ids import Millis, Offset, TopicPartition
@@ -20,29 +19,17 @@ from goqueue.core.delivery.keys import choose_runs
 from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.offers import PARKED_MAX, RUN_LOOK_AHEAD, Grant
-from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import ViewId
 from goqueue.drive.delivery_runner import DeliveryRunner
-from goqueue.drive.lane_reader import LaneReader
-from goqueue.drive.partition import Partition
 from goqueue.format.records import Record
-from goqueue.service.metrics import BrokerMetrics
-from goqueue.service.positions import Positions
+from goqueue.service.environment import Environment
 from goqueue.service.queue_rules import oldest_ms
+from goqueue.service.queue_views import Source
 from goqueue.service.topics import Topics
 from goqueue.service.trace_leases import TracedLeases
 
 _PASSED_AT_ONCE: Final = 500  # messages that are not to be handed out
 _LIVE, _OLD, _GONE = "live", "old", "gone"  # what becomes of a message that was looked at
-
-
-class Source(msgspec.Struct, frozen=True):
-    """One partition that a take draws from."""
-
-    partition: Partition
-    feed: LaneReader
-    delivery: Delivery
-    policy: Policy
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -57,14 +44,13 @@ class _Found(msgspec.Struct, frozen=True):
 
 class Handing:
     def __init__(
-        self, runner: DeliveryRunner, topics: Topics, positions: Positions, clock: Clock, metrics: BrokerMetrics
+        self, runner: DeliveryRunner, topics: Topics, environment: Environment, traces: TracedLeases | None
     ) -> None:
         self._runner = runner
         self._topics = topics
-        self._positions = positions
-        self._clock = clock
-        self._metrics = metrics
-        self.traces: TracedLeases | None = None
+        self._clock = environment.clock
+        self._metrics = environment.metrics
+        self._traces = traces
 
     async def lease(self, take: Take, source: Source, lane: int, limit: int, nonce: str) -> list[Delivered]:
         """What is passed over (too old, behind a key) does not end the search."""
@@ -89,7 +75,7 @@ class Handing:
         leased = self._hand_out(take, source, lane, found, nonce)
         if found.seen_to is not None:
             delivery.looked_to(lane, found.seen_to)
-            self._positions.moved(delivery.view)
+            self._runner.moved(delivery.view)
         return bool(found.again or found.fresh), leased
 
     async def _look(self, source: Source, lane: int, limit: int, nonce: str) -> _Found:
@@ -142,7 +128,7 @@ class Handing:
 
     def _is_current(self, delivery: Delivery, opened: int) -> bool:
         """False if the view was forgotten or opened again while its log was read."""
-        return self._runner.views.get(delivery.view) is delivery and delivery.opened == opened
+        return self._runner.is_current(delivery) and delivery.opened == opened
 
     def _fates(self, source: Source, now: Millis) -> Callable[[Record], str]:
         """Whether a message is handed out; a dead letter that was redriven or deleted is not."""
@@ -174,15 +160,15 @@ class Handing:
 
     def _pass_over(self, source: Source, lane: int, records: list[Record], fate: str, now: Millis) -> None:
         delivery, offsets = source.delivery, [record.offset for record in records]
-        if self.traces is not None and fate == _OLD:
-            self.traces.expired(delivery.view, records)
+        if self._traces is not None and fate == _OLD:
+            self._traces.expired(delivery.view, records)
         if fate == _OLD and self._topics.require(delivery.view.topic).config.queue_expired_dead_letter == "true":
             self._runner.write(delivery, delivery.dead_letter_unread(lane, offsets, source.policy, now))
         else:
             self._runner.write(delivery, delivery.drop(lane, offsets))
         if fate == _OLD:
             self._metrics.expired.inc(len(offsets))
-        self._positions.moved(delivery.view)
+        self._runner.moved(delivery.view)
 
     def _grant(
         self,
@@ -202,8 +188,8 @@ class Handing:
         self._runner.write(delivery, moves)
         wanted = set(offsets)
         chosen = records if len(offsets) == len(records) else [one for one in records if one.offset in wanted]
-        if self.traces is not None:
-            chosen = self.traces.leased(delivery, chosen, take.owner, lease_ms)
+        if self._traces is not None:
+            chosen = self._traces.leased(delivery, chosen, take.owner, lease_ms)
         return [_delivered(source.partition.at, one, delivery.tracked(one.offset), grant) for one in chosen]
 
 

@@ -48,6 +48,6 @@ class LaneSearch:
         opened = delivery.opened
         fresh, seen_to = await feed.of_lane(lane, delivery.look_from(lane), 1)
         next_at = fresh[0].offset if fresh else seen_to
-        is_current = self._runner.views.get(view) is delivery and delivery.opened == opened
+        is_current = self._runner.is_current(delivery) and delivery.opened == opened
         if is_current and delivery.goes_on_at(lane, next_at, is_end=not fresh):
             self._on_found(view)

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
-from goqueue.base.clock import SteadyClock
-from goqueue.base.entropy import Entropy
-from goqueue.base.errors import GoQueueError, InvalidGroup
+from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
-from goqueue.base.leases import Begin, Delivered, Take
+from goqueue.base.leases import Delivered, Take
 from goqueue.base.limits import MIB
 from goqueue.base.priority import NAMES
-from goqueue.core.dead_letter import KEEPER
-from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.lanes import LaneTurn
 from goqueue.drive.delivery_runner import DeliveryRunner
-from goqueue.drive.partition import Partition
 from goqueue.drive.wait_queue import Waiter, WaitQueue
-from goqueue.service.handing import Handing, Source
-from goqueue.service.lane_readers import LaneReaders
-from goqueue.service.metrics import BrokerMetrics
-from goqueue.service.positions import Positions
-from goqueue.service.queue_rules import QueueRules
-from goqueue.service.topics import Topics
+from goqueue.service.environment import Environment
+from goqueue.service.handing import Handing
+from goqueue.service.queue_views import QueueViews, Source
 
 _LANES: Final = range(len(NAMES))
 _BYTES_MAX: Final = 8 * MIB  # an answer ends with the message that passes this
@@ -39,32 +32,28 @@ class LeaseAllocator:
     def __init__(
         self,
         runner: DeliveryRunner,
-        topics: Topics,
-        rules: QueueRules,
-        feeds: LaneReaders,
-        positions: Positions,
-        clock: SteadyClock,
-        entropy: Entropy,
-        metrics: BrokerMetrics,
+        views: QueueViews,
+        handing: Handing,
+        environment: Environment,
     ) -> None:
         self._runner = runner
-        self._topics = topics
-        self._rules = rules
-        self._feeds = feeds
-        self._positions = positions
-        self._clock = clock
-        self._entropy = entropy
-        self._metrics = metrics
+        self._views = views
+        self._handing = handing
+        self._clock = environment.clock
+        self._entropy = environment.entropy
+        self._metrics = environment.metrics
         self._baton = WaitQueue()
         self._turns: dict[tuple[str, Sequence[TopicPartition]], LaneTurn] = {}
         self._full: dict[tuple[str, str], set[Waiter]] = {}  # consumers that hold as much as they may
         self._stopping = False
-        self.handing = Handing(runner, topics, positions, clock, metrics)
-        runner.on_ready = self.ready
 
     def stop(self) -> None:
         """Everybody who waits is answered with nothing."""
         self._stopping = True
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        """Everybody who waits looks again."""
         self._baton.wake_all()
         for group, owner in self._full:
             self.has_room(group, owner)
@@ -76,7 +65,7 @@ class LeaseAllocator:
 
         Once `interrupt` is done it waits no longer.
         """
-        sources = [self._source(take, at) for at in take.partitions]
+        sources = self._views.sources(take)
         found = await self._gather(take, sources)
         if not found and take.wait_ms_max > 0:
             found = await self._wait_for_some(take, sources, interrupt)
@@ -102,6 +91,8 @@ class LeaseAllocator:
                     left_s = min(left_s, _LOOK_AGAIN_S)
                 await self._wait([waiter.woken, *([] if interrupt is None else [interrupt])], left_s)
                 woken_for_nothing = True
+                if not all(self._runner.is_current(source.delivery) for source in sources) and self._runner.is_loaded:
+                    sources = self._views.sources(take)
             except asyncio.CancelledError:
                 self._wake_next(take.group, sources)
                 raise
@@ -153,29 +144,6 @@ class LeaseAllocator:
             return True
         return any(index.has(lane, delivery.look_from(lane)) for lane in _LANES)
 
-    def _source(self, take: Take, at: TopicPartition) -> Source:
-        topic = self._topics.require_users(at.topic)
-        if take.group == KEEPER:
-            raise InvalidGroup(f"The broker keeps the name {KEEPER} for itself.", field="group")
-        partition = topic.partition(at.partition)
-        delivery = self._open(take.group, partition, take.begin)
-        return Source(partition, self._feeds.of(partition), delivery, self._rules.policy(delivery.view))
-
-    def _open(self, group: str, partition: Partition, begin: Begin) -> Delivery:
-        view = ViewId(group, partition.at.topic, partition.at.partition)
-        delivery = self._runner.views.get(view)
-        if delivery is None:
-            delivery = self._runner.view(view)
-            self._runner.write(delivery, delivery.open_at(self._positions.begin(view, partition, begin)))
-        return delivery
-
-    def begin_at_end(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        """A group that is new to these begins with what is published from now on."""
-        for at in partitions:
-            topic = self._topics.find(at.topic)
-            if topic is not None and at.partition < len(topic.partitions):
-                self._open(group, topic.partitions[at.partition], "latest")
-
     async def _gather(self, take: Take, sources: Sequence[Source]) -> list[Delivered]:
         found: list[Delivered] = []
         nonce = self._entropy.token(8).hex()
@@ -183,7 +151,8 @@ class LeaseAllocator:
             await self._fill(take, sources, nonce, found)
             await self._runner.wait_durable()
         except (asyncio.CancelledError, GoQueueError):
-            self.give_back(take.group, found)
+            with suppress(GoQueueError):  # then their leases run out
+                self.give_back(take.group, found)
             raise
         self._metrics.delivered.inc(len(found))
         return found
@@ -202,8 +171,8 @@ class LeaseAllocator:
             waiting = [has and lane not in empty for lane, has in enumerate(await self._waiting(sources, nonce))]
             if turn.visits == 1:  # acks of an earlier life can be told only now that the lanes are known
                 for source in sources:
-                    self._positions.moved(source.delivery.view)
-            chosen = turn.next(waiting, now, self._is_strict(take, sources))
+                    self._runner.moved(source.delivery.view)
+            chosen = turn.next(waiting, now, self._views.is_strict(take, sources))
             if chosen is None:
                 return
             lane, most = chosen
@@ -212,7 +181,7 @@ class LeaseAllocator:
             served = 0
             for source in sources:
                 if served < wanted:
-                    got = await self.handing.lease(take, source, lane, wanted - served, nonce)
+                    got = await self._handing.lease(take, source, lane, wanted - served, nonce)
                     found += got
                     served += len(got)
                     size += sum(len(one.stored.value or b"") for one in got)
@@ -226,9 +195,12 @@ class LeaseAllocator:
         for source in sources:
             delivery = source.delivery
             index = await source.feed.look(delivery.base)  # there may be lanes that nobody looked at yet
+            again = delivery.lanes_again()
             for lane in _LANES:
                 if not waiting[lane]:
-                    waiting[lane] = index.has(lane, delivery.look_from(lane)) or delivery.has_ready_again(lane, nonce)
+                    waiting[lane] = index.has(lane, delivery.look_from(lane)) or (
+                        lane in again and delivery.has_ready_again(lane, nonce)
+                    )
         return waiting
 
     def _turn(self, take: Take) -> LaneTurn:
@@ -239,11 +211,6 @@ class LeaseAllocator:
                 self._turns.clear()
             turn = self._turns[key] = LaneTurn()
         return turn
-
-    def _is_strict(self, take: Take, sources: Sequence[Source]) -> bool:
-        if take.strict:
-            return True
-        return bool(sources) and self._topics.require(sources[0].partition.at.topic).config.queue_lanes == "strict"
 
     def _room(self, take: Take, sources: Sequence[Source]) -> int:
         if take.in_flight_max is None:
@@ -256,6 +223,6 @@ class LeaseAllocator:
             offset = one.stored.offset
             delivery = self._runner.views.get(ViewId(group, one.stored.topic, one.stored.partition))
             if delivery is not None and delivery.is_leased(offset, one.attempt, one.receipt.rpartition(":")[2]):
-                policy = self._rules.policy(delivery.view)
+                policy = self._views.policy(delivery.view)
                 self._runner.write(delivery, delivery.release([offset], policy, self._clock.now_ms()))
                 self.ready(delivery.view)

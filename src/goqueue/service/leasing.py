@@ -7,38 +7,31 @@ answered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from goqueue.base.clock import SteadyClock
-from goqueue.base.entropy import Entropy
 from goqueue.base.errors import GoQueueError, InvalidField, InvalidReceipt
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.leases import Delivered, Outcome, QueueCounts, Receipt, Take, parse_receipt
 from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.machine import Delivery
-from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import Record as Move
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.delivery.states import MessageState
 from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.service.environment import Environment
 from goqueue.service.lease_allocator import LeaseAllocator
-from goqueue.service.metrics import BrokerMetrics
-from goqueue.service.positions import Positions
-from goqueue.service.queue_rules import QueueRules
+from goqueue.service.queue_events import QueueEvents
+from goqueue.service.queue_views import QueueViews
 from goqueue.service.receipts import sort_receipts
 from goqueue.service.receive_attempts import ReceiveAttempts
-from goqueue.service.topics import Topics
+from goqueue.service.transfer import Transfer
 
 LEASE_MS_MAX: Final = 12 * 3_600_000
 _MOVE_S: Final = 1.0
 
-Answer = Callable[[Delivery, list[Offset], Policy, Millis], Sequence[Move]]
-
-
-async def _at_once(view: ViewId) -> None:
-    return
+Answer = Callable[[Delivery, list[Offset], Millis], Sequence[Move]]
 
 
 def _parsed(text: str) -> Receipt | None:
@@ -55,24 +48,20 @@ class Leasing:
         self,
         taking: LeaseAllocator,
         runner: DeliveryRunner,
-        topics: Topics,
-        rules: QueueRules,
-        positions: Positions,
-        clock: SteadyClock,
-        entropy: Entropy,
-        metrics: BrokerMetrics,
+        views: QueueViews,
+        transfer: Transfer,
+        events: QueueEvents,
+        environment: Environment,
     ) -> None:
         self._taking = taking
         self._runner = runner
-        self._topics = topics
-        self._rules = rules
-        self._positions = positions
-        self._clock = clock
-        self._entropy = entropy
-        self._metrics = metrics
-        self._attempts = ReceiveAttempts(self.extend, clock)
-        self.until_moved: Callable[[ViewId], Awaitable[None]] = _at_once  # returns when nothing of the view is dying
-        self.on_answer: Callable[[str, str], None] = lambda group, owner: None  # a consumer answers by receipt
+        self._views = views
+        self._transfer = transfer
+        self._events = events
+        self._clock = environment.clock
+        self._entropy = environment.entropy
+        self._metrics = environment.metrics
+        self._attempts = ReceiveAttempts(self.extend, environment.clock)
 
     def stop(self) -> None:
         """Everybody who waits is answered with nothing."""
@@ -82,9 +71,9 @@ class Leasing:
         """Messages under a lease; durable when it returns. Once `interrupt` is done it waits no longer."""
         if take.attempt_id is None or not take.partitions:
             return await self._taking.take(take, interrupt)
-        lease_ms = take.lease_ms
+        lease_ms, first = take.lease_ms, take.partitions[0]
         if lease_ms is None:
-            lease_ms = self._topics.require(take.partitions[0].topic).config.queue_lease_ms
+            lease_ms = self._views.policy(ViewId(take.group, first.topic, first.partition)).lease_ms
         found = await self._attempts.repeat(take, lease_ms)
         if not found:
             found = await self._taking.take(take, interrupt)
@@ -97,15 +86,13 @@ class Leasing:
 
     def begin_at_end(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """A group that is new to these begins with what is published from now on."""
-        self._taking.begin_at_end(group, partitions)
+        self._views.begin_at_end(group, partitions)
 
     # --- answers ---------------------------------------------------------------------------------------------
 
     async def ack(self, receipts: Sequence[str], late_too: bool = False) -> list[Outcome]:
         """Done with these; `late_too` also with those whose leases are over, whoever has the messages now."""
-        outcomes = await self._answer(
-            receipts, lambda delivery, offsets, policy, now: delivery.ack(offsets, late_too), late_too
-        )
+        outcomes = await self._answer(receipts, lambda delivery, offsets, _: delivery.ack(offsets, late_too), late_too)
         self._metrics.acked.inc(outcomes.count(None))
         return outcomes
 
@@ -114,7 +101,9 @@ class Leasing:
         chance = self._entropy.token(1)[0] / 255
         outcomes = await self._answer(
             receipts,
-            lambda delivery, offsets, policy, now: delivery.nack(offsets, policy, now, chance, delay_ms, reason),
+            lambda delivery, offsets, now: delivery.nack(
+                offsets, self._views.policy(delivery.view), now, chance, delay_ms, reason
+            ),
         )
         await self._see_moved(receipts)
         self._metrics.nacked.inc(outcomes.count(None))
@@ -123,7 +112,8 @@ class Leasing:
     async def reject(self, receipts: Sequence[str], reason: str = "") -> list[Outcome]:
         """To the dead letters, now."""
         outcomes = await self._answer(
-            receipts, lambda delivery, offsets, policy, now: delivery.reject(offsets, policy, now, reason)
+            receipts,
+            lambda delivery, offsets, now: delivery.reject(offsets, self._views.policy(delivery.view), now, reason),
         )
         await self._see_moved(receipts)
         self._metrics.rejected.inc(outcomes.count(None))
@@ -145,9 +135,11 @@ class Leasing:
             if latest_ms is not None and held.lease is not None and held.lease.since_ms < latest_ms:
                 raise InvalidField(f"A lease lasts at most {total_ms_max} ms in all.", field="visibility_timeout")
 
-        def answer(delivery: Delivery, offsets: list[Offset], policy: Policy, now: Millis) -> Sequence[Move]:
+        def answer(delivery: Delivery, offsets: list[Offset], now: Millis) -> Sequence[Move]:
             leased = delivery.leased_among(offsets)
-            return delivery.extend(leased, now + lease_ms) if lease_ms else delivery.release(leased, policy, now)
+            if lease_ms:
+                return delivery.extend(leased, now + lease_ms)
+            return delivery.release(leased, self._views.policy(delivery.view), now)
 
         return await self._answer(receipts, answer, late_too, check)
 
@@ -157,7 +149,7 @@ class Leasing:
         dying = [one.view for at in sorted(places) for one in self._runner.at(at) if one.has_dead]
         for view in dying:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.until_moved(view), _MOVE_S)
+                await asyncio.wait_for(self._transfer.finish(view), _MOVE_S)
 
     def check(self, receipts: Sequence[str]) -> None:
         """Raises for the first that no longer names a live lease."""
@@ -188,15 +180,15 @@ class Leasing:
             delivery = named.delivery
             view = delivery.view
             try:
-                self._runner.write(delivery, answer(delivery, list(named.offsets), self._rules.policy(view), now))
+                self._runner.write(delivery, answer(delivery, list(named.offsets), now))
             except GoQueueError as error:
                 for place in named.offsets.values():
                     outcomes[place] = error
             if delivery.count(MessageState.READY):
                 self._taking.ready(view)
-            self._positions.moved(view)
+            self._runner.moved(view)
             for owner in named.owners:
-                self.on_answer(view.group, owner)
+                self._events.answered(view.group, owner)
                 self._taking.has_room(view.group, owner)
         await self._runner.wait_durable()
         return outcomes
@@ -211,7 +203,7 @@ class Leasing:
         for delivery in self._runner.of(group):
             if delivery.in_flight_of(owner) and among(delivery.view.at):
                 self._runner.write(delivery, delivery.ack(sorted(delivery.held_by(owner))))
-                self._positions.moved(delivery.view)
+                self._runner.moved(delivery.view)
         self._taking.has_room(group, owner)
         await self._runner.wait_durable()
 
@@ -220,7 +212,7 @@ class Leasing:
         now = self._clock.now_ms()
         for delivery in self._runner.of(group):
             if delivery.in_flight_of(owner) and lost(delivery.view.at):
-                policy = self._rules.policy(delivery.view)
+                policy = self._views.policy(delivery.view)
                 self._runner.write(delivery, delivery.release_owner(owner, policy, now, is_failure))
                 self._taking.ready(delivery.view)
 
@@ -228,26 +220,12 @@ class Leasing:
 
     def counts(self, group: str, topic: str) -> QueueCounts:
         """How the group stands in a topic; a group that never took anything has all of it before it."""
-        ready = in_flight = waiting = dead = 0
-        for partition in self._topics.require(topic).partitions:
-            delivery = self._runner.views.get(ViewId(group, topic, partition.at.partition))
-            ready += self._positions.backlog(ViewId(group, topic, partition.at.partition), partition)
-            if delivery is not None:
-                in_flight += delivery.count(MessageState.LEASED)
-                waiting += delivery.count(MessageState.WAITING)
-                dead += delivery.count(MessageState.DEAD)
-        return QueueCounts(ready, in_flight, waiting, dead)
+        return self._views.counts(group, topic)
 
     def held_of(self, group: str, topic: str) -> int:
         """How many messages of the topic are with consumers of the group now."""
-        partitions = range(len(self._topics.require(topic).partitions))
-        views = (self._runner.views.get(ViewId(group, topic, number)) for number in partitions)
-        return sum(delivery.count(MessageState.LEASED) for delivery in views if delivery is not None)
+        return self._views.held_of(group, topic)
 
     async def skip_all(self, group: str, topic: str) -> None:
         """Everything up to now counts as done."""
-        for partition in self._topics.require_users(topic).partitions:
-            delivery = self._runner.view(ViewId(group, topic, partition.at.partition))
-            self._runner.write(delivery, delivery.pass_to(partition.high_watermark))
-            self._positions.moved(delivery.view)
-        await self._runner.wait_durable()
+        await self._views.skip_all(group, topic)

@@ -38,7 +38,6 @@ class Positions:
         self._to_tell: dict[ViewId, None] = {}
         self._known: WeakKeyDictionary[Delivery, Offset] = WeakKeyDictionary()
         self._search = LaneSearch(runner, self.moved)
-        runner.on_moved = self.moved
 
     async def stop(self) -> None:
         await self._search.stop()
@@ -77,7 +76,7 @@ class Positions:
 
     def tell(self) -> None:
         """Moves the groups' offsets, now. What cannot be written now is told again."""
-        if not self._groups.is_loaded:
+        if not (self._groups.is_loaded and self._runner.is_loaded):
             asyncio.get_running_loop().call_later(_TELL_AGAIN_S, self.tell)
             return
         views, self._to_tell = list(self._to_tell), {}
@@ -171,6 +170,8 @@ class Positions:
                 self._runner.forget(lambda view, group=record.group: view.group == group)  # type: ignore[misc]
 
     def _committed(self, record: OffsetCommitted) -> None:
+        if not self._runner.is_loaded:
+            return  # a load finds what was committed
         view = ViewId(record.group, record.topic, record.partition)
         delivery = self._runner.views.get(view)
         if delivery is None or self._known.get(delivery) == record.offset:
@@ -180,7 +181,7 @@ class Positions:
         elif record.offset > self.position(delivery):
             self._runner.write(delivery, delivery.pass_to(min(record.offset, self._end(view))))
         self._known[delivery] = record.offset
-        self._runner.on_ready(view)
+        self._runner.ready(view)
 
     def _end(self, view: ViewId) -> Offset:
         return self._topics.require(view.topic).partition(view.partition).high_watermark

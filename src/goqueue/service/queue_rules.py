@@ -23,14 +23,14 @@ class QueueRules:
         topic = self._topics.find(view.topic)
         if topic is None:
             return Policy(failures_max=0)
-        config = topic.config
+        config, target = topic.config, self._grave(topic, view.partition)
         return Policy(
             lease_ms=config.queue_lease_ms,
-            failures_max=config.queue_max_failures if self.grave_topic(topic) else 0,
-            deliveries_max=config.queue_max_deliveries if self.grave_topic(topic) else 0,
+            failures_max=0 if target is None else config.queue_max_failures,
+            deliveries_max=0 if target is None else config.queue_max_deliveries,
             retry_ms=config.queue_retry_ms,
             retry_ms_max=config.queue_retry_max_ms,
-            dead_letter_target=self._grave(topic, view.partition),
+            dead_letter_target=target,
             ordered=config.queue_order == "key",
         )
 

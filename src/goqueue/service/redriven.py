@@ -5,13 +5,13 @@ from __future__ import annotations
 from goqueue.base.commands import Headers
 from goqueue.base.delays import EXPIRES_HEADER, expires_at
 from goqueue.base.errors import GoQueueError
-from goqueue.base.ids import Millis, Offset
+from goqueue.base.ids import Offset
 from goqueue.core.dead_letter import KEEPER, redriven_from, redriven_headers
 from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.records import ViewId
 from goqueue.format.records import NewRecord, Record
 from goqueue.service.dead_letter_copy import Burials
-from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.environment import Environment
 
 
 class Redriven:
@@ -20,13 +20,14 @@ class Redriven:
     makes_topics = False
     puts_back = True
 
-    def __init__(self, metrics: BrokerMetrics) -> None:
-        self._metrics = metrics
+    def __init__(self, environment: Environment) -> None:
+        self._clock = environment.clock
+        self._metrics = environment.metrics
         self.refusals: dict[ViewId, tuple[int, str]] = {}  # since somebody asked
 
-    def copy(self, view: ViewId, message: Record, held: TrackedMessage, now: Millis) -> NewRecord:
+    def copy(self, view: ViewId, message: Record, held: TrackedMessage) -> NewRecord:
         """As it was. A time to live that has passed is taken off: it would die again at once."""
-        headers = redriven_headers(view, message)
+        headers, now = redriven_headers(view, message), self._clock.now_ms()
         expiry = expires_at(headers)
         if expiry is not None and expiry <= now:
             headers = tuple(pair for pair in headers if pair[0] != EXPIRES_HEADER)
@@ -46,9 +47,9 @@ class Redriven:
 class AllCopies:
     """Both kinds: what goes to the dead letters, and what leaves them."""
 
-    def __init__(self, metrics: BrokerMetrics) -> None:
-        self._burials = Burials(metrics)
-        self.redriven = Redriven(metrics)
+    def __init__(self, environment: Environment) -> None:
+        self._burials = Burials(environment)
+        self.redriven = Redriven(environment)
 
     def of(self, view: ViewId) -> Burials | Redriven:
         return self.redriven if view.group == KEEPER else self._burials

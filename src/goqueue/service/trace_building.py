@@ -10,8 +10,8 @@ from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy
 from goqueue.base.ids import Millis
 from goqueue.base.settings import TraceSettings
+from goqueue.core.delivery.records import ViewId
 from goqueue.core.traces.span import Span
-from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.drive.offload import Offload
 from goqueue.drive.topic_table import TopicTable
 from goqueue.drive.trace_entries import Entry, lines_of, spelled_out
@@ -20,13 +20,11 @@ from goqueue.drive.trace_files import TraceFiles
 from goqueue.drive.trace_otlp import OtlpSender
 from goqueue.drive.trace_recorder import Recorder
 from goqueue.drive.trace_ring import TraceRing
-from goqueue.service.lease_allocator import LeaseAllocator
 from goqueue.service.topics import Topics
 from goqueue.service.trace_leases import TracedLeases
 from goqueue.service.tracer import Tracer
 from goqueue.service.traces import Traces
 from goqueue.service.tracing import Tracing
-from goqueue.service.transfer import Transfer
 
 
 class TraceRecording:
@@ -67,7 +65,7 @@ class TraceRecording:
 
 
 class TraceParts:
-    """What a shard's verbs are traced with. Made before them; `attach` listens to the rest of them."""
+    """What a shard's verbs are traced with. Made before them."""
 
     def __init__(self, recording: TraceRecording) -> None:
         self._recording = recording
@@ -80,18 +78,11 @@ class TraceParts:
             self.tracing = Tracing(self._recording.tracer, table, self._recording.entropy)
         return self.tracing
 
-    def attach(
-        self,
-        topics: Topics,
-        deliveries: DeliveryRunner,
-        taking: LeaseAllocator,
-        transfer: Transfer,
-    ) -> None:
-        if self.tracing is None:
-            return
-        self._leases = leases = TracedLeases(self._recording.tracer, topics, deliveries.views.__contains__)
-        deliveries.on_records = leases.moved
-        taking.handing.traces = transfer.traces = leases
+    def begin_leases(self, topics: Topics, is_known: Callable[[ViewId], bool]) -> TracedLeases | None:
+        """What leases are traced with; None if nothing is."""
+        if self._recording.enabled:
+            self._leases = TracedLeases(self._recording.tracer, topics, is_known)
+        return self._leases
 
     def look_again(self) -> None:
         """Traces have no deadlines."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from goqueue.base.clock import Clock
 from goqueue.base.commands import Acks, Caller, Headers, PublishBatch
 from goqueue.base.errors import Forbidden, GoQueueError, Invalid, NotFound, TooLarge, TopicExists
-from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.limits import MIB
 from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.machine import Delivery
@@ -26,8 +24,8 @@ from goqueue.drive.delivery_runner import DeliveryRunner
 from goqueue.format.batch import HEADER_BYTES
 from goqueue.format.records import NewRecord, Record, build
 from goqueue.service.lane_readers import LaneReaders
-from goqueue.service.positions import Positions
 from goqueue.service.publish import Publish
+from goqueue.service.redriven import AllCopies
 from goqueue.service.topics import Topics
 from goqueue.service.trace_leases import TracedLeases
 
@@ -47,7 +45,7 @@ class Copies(Protocol):
     makes_topics: bool  # the target is made if it is not there
     puts_back: bool  # what the target refuses stays where it was
 
-    def copy(self, view: ViewId, message: Record, held: TrackedMessage, now: Millis) -> NewRecord: ...
+    def copy(self, view: ViewId, message: Record, held: TrackedMessage) -> NewRecord: ...
 
     def origin(self, headers: Headers) -> tuple[ViewId, Offset] | None:
         """Of which message something in the target is the copy."""
@@ -69,33 +67,33 @@ class Transfer:
         topics: Topics,
         publish: Publish,
         feeds: LaneReaders,
-        positions: Positions,
-        clock: Clock,
-        copies_of: Callable[[ViewId], Copies],
+        copies: AllCopies,
+        traces: TracedLeases | None,
     ) -> None:
         self._runner = runner
         self._topics = topics
         self._publish = publish
         self._feeds = feeds
-        self._positions = positions
-        self._clock = clock
-        self._copies_of = copies_of
+        self._copies_of = copies.of
+        self._traces = traces
         self._tasks: dict[ViewId, asyncio.Task[None]] = {}
         self._unsure: set[ViewId] = set()  # some copies may be there already
-        self._recovered = False
-        self.traces: TracedLeases | None = None
-        runner.on_dead = self.begin
+        self._is_resumed = False
+
+    def resume(self) -> None:
+        """Nothing moves before this."""
+        self._is_resumed = True
+        self.recover()
 
     def recover(self) -> None:
-        """After a start: the copies of these may or may not be there. Nothing moves before this."""
-        self._recovered = True
+        """The views were read from the log: the copies of these may or may not be there."""
         for view, delivery in list(self._runner.views.items()):
             if delivery.has_dead:
                 self._unsure.add(view)
                 self.begin(view)
 
     def begin(self, view: ViewId) -> None:
-        if self._recovered and view not in self._tasks:
+        if self._is_resumed and view not in self._tasks:
             self._tasks[view] = asyncio.ensure_future(self._move_until_none(view))
 
     async def finish(self, view: ViewId) -> None:
@@ -118,10 +116,11 @@ class Transfer:
             self._tasks.pop(view, None)
 
     async def _move_all(self, view: ViewId) -> None:
-        while (delivery := self._runner.views.get(view)) is not None and delivery.has_dead:
-            if self._topics.find(view.topic) is None:
-                break  # deleted, and the view with it in a moment
+        while True:
             try:
+                delivery = self._runner.views.get(view)
+                if delivery is None or not delivery.has_dead or self._topics.find(view.topic) is None:
+                    break  # a topic that is deleted takes the view with it in a moment
                 if view in self._unsure:
                     await self._find_copies(delivery)
                     self._unsure.discard(view)
@@ -159,8 +158,8 @@ class Transfer:
         self._done(delivery, chosen)
 
     def _copy(self, copies: Copies, view: ViewId, message: Record, held: TrackedMessage) -> NewRecord:
-        copy = copies.copy(view, message, held, self._clock.now_ms())
-        return copy if self.traces is None else self.traces.carry(view, message, copy)
+        copy = copies.copy(view, message, held)
+        return copy if self._traces is None else self._traces.carry(view, message, copy)
 
     async def _store(
         self, dead_letter_target: DeadLetterTarget, partitions: int, records: list[NewRecord], makes_topic: bool
@@ -175,9 +174,9 @@ class Transfer:
             appended = self._publish.append(PublishBatch(at, build(batch), Acks.LEADER, CALLER, is_copy=True))
             stored.append((appended.base_offset, batch))
         await self._publish.wait_durable(at)
-        if self.traces is not None:
+        if self._traces is not None:
             for base_offset, batch in stored:
-                self.traces.copied(at, base_offset, batch, is_burial=makes_topic)
+                self._traces.copied(at, base_offset, batch, is_burial=makes_topic)
 
     async def _put_back(
         self, delivery: Delivery, dead_letter_target: DeadLetterTarget, chosen: Dead, copies: Copies, why: GoQueueError
@@ -186,16 +185,16 @@ class Transfer:
         if self._topics.find(dead_letter_target.topic) is not None:
             await self._publish.wait_durable(TopicPartition(dead_letter_target.topic, dead_letter_target.partition))
         await self._find_copies(delivery)
-        if self._runner.views.get(delivery.view) is delivery:
+        if self._runner.is_current(delivery):
             left = list(delivery.dead_among(chosen))
             self._runner.write(delivery, delivery.put_back(left))
             copies.refused(delivery.view, len(left), why)
 
     def _done(self, delivery: Delivery, dead: Dead) -> None:
-        if self._runner.views.get(delivery.view) is delivery:
+        if self._runner.is_current(delivery):
             self._runner.write(delivery, delivery.interred(dead))
             self._copies_of(delivery.view).moved(delivery.view, dead)
-            self._positions.moved(delivery.view)
+            self._runner.moved(delivery.view)
 
     # --- after a crash ---------------------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ class Views(RuleBasedStateMachine):
                 assert not limit_ or fate.handed <= limit_
         if not self.policy.ordered:
             assert sorted(offsets) == free[: len(offsets)], "not the first that are free"
-            assert len(offsets) == min(limit, len(free)) or self.copies, "fewer than there are"
+            assert len(offsets) == min(limit, len(free)), "fewer than there are"
         for key in {self.fates[offset].key for offset in offsets} - {None}:
             ours = [offset for offset in free if self.fates[offset].key == key]
             mine = [offset for offset in offsets if self.fates[offset].key == key]
@@ -189,7 +189,7 @@ class Views(RuleBasedStateMachine):
     def grow_old(self, lane: int, buries: bool, count: int) -> None:
         """The next messages of the lane that nobody looked at are too old."""
         queue = self.queue
-        begin = queue.book.lane(lane).look_from
+        begin = queue.delivery.look_from(lane)
         chosen = [one.offset for one in queue.log if one.offset >= begin and one.lane == lane][:count]
         chosen = [offset for offset in chosen if self.fates[offset].state == "ready"]
         if buries:

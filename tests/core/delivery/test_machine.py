@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goqueue.base.errors import StaleReceipt
-from goqueue.core.delivery.offers import TOO_OLD
+from goqueue.core.delivery.offers import TOO_OLD, Grant
 from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import Acked, DeadLettering, Dropped, decode_record, pack_cells, unpack_cells
 from goqueue.core.delivery.states import IllegalMove, MessageState
@@ -338,6 +338,44 @@ def test_leases_that_ran_out_while_the_node_was_down_are_nobodys_failure() -> No
     assert queue.state(0) is MessageState.READY and queue.book.held[0].failed == 0
     assert queue.state(1) is MessageState.LEASED
     assert [(one.offset, one.attempt) for one in queue.take()] == [(0, 2)]
+
+
+def test_a_dead_message_from_before_a_reset_does_not_hold_up_the_position_after_a_restart() -> None:
+    queue = Queue()
+    first, second, third = queue.publish(3, gap=1)
+    queue.kept(queue.delivery.open_at(second))
+    queue.take(1)
+    queue.reject(second)
+    queue.kept(queue.delivery.open_at(0))
+    assert [one.offset for one in queue.take()] == [first, third], "its copy is owed: it is passed over"
+    assert look(queue.replayed()._state, queue.now) == look(queue.book, queue.now)
+    queue.restart()
+    queue.ack(first, third)
+    assert queue.bury() == [second]
+    assert queue.book.lane(NORMAL).floor == queue.end and len(queue.book.lane(NORMAL).done) == 0
+
+
+def test_a_decision_that_is_not_written_changes_nothing() -> None:
+    queue = Queue()
+    queue.publish(4)
+    queue.take(2, lease_ms=50)
+    queue.nack(1, delay_ms=500)
+    queue.now += 100
+    delivery, before = queue.delivery, look(queue.book, queue.now)
+    deadline = delivery.next_deadline()
+    leased, records = delivery.lease(NORMAL, [2, 3], (), Grant("you", "n", queue.now + 10), queue.now)
+    assert leased == [2, 3] and records
+    assert delivery.drop(NORMAL, [2]) and delivery.dead_letter_unread(NORMAL, [2, 3], POLICY, queue.now)
+    assert (
+        delivery.ack([0])
+        and delivery.nack([0], POLICY, queue.now, 0.5, None, "")
+        and delivery.reject([0], POLICY, 0, "")
+    )
+    assert delivery.tick(queue.now, POLICY)[0] and delivery.recovered(queue.now, POLICY)
+    assert delivery.pass_to(4) and delivery.open_at(3) and delivery.cut_to(1)
+    assert look(queue.book, queue.now) == before and delivery.next_deadline() == deadline
+    assert delivery.look_from(NORMAL) == 2 and queue.wait(0), "the lease that ran out is still found"
+    assert queue.state(0) is MessageState.READY
 
 
 def test_cells_pack_into_steps_and_back() -> None:

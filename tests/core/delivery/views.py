@@ -53,7 +53,11 @@ class Queue:
         return self.delivery._state
 
     def kept(self, records: list[Record]) -> list[Record]:
+        """Written and applied, as the driver does it."""
         self.records += records
+        for record in records:
+            self.delivery.apply(record)
+        self.delivery.wake(self.now)
         return records
 
     def publish(self, count: int = 1, lane: int = NORMAL, key: bytes | None = None, gap: int = 0) -> list[int]:
@@ -71,14 +75,14 @@ class Queue:
         nonce = f"n{self._nonces}"
         ahead = max(limit, LOOK_AHEAD) if self.policy.ordered and self.runs else limit
         again = self.delivery.ready_again(lane, ahead)
-        book = self.book.lane(lane)
-        known = [one.offset for one in self.log if one.offset >= book.look_from and one.lane == lane]
-        fresh = [offset for offset in known if not book.is_done(offset)]  # a poll passes over those, and looks on
+        begin = self.delivery.look_from(lane)
+        known = [one.offset for one in self.log if one.offset >= begin and one.lane == lane]
+        fresh = [offset for offset in known if not self.delivery.is_done(lane, offset)]  # a poll passes over those
         keys = {one.offset: one.key for one in self.log}
-        offsets = again + fresh[: limit - len(again)]
+        offsets = again + self._first(fresh, max(0, limit - len(again)))
         wanted = None
         if self.policy.ordered and self.runs:  # as a poll does it: those between are looked at and stay ready
-            fresh = fresh[: ahead - len(again)]  # none, unless all that come again are known
+            fresh = self._first(fresh, ahead - len(again))  # none, unless all that come again are known
             free = self.delivery.free_of_keys([(offset, keys[offset]) for offset in fresh], nonce)
             wanted = choose_runs([*((offset, keys[offset]) for offset in again), *free], limit)
             offsets = sorted({*again}.intersection(wanted))
@@ -93,6 +97,11 @@ class Queue:
         )
         self.kept(records)
         return [Given(offset, self.book.held[offset].handed, nonce) for offset in leased]
+
+    def _first(self, offsets: list[int], count: int) -> list[int]:
+        """So many that nobody looked at, with the dead between them: a poll that finds only those looks on."""
+        new = [place for place, offset in enumerate(offsets) if offset not in self.book.held]
+        return offsets[: new[count]] if count < len(new) else offsets
 
     def ack(self, *offsets: int) -> None:
         self.kept(self.delivery.ack(offsets))

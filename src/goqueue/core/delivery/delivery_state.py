@@ -1,4 +1,8 @@
-"""The durable state of one view. `apply` is the only way it changes, live and on recovery."""
+"""The durable state of one view. `apply` is the only way it changes, live and on recovery.
+
+Beside it are indexes that follow from it (counts, timers, what is ready, what waits behind a key). Decisions may tidy
+those up; they hold the same whoever asks. That a wait is over is not written down: time tells it again (`wake`).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ from goqueue.core.delivery.records import (
     ViewSnapshot,
     unpack_cells,
 )
-from goqueue.core.delivery.states import DeliveryEvent, MessageState, moved
+from goqueue.core.delivery.states import MOVES, DeliveryEvent, MessageState, moved
 from goqueue.core.delivery.tally import DeliveryCounts
 
 REDRIVEN: Final = "REDRIVEN"  # taken out of the dead letters; the text is the task's id
@@ -75,14 +79,20 @@ class DeliveryState:
             book = self.lanes[number] = LaneState(number, self.base)
         return book
 
-    def look_from(self, number: int) -> Offset:
-        """Where to look for the lane's new messages."""
-        book = self.lanes.get(number)
-        return self.base if book is None else book.look_from
-
     def apply(self, record: Record) -> None:
         self._appliers[type(record)](record)
         self.tally.note(record)
+
+    def by_lane(self, offsets: Iterable[Offset], event: DeliveryEvent) -> dict[int, list[Offset]]:
+        """The messages that this is about to happen to; `IllegalMove` if it cannot happen to one of them."""
+        found: dict[int, list[Offset]] = {}
+        is_for_leased = (MessageState.LEASED, event) in MOVES
+        for offset in offsets:
+            held = self.held[offset]
+            if not (is_for_leased and held.state is MessageState.LEASED):
+                moved(held.state, event)
+            found.setdefault(held.lane, []).append(offset)
+        return found
 
     # --- one applier a record ------------------------------------------------------------------------------
 
@@ -117,7 +127,7 @@ class DeliveryState:
                 lane.held += 1
                 self.counts[fresh] += 1
             else:
-                self._lease_again(offset, held, lease, record.at_ms)
+                self._lease_again(start, offset, held, lease)
         lease.offsets.update(offset for _, offset in cells)
         lane.cursor = max(lane.cursor, max(lease.offsets) + 1)
         lane.handed += len(cells)
@@ -132,14 +142,15 @@ class DeliveryState:
     def _parked(self, record: Parked) -> None:
         lane = self.lane(record.lane)
         for (start, offset), key in zip(unpack_cells(record.cells), record.keys, strict=True):
-            self.park(lane, start, offset, key)
+            self._park(lane, start, offset, key)
 
-    def _lease_again(self, offset: Offset, held: TrackedMessage, lease: Lease, now: Millis) -> None:
+    def _lease_again(self, start: Offset, offset: Offset, held: TrackedMessage, lease: Lease) -> None:
         self._wake(offset, held)
         self.keys.unpark(held)
         self._move(held, DeliveryEvent.TAKE)
+        held.start = min(held.start, start)
         held.handed += 1
-        held.first_ms = held.first_ms or now
+        held.first_ms = held.first_ms or lease.since_ms
         held.lease = lease
 
     def _extended(self, record: Extended) -> None:
@@ -298,10 +309,13 @@ class DeliveryState:
 
     # --- parts ---------------------------------------------------------------------------------------------
 
-    def park(self, lane: LaneState, start: Offset, offset: Offset, key: bytes | None) -> None:
-        """A message behind its key waits until that lets it go; any other is ready."""
+    def _park(self, lane: LaneState, start: Offset, offset: Offset, key: bytes | None) -> None:
+        """A message behind its key waits until that lets it go; any other is ready, unless it is dead from before a
+        reset. The dead one's cell grows to the one before it."""
         held = self._hold(lane, start, offset, key)
-        if key is None or may_go(held, offset, self.keys.wall(key, self.held)):
+        if held.state is not MessageState.READY:
+            held.start = min(held.start, start)
+        elif key is None or may_go(held, offset, self.keys.wall(key, self.held)):
             lane.push_ready(offset)
         else:
             self.keys.park(key, offset, held)
@@ -361,7 +375,7 @@ class DeliveryState:
                     self.keys.unpark(behind)
                     self.lane(behind.lane).push_ready(free)
 
-    def due(self, now: Millis) -> bool:
+    def wake(self, now: Millis) -> bool:
         """Waits that are over make their messages ready; not written, as time tells it again after a crash."""
         woken = False
         while self.waits and self.waits[0][0] <= now:
@@ -395,10 +409,3 @@ class DeliveryState:
         self.lease_ends.clear()
         self.waits.clear()
         self.keys.clear()
-
-
-def offsets_by_lane(held: dict[Offset, TrackedMessage], offsets: Iterable[Offset]) -> dict[int, list[Offset]]:
-    found: dict[int, list[Offset]] = {}
-    for offset in offsets:
-        found.setdefault(held[offset].lane, []).append(offset)
-    return found

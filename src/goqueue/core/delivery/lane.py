@@ -54,7 +54,6 @@ class LaneState:
     """Everything below `floor` is done; nothing at or above `cursor` was looked at."""
 
     __slots__ = (
-        "clear_to",
         "cursor",
         "done",
         "finished",
@@ -63,7 +62,6 @@ class LaneState:
         "held",
         "number",
         "ready",
-        "seen_to",
         "served_ms",
     )
 
@@ -71,29 +69,16 @@ class LaneState:
         self.number = number
         self.floor = floor
         self.cursor = floor
-        self.seen_to = floor  # the log was looked through up to here, and holds nothing new of this lane
-        self.clear_to = floor  # the lane's next message, where somebody looked for it
         self.done = RangeSet()
         self.held = 0
-        self.ready: list[Offset] = []  # a heap; what is no longer ready is passed over
+        self.ready: list[Offset] = []  # a heap, derived; what is no longer ready is passed over
         self.handed = 0
         self.finished = 0
         self.served_ms: Millis | None = None
 
     def scan_from(self) -> Offset:
         """Where the next cell begins."""
-        self.cursor = self.done.end_of(self.cursor)
-        return self.cursor
-
-    @property
-    def look_from(self) -> Offset:
-        """Where to look for new messages."""
-        return max(self.scan_from(), self.seen_to)
-
-    @property
-    def position(self) -> Offset:
-        """Nothing of this lane below is open."""
-        return max(self.floor, self.seen_to, self.clear_to) if self.is_clear else self.floor
+        return self.done.end_of(self.cursor)
 
     @property
     def is_clear(self) -> bool:

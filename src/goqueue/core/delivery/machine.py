@@ -1,16 +1,17 @@
 """Decides for one view what an answer does, and what time does; `offers.py` what may be handed out.
 
-Every decision is a list of records; they are applied at once, and the driver makes them durable before it answers.
+Every decision is a list of records, and changes nothing: the driver writes them and applies them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heappop
+from heapq import heappop, heappush
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.priority import NORMAL
-from goqueue.core.delivery.delivery_state import REDRIVEN, offsets_by_lane
+from goqueue.core.delivery.delivery_state import REDRIVEN
+from goqueue.core.delivery.lane import Lease
 from goqueue.core.delivery.offers import Offers
 from goqueue.core.delivery.policy import DeadLetterTarget, Policy
 from goqueue.core.delivery.records import (
@@ -23,6 +24,7 @@ from goqueue.core.delivery.records import (
     Returned,
     pack_cells,
 )
+from goqueue.core.delivery.states import DeliveryEvent
 from goqueue.core.delivery.tally import EXPIRED, FAILED, REJECTED
 from goqueue.core.retry import backoff_ms
 
@@ -37,31 +39,32 @@ class Delivery(Offers):
     ) -> list[Record]:
         """Taken out by hand, in any order: each is a cell of its own."""
         cells = pack_cells((offset, offset) for offset in offsets)
-        return self._write([DeadLettering(self.view, NORMAL, cells, REDRIVEN, task, now, False, dead_letter_target)])
+        return [DeadLettering(self.view, NORMAL, cells, REDRIVEN, task, now, False, dead_letter_target)]
 
     def put_back(self, offsets: Iterable[Offset]) -> list[Record]:
         """Copies that were refused: the messages stay."""
         chosen = tuple(offsets)
-        return self._write([Returned(self.view, NORMAL, chosen, (0,) * len(chosen), False)]) if chosen else []
+        self._state.by_lane(chosen, DeliveryEvent.RELEASE)
+        return [Returned(self.view, NORMAL, chosen, (0,) * len(chosen), False)] if chosen else []
 
     def discard(self, offset: Offset) -> list[Record]:
-        return self._write([Dropped(self.view, NORMAL, pack_cells([(offset, offset)]))])
+        return [Dropped(self.view, NORMAL, pack_cells([(offset, offset)]))]
 
     # --- answers -------------------------------------------------------------------------------------------
 
     def ack(self, offsets: Iterable[Offset], is_late: bool = False) -> list[Record]:
         """Done with these; `is_late` whoever has them now, if anybody does."""
-        lanes = offsets_by_lane(self._state.held, offsets)
-        return self._write([Acked(self.view, lane, tuple(found), is_late) for lane, found in lanes.items()])
+        lanes = self._state.by_lane(offsets, DeliveryEvent.LATE_ACK if is_late else DeliveryEvent.ACK)
+        return [Acked(self.view, lane, tuple(found), is_late) for lane, found in lanes.items()]
 
     def extend(self, offsets: Iterable[Offset], until_ms: Millis) -> list[Record]:
-        lanes = offsets_by_lane(self._state.held, offsets)
-        return self._write([Extended(self.view, lane, tuple(found), until_ms) for lane, found in lanes.items()])
+        lanes = self._state.by_lane(offsets, DeliveryEvent.EXTEND)
+        return [Extended(self.view, lane, tuple(found), until_ms) for lane, found in lanes.items()]
 
     def adopt(self, offsets: Iterable[Offset], owner: str, until_ms: Millis) -> list[Record]:
         """Somebody else holds these from now on, under the same receipts."""
-        lanes = offsets_by_lane(self._state.held, offsets)
-        return self._write([Extended(self.view, lane, tuple(found), until_ms, owner) for lane, found in lanes.items()])
+        lanes = self._state.by_lane(offsets, DeliveryEvent.EXTEND)
+        return [Extended(self.view, lane, tuple(found), until_ms, owner) for lane, found in lanes.items()]
 
     def release(self, offsets: Iterable[Offset], policy: Policy, now: Millis) -> list[Record]:
         """Given back without a failure, at once ready for another; a limit on deliveries still holds."""
@@ -75,8 +78,8 @@ class Delivery(Offers):
 
     def reject(self, offsets: Iterable[Offset], policy: Policy, now: Millis, text: str) -> list[Record]:
         """Given up at once."""
-        lanes = offsets_by_lane(self._state.held, offsets)
-        return self._write([self._given_up(lane, found, REJECTED, text, policy, now) for lane, found in lanes.items()])
+        lanes = self._state.by_lane(offsets, DeliveryEvent.CONDEMN)
+        return [self._given_up(lane, found, REJECTED, text, policy, now) for lane, found in lanes.items()]
 
     def _give_back(
         self,
@@ -91,7 +94,7 @@ class Delivery(Offers):
         reason: str = FAILED,
     ) -> list[Record]:
         records: list[Record] = []
-        for lane, found in offsets_by_lane(self._state.held, offsets).items():
+        for lane, found in self._state.by_lane(offsets, DeliveryEvent.RETURN).items():
             over, again, due_ms = [], [], []
             for offset in found:
                 held = self._state.held[offset]
@@ -106,8 +109,6 @@ class Delivery(Offers):
                 records.append(Returned(self.view, lane, tuple(again), tuple(due_ms), is_failure, expired))
             if over:
                 records.append(self._given_up(lane, over, reason, text, policy, now, is_failure=is_failure))
-        self._write(records)
-        self._state.due(now)
         return records
 
     def _given_up(
@@ -135,8 +136,8 @@ class Delivery(Offers):
 
     def interred(self, offsets: Iterable[Offset]) -> list[Record]:
         """The copies are safe."""
-        lanes = offsets_by_lane(self._state.dead, offsets)
-        return self._write([DeadLettered(self.view, lane, tuple(found)) for lane, found in lanes.items()])
+        lanes = self._state.by_lane(offsets, DeliveryEvent.INTER)
+        return [DeadLettered(self.view, lane, tuple(found)) for lane, found in lanes.items()]
 
     # --- time ----------------------------------------------------------------------------------------------
 
@@ -147,16 +148,20 @@ class Delivery(Offers):
 
     def tick(self, now: Millis, policy: Policy) -> tuple[list[Record], bool]:
         """Does everything that is due; the flag says that something became ready without a record."""
-        woken = self._state.due(now)
+        woken = self._state.wake(now)
         over = self._over(now)
         records = self._give_back(over, policy, now, is_failure=True, chance=None, reason=EXPIRED) if over else []
         return records, woken
 
     def _over(self, now: Millis) -> list[Offset]:
-        ends, over = self._state.lease_ends, list[Offset]()
+        """Leases that ran out. They stay in line until that is written."""
+        ends, over = self._state.lease_ends, list[tuple[Millis, int, Lease]]()
         while ends and ends[0][0] <= now:
-            over += heappop(ends)[2].offsets
-        return sorted(over)
+            over.append(heappop(ends))
+        for end in over:
+            if end[2].offsets:
+                heappush(ends, end)
+        return sorted(offset for _, _, lease in over for offset in lease.offsets)
 
     def next_deadline(self) -> Millis | None:
         """When to tick next. It may be early, never late."""

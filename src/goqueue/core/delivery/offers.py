@@ -1,6 +1,6 @@
 """Decides what of a view may be handed out, or passed over: cells of the log, in order, as far as keys let them go.
 
-Every decision is a list of records; they are applied at once, and the driver makes them durable before it answers.
+Every decision is a list of records, and changes nothing: the driver writes them and applies them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from goqueue.core.delivery.records import (
     Parked,
     Passed,
     Record,
+    ViewId,
     pack_cells,
 )
 from goqueue.core.delivery.states import MessageState
@@ -43,23 +44,32 @@ class Grant(msgspec.Struct, frozen=True):
     until_ms: Millis
 
 
+class _Cells:
+    """Cells of messages that were looked at: those that may go, and those that are passed over, with their keys."""
+
+    __slots__ = ("free", "passed")
+
+    def __init__(self) -> None:
+        self.free: list[Cell] = []
+        self.passed: list[tuple[Cell, bytes | None]] = []
+
+
 class Offers(Questions):
     """Everything about messages that nobody holds."""
 
-    def _write(self, records: list[Record]) -> list[Record]:
-        for record in records:
-            self._state.apply(record)
-        return records
+    def __init__(self, view: ViewId) -> None:
+        super().__init__(view)
+        self._unpacked: tuple[LeaseGranted | None, list[Cell]] = (None, [])
 
     # --- handing out ---------------------------------------------------------------------------------------
 
     def open_at(self, offset: Offset) -> list[Record]:
         """Everything below counts as done, everything else as new."""
-        return self._write([Opened(self.view, offset)])
+        return [Opened(self.view, offset)]
 
     def pass_to(self, offset: Offset) -> list[Record]:
         """The group says that it is done with everything below."""
-        return self._write([Passed(self.view, offset)])
+        return [Passed(self.view, offset)]
 
     def ready_again(self, lane: int, limit: int, nonce: str | None = None) -> list[Offset]:
         """The first messages of the lane that were handed out before, or waited for their key, and may go now.
@@ -83,6 +93,10 @@ class Offers(Questions):
         for offset in found:
             book.push_ready(offset)
         return found
+
+    def lanes_again(self) -> list[int]:
+        """Lanes that may have something for `ready_again`."""
+        return [number for number, lane in self._state.lanes.items() if lane.ready]
 
     def has_ready_again(self, lane: int, nonce: str | None = None) -> bool:
         book = self._state.lanes.get(lane)
@@ -119,14 +133,13 @@ class Offers(Questions):
     ) -> tuple[list[Offset], list[Record]]:
         """Hands out what is still free of these, in order. `keys` only where messages of a key go in order; there,
         those that are not `wanted` stay ready."""
-        book = self._state.lane(lane)
-        parked: list[Record] = []
         if keys:
-            cells, parked = self._unlocked_cells(book, list(zip(offsets, keys, strict=True)), grant.nonce, wanted)
+            found = self._unlocked_cells(lane, list(zip(offsets, keys, strict=True)), grant.nonce, wanted)
         else:
-            cells = self._free_cells(book, offsets)
+            found = self._free_cells(lane, offsets)
+        cells, records = found.free, self._passed_over(lane, found)
         if not cells:
-            return [], parked
+            return [], records
         taken = [offset for _, offset in cells]
         by_offset = dict(zip(offsets, keys, strict=True)) if keys else {}
         record = LeaseGranted(
@@ -139,76 +152,100 @@ class Offers(Questions):
             pack_cells(cells),
             tuple(by_offset[offset] for offset in taken) if keys else (),
         )
-        self._state.lease(record, cells)
-        return taken, [*parked, record]
+        self._unpacked = (record, cells)
+        return taken, [*records, record]
 
-    def _free_cells(self, book: LaneState, offsets: Iterable[Offset]) -> list[Cell]:
+    def apply(self, record: Record) -> None:
+        """The only way that durable state changes. The cells of the lease that was decided last are known."""
+        last, cells = self._unpacked
+        if record is last:
+            self._state.lease(last, cells)
+        else:
+            super().apply(record)
+
+    def _free_cells(self, lane: int, offsets: Iterable[Offset]) -> _Cells:
         """The cells of those that may be handed out."""
-        held = self._state.held
-        cells: list[Cell] = []
+        book, held, found = self._lane(lane), self._state.held, _Cells()
+        cursor, is_whole = book.cursor, not len(book.done)
         for offset in offsets:
-            if offset not in held and offset >= book.cursor and not len(book.done):
-                cells.append((book.cursor, offset))  # the usual case: new, in order
-                book.cursor = offset + 1
-            elif (start := self._free_from(book, offset)) is not None:
-                cells.append((start, offset))
-                book.cursor = max(book.cursor, offset + 1)
-        return cells
+            if is_whole and offset >= cursor and offset not in held:
+                found.free.append((cursor, offset))  # the usual case: new, in order
+                cursor = offset + 1
+            elif (start := self._free_from(book, offset, cursor)) is not None:
+                found.free.append((start, offset))
+                cursor = max(cursor, offset + 1)
+            else:
+                cursor = self._pass_dead(book, offset, cursor, found)
+        return found
 
     def _unlocked_cells(
         self,
-        book: LaneState,
+        lane: int,
         pairs: Sequence[tuple[Offset, bytes | None]],
         nonce: str,
         wanted: Collection[Offset] | None,
-    ) -> tuple[list[Cell], list[Record]]:
+    ) -> _Cells:
         """The same where messages of a key go in order: those behind a key that is with somebody else wait for it."""
         walls: dict[bytes, Offset | None] = {}
-        locks, held, is_whole = self._state.keys.locks, self._state.held, not len(book.done)
-        cells: list[Cell] = []
-        parked: list[tuple[Cell, bytes | None]] = []
+        book, held, found, locks = self._lane(lane), self._state.held, _Cells(), self._state.keys.locks
+        cursor, is_whole = book.cursor, not len(book.done)
         for offset, key in pairs:
-            is_new = is_whole and offset >= book.cursor and offset not in held  # the usual case
-            start = book.cursor if is_new else self._free_from(book, offset)
+            is_new = is_whole and offset >= cursor and offset not in held  # the usual case
+            start = cursor if is_new else self._free_from(book, offset, cursor)
             if start is None:
+                cursor = self._pass_dead(book, offset, cursor, found)
                 continue
             is_free = key is None or key not in locks or self._key_lets_go(offset, key, nonce, walls)
             if is_free and (wanted is None or offset in wanted):
-                cells.append((start, offset))
+                found.free.append((start, offset))
             elif offset not in held:
-                parked.append(((start, offset), key))
-            book.cursor = max(book.cursor, offset + 1)
-        if not parked:
-            return cells, []
-        steps = pack_cells(cell for cell, _ in parked)
-        return cells, self._write([Parked(self.view, book.number, steps, tuple(key for _, key in parked))])
+                found.passed.append(((start, offset), key))
+            cursor = max(cursor, offset + 1)
+        return found
 
-    def _free_from(self, book: LaneState, offset: Offset) -> Offset | None:
-        """The start of the message's cell if it may be handed out."""
+    def _free_from(self, book: LaneState, offset: Offset, cursor: Offset) -> Offset | None:
+        """The start of the message's cell if it may be handed out; the cell before ends at the cursor."""
         held = self._state.held.get(offset)
-        if held is not None:
-            if offset >= book.cursor:
-                held.start = min(held.start, book.scan_from())  # the dead of a view that was opened again below them
-                book.cursor = max(book.cursor, offset + 1)
-            return held.start if held.state is MessageState.READY else None
-        if offset < book.cursor or book.is_done(offset):
+        if held is None:
+            return None if offset < cursor or book.is_done(offset) else book.done.end_of(cursor)
+        if held.state is not MessageState.READY:
             return None
-        return book.scan_from()
+        return held.start if offset < cursor else min(held.start, book.done.end_of(cursor))
+
+    def _pass_dead(self, book: LaneState, offset: Offset, cursor: Offset, found: _Cells) -> Offset:
+        """The dead of a view that was opened again below them are passed over; the end of the cell."""
+        if offset < cursor or offset not in self._state.held:
+            return cursor
+        found.passed.append(((book.done.end_of(cursor), offset), None))
+        return offset + 1
+
+    def _passed_over(self, lane: int, found: _Cells) -> list[Record]:
+        if not found.passed:
+            return []
+        steps = pack_cells(cell for cell, _ in found.passed)
+        return [Parked(self.view, lane, steps, tuple(key for _, key in found.passed))]
+
+    def _lane(self, number: int) -> LaneState:
+        return self._state.lanes.get(number) or LaneState(number, self._state.base)
 
     def drop(self, lane: int, offsets: Iterable[Offset]) -> list[Record]:
         """These are not handed out: their time passed, or the log no longer has them."""
-        cells = self._free_cells(self._state.lane(lane), offsets)
-        return self._write([Dropped(self.view, lane, pack_cells(cells))]) if cells else []
+        found = self._free_cells(lane, offsets)
+        records = self._passed_over(lane, found)
+        return [*records, Dropped(self.view, lane, pack_cells(found.free))] if found.free else records
 
     def dead_letter_unread(self, lane: int, offsets: Iterable[Offset], policy: Policy, now: Millis) -> list[Record]:
         """Their time passed, and they go to the dead letters."""
         if policy.dead_letter_target is None:
             return self.drop(lane, offsets)
-        cells = self._free_cells(self._state.lane(lane), offsets)
-        if not cells:
-            return []
-        record = DeadLettering(self.view, lane, pack_cells(cells), TOO_OLD, "", now, False, policy.dead_letter_target)
-        return self._write([record])
+        found = self._free_cells(lane, offsets)
+        records = self._passed_over(lane, found)
+        if not found.free:
+            return records
+        return [
+            *records,
+            DeadLettering(self.view, lane, pack_cells(found.free), TOO_OLD, "", now, False, policy.dead_letter_target),
+        ]
 
     def cut_to(self, end: Offset) -> list[Record]:
         """The log lost its end: other messages will stand where those were that the view knows of."""
@@ -226,4 +263,4 @@ class Offers(Questions):
             )
             for row in whole.lanes
         )
-        return self._write([msgspec.structs.replace(whole, base=min(whole.base, end), lanes=lanes)])
+        return [msgspec.structs.replace(whole, base=min(whole.base, end), lanes=lanes)]

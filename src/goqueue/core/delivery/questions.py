@@ -12,7 +12,7 @@ from goqueue.base.priority import NORMAL
 from goqueue.core.delivery.delivery_state import DeliveryState
 from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.policy import DeadLetterTarget
-from goqueue.core.delivery.records import Record, ViewId, ViewSnapshot
+from goqueue.core.delivery.records import Opened, Record, ViewId, ViewSnapshot
 from goqueue.core.delivery.shift import shift_deadlines
 from goqueue.core.delivery.states import MessageState
 from goqueue.core.delivery.tally import DeliveryCounts
@@ -35,11 +35,28 @@ class Questions:
 
     def __init__(self, view: ViewId) -> None:
         self.view = view
+        self.is_new = True  # nothing of it was ever written
         self._state = DeliveryState(view)
+        self._seen: dict[int, Offset] = {}  # by lane how far the log was looked through
+        self._next: dict[int, Offset] = {}  # by lane where its next message is, where somebody looked for it
 
     def apply(self, record: Record) -> None:
         """The only way that durable state changes, live and on recovery."""
         self._state.apply(record)
+        self.is_new = False
+        if isinstance(record, Opened | ViewSnapshot):
+            self._seen.clear()
+            self._next.clear()
+
+    def wrote(self, now: Millis) -> bool:
+        """Records were applied: what may come again at once is ready. Whether copies of the dead are owed."""
+        if self._state.waits:
+            self._state.wake(now)
+        return bool(self._state.dead)
+
+    def wake(self, now: Millis) -> bool:
+        """Messages whose wait is over are ready; whether there were any."""
+        return self._state.wake(now)
 
     def snapshot(self) -> ViewSnapshot:
         """A record that stands for everything before it."""
@@ -101,16 +118,18 @@ class Questions:
     # --- lanes ---------------------------------------------------------------------------------------------
 
     def knows_lane(self, lane: int) -> bool:
-        return lane in self._state.lanes
+        return lane in self._state.lanes or lane in self._seen
 
     def look_from(self, lane: int) -> Offset:
         """Where to look for the lane's new messages."""
-        return self._state.look_from(lane)
+        known, seen = self._state.lanes.get(lane), self._seen.get(lane, 0)
+        begin = self._state.base if known is None else known.scan_from()
+        return begin if begin > seen else seen
 
     @property
     def looked_from(self) -> Offset:
         """Every message below was looked at, in the lanes that are known."""
-        return max(self.base, min((lane.look_from for lane in self._state.lanes.values()), default=0))
+        return max(self.base, min((self.look_from(lane) for lane in {*self._state.lanes, *self._seen}), default=0))
 
     def is_lane_clear(self, lane: int) -> bool:
         """Whether nothing of the lane is open among what was looked at."""
@@ -120,7 +139,9 @@ class Questions:
     def lane_position(self, lane: int) -> Offset:
         """Nothing of the lane is open below."""
         known = self._state.lanes.get(lane)
-        return self._state.base if known is None else known.position
+        floor = self._state.base if known is None else known.floor
+        is_clear = known is None or known.is_clear
+        return max(floor, self._seen.get(lane, 0), self._next.get(lane, 0)) if is_clear else floor
 
     def lane_counts(self) -> dict[int, LaneCounts]:
         found = {
@@ -141,17 +162,15 @@ class Questions:
 
     def looked_to(self, lane: int, offset: Offset) -> None:
         """The log was looked through so far for new messages of the lane. Kept in memory only."""
-        known = self._state.lane(lane)
-        known.seen_to = max(known.seen_to, offset)
+        self._seen[lane] = max(offset, self._seen.get(lane, 0))
 
     def goes_on_at(self, lane: int, offset: Offset, *, is_end: bool) -> bool:
         """The lane's next message is there, or with `is_end` none is before. True if that is news; in memory only."""
-        known = self._state.lane(lane)
-        if offset <= known.position:
+        if offset <= self.lane_position(lane):
             return False
-        known.clear_to = offset
+        self._next[lane] = offset
         if is_end:
-            known.seen_to = offset
+            self._seen[lane] = offset
         return True
 
     # --- messages ------------------------------------------------------------------------------------------

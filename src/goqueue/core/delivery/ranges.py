@@ -42,6 +42,8 @@ class RangeSet:
 
     def end_of(self, offset: Offset) -> Offset:
         """The end of the range that the offset is in; the offset itself if it is in none."""
+        if not self._starts:
+            return offset
         at = bisect_right(self._starts, offset) - 1
         return self._ends[at] if at >= 0 and offset < self._ends[at] else offset
 

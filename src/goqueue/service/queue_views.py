@@ -1,0 +1,115 @@
+"""Queue views as a whole: opened for a group that takes messages, counted, passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from goqueue.base.errors import InvalidGroup
+from goqueue.base.ids import TopicPartition
+from goqueue.base.leases import Begin, QueueCounts, Take
+from goqueue.core.dead_letter import KEEPER
+from goqueue.core.delivery.machine import Delivery
+from goqueue.core.delivery.policy import Policy
+from goqueue.core.delivery.records import ViewId
+from goqueue.core.delivery.states import MessageState
+from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.lane_reader import LaneReader
+from goqueue.drive.partition import Partition
+from goqueue.service.lane_readers import LaneReaders
+from goqueue.service.positions import Positions
+from goqueue.service.queue_rules import QueueRules
+from goqueue.service.topics import Topics
+
+
+class Source(msgspec.Struct, frozen=True):
+    """One partition that a take draws from."""
+
+    partition: Partition
+    feed: LaneReader
+    delivery: Delivery
+    policy: Policy
+
+
+class QueueViews:
+    def __init__(
+        self, runner: DeliveryRunner, topics: Topics, rules: QueueRules, feeds: LaneReaders, positions: Positions
+    ) -> None:
+        self._runner = runner
+        self._topics = topics
+        self._rules = rules
+        self._feeds = feeds
+        self._positions = positions
+
+    # --- opening ---------------------------------------------------------------------------------------------
+
+    def sources(self, take: Take) -> list[Source]:
+        """Where the take draws from; views that are new to the group are opened."""
+        return [self._source(take, at) for at in take.partitions]
+
+    def _source(self, take: Take, at: TopicPartition) -> Source:
+        topic = self._topics.require_users(at.topic)
+        if take.group == KEEPER:
+            raise InvalidGroup(f"The broker keeps the name {KEEPER} for itself.", field="group")
+        partition = topic.partition(at.partition)
+        delivery = self._open(take.group, partition, take.begin)
+        return Source(partition, self._feeds.of(partition), delivery, self._rules.policy(delivery.view))
+
+    def _open(self, group: str, partition: Partition, begin: Begin) -> Delivery:
+        view = ViewId(group, partition.at.topic, partition.at.partition)
+        delivery = self._runner.views.get(view)
+        if delivery is None:
+            new = self._runner.view(view)
+            self._runner.write(new, new.open_at(self._positions.begin(view, partition, begin)))
+            delivery = self._runner.views[view]
+        return delivery
+
+    def begin_at_end(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """A group that is new to these begins with what is published from now on."""
+        for at in partitions:
+            topic = self._topics.find(at.topic)
+            if topic is not None and at.partition < len(topic.partitions):
+                self._open(group, topic.partitions[at.partition], "latest")
+
+    # --- rules -----------------------------------------------------------------------------------------------
+
+    def policy(self, view: ViewId) -> Policy:
+        return self._rules.policy(view)
+
+    def is_strict(self, take: Take, sources: Sequence[Source]) -> bool:
+        """Whether a higher priority always goes first."""
+        if take.strict:
+            return True
+        return bool(sources) and self._topics.require(sources[0].partition.at.topic).config.queue_lanes == "strict"
+
+    # --- administration --------------------------------------------------------------------------------------
+
+    def counts(self, group: str, topic: str) -> QueueCounts:
+        """How the group stands in a topic; a group that never took anything has all of it before it."""
+        partitions = self._topics.require(topic).partitions
+        ready = sum(self._positions.backlog(ViewId(group, topic, one.at.partition), one) for one in partitions)
+        in_flight = waiting = dead = 0
+        for delivery in self._known(group, topic):
+            in_flight += delivery.count(MessageState.LEASED)
+            waiting += delivery.count(MessageState.WAITING)
+            dead += delivery.count(MessageState.DEAD)
+        return QueueCounts(ready, in_flight, waiting, dead)
+
+    def held_of(self, group: str, topic: str) -> int:
+        """How many messages of the topic are with consumers of the group now."""
+        return sum(delivery.count(MessageState.LEASED) for delivery in self._known(group, topic))
+
+    def _known(self, group: str, topic: str) -> Iterator[Delivery]:
+        views = self._runner.views
+        for number in range(len(self._topics.require(topic).partitions)):
+            if (delivery := views.get(ViewId(group, topic, number))) is not None:
+                yield delivery
+
+    async def skip_all(self, group: str, topic: str) -> None:
+        """Everything up to now counts as done."""
+        for partition in self._topics.require_users(topic).partitions:
+            delivery = self._runner.view(ViewId(group, topic, partition.at.partition))
+            self._runner.write(delivery, delivery.pass_to(partition.high_watermark))
+            self._runner.moved(delivery.view)
+        await self._runner.wait_durable()
