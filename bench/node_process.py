@@ -23,7 +23,7 @@ class NodeProcess:
         self._command = [
             sys.executable,
             "-c",
-            "from goqueue.cli import main; main()",
+            os.environ.get("NODE_PROGRAM", "from goqueue.cli import main; main()"),
             "serve",
             "--data",
             str(data_dir),

@@ -18,7 +18,7 @@ import pytest
 from bench.node_process import NodeProcess
 from tests.door.members import Join, members, wait_durable
 from tests.door.test_rest import problem
-from tests.waiting import let_pass, wait_until
+from tests.waiting import let_pass, wait_until, wait_until_async
 
 LONG = bool(os.environ.get("GOQUEUE_LONG_TESTS"))
 
@@ -379,7 +379,9 @@ async def load_and_kill(node: NodeProcess, ledger: Ledger, round_: int, after_s:
     async with httpx.AsyncClient(base_url=node.url, timeout=10) as http:
         work = [ledger.publish(http, f"{round_}-{n}") for n in range(2)]
         work += [ledger.consume(http, f"c{round_}-{n}") for n in range(4)]
+        before = len(ledger.sent)
         tasks = [asyncio.ensure_future(one) for one in work]
+        await wait_until_async(lambda: len(ledger.sent) > before + 25)
         await asyncio.sleep(after_s)
         await asyncio.to_thread(node.kill)
         for one in await asyncio.gather(*tasks, return_exceptions=True):
