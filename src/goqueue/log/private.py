@@ -38,26 +38,27 @@ def tighten(root: Path, names: Iterable[str]) -> None:
 
 
 def tighten_dir(path: Path) -> None:
-    if not _tighten_one(path):
+    if not _tighten_one(str(path)):
         logger.warning(
             "the data directory may be read by others: it belongs to another user", extra={"path": str(path)}
         )
 
 
-def _tree(path: Path) -> Iterator[Path]:
+def _tree(path: Path) -> Iterator[str]:
+    """As text: a node has tens of thousands of files, and every start looks at all of them."""
     if path.is_symlink() or not path.exists():
         return
-    yield path
+    yield str(path)
     if path.is_dir():
         for directory, folders, files in os.walk(path):
-            yield from (Path(directory) / name for name in (*folders, *files))
+            yield from (f"{directory}/{name}" for name in (*folders, *files))
 
 
-def _tighten_one(path: Path) -> bool:
+def _tighten_one(path: str) -> bool:
     try:
-        mode = path.lstat().st_mode
+        mode = os.lstat(path).st_mode
         if mode & _OTHERS and not stat.S_ISLNK(mode):
-            path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
+            os.chmod(path, stat.S_IMODE(mode) & ~_OTHERS)
     except FileNotFoundError:
         pass
     except OSError:
