@@ -116,11 +116,9 @@ class Host(Generic[M, R]):
 
     async def stop(self) -> None:
         self.stop_waiting()
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # --- asking --------------------------------------------------------------------------------------------
 

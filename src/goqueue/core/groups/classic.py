@@ -18,11 +18,9 @@ from goqueue.core.groups.classic_roster import Member, Roster, member_info
 from goqueue.core.groups.classic_state import JOIN, MOVES, SYNC, ClassicState, session
 from goqueue.core.groups.deadlines import GroupDeadlines
 from goqueue.core.groups.errors import (
-    FencedInstance,
     GroupFull,
     IllegalGeneration,
     InconsistentProtocol,
-    MemberIdRequired,
     RebalanceInProgress,
     UnknownMember,
 )
@@ -30,7 +28,6 @@ from goqueue.core.groups.records import GroupState, Kind
 from goqueue.core.groups.replies import GroupDone, GroupStep, JoinReply, LeaveReply, SyncReply
 from goqueue.core.groups.requests import HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest
 from goqueue.core.groups.settings import GroupSettings
-from goqueue.core.groups.sizes import classic_bytes
 from goqueue.core.groups.timing import RebalanceTiming
 
 
@@ -55,7 +52,7 @@ class ClassicGroup:
         self.roster = Roster()
         self.deadlines = GroupDeadlines()
         self.timing = timing or RebalanceTiming()
-        self._settings = settings
+        self.settings = settings
         self._unsynced: dict[str, None] = {}
         self._initial_left_ms: Millis | None = None  # set while the first rebalance waits for more members
         self._came_late = False
@@ -78,7 +75,7 @@ class ClassicGroup:
     def recovered(self, now: Millis) -> None:
         """Every member gets a fresh session."""
         for member in self.roster.members.values():
-            self._keep_alive(member, now)
+            self.keep_alive(member, now)
 
     def parked(self) -> list[int]:
         """The tickets of those who wait."""
@@ -99,82 +96,27 @@ class ClassicGroup:
         out.records.append(record)
         self.adopt(record)
 
-    # --- join ------------------------------------------------------------------------------------------
+    # --- members ---------------------------------------------------------------------------------------
 
-    def join(self, ticket: int, request: JoinRequest, now: Millis, out: GroupStep) -> None:
-        if not self._has_room(request.member_id):
-            self._drop(request.member_id, now, out)
-            raise GroupFull(f"The group has {self._settings.group_members_max} members; use another group.")
-        self._check_bytes(request)
-        if not self.roster.supports(request.protocol_type, (name for name, _ in request.protocols)):
-            raise InconsistentProtocol("The group's members have no protocol in common with this one; align assignors.")
-        if not request.member_id:
-            self._join_new(ticket, request, now, out)
-        elif request.member_id in self.roster.pending:
-            self._add(ticket, request, request.member_id, now, out)
-        else:
-            self._rejoin(ticket, request, now, out)
-
-    def _join_new(self, ticket: int, request: JoinRequest, now: Millis, out: GroupStep) -> None:
-        holder = self.roster.statics.get(request.group_instance_id or "")
-        if holder is not None:
-            self._replace_static(ticket, request, holder, now, out)
-        elif request.requires_member_id and request.group_instance_id is None:
-            self.roster.pending[request.new_member_id] = None
-            self.deadlines.set(session(request.new_member_id), now + request.session_ms)
-            raise MemberIdRequired("Join again with the member id given here.", member_id=request.new_member_id)
-        else:
-            self._add(ticket, request, request.new_member_id, now, out)
-
-    def _add(self, ticket: int, request: JoinRequest, member_id: str, now: Millis, out: GroupStep) -> None:
+    def add(self, ticket: int, request: JoinRequest, member_id: str, now: Millis, out: GroupStep) -> None:
+        """A new member, who waits for the rebalance that it causes."""
         member = Member(member_info(request, member_id))
         self._came_late = True
         self.roster.add(member, request.protocol_type)
         member.park_join(ticket, out)
-        self.deadlines.set(session(member_id), now + self._settings.new_member_join_ms)
-        self._rebalance(now, out)
+        self.deadlines.set(session(member_id), now + self.settings.new_member_join_ms)
+        self.rebalance(now, out)
 
-    def _rejoin(self, ticket: int, request: JoinRequest, now: Millis, out: GroupStep) -> None:
-        member = self.roster.check(request.member_id, request.group_instance_id)
-        same = member.speaks_as_before(request.protocols)
-        leads_stable = self.state is ClassicState.STABLE and member.member_id == self.roster.leader
-        if self.state is not ClassicState.PREPARING and same and not leads_stable:
-            self._keep_alive(member, now)
-            out.answer(ticket, self._joined(member))
-            return
-        self._update(member, request)
-        member.park_join(ticket, out)
-        self.deadlines.drop(session(member.member_id))
-        self._rebalance(now, out)
-
-    def _replace_static(self, ticket: int, request: JoinRequest, old_id: str, now: Millis, out: GroupStep) -> None:
-        """A static member came back without its id: it takes its old place, and whoever holds it is fenced."""
-        old = self.roster.members[old_id]
-        old.refuse(FencedInstance(f"Another process joined as {request.group_instance_id!r}; stop this one."), out)
+    def replace_member(self, old_id: str, new: Member) -> None:
+        """A static member under its new id, in the old one's place."""
         self.deadlines.drop(session(old_id))
-        member = Member(member_info(request, request.new_member_id))
-        member.assignment = old.assignment
-        led_by = self.roster.leader
-        self.roster.replace(old_id, member)
+        self.roster.replace(old_id, new)
         if old_id in self._unsynced:
             del self._unsynced[old_id]
-            self._unsynced[member.member_id] = None
-        if self.state is ClassicState.STABLE and self.roster.choose_protocol() == self.protocol:
-            self.write(now, out)
-            self._keep_alive(member, now)
-            out.answer(ticket, self._joined_again(member, request, led_by))
-            return
-        member.park_join(ticket, out)
-        self.deadlines.drop(session(member.member_id))
-        self._rebalance(now, out)
+            self._unsynced[new.member_id] = None
 
-    def _joined_again(self, member: Member, request: JoinRequest, led_by: str) -> JoinReply:
-        """The generation goes on. An old client that led is not told so: it could not skip assigning."""
-        if not request.supports_skipping_assignment:
-            return replace(self._joined(member), leader=led_by, members=[])
-        return replace(self._joined(member), skip_assignment=member.member_id == self.roster.leader)
-
-    def _joined(self, member: Member) -> JoinReply:
+    def joined(self, member: Member) -> JoinReply:
+        """What the member is told of the generation."""
         generation, protocol, leader = self.generation, self.protocol, self.roster.leader
         others = self.roster.seen_by_leader(protocol) if member.member_id == leader else []
         return JoinReply(generation, self.roster.protocol_type, protocol, leader, member.member_id, False, others)
@@ -193,7 +135,7 @@ class ClassicGroup:
         if not self._unsynced:
             self.deadlines.drop(SYNC)
         if self.state is ClassicState.STABLE:
-            self._keep_alive(member, now)
+            self.keep_alive(member, now)
             out.answer(ticket, self._synced(member))
             return
         leads = member.member_id == self.roster.leader
@@ -212,7 +154,7 @@ class ClassicGroup:
         self.timing.end(now)
         for member in self.roster.members.values():
             if member.answer_sync(self._synced(member), out):
-                self._keep_alive(member, now)
+                self.keep_alive(member, now)
 
     def _synced(self, member: Member) -> SyncReply:
         return SyncReply(self.roster.protocol_type, self.protocol, member.assignment)
@@ -220,7 +162,7 @@ class ClassicGroup:
     def heartbeat(self, ticket: int, request: HeartbeatRequest, now: Millis, out: GroupStep) -> None:
         member = self.roster.check(request.member_id, request.group_instance_id)
         self._check_generation(request.generation)
-        self._keep_alive(member, now)
+        self.keep_alive(member, now)
         if self.state is ClassicState.PREPARING:
             raise RebalanceInProgress("The group is rebalancing; join again.")
         out.answer(ticket, GroupDone())
@@ -249,13 +191,10 @@ class ClassicGroup:
             member_id = self.roster.statics.get(instance_id, "")
         self._remove(self.roster.check(member_id, instance_id), out)
 
-    def rebalance(self, now: Millis, out: GroupStep) -> None:
-        """Everybody has to join again."""
-        self._rebalance(now, out)
-
     # --- the rebalance ---------------------------------------------------------------------------------
 
-    def _rebalance(self, now: Millis, out: GroupStep) -> None:
+    def rebalance(self, now: Millis, out: GroupStep) -> None:
+        """Everybody has to join again."""
         if self.state is ClassicState.PREPARING:
             self._complete_if_all_joined(now, out)
         else:
@@ -266,10 +205,10 @@ class ClassicGroup:
             if self.state is ClassicState.COMPLETING:
                 member.assignment = b""
             if member.answer_sync(RebalanceInProgress("The group is rebalancing again; join again."), out):
-                self._keep_alive(member, now)
+                self.keep_alive(member, now)
         self._unsynced.clear()
         self.deadlines.drop(SYNC)
-        initial, delay = self.state is ClassicState.EMPTY, self._settings.initial_rebalance_delay_ms
+        initial, delay = self.state is ClassicState.EMPTY, self.settings.initial_rebalance_delay_ms
         self._move(ClassicState.PREPARING)
         self.timing.begin(now)
         if initial and delay > 0:
@@ -287,7 +226,7 @@ class ClassicGroup:
 
     def _first_wait_over(self, now: Millis, out: GroupStep) -> None:
         """The first rebalance waits again while members keep coming, up to the rebalance time-out."""
-        delay, left = self._settings.initial_rebalance_delay_ms, self._initial_left_ms or 0
+        delay, left = self.settings.initial_rebalance_delay_ms, self._initial_left_ms or 0
         if self._came_late and left > 0:
             self._came_late = False
             self._initial_left_ms = max(left - delay, 0)
@@ -314,8 +253,8 @@ class ClassicGroup:
         self.protocol = self.roster.choose_protocol()
         self._move(ClassicState.COMPLETING)
         for member in self.roster.members.values():
-            member.answer_join(self._joined(member), out)
-            self._keep_alive(member, now)
+            member.answer_join(self.joined(member), out)
+            self.keep_alive(member, now)
             self._unsynced[member.member_id] = None
         self.deadlines.set(SYNC, now + self.roster.rebalance_ms)
 
@@ -344,7 +283,7 @@ class ClassicGroup:
             else:
                 self._complete(now, out)
         else:
-            self._drop(key[1], now, out)
+            self.drop(key[1], now, out)
 
     # --- small moves -----------------------------------------------------------------------------------
 
@@ -355,29 +294,13 @@ class ClassicGroup:
     def _check_move(self, to: ClassicState) -> None:
         assert to in MOVES[self.state], f"{self.state} to {to}"
 
-    def _has_room(self, member_id: str) -> bool:
-        most = self._settings.group_members_max
-        known = self.roster.members.get(member_id)
-        if self.state is ClassicState.PREPARING:
-            waiting = self.roster.waiting + (0 if member_id else len(self.roster.pending))
-            return (known is not None and known.join_ticket is not None) or waiting < most
-        if known is None and member_id not in self.roster.pending:
-            return len(self.roster.members) + len(self.roster.pending) < most
-        return known is not None or len(self.roster.members) < most
-
-    def _check_bytes(self, request: JoinRequest) -> None:
-        holder = self.roster.statics.get(request.group_instance_id or "", "")
-        joined = classic_bytes(member_info(request, request.member_id or request.new_member_id))
-        if joined + self.roster.bytes_besides(request.member_id, holder) > self._settings.group_bytes_max:
-            raise GroupFull(f"Members would take more than {self._settings.group_bytes_max} bytes; use another group.")
-
     def _check_assigned_bytes(self, assigned: Mapping[str, bytes]) -> None:
         given = sum(len(data) for name, data in assigned.items() if name in self.roster.members)
-        if given + self.roster.bytes_besides() > self._settings.group_bytes_max:
-            most = self._settings.group_bytes_max
+        if given + self.roster.bytes_besides() > self.settings.group_bytes_max:
+            most = self.settings.group_bytes_max
             raise GroupFull(f"The members and what they are assigned would take more than {most} bytes.")
 
-    def _drop(self, member_id: str, now: Millis, out: GroupStep) -> None:
+    def drop(self, member_id: str, now: Millis, out: GroupStep) -> None:
         """Removes a member and rebalances, or an id that was given out, so that a rebalance stops waiting for it."""
         member = self.roster.members.get(member_id)
         if member is not None:
@@ -395,11 +318,7 @@ class ClassicGroup:
         if generation != self.generation:
             raise IllegalGeneration(f"Generation {generation} is not the current one ({self.generation}); join again.")
 
-    def _update(self, member: Member, request: JoinRequest) -> None:
-        fresh = member_info(request, member.member_id)
-        member.info = replace(fresh, client_id=member.info.client_id, client_host=member.info.client_host)
-
-    def _keep_alive(self, member: Member, now: Millis) -> None:
+    def keep_alive(self, member: Member, now: Millis) -> None:
         """A parked request is as good as a heartbeat, so a member that waits has no deadline, unless it is new."""
         if member.join_ticket is None and member.sync_ticket is None:
             self.deadlines.set(session(member.member_id), now + member.info.session_ms)

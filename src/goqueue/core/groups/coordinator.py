@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.core.groups import classic_join, rest
 from goqueue.core.groups import heartbeat as kafka
 from goqueue.core.groups import mixed as members
-from goqueue.core.groups import rest
 from goqueue.core.groups.commits import check_commit, check_delete, check_empty, check_epoch
 from goqueue.core.groups.config import changed_config, check_room
 from goqueue.core.groups.consumer import ConsumerGroup
@@ -120,7 +120,7 @@ class Coordinator:
                 group = self._table.classic(request.group)
             else:
                 group = self._table.classic_to_join(request.group, now, out)
-            group.join(ticket, request, now, out)
+            classic_join.join(group, ticket, request, now, out)
         return out
 
     def sync(self, ticket: int, request: SyncRequest, now: Millis) -> GroupStep:
