@@ -159,8 +159,10 @@ class ScheduleRunner(Sink[ScheduleMachine, ScheduleRecord]):
                 self._spawn(self._recover(self._host.epoch))
 
     async def _recover(self, epoch: int) -> None:
+        """What cannot be finished yet is tried again; nothing is due before, and the node serves meanwhile."""
         while self._host.epoch == epoch and self._host.is_loaded:
             try:
+                await self.store.partition.wait_durable()  # a firing that may vanish must not deliver
                 await self._recovery.discard_unconfirmed()
                 await self._recovery.resume_firings()
                 if self._fsync != "always":
@@ -169,6 +171,7 @@ class ScheduleRunner(Sink[ScheduleMachine, ScheduleRecord]):
                 return
             except GoQueueError as error:
                 logger.error("the schedule's last run cannot be finished yet", extra={"error": error.message})
+                self._is_ready.set()
                 await asyncio.sleep(_RETRY_S)
 
     async def _load(self, window: DueWindow) -> None:

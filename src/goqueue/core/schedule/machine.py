@@ -98,9 +98,7 @@ class ScheduleMachine:
         self._count(record.topic_id, -len(record.entries))
 
     def _apply_end(self, record: EntryEnded) -> None:
-        if self._discarded.pop(record.offset, None) is not None:
-            return
-        if self._in_flight.pop(record.offset, None) is not None:
+        if self._discarded.pop(record.offset, None) or self._in_flight.pop(record.offset, None):
             return
         self.near.leave(record.offset)
         self._count(record.topic_id, -1)
@@ -110,11 +108,9 @@ class ScheduleMachine:
             self._counts.cancelled += 1
 
     def _count(self, topic_id: str, by: int) -> None:
-        left = self.pending.get(topic_id, 0) + by
-        if left > 0:
-            self.pending[topic_id] = left
-        else:
-            self.pending.pop(topic_id, None)
+        self.pending[topic_id] = left = self.pending.get(topic_id, 0) + by
+        if left <= 0:
+            del self.pending[topic_id]
 
     def revert(self, records: Sequence[ScheduleRecord], now: Millis) -> Sequence[int]:
         """What was due is put back by `fire_failed`; nobody waits in the machine."""
@@ -212,15 +208,12 @@ class ScheduleMachine:
             decision.effects.append(LoadWindow(window))
         if now >= self._retry_at:
             self._retry_at = now + RETRY_MS
-            decision.effects += self._tried_again()
+            decision.effects += [*([EndDiscarded()] if self._discarded else []), *self._refused]
+            self._refused = []
         if self._due and not self._is_firing:
             self._is_firing = True
             decision.effects.append(FireDue())
         return decision
-
-    def _tried_again(self) -> list[EndDiscarded | DueBatch]:
-        refused, self._refused = self._refused, []
-        return [*([EndDiscarded()] if self._discarded else []), *refused]
 
     def window_loaded(self, found: list[Due] | None, now: Millis) -> ScheduleDecision:
         """None if the index could not be asked."""
