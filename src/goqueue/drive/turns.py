@@ -21,11 +21,11 @@ class Turns:
         """All of them at once."""
         async with AsyncExitStack() as stack:
             for name in sorted(names):
-                await stack.enter_async_context(self._one(name))
+                await stack.enter_async_context(self.one(name))
             yield
 
     @asynccontextmanager
-    async def _one(self, name: str) -> AsyncIterator[None]:
+    async def one(self, name: str) -> AsyncIterator[None]:
         lock, wanted = self._locks.get(name, (asyncio.Lock(), 0))
         self._locks[name] = lock, wanted + 1
         try:

@@ -135,7 +135,7 @@ class TransactionCoordinator(Sink[Transactions, Record]):
         known = self.table.get(transactional_id)
         if known is not None and known.stage in ENDING:
             raise ending()
-        async with self.turns.of(transactional_id):
+        async with self.turns.one(transactional_id):
             yield
 
     async def decide(self, question: Question) -> Any:

@@ -189,6 +189,8 @@ class TransactionVerbs:
         if known is None:
             return -1
         await self._effects.confirm([known])
+        if not (known.answers or known.delayed):
+            return -1
         decision = coordinator.machine.end(*who, True, self._clock.now_ms())
         return await self._effects.prepare([one for one in decision.records if isinstance(one, TxnState)])
 
