@@ -32,6 +32,7 @@ PLAIN: dict[object, SearchStrategy[Any]] = {
     str: st.text(),
     bytes: st.binary(),
     bool: st.booleans(),
+    float: st.floats(allow_nan=False),
     type(None): st.none(),
 }
 
@@ -78,6 +79,10 @@ def parts(error: object) -> object:
     """Errors are equal if they say the same."""
     if isinstance(error, GoQueueError):
         return type(error), error.message, error.field, error.detail
+    if isinstance(error, list | tuple):
+        return [parts(one) for one in error]
+    if isinstance(error, msgspec.Struct):
+        return type(error), fields_of(error)
     return error
 
 
