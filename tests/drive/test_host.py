@@ -481,3 +481,16 @@ def test_a_stop_tells_everybody_who_waits() -> None:
         assert it.host.machine.total("b") == 1, "but time stands still"
 
     run(scenario)
+
+
+def test_replies_that_need_no_record_are_handed_out_at_once_whatever_becomes_of_the_records() -> None:
+    async def scenario(it: World) -> None:
+        waiting = it.wait("a", 5)
+        ticket = it.host.machine.waiting["a"][0][0]
+        it.fill_disk()
+        news = Decision([Raised("b", 1)], at_once=[Reply(ticket, 7)])
+        assert not it.host.tell(lambda machine, now: news)
+        assert waiting.done() and waiting.result() == 7
+        assert it.host.machine.reverted == [Raised("b", 1)]
+
+    run(scenario)

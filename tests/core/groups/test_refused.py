@@ -52,7 +52,7 @@ def test_a_static_member_whose_return_could_not_be_written_has_not_come_back() -
 
 
 def test_a_group_that_could_not_be_made_is_not_there() -> None:
-    world = World()
+    world = World(initial_rebalance_delay_ms=3_000)
     world.refuses = True
     with pytest.raises(DiskFull):
         world.result(world.join())
