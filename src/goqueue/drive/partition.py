@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from goqueue.base.commands import Isolation
+from goqueue.base.commands import Acks, Isolation
 from goqueue.base.errors import UnknownTopic
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import BATCH_BYTES_MAX
@@ -55,8 +55,9 @@ class Partition(PartitionMarks):
 
     # --- write -------------------------------------------------------------------------------------------
 
-    def find_duplicate(self, header: BatchHeader) -> StoredBatch | None:
+    def check_batch(self, header: BatchHeader, acks: Acks, min_insync_replicas: int) -> StoredBatch | None:
         """Where the producer's batch is stored already; None if it is new. An error word if it must not be stored."""
+        self.state.check_acks(acks, min_insync_replicas)
         return self.dedupe.check(header)
 
     def append(self, batch: Buffer, header: BatchHeader, now: Millis, append_time: bool) -> Offset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.base.commands import Acks, Isolation
+from goqueue.base.commands import Isolation
 from goqueue.base.errors import StorageFailed
 from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
 from goqueue.core.partition import PartitionState
@@ -77,10 +77,6 @@ class PartitionMarks:
         if epoch == self.state.leader_epoch:
             return epoch, self.state.high_watermark
         return end_of_epoch(self.log.meta.epochs, epoch, self.state.high_watermark)
-
-    def check_acks(self, acks: Acks, min_insync_replicas: int) -> None:
-        """`NotEnoughReplicas` if `acks=all` asks for more than there are."""
-        self.state.check_acks(acks, min_insync_replicas)
 
     @property
     def size_bytes(self) -> int:

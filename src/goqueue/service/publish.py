@@ -307,8 +307,7 @@ class Publish:
     ) -> Appended:
         """Some records wait: they are stored first, then the batch without them. A crash in between voids them."""
         self._admit(topic, command.caller, header.size)
-        partition.check_acks(command.acks, topic.config.min_insync_replicas)
-        if (stored := partition.find_duplicate(header)) is not None:
+        if (stored := partition.check_batch(header, command.acks, topic.config.min_insync_replicas)) is not None:
             return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.start_offset)
         place = (topic.record.id, partition.at.partition, partition.end_offset)
         parted = delays.parted(header, *place)
@@ -331,8 +330,7 @@ class Publish:
     ) -> Appended:
         """The single pipeline. Checks come before the write; after it only counting."""
         self._admit(topic, caller, header.size)
-        partition.check_acks(acks, topic.config.min_insync_replicas)
-        if (stored := partition.find_duplicate(header)) is not None:
+        if (stored := partition.check_batch(header, acks, topic.config.min_insync_replicas)) is not None:
             return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.start_offset)
         return self._write(topic, partition, batch, header, self._moments(started))
 

@@ -42,6 +42,7 @@ class ProduceHandler:
         Large batches whose records have to be looked at are appended later; no other request is begun meanwhile.
         """
         acks, caller = ACKS.get(request.acks), call.caller
+        publish = self._publish.by(caller)
         stored: Places = {}
         large: dict[tuple[int, int], PublishBatch] = {}
         topics: list[TopicProduceResponse] = []
@@ -53,19 +54,19 @@ class ProduceHandler:
                     code = INVALID_REQUIRED_ACKS
                     answers.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1))
                 else:
-                    answers.append(self._append(caller, name, data, acks, stored, large, (at, place)))
+                    answers.append(self._append(publish, caller, name, data, acks, stored, large, (at, place)))
             topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
         response = ProduceResponse(responses=topics)
         if large:
             return Exclusive(self._append_large(caller, response, stored, large, acks))
         if acks is Acks.NONE:
             return None
-        publish = self._publish.by(caller)
         waiting = {place: one for place, one in stored.items() if not publish.is_durable(one)}
         return self._settled(caller, response, waiting) if waiting else response
 
     def _append(
         self,
+        publish: Publish,
         caller: Caller,
         name: str | None,
         data: PartitionProduceData,
@@ -81,7 +82,7 @@ class ProduceHandler:
             if data.records is None:
                 raise InvalidBatch("A produce request without records.")
             command = PublishBatch(at, data.records, acks, caller)
-            appended = self._publish.by(caller).append(command)
+            appended = publish.append(command)
         except TooMuchHere:
             large[place] = command
             return PartitionProduceResponse(index=data.index)
