@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goqueue.core.delivery.keys import choose_runs
+from goqueue.core.delivery.offers import Grant
 from goqueue.core.delivery.states import MessageState
 from tests.core.delivery.views import NORMAL, ORDERED, Queue, look
 
@@ -239,3 +240,20 @@ def test_receipts_of_leases_that_are_over_are_remembered(snapshots: bool) -> Non
     assert queue.delivery.was_leased(0, "other") is None and queue.delivery.was_leased(1, nonces[-1]) is None
     queue.ack_late(0)
     assert queue.delivery.was_leased(0, nonces[-1]) is None and offsets(queue) == []
+
+
+def test_a_poll_that_looks_twice_keeps_the_order_of_a_key() -> None:
+    """It left messages of a key behind those that it took, and finds more of the key further on."""
+    queue = Queue(ORDERED)
+    queue.publish(4, key=b"a")
+    delivery, grant = queue.delivery, Grant("me", "poll", queue.now + 1_000)
+    queue.kept(delivery.lease(NORMAL, [0], [b"a"], grant, queue.now)[1])
+    leased, records = delivery.lease(NORMAL, [1, 2], [b"a"] * 2, grant, queue.now, wanted=set())
+    queue.kept(records)
+    assert leased == [] and delivery.parked_count == 2
+    assert delivery.free_of_keys([(3, b"a")], "poll") == []
+    leased, records = delivery.lease(NORMAL, [3], [b"a"], grant, queue.now)
+    queue.kept(records)
+    assert leased == [], "1 and 2 come first"
+    queue.ack(0)
+    assert delivery.ready_again(NORMAL, 10) == [1, 2, 3]

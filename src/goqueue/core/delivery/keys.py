@@ -40,7 +40,13 @@ class KeyOrder:
         if nonce is None:
             return taken[0]
         leases = ((offset, held[offset].lease) for offset in taken)
-        return next((offset for offset, lease in leases if lease is None or lease.nonce != nonce), None)
+        first = next((offset for offset, lease in leases if lease is None or lease.nonce != nonce), None)
+        return self._first_parked(key, held) if first is None else first
+
+    def _first_parked(self, key: bytes, held: Mapping[Offset, TrackedMessage]) -> Offset | None:
+        """What waits behind the poll's own messages goes before others that the same poll finds further on."""
+        behind = chain(self.parked.get(key, ()), self.behind.get(key, ()))
+        return min((offset for offset in behind if offset in held and held[offset].is_parked), default=None)
 
     def lock(self, key: bytes, offset: Offset) -> None:
         taken = self.locks.get(key)
