@@ -33,7 +33,7 @@ def test_groups_are_listed(server_url: str, topic: str) -> None:
     assert done.stdout.splitlines()[0].split() == ["GROUP", "KIND", "STATE", "MEMBERS"]
     assert re.search(rf"^{topic} +classic +Empty +0$", done.stdout, re.MULTILINE)
     found = json.loads(goqueue("group", "list", "--output", "json", server=server_url).stdout)
-    assert {"group": topic, "kind": "classic", "state": "Empty", "members": 0} in found
+    assert {"group": topic, "kind": "classic", "state": "Empty", "members": 0, "protocol_type": ""} in found
 
 
 def test_a_group_is_described_with_its_members_and_the_lag_of_the_other_surfaces(server_url: str, topic: str) -> None:

@@ -24,7 +24,7 @@ GONE = GoQueueClientError("unknown-member", "d", None, 404)
 
 
 def joined(generation: int = 1) -> Joined:
-    return Joined(generation, [P0, P1], 3000, 30_000, "partition")
+    return Joined("", generation, [P0, P1], 3000, 30_000, "cooperative", "partition")
 
 
 def polled(*values: str, generation: int = 1, rebalance: bool = False) -> Polled:
@@ -232,7 +232,7 @@ def test_a_heartbeat_never_joins_and_what_was_taken_ahead_is_void_when_the_membe
 
 def test_heartbeats_come_three_times_in_a_session() -> None:
     member = Member()
-    member.run(member.membership.join(), Joined(1, [], 3000, 6000, "shared"))
+    member.run(member.membership.join(), Joined("", 1, [], 3000, 6000, "cooperative", "shared"))
     assert member.membership.beat_seconds == 2.0
 
 

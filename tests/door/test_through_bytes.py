@@ -18,7 +18,7 @@ SHORT = (
     "test_rest_groups.py",
     "test_rest_dead_letters.py",
     "test_rest_transactions.py",
-    "sqs/test_boto.py",
+    "sqs/test_standard.py",
 )
 LONG = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
 

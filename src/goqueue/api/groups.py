@@ -49,13 +49,13 @@ class JoinIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 class Joined(msgspec.Struct, frozen=True):
     """The member is in; `mode` is the group's."""
 
+    member_id: str
     generation: int
     assignment: list[TopicParts]
     heartbeat_interval_ms: int
     session_timeout_ms: int
+    protocol: str
     mode: str
-    member_id: str = ""
-    protocol: str = ""
 
 
 class BeatIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -188,9 +188,9 @@ class Group(msgspec.Struct, frozen=True):
     state: str
     generation: int
     protocol: str
+    mode: str
     members: list[GroupMember]
     lag: list[GroupLag]
-    mode: str = "partition"
 
 
 class GroupSummary(msgspec.Struct, frozen=True):

@@ -124,14 +124,14 @@ class PublishMessages(msgspec.Struct, frozen=True):
     caller: Caller = ANYONE
 
 
-class StoredAt(msgspec.Struct, frozen=True, gc=False, tag="stored"):
+class StoredAt(msgspec.Struct, frozen=True, gc=False):
     """Where one message went."""
 
     partition: int
     offset: Offset
 
 
-class ScheduledAt(msgspec.Struct, frozen=True, gc=False, tag="scheduled"):
+class ScheduledAt(msgspec.Struct, frozen=True, gc=False):
     """Where one message waits for its time: the partition that it will enter, and its offset in the schedule log."""
 
     partition: int
@@ -171,7 +171,7 @@ class PublishOnce(msgspec.Struct, frozen=True):
     caller: Caller = ANYONE
 
 
-class PublishedOnce(msgspec.Struct, frozen=True, gc=False, tag="once"):
+class PublishedOnce(msgspec.Struct, frozen=True, gc=False):
     """The message that an id stands for: this one, or an earlier one."""
 
     message_id: str

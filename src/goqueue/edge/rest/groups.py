@@ -121,7 +121,7 @@ class GroupRoutes:
         assignment = _parts(joined.assignment)
         beat_ms, session_ms = joined.heartbeat_ms, joined.session_ms
         return json(
-            Joined(joined.generation, assignment, beat_ms, session_ms, joined.mode, joined.member_id, joined.protocol)
+            Joined(joined.member_id, joined.generation, assignment, beat_ms, session_ms, joined.protocol, joined.mode)
         )
 
     async def heartbeat(self, request: Request) -> Response:
@@ -219,7 +219,7 @@ class GroupRoutes:
         found = self._groups.by(caller_of(request)).describe(group)
         members = [_member(one) for one in found.members]
         lag = [_lag(one) for one in self._groups.by(caller_of(request)).lag(group)]
-        return json(Group(group, found.kind, found.state, found.generation, found.protocol, members, lag, found.mode))
+        return json(Group(group, found.kind, found.state, found.generation, found.protocol, found.mode, members, lag))
 
     async def delete(self, request: Request) -> Response:
         await self._groups.by(caller_of(request)).delete(_group(request))
