@@ -17,7 +17,9 @@ def test_one_row_for_each_group_and_partition() -> None:
         ("packers", "mails", 1, None, 4),
     ]
     assert {row["time"] for row in rows} == {now}
-    assert lag_rows([Group("packers", "consumer", "Stable", 1, "", "partition", [], lags)], ("mails",), now).num_rows == 1
+    assert (
+        lag_rows([Group("packers", "consumer", "Stable", 1, "", "partition", [], lags)], ("mails",), now).num_rows == 1
+    )
 
 
 def test_without_a_node_it_says_why_there_is_no_sample(tmp_path: Path) -> None:
