@@ -81,7 +81,7 @@ def _read(
 
 
 def _warn(wanted: OffsetRange, count: int) -> None:
-    log.warning("Data was lost: %d offsets of %s went before they were read, or cannot be read.", count, wanted.place)
+    log.warning("Data was lost: %d offsets of %s are gone, or cannot be read as messages.", count, wanted.place)
 
 
 # --- typed values -------------------------------------------------------------------------------------------------
