@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from goqueue.base.commands import OnceResult, PublishedOnce, PublishResult, ScheduledAt, StoredAt
+from goqueue.base.decoders import converted, learning
 from goqueue.base.errors import GoQueueError
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ def _encode_error(value: object) -> EncodedError:
 
 
 def _decode_error(kind: type, value: Any) -> GoQueueError:
-    return _error_of(msgspec.convert(value, EncodedError))
+    return _error_of(converted(value, EncodedError))
 
 
 def _error_of(encoded: EncodedError) -> GoQueueError:
@@ -58,7 +59,8 @@ _maps = msgspec.msgpack.Decoder(list[dict[str, Any]])
 
 @cache
 def _decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(kind, dec_hook=_decode_error)
+    with learning:
+        return msgspec.msgpack.Decoder(kind, dec_hook=_decode_error)
 
 
 def encode(value: object) -> bytes:
@@ -85,4 +87,4 @@ def decode_once_results(data: bytes) -> list[OnceResult]:
 
 def _result(encoded: dict[str, Any], kind: type[T]) -> T | GoQueueError:
     """Kinds are told apart by what they have: a tag would show in every answer of REST."""
-    return _error_of(msgspec.convert(encoded, EncodedError)) if "code" in encoded else msgspec.convert(encoded, kind)
+    return _error_of(converted(encoded, EncodedError)) if "code" in encoded else converted(encoded, kind)

@@ -243,6 +243,10 @@ class SessionLost(Unavailable):
     """The node's session with the metadata store is over."""
 
 
+class StoreOutOfReach(Unavailable):
+    """The metadata store does not answer. What was asked of it may have been done or not."""
+
+
 class NotLeader(Unavailable):
     """Another node leads the shard, or nobody does yet; ask for the leader again."""
 

@@ -8,6 +8,7 @@ from typing import cast
 import msgspec
 
 from goqueue.api.answers import AckIn, AnswersOut, NackIn, OutcomeOut, RejectIn, VisibilityIn
+from goqueue.base.decoders import from_json
 from goqueue.client.calls import RestCall
 from goqueue.client.errors import GoQueueClientError, PartlyAnswered, error_of_problem, invalid
 from goqueue.client.leases import Leased
@@ -42,7 +43,7 @@ def _answer(verb: str, body: AckIn | NackIn | RejectIn | VisibilityIn) -> RestCa
     """`PartlyAnswered` if only some went well; where none did, the broker's own error for the first."""
 
     def read(status: int, body: bytes) -> None:
-        results = msgspec.json.decode(body, type=AnswersOut).results
+        results = from_json(body, AnswersOut).results
         failures = {one.receipt: _error_of(one) for one in results if not one.ok}
         if failures:
             raise PartlyAnswered(failures, len(results))

@@ -11,6 +11,7 @@ from goqueue.api.delayed import DelayedListOut
 from goqueue.api.groups import GroupListOut, ResetIn, ResetOut, Target
 from goqueue.api.messages import PartitionPageOut, TopicPageOut
 from goqueue.api.topics import TopicListOut
+from goqueue.base.decoders import converted, from_json
 from goqueue.base.errors import InvalidName
 from goqueue.base.names import check_name
 from goqueue.client import checks
@@ -166,7 +167,7 @@ def publish_encoded(name: str, encoded: Sequence[bytes], acks: Acks) -> RestCall
 def _result(told: dict[str, Any]) -> Result:
     if "error" in told:
         return error_of_problem(None, told["error"])
-    return msgspec.convert(told, Scheduled) if "scheduled" in told else msgspec.convert(told, Placed)
+    return converted(told, Scheduled) if "scheduled" in told else converted(told, Placed)
 
 
 # --- read ---------------------------------------------------------------------------------------------
@@ -352,7 +353,7 @@ def group_path(name: str) -> str:
 
 
 def _reader(kind: type[T]) -> Callable[[int, bytes], T]:
-    return lambda status, body: msgspec.json.decode(body, type=kind)
+    return lambda status, body: from_json(body, kind)
 
 
 def _json(value: object) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from goqueue.api.delayed import DelayedOut
+from goqueue.base.decoders import from_json
 from goqueue.client.errors import bad_reply
 from goqueue.client.messages import Headers, headers_of_json, to_bytes
 
@@ -32,7 +33,7 @@ class Delayed(msgspec.Struct, frozen=True):
 def decode_delayed(data: bytes | msgspec.Raw) -> Delayed:
     """A delayed message as the broker sends it; `bad-reply` if it is not one."""
     try:
-        return delayed_of(msgspec.json.decode(data, type=DelayedOut))
+        return delayed_of(from_json(data, DelayedOut))
     except ValueError as error:
         raise bad_reply(error) from None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from goqueue.api.messages import ErrorOut
+from goqueue.base.decoders import converted, from_json
 
 if TYPE_CHECKING:
     from goqueue.client.messages import Sent
@@ -133,7 +134,7 @@ class _RegistryProblem(msgspec.Struct):
 
 def error_of_problem(status: int | None, problem: object) -> GoQueueClientError:
     """The error an already decoded problem stands for; `msgspec.ValidationError` if it is not one."""
-    told = msgspec.convert(problem, ErrorOut)
+    told = converted(problem, ErrorOut)
     known = {"type", "title", "status", "code", "detail", "field"}
     extra = {name: value for name, value in problem.items() if name not in known} if isinstance(problem, dict) else {}
     return GoQueueClientError(told.code, told.detail, told.field, status, extra)
@@ -146,7 +147,7 @@ def error_of_reply(status: int, body: bytes) -> GoQueueClientError:
     except msgspec.DecodeError:
         pass
     try:
-        told = msgspec.json.decode(body, type=_RegistryProblem)
+        told = from_json(body, _RegistryProblem)
         return GoQueueClientError(f"schema-registry-{told.error_code}", told.message, None, status)
     except msgspec.DecodeError:
         excerpt = " ".join(body[: 4 * _EXCERPT_CHARS].decode("utf-8", "replace").split())[:_EXCERPT_CHARS]

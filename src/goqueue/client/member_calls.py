@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, TypeVar
 import msgspec
 
 from goqueue.api.groups import Beat, BeatIn, Joined, JoinIn, LeaveIn, PollOut, RevokeIn, TopicParts, TopicPartsIn
+from goqueue.base.decoders import from_json
 from goqueue.base.leases import Begin
 from goqueue.client.calls import RestCall, check_topic, group_path
 from goqueue.client.leases import Leased, leased_of
@@ -94,7 +95,7 @@ def poll(group: str, member_id: str, generation: int, limit: int, wait_seconds: 
     }
 
     def read(status: int, body: bytes) -> Polled:
-        told = msgspec.json.decode(body, type=PollOut)
+        told = from_json(body, PollOut)
         return Polled([leased_of(one) for one in told.messages], told.generation, told.rebalance)
 
     return RestCall("GET", f"{group_path(group)}/poll", read, query, wait_seconds=wait_seconds)
@@ -105,4 +106,4 @@ def _post(group: str, verb: str, body: object, read: Callable[[int, bytes], T]) 
 
 
 def _reader(kind: type[T]) -> Callable[[int, bytes], T]:
-    return lambda status, body: msgspec.json.decode(body, type=kind)
+    return lambda status, body: from_json(body, kind)

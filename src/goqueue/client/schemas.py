@@ -18,6 +18,7 @@ from goqueue.api.schemas import (
     RegistryStats,
     SchemaReference,
 )
+from goqueue.base.decoders import from_json
 from goqueue.client.calls import RestCall
 
 __all__ = [
@@ -76,14 +77,14 @@ def compatibility(subject: str | None = None) -> RestCall[str]:
     """The level that holds."""
 
     def read(status: int, body: bytes) -> str:
-        return msgspec.json.decode(body, type=ConfigOut).compatibility_level
+        return from_json(body, ConfigOut).compatibility_level
 
     return RestCall("GET", _of("config", subject), read, {"defaultToGlobal": "true"})
 
 
 def set_compatibility(level: str, subject: str | None = None) -> RestCall[str]:
     def read(status: int, body: bytes) -> str:
-        return msgspec.json.decode(body, type=ConfigSetOut).compatibility or ""
+        return from_json(body, ConfigSetOut).compatibility or ""
 
     return RestCall("PUT", _of("config", subject), read, body=msgspec.json.encode(ConfigIn(level)))
 
@@ -94,14 +95,14 @@ def unset_compatibility(subject: str | None = None) -> RestCall[None]:
 
 def registry_mode(subject: str | None = None) -> RestCall[str]:
     def read(status: int, body: bytes) -> str:
-        return msgspec.json.decode(body, type=RegistryMode).mode
+        return from_json(body, RegistryMode).mode
 
     return RestCall("GET", _of("mode", subject), read, {"defaultToGlobal": "true"})
 
 
 def set_registry_mode(mode: str, subject: str | None = None, force: bool = False) -> RestCall[str]:
     def read(status: int, body: bytes) -> str:
-        return msgspec.json.decode(body, type=RegistryMode).mode
+        return from_json(body, RegistryMode).mode
 
     query = {"force": str(force).lower()}
     return RestCall("PUT", _of("mode", subject), read, query, body=msgspec.json.encode(RegistryMode(mode)))

@@ -19,6 +19,7 @@ from goqueue.api.staged import (
     StagedWriterIdIn,
     WriterIn,
 )
+from goqueue.base.decoders import from_json
 from goqueue.client import checks
 from goqueue.client.calls import RestCall
 from goqueue.client.errors import invalid
@@ -64,7 +65,7 @@ def staged(owner: str) -> RestCall[Staged]:
 
 def owners(limit: int) -> RestCall[list[StagedOwner]]:
     def read(status: int, body: bytes) -> list[StagedOwner]:
-        return msgspec.json.decode(body, type=StagedOwnerList).owners
+        return from_json(body, StagedOwnerList).owners
 
     return RestCall("GET", "/staged", read, {"limit": str(limit)})
 
@@ -77,4 +78,4 @@ def _path(owner: str) -> str:
 
 
 def _reader(kind: type[T]) -> Callable[[int, bytes], T]:
-    return lambda status, body: msgspec.json.decode(body, type=kind)
+    return lambda status, body: from_json(body, kind)

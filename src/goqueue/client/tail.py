@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from goqueue.base.decoders import from_json
 from goqueue.client import calls, checks
 from goqueue.client.calls import RestCall
 from goqueue.client.errors import ConnectionFailed, GoQueueClientError, bad_reply, error_of_problem
@@ -81,14 +82,14 @@ class Tail:
 
 def _skipped_of(event: ServerEvent) -> SkippedOffsets:
     try:
-        return msgspec.json.decode(event.data, type=SkippedOffsets)
+        return from_json(event.data, SkippedOffsets)
     except msgspec.DecodeError as error:
         raise bad_reply(error) from None
 
 
 def _error_of(event: ServerEvent) -> GoQueueClientError:
     try:
-        problem = msgspec.json.decode(event.data, type=dict[str, object])
+        problem = from_json(event.data, dict[str, object])
         status = problem.get("status")
         return error_of_problem(status if isinstance(status, int) else None, problem)
     except msgspec.DecodeError as error:

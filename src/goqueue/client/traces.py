@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import msgspec
-
 from goqueue.api.traces import SpanOut as TraceEvent
 from goqueue.api.traces import TraceListOut
 from goqueue.api.traces import TraceOut as Trace
+from goqueue.base.decoders import from_json
 from goqueue.client.calls import RestCall
 from goqueue.client.errors import invalid
 
@@ -17,7 +16,7 @@ __all__ = ["Trace", "TraceEvent", "search_traces", "trace", "traces"]
 
 
 def _read_many(status: int, body: bytes) -> list[Trace]:
-    return msgspec.json.decode(body, type=TraceListOut).traces
+    return from_json(body, TraceListOut).traces
 
 
 def traces(limit: int = 100) -> RestCall[list[Trace]]:
@@ -29,7 +28,7 @@ def trace(trace_id: str) -> RestCall[Trace]:
     """One with all its events."""
     if re.fullmatch(r"[0-9a-fA-F]{32}", trace_id) is None:
         raise invalid("A trace's id is 32 hexadecimal digits.", "id")
-    return RestCall("GET", f"/traces/{trace_id}", lambda status, body: msgspec.json.decode(body, type=Trace))
+    return RestCall("GET", f"/traces/{trace_id}", lambda status, body: from_json(body, Trace))
 
 
 def search_traces(wanted: Mapping[str, str | int | None], limit: int = 100) -> RestCall[list[Trace]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from goqueue.api.transactions import AbortIn, Transaction, TransactionListOut, TransactionOffset
+from goqueue.base.decoders import from_json
 from goqueue.client.calls import RestCall
 from goqueue.client.errors import GoQueueClientError
 
@@ -33,10 +34,8 @@ def transaction(transactional_id: str) -> RestCall[Transaction]:
 def abort(transactional_id: str) -> RestCall[Transaction]:
     """Ends an open transaction; its producer is shut out."""
     body = msgspec.json.encode(AbortIn(transactional_id=transactional_id))
-    return RestCall(
-        "POST", "/transactions/abort", lambda status, body: msgspec.json.decode(body, type=Transaction), body=body
-    )
+    return RestCall("POST", "/transactions/abort", lambda status, body: from_json(body, Transaction), body=body)
 
 
 def _read(status: int, body: bytes) -> list[Transaction]:
-    return msgspec.json.decode(body, type=TransactionListOut).transactions
+    return from_json(body, TransactionListOut).transactions

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.base.decoders import from_msgpack
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.schedule.due import Due
 from goqueue.core.schedule.records import EntryEnded, Fired, Firing, NextDue, OriginBatch, ScheduleEntry, ScheduleRecord
@@ -241,12 +242,12 @@ class ScheduleIndex:
     def firings(self) -> list[tuple[Offset, Firing]]:
         """Those that are not known to be safe in their logs, in order."""
         rows = self._rows("SELECT offset, firing FROM firings ORDER BY offset")
-        return [(int(at), msgspec.msgpack.decode(raw, type=Firing)) for at, raw in rows]
+        return [(int(at), from_msgpack(raw, Firing)) for at, raw in rows]
 
     def unsure(self) -> list[Unsure]:
         rows = self._rows("SELECT offset, topic, partition, origin FROM unsure ORDER BY offset")
         return [
-            Unsure(int(at), self._ids[int(topic)], int(partition), msgspec.msgpack.decode(origin, type=OriginBatch))
+            Unsure(int(at), self._ids[int(topic)], int(partition), from_msgpack(origin, OriginBatch))
             for at, topic, partition, origin in rows
         ]
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from goqueue import __version__
+from goqueue.base.decoders import from_json
 from goqueue.base.settings import TraceSettings
 from goqueue.core.traces.span import Span, spelled_out
 from goqueue.drive.trace_exporter import ExportRefused, TryAgain
@@ -143,6 +144,6 @@ class _Answer(msgspec.Struct, rename="camel"):
 def _rejected(answer: bytes) -> int:
     """How many of them the collector says that it did not take; an answer in another form says nothing."""
     try:
-        return int(msgspec.json.decode(answer, type=_Answer).partial_success.rejected_spans) if answer else 0
+        return int(from_json(answer, _Answer).partial_success.rejected_spans) if answer else 0
     except (msgspec.DecodeError, ValueError):
         return 0

@@ -7,6 +7,8 @@ from typing import TypeVar
 import msgspec
 from crc32c import crc32c
 
+from goqueue.base.decoders import from_json
+
 T = TypeVar("T")
 
 
@@ -23,6 +25,6 @@ def decode_crc_json(data: bytes | None, kind: type[T]) -> T | None:
     if b"%08x" % crc32c(body) != data[:8]:
         return None
     try:
-        return msgspec.json.decode(body, type=kind)
+        return from_json(body, kind)
     except msgspec.DecodeError:
         return None

@@ -9,13 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from goqueue.base.errors import Unavailable
+from goqueue.base.errors import StoreOutOfReach
 from goqueue.base.metadata import Change, Commit, Revision, Snapshot
 from goqueue.core.cluster.store_state import StoreState
-
-
-class StoreOutOfReach(Unavailable):
-    """What was asked may have been done or not."""
 
 
 class SimSession:

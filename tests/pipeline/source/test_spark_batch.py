@@ -112,6 +112,7 @@ def test_filters_are_pushed_down_when_asked_for(spark: SparkSession, module_node
 
 
 def test_filters_without_pushdown_need_no_setting(spark: SparkSession, module_node: NodeProcess, orders: str) -> None:
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")  # a pipeline in this process may have set it
     assert read(spark, module_node, subscribe=orders).where("partition = 1 and offset < 5").count() == 5
     with pytest.raises(PySparkException, match=r"spark\.sql\.python\.filterPushdown\.enabled"):
         read(spark, module_node, subscribe=orders, pushFilters=True).count()

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from goqueue.base.decoders import from_json
 from goqueue.base.ids import Epoch, Millis
 
 TOPICS: Final = "topics/"
@@ -84,6 +85,6 @@ def encode(record: msgspec.Struct) -> str:
 def decode(value: str, kind: type[T]) -> T | None:
     """None of what this version cannot read."""
     try:
-        return msgspec.json.decode(value, type=kind)
+        return from_json(value, kind)
     except msgspec.DecodeError:
         return None

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from goqueue.base.decoders import from_json
 from goqueue.core.schemas.model import CompatibilitySettings, Mode, Schema
 
 
@@ -107,9 +108,9 @@ def encode_record(record: Record) -> tuple[bytes, bytes | None]:
 def decode_record(key: bytes, value: bytes | None) -> Record | None:
     """None for a record that this version does not know."""
     try:
-        tag, *fields = msgspec.json.decode(key, type=list[Any])
+        tag, *fields = from_json(key, list[Any])
         if value is not None:
-            found: Record = msgspec.json.decode(value, type=_SET[tag])
+            found: Record = from_json(value, _SET[tag])
         else:
             found = _GONE[tag](*fields)
     except (msgspec.DecodeError, ValueError, KeyError, TypeError):

@@ -16,6 +16,7 @@ from starlette.types import Message
 
 from goqueue.base.choices import choices_at, listed
 from goqueue.base.commands import Isolation
+from goqueue.base.decoders import from_json
 from goqueue.base.errors import BodyTooLarge, GoQueueError, InvalidField, InvalidJson, Overloaded, UnsupportedEncoding
 from goqueue.base.limits import KIB
 from goqueue.base.times import parse_duration_ms
@@ -194,7 +195,7 @@ def decode(body: bytes, kind: type[T]) -> T:
     if not body:
         raise InvalidJson("The body is empty; send JSON.")
     try:
-        return msgspec.json.decode(body, type=kind)
+        return from_json(body, kind)
     except msgspec.ValidationError as error:
         raise _field_error(str(error), kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

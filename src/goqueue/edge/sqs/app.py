@@ -17,6 +17,7 @@ from prometheus_client import Counter, Histogram
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from goqueue.base.decoders import converted
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import ForeignOrigin, GoQueueError, UnknownHost
 from goqueue.base.sqs_envelope import SENDER
@@ -143,7 +144,7 @@ class _Visit:
         operation = self._find(operations, form.get("Action"))
         if path := self._scope["path"].strip("/"):
             form.setdefault("QueueUrl", path)
-        return operation, self._convert(lambda: msgspec.convert(form, operation.kind, strict=False))
+        return operation, self._convert(lambda: converted(form, operation.kind, strict=False))
 
     def _read_json(self, operations: Mapping[str, SqsOperation], body: bytes) -> tuple[SqsOperation, Any]:
         target = self._target or b""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.base.commands import DeduplicationScope
+from goqueue.base.decoders import from_json
 from goqueue.base.ids import Millis
 from goqueue.base.limits import KIB, MIB
 from goqueue.drive.topic_table import Topic
@@ -152,7 +153,7 @@ def _number(name: str, value: str, allowed: AttributeRange) -> str:
 
 def _check_json(name: str, value: str) -> None:
     try:
-        msgspec.json.decode(value, type=dict[str, Any])
+        from_json(value, dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         raise invalid_attribute(name) from None
 

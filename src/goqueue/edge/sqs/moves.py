@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.base.commands import Caller
+from goqueue.base.decoders import from_json
 from goqueue.base.errors import RedriveRunning, UnknownRedrive
 from goqueue.core.redrive import NO_ORIGIN, TARGET_GONE, UNKNOWN_TOPIC, RedriveTask
 from goqueue.drive.topic_table import Topic
@@ -138,6 +139,6 @@ def _failure(task: RedriveTask) -> str:
 
 def _decoded(text: str) -> _Handle:
     try:
-        return msgspec.json.decode(b64decode(text, validate=True), type=_Handle)
+        return from_json(b64decode(text, validate=True), _Handle)
     except (binascii.Error, ValueError, msgspec.DecodeError):
         raise invalid("Value for parameter TaskHandle is invalid.") from None

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.base.commands import Caller
+from goqueue.base.decoders import from_json
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs.attributes import invalid_attribute, is_fifo, kept_of
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value
@@ -172,7 +173,7 @@ class Policies:
 
 def _object(text: str, name: str) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
+        return from_json(text, dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         if name == "RedrivePolicy":
             raise invalid_value(text, name, "Redrive policy is not a valid JSON map.") from None

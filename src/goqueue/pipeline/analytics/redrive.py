@@ -15,6 +15,7 @@ import msgspec
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
+from goqueue.base.decoders import from_json
 from goqueue.client import Client, GoQueueClientError
 from goqueue.client.dead_letters import Redrive, dry_run, redrive, redrive_progress
 from goqueue.pipeline.link.errors import PipelineError
@@ -83,7 +84,7 @@ def as_lines(found: Iterable[Stretch]) -> str:
 
 def of_lines(text: str) -> list[Stretch]:
     """The way back."""
-    return [msgspec.json.decode(line, type=Stretch) for line in text.splitlines()]
+    return [from_json(line, Stretch) for line in text.splitlines()]
 
 
 # --- carrying it out -------------------------------------------------------------------------------------------

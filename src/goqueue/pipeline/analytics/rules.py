@@ -22,6 +22,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from goqueue.base.decoders import from_json
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.storage import read_text
 
@@ -56,7 +57,7 @@ def load_rules(path: str) -> list[Rule]:
 
 def _json_rules(text: str, path: str) -> list[Rule]:
     try:
-        told: dict[str, str | _Told] = msgspec.json.decode(text, type=dict[str, str | _Told])
+        told: dict[str, str | _Told] = from_json(text, dict[str, str | _Told])
     except msgspec.MsgspecError as error:
         raise PipelineError(f'{path!r} is no JSON of rules like {{"name": "condition"}}: {error}.') from None
     return [_rule(name, one) for name, one in told.items()]

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from goqueue.base.decoders import from_json
 from goqueue.client import Client
 from goqueue.client.calls import RestCall
 from goqueue.client.consumer import Consumer
@@ -118,7 +119,7 @@ def _is_done(client: Client, group: StaffGroup, count: int, ledger: Ledger) -> b
 
 def _left(group: StaffGroup) -> RestCall[_Queues]:
     query = {"group": group.name, "topic": group.topic}
-    return RestCall("GET", "/reliability/stats", lambda status, body: msgspec.json.decode(body, type=_Queues), query)
+    return RestCall("GET", "/reliability/stats", lambda status, body: from_json(body, _Queues), query)
 
 
 def _answer(consumer: Consumer, group: StaffGroup, taken: Sequence[LeasedMessage], ledger: Ledger) -> None:

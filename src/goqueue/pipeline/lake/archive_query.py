@@ -13,6 +13,7 @@ import msgspec
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, Row
 
+from goqueue.base.decoders import from_msgpack
 from goqueue.pipeline.lake import messages
 from goqueue.pipeline.lake.archive_task import ARCHIVE, ArchiveTask, TableEnds, Written
 from goqueue.pipeline.lake.commits import QueryBatch, commit, has_batch
@@ -165,7 +166,7 @@ def by_table(rows: Iterable[Row]) -> dict[str, Written]:
     """What tasks sent back: all their work for a table as one."""
     found: dict[str, Written] = {}
     for row in rows:
-        one = msgspec.msgpack.decode(row[0], type=Written)
+        one = from_msgpack(row[0], Written)
         known = found.get(one.table)
         found[one.table] = one if known is None else _joined(known, one)
     return found

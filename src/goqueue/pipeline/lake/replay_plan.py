@@ -13,6 +13,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from goqueue.base.decoders import from_json
 from goqueue.pipeline.lake.chunks import Block, Chunk, cut
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.selection import Selection
@@ -69,7 +70,7 @@ def kept(path: str, wish: Wish, last_sent: int | None) -> ReplayPlan | None:
     """The plan that was written down; None if this replay is new."""
     text = read_text(path)
     if text is not None:
-        return msgspec.json.decode(text, type=ReplayPlan)
+        return from_json(text, ReplayPlan)
     if last_sent is not None:
         raise LakeError(
             f"Parts of this replay were sent into {wish.into} already, and its plan {path} is gone. Nobody can tell "

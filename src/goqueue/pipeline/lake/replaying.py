@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from goqueue.base.decoders import from_msgpack
 from goqueue.client import staged as calls
 from goqueue.pipeline.lake import choices
 from goqueue.pipeline.lake.asking import ask
@@ -143,7 +143,7 @@ class _Sending:
         task = _Staging(self._target, owner, number)
         try:
             found = self._rows(chunk).mapInArrow(task, "part binary").collect()
-            parts = [msgspec.msgpack.decode(row[0], type=TaskPart) for row in found]
+            parts = [from_msgpack(row[0], TaskPart) for row in found]
             commit_parts(self._target, parts or [TaskPart(owner, number, 0)], _AGAIN)
         except BaseException:
             # Readers of the topic wait at what is staged; a run that goes on would drop it only then.

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from goqueue.base.decoders import from_msgpack
 from goqueue.pipeline.lake.commits import QueryBatch, commit, has_batch
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.folders import location
@@ -117,7 +118,7 @@ def query_id(rows: DataFrame) -> str:
 def write_files(frame: DataFrame, table: str, partition_by: Sequence[str]) -> list[DataFile]:
     """Runs the frame and writes its rows into the table's folder. No reader sees them before a commit."""
     task = _Writing(location(table), arrow_schema(frame.schema), tuple(partition_by))
-    return [msgspec.msgpack.decode(row[0], type=DataFile) for row in frame.mapInArrow(task, "part binary").collect()]
+    return [from_msgpack(row[0], DataFile) for row in frame.mapInArrow(task, "part binary").collect()]
 
 
 class _Writing:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.base.decoders import from_json
 from goqueue.pipeline.link.cluster import BROKER, FIRST_ANSWER_S, PATIENCE_S, cluster
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.link.patience import Patience
@@ -63,7 +64,7 @@ def _doors_of(url: str, patience_s: float) -> dict[str, Any]:
             patience.pause(OSError(str(error)))
             continue
         if answer.status_code == httpx.codes.OK:
-            return msgspec.json.decode(answer.content, type=dict[str, Any])
+            return from_json(answer.content, dict[str, Any])
         if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
             raise PipelineError(f"What answers at {url} is no GoQueue node ({answer.status_code}); check the address.")
         patience.pause(OSError("it is starting or stopping"))

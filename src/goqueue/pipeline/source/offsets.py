@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from goqueue.base.decoders import from_json
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.source.errors import BadOption
 
@@ -72,7 +73,7 @@ def positions_of(told: Mapping[str, Mapping[str, int]]) -> Positions:
 def parse_positions(text: str, option: str) -> Positions:
     """Offsets or times of partitions as users write them: `{"orders": {"0": 23, "1": -2}}`."""
     try:
-        told = msgspec.json.decode(text, type=dict[str, dict[int, int]])
+        told = from_json(text, dict[str, dict[int, int]])
     except msgspec.DecodeError as error:
         raise BadOption(
             f'{option} is JSON like {{"orders": {{"0": 23, "1": 42}}}}, a number for each partition; '
@@ -84,7 +85,7 @@ def parse_positions(text: str, option: str) -> Positions:
 def parse_places(text: str, option: str) -> tuple[Place, ...]:
     """Partitions as users write them: `{"orders": [0, 1]}`."""
     try:
-        told = msgspec.json.decode(text, type=dict[str, list[int]])
+        told = from_json(text, dict[str, list[int]])
     except msgspec.DecodeError as error:
         raise BadOption(f'{option} is JSON like {{"orders": [0, 1]}}; {text!r} is not ({error}).') from None
     return tuple(sorted({Place(topic, part) for topic, parts in told.items() for part in parts}))
