@@ -16,6 +16,7 @@ import msgspec
 
 from goqueue.base.metadata import Change, Commit, Entry, Revision, Snapshot
 from goqueue.core.cluster.store_state import StoreState
+from goqueue.drive.carry_on import carry_on
 from goqueue.drive.offload import Offload
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
@@ -77,6 +78,10 @@ class EmbeddedMetadata:
             await changed.wait()
 
     async def commit(self, commit: Commit) -> Revision:
+        """Files and memory say the same, though the caller may go away meanwhile."""
+        return await carry_on(self._commit(commit))
+
+    async def _commit(self, commit: Commit) -> Revision:
         async with self._changing:
             change = self._state.decide(commit)
             await self._offload(lambda: self._store(change))

@@ -25,6 +25,7 @@ from goqueue.base.topic_config import KAFKA_ONLY, TopicConfig, parse_overrides, 
 from goqueue.core.cluster.placement import placed
 from goqueue.core.cluster.records import SHARDS, TOPICS, ShardRecord, TopicRecord, encode
 from goqueue.core.partitioner import Partitioner
+from goqueue.drive.carry_on import carry_on
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import LOGS, PartitionOpener, roll_rule
@@ -170,6 +171,9 @@ class TopicTable:
 
         Of the broker's own topics nothing is set aside: if their record cannot be read, what they hold still counts.
         """
+        return await carry_on(self._create(record, check))
+
+    async def _create(self, record: TopicRecord, check: Callable[[str], object]) -> Topic | None:
         async with self._changing:
             if record.name in self._topics:
                 return None
@@ -183,6 +187,9 @@ class TopicTable:
 
     async def change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord]) -> None:
         """Makes new settings durable, then lets them hold; may add partitions. One change sees the one before it."""
+        await carry_on(self._change(topic, decide))
+
+    async def _change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord]) -> None:
         async with self._changing:
             record = await self._write(decide(topic.record))
             config = resolve(record.overrides, self._defaults)
@@ -204,6 +211,9 @@ class TopicTable:
 
     async def delete(self, topic: Topic) -> None:
         """Returns when the topic cannot come back."""
+        await carry_on(self._delete(topic))
+
+    async def _delete(self, topic: Topic) -> None:
         async with self._changing:
             if self._topics.get(topic.name) is not topic:
                 return

@@ -1,0 +1,25 @@
+"""Work in several steps that must not stop between them because whoever asked for it went away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+_under_way: Final[set[asyncio.Task[Any]]] = set()  # the loop itself keeps no task alive
+
+
+async def carry_on(work: Coroutine[Any, Any, T]) -> T:
+    """Returns what the work returns. It goes on if the caller is cancelled."""
+    task = asyncio.ensure_future(work)
+    _under_way.add(task)
+    task.add_done_callback(_ended)
+    return await asyncio.shield(task)
+
+
+def _ended(task: asyncio.Task[Any]) -> None:
+    _under_way.discard(task)
+    if not task.cancelled():
+        task.exception()  # whoever asked may be gone
