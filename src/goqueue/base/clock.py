@@ -92,7 +92,7 @@ class SteadyClock:
         """The wall clock was set just now."""
         self._stepped_ns = self._monotonic_ns()
 
-    def is_durable(self, for_ms: Millis) -> bool:
+    def is_steady(self, for_ms: Millis) -> bool:
         """Nobody set the wall clock for so long."""
         return self._stepped_ns is None or self._monotonic_ns() - self._stepped_ns >= for_ms * _MS
 

@@ -15,7 +15,7 @@ from goqueue.client.calls import Acks, Result, check_topic
 from goqueue.client.errors import GoQueueClientError, ProducerClosed
 from goqueue.client.losses import AsyncSentFuture, Losses
 from goqueue.client.messages import Content, MessageFields, NewMessage, Sent, encode_message
-from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle_all, unexpected, wait_durable
+from goqueue.client.outbox import Outgoing, fail_all, give_results, never_fits, no_room, request_for, unexpected
 from goqueue.client.retry import Retries
 
 _Batch: TypeAlias = OutgoingBatch[Outgoing[AsyncSentFuture]]
@@ -136,16 +136,16 @@ class AsyncProducer:
 
     async def _deliver(self, batch: _Batch) -> None:
         try:
-            wait_durable(batch, await self._results(batch), self._losses)
+            give_results(batch, await self._results(batch), self._losses)
         except asyncio.CancelledError:
             # The loop is going down; nothing more will leave.
             self._is_closed = True
-            settle_all(batch, ProducerClosed(), self._losses)
+            fail_all(batch, ProducerClosed(), self._losses)
             raise
         except GoQueueClientError as error:
-            settle_all(batch, error, self._losses)
+            fail_all(batch, error, self._losses)
         except Exception as error:
-            settle_all(batch, unexpected(error), self._losses)
+            fail_all(batch, unexpected(error), self._losses)
         self._accumulator.finished(batch)
         self._room.set()
         self._pump()

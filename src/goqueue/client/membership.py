@@ -136,7 +136,7 @@ class Membership:
         self._must_join_if_unsure()
         if not self._is_in:
             yield from self.join()
-        yield from self._wait_durable()
+        yield from self._follow_rebalance()
         began = self._clock()
         polled = yield from self._ask_poll(limit, wait)
         self._failed, self._lost_at = 0, None
@@ -183,7 +183,7 @@ class Membership:
             self._is_in = self._is_in and error.code not in _OUT
             logger.debug("heartbeat in group %r failed: %s", self._joining.group, error)
 
-    def _wait_durable(self) -> Steps[None]:
+    def _follow_rebalance(self) -> Steps[None]:
         """Goes along with what changed; the caller is done with what earlier polls handed out."""
         if self._has_news:
             self._hear((yield from ask(self._heartbeat())))

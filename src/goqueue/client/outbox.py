@@ -44,7 +44,7 @@ def request_for(batch: OutgoingBatch[Outgoing[P]], acks: Acks) -> RestCall[list[
     return publish_encoded(batch.topic, [outgoing.payload for outgoing in batch.items], acks)
 
 
-def wait_durable(batch: OutgoingBatch[Outgoing[P]], results: Sequence[Result], losses: Losses) -> None:
+def give_results(batch: OutgoingBatch[Outgoing[P]], results: Sequence[Result], losses: Losses) -> None:
     """Tells each message its own result. What failed is also logged, and told again at the end if nobody asks."""
     failures = [result for result in results if isinstance(result, GoQueueClientError)]
     if failures:
@@ -60,9 +60,9 @@ def wait_durable(batch: OutgoingBatch[Outgoing[P]], results: Sequence[Result], l
             outgoing.future.set_result(result)
 
 
-def settle_all(batch: OutgoingBatch[Outgoing[P]], why: GoQueueClientError, losses: Losses) -> None:
+def fail_all(batch: OutgoingBatch[Outgoing[P]], error: GoQueueClientError, losses: Losses) -> None:
     """Tells every message of a batch the same."""
-    wait_durable(batch, [copy(why) for _ in batch.items], losses)
+    give_results(batch, [copy(error) for _ in batch.items], losses)
 
 
 def never_fits(size: int) -> GoQueueClientError:

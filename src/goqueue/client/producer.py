@@ -17,7 +17,7 @@ from goqueue.client.client import Client
 from goqueue.client.errors import GoQueueClientError, ProducerClosed
 from goqueue.client.losses import Losses, SentFuture
 from goqueue.client.messages import Content, MessageFields, NewMessage, Sent, encode_message
-from goqueue.client.outbox import Outgoing, never_fits, no_room, request_for, settle_all, unexpected, wait_durable
+from goqueue.client.outbox import Outgoing, fail_all, give_results, never_fits, no_room, request_for, unexpected
 from goqueue.client.retry import Retries
 
 _Batch: TypeAlias = OutgoingBatch[Outgoing[SentFuture]]
@@ -124,11 +124,11 @@ class Producer:
         while (batch := self._next_batch()) is not None:
             try:
                 self._check_abandoned()
-                wait_durable(batch, self._results(batch), self._losses)
+                give_results(batch, self._results(batch), self._losses)
             except GoQueueClientError as error:
-                settle_all(batch, error, self._losses)
+                fail_all(batch, error, self._losses)
             except Exception as error:
-                settle_all(batch, unexpected(error), self._losses)
+                fail_all(batch, unexpected(error), self._losses)
             with self._lock:
                 self._accumulator.finished(batch)
                 self._room.notify_all()

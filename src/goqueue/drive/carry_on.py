@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,19 @@ async def carry_on(work: Coroutine[Any, Any, T]) -> T:
     _under_way.add(task)
     task.add_done_callback(_ended)
     return await asyncio.shield(task)
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """The same for work under a lock: a caller that is cancelled gives up when the work is over, not before."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        _ended(task)
+        raise
 
 
 def _ended(task: asyncio.Task[Any]) -> None:

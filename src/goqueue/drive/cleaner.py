@@ -19,6 +19,7 @@ from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Offset
 from goqueue.base.settings import LogSettings
 from goqueue.base.topic_config import TopicConfig
+from goqueue.drive.carry_on import to_its_end
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
@@ -59,7 +60,7 @@ class Cleaner:
     async def drop_head(self, partition: Partition, start_offset: Offset) -> None:
         """Makes a log begin later, on request; waits until that is durable."""
         async with self._lock:
-            await self._offload(partition.log.begin_drop_head(start_offset).run)
+            await to_its_end(self._offload(partition.log.begin_drop_head(start_offset).run))
 
     async def retire(self, partition: Partition, start_offset: Offset) -> None:
         """The same for a log of ours: what stands behind the offset is safe before what stands before it goes."""
@@ -71,7 +72,7 @@ class Cleaner:
         log = partition.log
         if log.failure is not None or not log.segments:
             return
-        if not self._clock.is_durable(self._settings.clock_wait_ms):
+        if not self._clock.is_steady(self._settings.clock_wait_ms):
             await self._bound_size(partition, config)
             return
         partition.producers.expire(self._clock.now_ms() - _PRODUCER_MS)

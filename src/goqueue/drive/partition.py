@@ -61,7 +61,7 @@ class Partition(PartitionMarks):
         return self.dedupe.check(header)
 
     def append(self, batch: Buffer, header: BatchHeader, now: Millis, append_time: bool) -> Offset:
-        """Puts a verified batch at the end and returns its base offset; safe only after `settle`."""
+        """Puts a verified batch at the end and returns its base offset; safe only after `wait_durable`."""
         if self.is_closed:
             raise UnknownTopic(f"The topic {self.at.topic!r} was deleted.", field="topic")
         base_offset = self.log.append(batch, header, self.state.leader_epoch, now, append_time)

@@ -16,6 +16,7 @@ from goqueue.core.schedule.due import Due
 from goqueue.core.schedule.machine import Indexed, ScheduleMachine
 from goqueue.core.schedule.near import DueWindow
 from goqueue.core.schedule.records import ScheduleEntry
+from goqueue.drive.carry_on import to_its_end
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule_index import ScheduleIndex
@@ -105,7 +106,7 @@ class ScheduleStore:
         if self._machine is None:
             raise _not_loaded()
         try:
-            return await self._offload(question)
+            return await to_its_end(self._offload(question))
         except sqlite3.Error as error:
             raise self._failed(error) from error
 

@@ -66,7 +66,7 @@ class TraceFiles:
         files = self.files()
         surplus = max(0, len(files) - self._settings.files_max)
         horizon_s = (self._clock.now_ms() - self._settings.retention_ms) / 1000
-        if not self._clock.is_durable(CLOCK_WAIT_MS):
+        if not self._clock.is_steady(CLOCK_WAIT_MS):
             horizon_s = 0.0  # the clock was set lately and may be wrong
         for number, path in enumerate(files[:-1]):
             if number < surplus or _modified_s(path) < horizon_s:

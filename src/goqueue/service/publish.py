@@ -96,7 +96,7 @@ class Publish:
                 looked = await self.look(command)
 
     def append(self, command: PublishBatch, looked: Inspection | None = None) -> Appended:
-        """Puts one encoded batch into its log, at once. It is not safe before `settle`.
+        """Puts one encoded batch into its log, at once. It is not safe before `wait_durable`.
 
         `TooMuchHere` if its records have to be looked at, and are many, or if its transaction has to be asked about
         elsewhere: `look` first, and give what it found.
@@ -210,7 +210,7 @@ class Publish:
         return record_of(topic, message, self._clock.now_ms(), self._hooks.schema)
 
     def store(self, topic: Topic, number: int, records: list[NewRecord], txn: InTransaction, caller: Caller) -> Offset:
-        """One batch of an open transaction, at once. It is not safe before `settle`."""
+        """One batch of an open transaction, at once. It is not safe before `wait_durable`."""
         partition = topic.partition(number)
         self._transactions.check(partition, txn.producer_id, txn.epoch)
         moments = self._moments(time.perf_counter())

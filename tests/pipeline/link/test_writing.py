@@ -286,7 +286,7 @@ def test_a_transaction_that_was_ended_behind_the_writers_back_is_told(shared: No
     txn = Txn(shared)
     one = writer(shared, txn, topic)
     one.write(values(0, 4_000, size=300))
-    one._producing.wait_durable()
+    one._producing.wait_stored()
     httpx.post(f"{shared.url}/transactions/abort", json={"transactional_id": txn.id}).raise_for_status()
     with pytest.raises(BrokerRefused, match=r"run it again|Run the batch again"):
         one.write(values(0, 4_000, size=300))

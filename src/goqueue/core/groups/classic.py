@@ -144,9 +144,9 @@ class ClassicGroup:
         member.park_sync(ticket, out)
         self.deadlines.drop(session(member.member_id))
         if leads:
-            self._wait_durable(request, now, out)
+            self._assign(request, now, out)
 
-    def _wait_durable(self, request: SyncRequest, now: Millis, out: GroupStep) -> None:
+    def _assign(self, request: SyncRequest, now: Millis, out: GroupStep) -> None:
         given = dict(request.assignments)
         for member in self.roster.members.values():
             member.assignment = bytes(given.get(member.member_id, b""))

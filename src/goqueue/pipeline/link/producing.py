@@ -46,14 +46,14 @@ class BatchSender:
     def send(self, parcels: Sequence[Parcel]) -> None:
         """One request, at most one parcel a place. Waits while too many are on their way."""
         while len(self._kept) >= IN_FLIGHT_MAX:
-            self._settle_one()
+            self._receive_one()
         self._kept.append(_request(self._transactional_id, parcels))
         self._advance()
 
-    def wait_durable(self) -> None:
+    def wait_stored(self) -> None:
         """Returns when everything is stored."""
         while self._kept:
-            self._settle_one()
+            self._receive_one()
 
     def close(self) -> None:
         """What is on its way is left to itself."""
@@ -76,7 +76,7 @@ class BatchSender:
             return False
         return True
 
-    def _settle_one(self) -> None:
+    def _receive_one(self) -> None:
         """The oldest is answered; or everything is to be sent again."""
         if not self._advance():
             return

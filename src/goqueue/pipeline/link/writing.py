@@ -91,7 +91,7 @@ class StagedWriter:
     def close(self) -> dict[Place, int]:
         """Returns when everything is stored: how many rows went where."""
         self._flush(list(self._piles))
-        self._producing.wait_durable()
+        self._producing.wait_stored()
         self._producing.close()
         return dict(self._rows)
 
