@@ -340,11 +340,13 @@ class Redrives:
         for dead_letter_target, offsets in graves.values():
             self._letters.pull(partition, offsets, dead_letter_target, run.task.id)
         view = self._letters.keeper(partition).view
+        self._copies.copied.pop(view, None)
         await self._transfer.finish(view)
+        moved = run.task.moved + self._copies.copied.pop(view, 0)
+        if self._source(run.task) is not None:  # else the view is gone, and its count with it
+            moved = self._moved(run.task)
         failed, failure = self._copies.refusals.pop(view, (0, run.task.failure))
-        run.task = msgspec.structs.replace(
-            run.task, moved=self._moved(run.task), failed=run.task.failed + failed, failure=failure
-        )
+        run.task = msgspec.structs.replace(run.task, moved=moved, failed=run.task.failed + failed, failure=failure)
 
     # --- progress --------------------------------------------------------------------------------------------
 

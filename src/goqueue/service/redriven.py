@@ -24,6 +24,7 @@ class Redriven:
         self._clock = environment.clock
         self._metrics = environment.metrics
         self.refusals: dict[ViewId, tuple[int, str]] = {}  # since somebody asked
+        self.copied: dict[ViewId, int] = {}  # likewise
 
     def copy(self, view: ViewId, message: Record, held: TrackedMessage) -> NewRecord:
         """As it was. A time to live that has passed is taken off: it would die again at once."""
@@ -38,6 +39,7 @@ class Redriven:
 
     def moved(self, view: ViewId, dead: dict[Offset, TrackedMessage]) -> None:
         self._metrics.redriven.inc(len(dead))
+        self.copied[view] = self.copied.get(view, 0) + len(dead)
 
     def refused(self, view: ViewId, count: int, why: GoQueueError) -> None:
         before = self.refusals.get(view, (0, ""))

@@ -52,7 +52,7 @@ class Copies(Protocol):
         ...
 
     def moved(self, view: ViewId, dead: Dead) -> None:
-        """The copies are safe."""
+        """The copies are safe; the view may be gone meanwhile."""
         ...
 
     def refused(self, view: ViewId, count: int, why: GoQueueError) -> None: ...
@@ -191,9 +191,9 @@ class Transfer:
             copies.refused(delivery.view, len(left), why)
 
     def _done(self, delivery: Delivery, dead: Dead) -> None:
+        self._copies_of(delivery.view).moved(delivery.view, dead)
         if self._runner.is_current(delivery):
             self._runner.write(delivery, delivery.interred(dead))
-            self._copies_of(delivery.view).moved(delivery.view, dead)
             self._runner.moved(delivery.view)
 
     # --- after a crash ---------------------------------------------------------------------------------------
