@@ -11,7 +11,6 @@ from goqueue.base.ids import Millis
 from goqueue.base.limits import CLOCK_LATE_MS
 from goqueue.base.settings import Settings
 from goqueue.base.topic_config import TopicConfig
-from goqueue.core.cluster.records import TopicRecord
 from goqueue.core.delivery.records import Record as QueueRecord
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.groups.coordinator import Coordinator
@@ -235,14 +234,12 @@ class Shard:
         await self.txn_coordinator.tried()
         await self.txn_recovery.pass_lost_epochs()
 
-    async def open_internal_partition(self, name: str) -> Partition:
-        """The only partition of an internal topic, which is made by the first start."""
+    async def open_internal_partition(self, name: str, shard: int = 0) -> Partition:
+        """A shard's partition of an internal topic, which is made by the first start."""
         topic = self.table.get(name)
         if topic is None:
-            record = TopicRecord(name, new_uuid(self.entropy), 1, OWN_TOPICS[name], self.clock.now_ms())
-            topic = await self.table.create(record)
-        assert topic is not None
-        return topic.partitions[0]
+            topic = await self.table.create_own(name, new_uuid(self.entropy), self.clock.now_ms())
+        return topic.partitions[shard]
 
     def _groups_wrote(self, records: Sequence[GroupRecord]) -> None:
         self.positions.heard(records)

@@ -12,7 +12,6 @@ from goqueue.base.access import Admit
 from goqueue.base.clock import Clock, SteadyClock
 from goqueue.base.descriptors import DescriptorPlan
 from goqueue.base.entropy import Entropy
-from goqueue.base.limits import SHARDS_IN_FORCE
 from goqueue.base.metadata import Change
 from goqueue.base.settings import Settings
 from goqueue.core.schemas.registry import Registry
@@ -27,6 +26,7 @@ from goqueue.drive.offload import Offload
 from goqueue.drive.old_files import take_over_old_files
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import OpenerParts, PartitionOpener
+from goqueue.drive.per_shard import ShardMap
 from goqueue.drive.space_watch import SpaceWatch
 from goqueue.log.disk import Disk
 from goqueue.log.space import SpaceGuard
@@ -86,6 +86,8 @@ class NodeServices:
         self._store = EmbeddedMetadata(self.disk, self.offload)
         self._followers: list[Callable[[Change], None]] = []
         self.metadata = ImageFollower(self._store, self._metadata_changed)
+        self.shard_map = ShardMap(self.metadata.image)
+        self.follow_metadata(self.shard_map.metadata_changed)
         self.producer_ids = ProducerIds(self.metadata)
         self.identity = Identity(settings.node.id)
 
@@ -109,7 +111,7 @@ class NodeServices:
         node_id = self.settings.node.id
         await take_over_old_files(self.disk, self.offload, self._store, node_id)
         await self.metadata.start()
-        self.identity = await join(self.metadata, self.entropy, node_id, __version__, SHARDS_IN_FORCE)
+        self.identity = await join(self.metadata, self.entropy, node_id, __version__, self.settings.node.shards)
 
     async def load_schemas(self, partition: Partition) -> None:
         """From the internal partition of the shard that holds it."""

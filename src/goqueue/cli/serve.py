@@ -30,6 +30,7 @@ _SWITCH_S: Final = 0.0005
 @click.option("--sqs", metavar="HOST:PORT", help="SQS listener or 'off'; port 0 picks a free one.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings file (TOML).")
 @click.option("--fsync", metavar="POLICY", help="When messages are safe: always, interval or never.")
+@click.option("--shards", metavar="N", help="How many shards the node has; more can be added later, none taken away.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
 def serve(
     data_dir: str | None,
@@ -38,6 +39,7 @@ def serve(
     sqs: str | None,
     config: Path | None,
     fsync: str | None,
+    shards: str | None,
     log_level: str | None,
 ) -> None:
     """Run a node until SIGTERM or Ctrl-C."""
@@ -47,6 +49,7 @@ def serve(
         "kafka.listen": kafka,
         "sqs.listen": sqs,
         "log.fsync": fsync,
+        "node.shards": shards,
         "logging.level": log_level,
     }
     try:

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from goqueue.base.errors import DiskFull, GoQueueError, UnknownPartition
-from goqueue.base.ids import TopicPartition
+from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.limits import OPENING_AT_ONCE
 from goqueue.base.metadata import Change, Commit
 from goqueue.base.names import unified
@@ -46,6 +46,7 @@ INTERNAL: Final = frozenset(
         "__goqueue_schemas",
     }
 )
+SINGLE: Final = frozenset({"__goqueue_schemas"})  # one partition, in shard 0
 TRASH: Final = "trash"
 
 
@@ -141,13 +142,28 @@ class TopicTable:
     async def _put_right(self, record: TopicRecord) -> TopicRecord:
         """With other settings one of the broker's own topics would lose what the broker keeps in it."""
         own = self._own.get(record.name)
-        if own is None or (record.overrides == own and record.partitions == 1):
+        if own is None:
+            return record
+        shards = self._own_shards(record.name)
+        if record.overrides == own and record.partitions == len(shards):
             return record
         logger.warning(
             "settings of the broker's own topic put right",
             extra={"topic": record.name, "found": record.overrides, "partitions": record.partitions},
         )
-        return await self._write(msgspec.structs.replace(record, overrides=dict(own), partitions=1))
+        right = msgspec.structs.replace(record, overrides=dict(own), partitions=len(shards), shards=shards)
+        return await self._write(right)
+
+    def _own_shards(self, name: str) -> tuple[int, ...]:
+        """A partition in each shard, but for what there is one of."""
+        return (0,) if name in SINGLE else tuple(self._metadata.image.shards())
+
+    async def create_own(self, name: str, new_id: str, now: Millis) -> Topic:
+        """One of the broker's own topics, by the first start."""
+        shards = self._own_shards(name)
+        topic = await self.create(TopicRecord(name, new_id, len(shards), dict(self._own[name]), now, shards=shards))
+        assert topic is not None
+        return topic
 
     def _report_orphans(self) -> None:
         for name in self._disk.names(LOGS):

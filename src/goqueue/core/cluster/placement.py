@@ -7,7 +7,7 @@ import heapq
 import msgspec
 
 from goqueue.base.errors import FewerShards, WrongNodeId
-from goqueue.base.limits import ID_SLOTS
+from goqueue.base.limits import ID_SLOTS, SHARDS_DEFAULT
 from goqueue.base.metadata import ABSENT, Commit
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import SHARDS, SLOTS, ShardRecord, SlotTable, TopicRecord, encode
@@ -35,12 +35,13 @@ def _emptiest(image: Image, count: int) -> list[int]:
 
 
 def shards_for(image: Image, node_id: int, wanted: int) -> Commit | None:
-    """What makes a single node have so many shards; None if it has.
+    """What makes a single node have so many shards, with 0 as many as it has; None if it has.
 
     The first start shares the slots of ids out evenly. Shards that are added later get none, so that nothing moves; nor
     do those of a node that kept everything in one shard, before there were any.
     """
     known = image.shards()
+    wanted = wanted or len(known) or (1 if image.topics() else SHARDS_DEFAULT)
     _check_shards(image, known, node_id, wanted)
     added = [number for number in range(wanted) if number not in known]
     puts = {f"{SHARDS}{number}": encode(ShardRecord(node_id, 0, (node_id,), (node_id,))) for number in added}

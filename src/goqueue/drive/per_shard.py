@@ -1,0 +1,89 @@
+"""One coordinator of a kind for each shard that the node holds, and which of them is asked.
+
+A partition's shard is named by its topic's record; that of a group, a transactional id or an owner of staged sets by
+the slot that the id hashes to. Both are in the image of the metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, TypeVar
+
+from goqueue.base.errors import NotLoaded
+from goqueue.base.ids import TopicPartition
+from goqueue.base.metadata import Change
+from goqueue.core.cluster.image import Image
+from goqueue.core.cluster.records import SLOTS, TOPICS
+
+T = TypeVar("T")
+
+_REMEMBERED: Final = 100_000  # of each kind
+
+
+class ShardMap:
+    """Asked for every command, so it remembers its answers until the metadata changes them."""
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._partitions: dict[TopicPartition, int] = {}
+        self._ids: dict[str, int] = {}
+
+    def of_partition(self, at: TopicPartition) -> int:
+        """0 for a partition that is not there: nothing is known of it in any shard."""
+        shard = self._partitions.get(at)
+        if shard is None:
+            topic = self._image.topic(at.topic)
+            shard = 0 if topic is None else topic.shard_of(at.partition)
+            if len(self._partitions) >= _REMEMBERED:
+                self._partitions.clear()
+            self._partitions[at] = shard
+        return shard
+
+    def of_id(self, given_id: str) -> int:
+        shard = self._ids.get(given_id)
+        if shard is None:
+            if len(self._ids) >= _REMEMBERED:
+                self._ids.clear()
+            shard = self._ids[given_id] = self._image.shard_of_id(given_id)
+        return shard
+
+    def metadata_changed(self, change: Change) -> None:
+        keys = [entry.key for entry in change.puts] + list(change.deletes)
+        if any(key.startswith(TOPICS) for key in keys):
+            self._partitions.clear()
+        if SLOTS in keys:
+            self._ids.clear()
+
+
+class PerShard(Generic[T]):
+    """Empty until `make`: how many shards there are is known when the metadata has been read."""
+
+    __slots__ = ("_all", "_map", "_new")
+
+    def __init__(self, shards: ShardMap, new: Callable[[int], T]) -> None:
+        self._map = shards
+        self._new = new
+        self._all: list[T] = []
+
+    def make(self, count: int) -> None:
+        self._all += [self._new(shard) for shard in range(len(self._all), count)]
+
+    def at(self, at: TopicPartition) -> T:
+        """The one of a partition's shard."""
+        return self[self._map.of_partition(at) if len(self._all) > 1 else 0]
+
+    def of(self, given_id: str) -> T:
+        """The one that keeps an id."""
+        return self[self._map.of_id(given_id) if len(self._all) > 1 else 0]
+
+    def __getitem__(self, shard: int) -> T:
+        try:
+            return self._all[shard]
+        except IndexError:
+            raise NotLoaded("The node is starting; try again in a moment.") from None
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
