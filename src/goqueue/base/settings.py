@@ -26,8 +26,7 @@ from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig
 Doc = msgspec.Meta
 Fsync = Literal["always", "interval", "never"]
 ENV_PREFIX: Final = "GOQUEUE_"
-# Read by the command line's client side, not by the node.
-CLIENT_VARIABLES: Final = frozenset({"GOQUEUE_SERVER"})
+CLIENT_VARIABLES: Final = frozenset({"GOQUEUE_SERVER"})  # read by the command line's client side, not by the node
 
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB)?")
 _UNITS = {None: 1, "B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
