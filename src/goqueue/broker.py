@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from goqueue import __version__
@@ -31,8 +33,10 @@ from goqueue.drive.coordinators import (
     GroupHost,
 )
 from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.host import Host
 from goqueue.drive.partition import Partition
+from goqueue.drive.per_shard import PerShard
 from goqueue.drive.redrive_notes import RedriveNotes
 from goqueue.drive.schedule_index import IN_MEMORY, ScheduleIndex
 from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
@@ -130,23 +134,44 @@ class Shard:
         )
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
         group_settings = _group_settings(settings)
-        group_events = GroupEvents(self._tell_topics, self._groups_wrote, lambda: self.deliveries.wait_durable())
-        self.group_host: GroupHost = Host(
-            lambda: Coordinator(group_settings, self._partition_counts()), GROUPS_CODEC, group_events, clock, offload
-        )
-        self.groups = Groups(self.group_host, self.topics, entropy, lambda: self.positions.catch_up())
+        self._counts: dict[str, int] = {}  # of partitions, by topic; made anew, never changed
+
+        def group_host(shard: int) -> GroupHost:
+            events = GroupEvents(
+                lambda: self._tell_topics([shard]), self._groups_wrote, lambda: self.deliveries.wait_durable()
+            )
+            return Host(
+                lambda: Coordinator(group_settings, self._counts, lambda exact: self._groups_elsewhere(shard, exact)),
+                GROUPS_CODEC,
+                events,
+                clock,
+                offload,
+            )
+
+        self.group_hosts = PerShard(node.shard_map, group_host)
+        self.groups = Groups(self.group_hosts, self.topics, entropy, lambda: self.positions.catch_up())
         environment = Environment(clock, entropy, self.metrics)
         rules = QueueRules(self.topics)
         traced = self._trace_parts.begin_leases(self.topics, lambda view: self.deliveries.knows(view))
         queue_events = QueueEvents(
-            loaded=self._queues_loaded,
+            loaded=lambda: None,
             written=_untraced if traced is None else traced.moved,
             ready=lambda view: self._allocator.ready(view),
             dead=lambda view: self.transfer.begin(view),
             moved=lambda view: self.positions.moved(view),
             answered=lambda group, owner: self.consuming.answered(group, owner),
         )
-        self.deliveries = DeliveryRunner(rules.policy, queue_events, clock, offload, self.cleaner.retire)
+        self.delivery_runners = PerShard(
+            node.shard_map,
+            lambda shard: DeliveryRunner(
+                rules.policy,
+                replace(queue_events, loaded=lambda: self._queues_loaded(shard)),
+                clock,
+                offload,
+                self.cleaner.retire,
+            ),
+        )
+        self.deliveries = DeliveryShards(self.delivery_runners, queue_events)
         self.feeds = LaneReaders(decoding, unreadable)
         self.positions = Positions(self.deliveries, self.groups, self.topics, self.feeds)
         views = QueueViews(self.deliveries, self.topics, rules, self.feeds, self.positions)
@@ -175,8 +200,6 @@ class Shard:
         self.staged = StagedVerbs(self.txn_coordinator, effects, chosen)
         self.txn_publish = TransactionalPublish(self.txn_coordinator, self.transactions, self.publish, self.topics)
         self.timekeepers: list[Timekeeper] = [
-            self.group_host,
-            self.deliveries.host,
             self.schedule,
             self.txn_coordinator.host,
             self._trace_parts,
@@ -192,19 +215,35 @@ class Shard:
     async def open(self) -> list[Recovered]:
         """Opens the logs; says what recovery found."""
         self.node_config.load()
+        self._make_shards()
         found = await self.table.load()
+        self._counts = self._partition_counts()
         self._doubt_a_late_clock()
         return found
+
+    def _make_shards(self) -> None:
+        count = len(self.metadata.image.shards())
+        for kind in (self.group_hosts, self.delivery_runners):
+            kind.make(count)
+        self.timekeepers += [*self.group_hosts, *(runner.host for runner in self.delivery_runners)]
+
+    async def _load_each(self, topic: str, load: Callable[[int, Partition], Awaitable[object]]) -> None:
+        """Every shard's partition of an internal topic, side by side."""
+        partitions = [
+            await self.open_internal_partition(topic, shard) for shard in range(len(self.metadata.image.shards()))
+        ]
+        await asyncio.gather(*(load(shard, partition) for shard, partition in enumerate(partitions)))
 
     async def load(self, spans: Sequence[Span]) -> None:
         """Coordinators go on where they were, in order. `spans` are the traces of before."""
         self._trace_parts.recall(spans)
         await self.node.load_schemas(await self.open_internal_partition(SCHEMAS_TOPIC))
-        await self.group_host.load(await self.open_internal_partition(GROUPS_TOPIC))
-        await self._load_deliveries()
+        await self._load_each(GROUPS_TOPIC, lambda shard, partition: self.group_hosts[shard].load(partition))
+        await self._load_each(DELIVERIES_TOPIC, lambda shard, partition: self.delivery_runners[shard].load(partition))
         await self.schedule.start(await self.open_internal_partition(SCHEDULE_TOPIC))
         await self._load_transactions()
-        self.deliveries.resume()
+        for runner in self.delivery_runners:
+            runner.resume()
         self.transfer.resume()
         await self.redrives.recover()
         self.cleaner.start()
@@ -216,14 +255,13 @@ class Shard:
         if 0 <= newest_ms < self.clock.now_ms() - CLOCK_LATE_MS:
             self.clock.stepped()
 
-    async def _load_deliveries(self) -> None:
-        await self.deliveries.load(await self.open_internal_partition(DELIVERIES_TOPIC))
-
-    def _queues_loaded(self) -> None:
+    def _queues_loaded(self, shard: int) -> None:
         """Also after records of queue views could not be made durable; polls that wait look again."""
-        self.deliveries.forget(lambda view: self.topics.find(view.topic) is None)
-        self.positions.recover()
-        self.transfer.recover()
+        runner, shard_of = self.delivery_runners[shard], self.node.shard_map.of_partition
+        runner.forget(lambda view: self.topics.find(view.topic) is None or shard_of(view.at) != shard)
+        loaded = list(runner.views.values())
+        self.positions.recover(loaded)
+        self.transfer.recover(loaded)
         self._allocator.wake_all()
 
     async def _load_transactions(self) -> None:
@@ -251,16 +289,23 @@ class Shard:
 
     def _topics_changed(self, deleted: str | None) -> None:
         if deleted is not None:
-            self.group_host.tell(lambda groups, now: groups.topic_deleted(deleted))
+            for host in self.group_hosts:
+                host.tell(lambda groups, now: groups.topic_deleted(deleted))
             self.metrics.forget_topic(deleted)
             self.schedule.topic_deleted()
             self.deliveries.forget(lambda view: view.topic == deleted)
             self.feeds.forget(deleted)
-        self._tell_topics()
+        self._counts = self._partition_counts()
+        self._tell_topics(range(len(self.group_hosts)))
 
-    def _tell_topics(self) -> None:
-        counts = self._partition_counts()
-        self.group_host.tell(lambda groups, now: groups.topics_changed(counts, now))
+    def _tell_topics(self, shards: Iterable[int]) -> None:
+        counts = self._counts
+        for shard in shards:
+            self.group_hosts[shard].tell(lambda groups, now: groups.topics_changed(counts, now))
+
+    def _groups_elsewhere(self, shard: int, exact: bool) -> int:
+        hosts = [host for number, host in enumerate(self.group_hosts) if number != shard and host.is_loaded]
+        return sum(host.machine.count(exact) for host in hosts)
 
     def look_again(self) -> None:
         """A partition has no deadlines."""
@@ -276,7 +321,8 @@ class Shard:
         self.fetching.stop()
         self.consuming.stop()
         self.leasing.stop()
-        self.group_host.stop_waiting()
+        for host in self.group_hosts:
+            host.stop_waiting()
 
     async def drain(self) -> None:
         """Everything that was accepted is in the logs when this returns."""
@@ -285,9 +331,11 @@ class Shard:
         await self.transfer.stop()
         await self.txn_coordinator.stop()
         await self.positions.stop()
-        await self.deliveries.stop()
+        for runner in self.delivery_runners:
+            await runner.stop()
         await self.schedule.stop()
-        await self.group_host.stop()
+        for host in self.group_hosts:
+            await host.stop()
         await self.cleaner.stop()
 
     async def close(self) -> None:

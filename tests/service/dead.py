@@ -33,9 +33,9 @@ async def reject_all(broker: Broker, topic: str = "t", reason: str = "no good") 
 
 
 async def buried(broker: Broker, topic: str) -> None:
-    for view in list(broker.deliveries.views):
-        if view.topic == topic:
-            await broker.transfer.finish(view)
+    for delivery in broker.deliveries.all():
+        if delivery.view.topic == topic:
+            await broker.transfer.finish(delivery.view)
 
 
 async def letters(broker: Broker, chosen: DeadLetterFilter = EVERYTHING, topic: str = "t") -> list[StoredDeadLetter]:

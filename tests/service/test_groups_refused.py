@@ -14,11 +14,15 @@ from goqueue.base.leases import Take
 from goqueue.base.settings import GroupsSection, Settings
 from goqueue.broker import Broker
 from goqueue.core.groups import CommitRequest, JoinReply, JoinRequest, OffsetCommit, SyncReply, SyncRequest
-from goqueue.drive.coordinators import GROUPS_TOPIC
+from goqueue.drive.coordinators import GROUPS_TOPIC, GroupHost
 from goqueue.service.metrics import GroupCollector
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, publish, settings
+
+
+def host(broker: Broker) -> GroupHost:
+    return broker.group_hosts.of("g")
 
 
 def join(broker: Broker, group: str, member_id: str = "", new_member_id: str = "m") -> Any:
@@ -66,13 +70,13 @@ def test_a_full_disk_leaves_groups_as_they_were_and_everybody_who_waits_is_told_
             elsewhere = join(broker, "other")
             waiting = sync(broker, "g", follower, generation)
             assert not waiting.done() and not elsewhere.done()
-            machine, before = broker.group_host.machine, broker.groups.describe("other")
+            machine, before = host(broker).machine, broker.groups.describe("other")
             disk.full_at = disk.space_calls
             assert isinstance(sync(broker, "g", leader, generation, ("one", b"1"), ("two", b"2")), DiskFull)
             assert isinstance(waiting.result(), DiskFull), "told at once, not when it asks again"
             with pytest.raises(DiskFull):
                 await committed(broker, "g2", 4)
-            assert broker.group_host.machine is machine, "nothing is read again"
+            assert host(broker).machine is machine, "nothing is read again"
             assert {at.topic: one.offset for at, one in broker.groups.offsets("g").items()} == {"t": 3}
             assert broker.groups.describe("g").state == "Empty", "as it was last stored"
             assert broker.groups.describe("other") == before and not elsewhere.done()
@@ -94,17 +98,17 @@ def test_a_sync_that_failed_is_told_to_all_who_wait_and_groups_are_read_again() 
             await broker.topics.create("t", 1, {})
             await committed(broker, "g", 3)
             waiting = join(broker, "other")
-            await broker.group_host.wait_durable()
-            before, epoch = broker.group_host.machine, broker.group_host.epoch
+            await host(broker).wait_durable()
+            before, epoch = host(broker).machine, host(broker).epoch
             disk.fails_sync = True
             with pytest.raises(StorageFailed):
                 await committed(broker, "g", 4)
             assert isinstance(await waiting, GoQueueError)
-            if not broker.group_host.is_loaded:
+            if not host(broker).is_loaded:
                 assert isinstance(join(broker, "g"), NotLoaded)
             disk.fails_sync = False
             await asyncio.sleep(2)
-            assert broker.group_host.machine is not before and broker.group_host.epoch == epoch + 1
+            assert host(broker).machine is not before and host(broker).epoch == epoch + 1
             assert [one.offset for one in broker.groups.offsets("g").values()] in ([3], [4])
             with pytest.raises(StorageFailed):
                 await committed(broker, "g", 5)
@@ -126,11 +130,11 @@ def test_acks_move_the_group_also_if_its_records_could_not_be_written_or_were_be
             await broker.topics.create("t", 1, {})
             await publish(broker, "t", "one", "two", "three")
             messages = await broker.leasing.take(Take("g", [TopicPartition("t", 0)], "c", 3))
-            (partition,) = (broker.table.get(GROUPS_TOPIC) or pytest.fail()).partitions
-            broker.group_host.unload()
+            partition = await broker.open_internal_partition(GROUPS_TOPIC, broker.node.shard_map.of_id("g"))
+            host(broker).unload()
             assert await broker.leasing.ack([messages[0].receipt]) == [None]
             await asyncio.sleep(2)
-            await broker.group_host.load(partition)
+            await host(broker).load(partition)
             await asyncio.sleep(2)
             assert offset_of(broker, "g") == [1]
             assert await broker.leasing.ack([messages[1].receipt]) == [None]
@@ -149,7 +153,7 @@ def test_a_scrape_does_without_groups_that_are_being_read() -> None:
         async with broker_on(SimDisk(), loop) as broker:
             collector = GroupCollector(broker.groups)
             assert "goqueue_groups" in [one.name for one in collector.collect()]
-            broker.group_host.unload()
+            host(broker).unload()
             assert list(collector.collect()) == []
 
     run_virtually(scenario)

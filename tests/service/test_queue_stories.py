@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
 
@@ -320,7 +320,7 @@ def test_a_poll_that_is_broken_off_gives_back_what_it_holds_and_nothing_else() -
         await put(broker, "a", "b")
         wait_durable = broker.deliveries.wait_durable
 
-        async def never() -> None:
+        async def never(places: Iterable[TopicPartition] | None = None) -> None:
             await asyncio.sleep(1_000)
 
         broker.deliveries.wait_durable = never  # type: ignore[method-assign]
@@ -477,13 +477,13 @@ def test_what_a_poll_was_handed_of_a_partition_it_loses_meanwhile_is_not_acked_f
         await broker.publish.messages(PublishMessages("t", messages))
         wait_durable, came = broker.deliveries.wait_durable, False
 
-        async def slow_settle() -> None:
+        async def slow_settle(places: Iterable[TopicPartition] | None = None) -> None:
             nonlocal came
             if not came and broker.leasing.in_flight("g", "m1"):
                 came = True
                 await second.join()
                 await broker.consuming.heartbeat("g", "m1", first.generation)
-            await wait_durable()
+            await wait_durable(places)
 
         broker.deliveries.wait_durable = slow_settle  # type: ignore[method-assign]
         got = await first.poll()

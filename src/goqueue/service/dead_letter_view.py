@@ -22,7 +22,7 @@ from goqueue.core.dead_letter import KEEPER, DeadLetterFilter, StoredDeadLetter,
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.delivery.records import ViewId
-from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.partition import Partition
 from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.queue_rules import QueueRules
@@ -58,7 +58,7 @@ class DeadLetterView:
 
     def __init__(
         self,
-        runner: DeliveryRunner,
+        runner: DeliveryShards,
         topics: Topics,
         rules: QueueRules,
         feeds: LaneReaders,
@@ -170,7 +170,7 @@ class DeadLetterView:
         keeper = self.keeper_to_write(partition)
         self._runner.write(keeper, keeper.discard(offset))
         self.tell_sqs(partition)
-        await self._runner.wait_durable()
+        await self._runner.wait_durable([partition.at])
 
     # --- redrive ---------------------------------------------------------------------------------------------
 
@@ -201,13 +201,13 @@ class DeadLetterView:
     def is_in_flight(self, partition: Partition, offset: Offset) -> bool:
         """Whether an SQS consumer has it."""
         view = ViewId(self._sqs_group, partition.at.topic, partition.at.partition)
-        delivery = self._runner.views.get(view)
+        delivery = self._runner.find(view)
         return delivery is not None and delivery.is_in_flight(offset)
 
     def tell_sqs(self, partition: Partition) -> None:
         """A queue's consumers need not look at what is gone at the head."""
         view = ViewId(self._sqs_group, partition.at.topic, partition.at.partition)
-        delivery = self._runner.views.get(view)
+        delivery = self._runner.find(view)
         if delivery is None or not (delivery.tracks_nothing and delivery.is_plain):
             return
         keeper = self.keeper(partition)
@@ -217,7 +217,7 @@ class DeadLetterView:
             self._runner.write(delivery, delivery.pass_to(end))
 
     def _is_done_by_sqs(self, partition: Partition, offset: Offset, headers: Headers) -> bool:
-        delivery = self._runner.views.get(ViewId(self._sqs_group, partition.at.topic, partition.at.partition))
+        delivery = self._runner.find(ViewId(self._sqs_group, partition.at.topic, partition.at.partition))
         return delivery is not None and delivery.is_done(priority_of(headers), offset)
 
 

@@ -38,6 +38,7 @@ from goqueue.core.groups.requests import (
 )
 from goqueue.core.patterns import InvalidPattern, compile_pattern
 from goqueue.drive.coordinators import GroupHost
+from goqueue.drive.per_shard import PerShard
 from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
 
@@ -59,8 +60,10 @@ class PartitionLag(msgspec.Struct, frozen=True):
 class Groups:
     """The verbs."""
 
-    def __init__(self, host: GroupHost, topics: Topics, entropy: Entropy, before_read: Callable[[], None]) -> None:
-        self._host = host
+    def __init__(
+        self, hosts: PerShard[GroupHost], topics: Topics, entropy: Entropy, before_read: Callable[[], None]
+    ) -> None:
+        self._hosts = hosts
         self._topics = topics
         self._entropy = entropy
         self._watchers: dict[str, set[asyncio.Future[None]]] = {}
@@ -86,7 +89,7 @@ class Groups:
     async def resolve_pattern(self, text: str) -> None:
         """Finds the topics of a pattern, with pauses for others; what it finds is ready for the coordinator."""
         pattern, pace = compile_pattern(text), TimeSlices(PATTERN_SECONDS_MAX)
-        for _ in pattern.look(self._host.machine.topics):
+        for _ in pattern.look(self._hosts[0].machine.topics):
             await pace.pause()
             if pace.is_over:
                 raise InvalidPattern("The pattern takes too long for all topics; use a simpler one.", field="pattern")
@@ -98,10 +101,14 @@ class Groups:
         if not group:
             return InvalidGroup("The group has no name; give it one.", field="group")
         try:
-            answer: Answer = self._host.ask(question)
+            answer: Answer = self._hosts.of(group).ask(question)
         except GoQueueError as error:
             return error
         return answer
+
+    def _machine(self, group: str) -> Coordinator:
+        """To ask what changes nothing; raises while it is not loaded."""
+        return self._hosts.of(group).machine
 
     # --- settings of one group -------------------------------------------------------------------------------
 
@@ -111,16 +118,16 @@ class Groups:
 
     def check_config(self, group: str, changes: Mapping[str, str | None]) -> None:
         """Raises as `configure` would."""
-        changed_config(group, self.config(group), changes, self._host.machine.settings)
+        changed_config(group, self.config(group), changes, self._machine(group).settings)
 
     def config(self, group: str) -> Mapping[str, str]:
-        return self._host.machine.config(group)
+        return self._machine(group).config(group)
 
     def config_defaults(self) -> dict[str, str]:
-        return group_defaults(self._host.machine.settings)
+        return group_defaults(self._hosts[0].machine.settings)
 
     def configured(self) -> list[str]:
-        return self._host.machine.configured()
+        return sorted(name for host in self._hosts for name in host.machine.configured())
 
     # --- members over REST -----------------------------------------------------------------------------------
 
@@ -156,7 +163,7 @@ class Groups:
 
     def rest_readable(self, group: str, member_id: str, generation: int) -> PartList:
         """What a REST member may read; raises if it is not known or the generation is not its current one."""
-        return self._host.machine.rest_readable(group, member_id, generation)
+        return self._machine(group).rest_readable(group, member_id, generation)
 
     # --- waiting for a change --------------------------------------------------------------------------------
 
@@ -186,7 +193,7 @@ class Groups:
 
     def check_commit(self, request: CommitRequest) -> None:
         """Raises if the request would be refused."""
-        self._host.machine.check_commit(request)
+        self._machine(request.group).check_commit(request)
 
     async def commit_settled(self, group: str, offsets: Sequence[OffsetCommit]) -> None:
         """Offsets that were checked before, as part of a transaction; a topic that is gone is passed over."""
@@ -195,7 +202,7 @@ class Groups:
 
     def check_member(self, group: str, member_id: str, epoch: int) -> None:
         """Raises if a member of the server-side protocol asks with a stale epoch."""
-        self._host.machine.offsets(group, (), member_id=member_id, epoch=epoch)
+        self._machine(group).offsets(group, (), member_id=member_id, epoch=epoch)
 
     async def commit_all(self, request: CommitRequest) -> list[OffsetResult]:
         """Commits, and answers when that is safe: one result for each offset, in order."""
@@ -208,7 +215,7 @@ class Groups:
     ) -> Mapping[TopicPartition, OffsetCommitted]:
         """Committed offsets of a group, of these partitions or of all; none if there is no such group."""
         self._before_read()
-        return self._host.machine.offsets(group, partitions)
+        return self._machine(group).offsets(group, partitions)
 
     async def delete_offsets(self, group: str, partitions: Sequence[TopicPartition]) -> list[OffsetResult]:
         answer = await self._wait(
@@ -230,7 +237,7 @@ class Groups:
     def move(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> bool:
         """Acks moved the group this far. False if that could not be written; it may be told again at any time."""
         commits = [OffsetCommit(at.topic, at.partition, offset) for at, offset in offsets.items()]
-        return self._host.tell(lambda groups, now: groups.move(group, commits, now))
+        return self._hosts.of(group).tell(lambda groups, now: groups.move(group, commits, now))
 
     def lag(self, group: str) -> list[PartitionLag]:
         """Of every partition that the group committed or a member reads; raises if there is no such group.
@@ -260,22 +267,24 @@ class Groups:
 
     # --- groups ----------------------------------------------------------------------------------------------
 
-    @property
-    def is_loaded(self) -> bool:
-        """False for a moment after their records could not be made durable: then every question raises."""
-        return self._host.is_loaded
+    def is_loaded(self, group: str) -> bool:
+        """False for a moment after records of its shard could not be made durable: then every question raises."""
+        return self._hosts.of(group).is_loaded
 
     def count(self) -> int:
-        return self._host.machine.count()
+        """Of all shards that are loaded."""
+        return sum(host.machine.count() for host in self._hosts if host.is_loaded)
 
     def list(self) -> list[GroupListing]:
-        return self._host.machine.list_groups()
+        """By name."""
+        found = [one for host in self._hosts for one in host.machine.list_groups()]
+        return found if len(self._hosts) == 1 else sorted(found, key=lambda one: one.group)
 
     def describe(self, group: str) -> GroupDescription:
-        return self._host.machine.describe(group)
+        return self._machine(group).describe(group)
 
     def stats(self, group: str) -> RebalanceStats:
-        return self._host.machine.stats(group)
+        return self._machine(group).stats(group)
 
     async def delete(self, group: str) -> None:
         await self._wait(self._ask(group, lambda groups, ticket, now: groups.delete_group(ticket, group, now)))

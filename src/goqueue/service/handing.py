@@ -20,7 +20,7 @@ from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.offers import PARKED_MAX, RUN_LOOK_AHEAD, Grant
 from goqueue.core.delivery.records import ViewId
-from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.format.records import Record
 from goqueue.service.environment import Environment
 from goqueue.service.queue_rules import oldest_ms
@@ -44,7 +44,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 class Handing:
     def __init__(
-        self, runner: DeliveryRunner, topics: Topics, environment: Environment, traces: TracedLeases | None
+        self, runner: DeliveryShards, topics: Topics, environment: Environment, traces: TracedLeases | None
     ) -> None:
         self._runner = runner
         self._topics = topics
@@ -133,7 +133,7 @@ class Handing:
     def _fates(self, source: Source, now: Millis) -> Callable[[Record], str]:
         """Whether a message is handed out; a dead letter that was redriven or deleted is not."""
         at = source.partition.at
-        keeper = self._runner.views.get(ViewId(KEEPER, at.topic, at.partition))
+        keeper = self._runner.find(ViewId(KEEPER, at.topic, at.partition))
         topic = self._topics.find(at.topic)
         oldest = 0 if topic is None else oldest_ms(topic, now)
 

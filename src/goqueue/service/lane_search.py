@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 from goqueue.base.errors import GoQueueError
 from goqueue.core.delivery.records import ViewId
-from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.lane_reader import LaneReader
 
 
 class LaneSearch:
     """One search at a time; each is wanted at most once."""
 
-    def __init__(self, runner: DeliveryRunner, on_found: Callable[[ViewId], None]) -> None:
+    def __init__(self, runner: DeliveryShards, on_found: Callable[[ViewId], None]) -> None:
         self._runner = runner
         self._on_found = on_found
         self._wanted: dict[tuple[ViewId, int], LaneReader] = {}
@@ -42,7 +42,7 @@ class LaneSearch:
             self._task = None
 
     async def _search(self, view: ViewId, lane: int, feed: LaneReader) -> None:
-        delivery = self._runner.views.get(view)
+        delivery = self._runner.find(view)
         if delivery is None:
             return
         opened = delivery.opened

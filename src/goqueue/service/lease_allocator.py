@@ -14,7 +14,7 @@ from goqueue.base.limits import MIB
 from goqueue.base.priority import NAMES
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.lanes import LaneTurn
-from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.wait_queue import Waiter, WaitQueue
 from goqueue.service.environment import Environment
 from goqueue.service.handing import Handing
@@ -31,7 +31,7 @@ class LeaseAllocator:
 
     def __init__(
         self,
-        runner: DeliveryRunner,
+        runner: DeliveryShards,
         views: QueueViews,
         handing: Handing,
         environment: Environment,
@@ -91,13 +91,19 @@ class LeaseAllocator:
                     left_s = min(left_s, _LOOK_AGAIN_S)
                 await self._wait([waiter.woken, *([] if interrupt is None else [interrupt])], left_s)
                 woken_for_nothing = True
-                if not all(self._runner.is_current(source.delivery) for source in sources) and self._runner.is_loaded:
+                if self._are_others(sources):
                     sources = self._views.sources(take)
             except asyncio.CancelledError:
                 self._wake_next(take.group, sources)
                 raise
             finally:
                 self._leave(take, waiter)
+
+    def _are_others(self, sources: Sequence[Source]) -> bool:
+        """Views were forgotten or loaded again, and all can be asked."""
+        if all(self._runner.is_current(source.delivery) for source in sources):
+            return False
+        return all(self._runner.is_loaded(source.partition.at) for source in sources)
 
     async def _wait(self, news: Iterable[asyncio.Future[None]], left_s: float) -> None:
         self._metrics.long_polls.inc()
@@ -149,7 +155,7 @@ class LeaseAllocator:
         nonce = self._entropy.token(8).hex()
         try:
             await self._fill(take, sources, nonce, found)
-            await self._runner.wait_durable()
+            await self._runner.wait_durable(source.partition.at for source in sources)
         except (asyncio.CancelledError, GoQueueError):
             with suppress(GoQueueError):  # then their leases run out
                 self.give_back(take.group, found)
@@ -221,7 +227,7 @@ class LeaseAllocator:
         """Nobody got these after all."""
         for one in found:
             offset = one.stored.offset
-            delivery = self._runner.views.get(ViewId(group, one.stored.topic, one.stored.partition))
+            delivery = self._runner.find(ViewId(group, one.stored.topic, one.stored.partition))
             if delivery is not None and delivery.is_leased(offset, one.attempt, one.receipt.rpartition(":")[2]):
                 policy = self._views.policy(delivery.view)
                 self._runner.write(delivery, delivery.release([offset], policy, self._clock.now_ms()))

@@ -19,7 +19,7 @@ from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.records import Record as Move
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.delivery.states import MessageState
-from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.service.environment import Environment
 from goqueue.service.lease_allocator import LeaseAllocator
 from goqueue.service.queue_events import QueueEvents
@@ -47,7 +47,7 @@ class Leasing:
     def __init__(
         self,
         taking: LeaseAllocator,
-        runner: DeliveryRunner,
+        runner: DeliveryShards,
         views: QueueViews,
         transfer: Transfer,
         events: QueueEvents,
@@ -175,10 +175,11 @@ class Leasing:
         check: Callable[[TrackedMessage], None] | None = None,
     ) -> list[Outcome]:
         outcomes: list[Outcome] = [None] * len(receipts)
-        now = self._clock.now_ms()
+        now, touched = self._clock.now_ms(), list[TopicPartition]()
         for named in sort_receipts(self._runner, receipts, outcomes, late_too, check):
             delivery = named.delivery
             view = delivery.view
+            touched.append(view.at)
             try:
                 self._runner.write(delivery, answer(delivery, list(named.offsets), now))
             except GoQueueError as error:
@@ -190,7 +191,7 @@ class Leasing:
             for owner in named.owners:
                 self._events.answered(view.group, owner)
                 self._taking.has_room(view.group, owner)
-        await self._runner.wait_durable()
+        await self._runner.wait_durable(touched)
         return outcomes
 
     # --- members ---------------------------------------------------------------------------------------------
@@ -200,12 +201,12 @@ class Leasing:
 
     async def ack_held(self, group: str, owner: str, among: Callable[[TopicPartition], bool]) -> None:
         """Everything that the owner was handed of these partitions and did not answer is done."""
-        for delivery in self._runner.of(group):
-            if delivery.in_flight_of(owner) and among(delivery.view.at):
-                self._runner.write(delivery, delivery.ack(sorted(delivery.held_by(owner))))
-                self._runner.moved(delivery.view)
+        held = [one for one in self._runner.of(group) if one.in_flight_of(owner) and among(one.view.at)]
+        for delivery in held:
+            self._runner.write(delivery, delivery.ack(sorted(delivery.held_by(owner))))
+            self._runner.moved(delivery.view)
         self._taking.has_room(group, owner)
-        await self._runner.wait_durable()
+        await self._runner.wait_durable(delivery.view.at for delivery in held)
 
     def release(self, group: str, owner: str, lost: Callable[[TopicPartition], bool], is_failure: bool = False) -> None:
         """The owner no longer has these partitions: what it holds of them goes to others."""

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 
 from goqueue import __version__
+from goqueue.base.errors import NotLoaded
 from goqueue.base.ids import Millis
 from goqueue.core.groups.errors import UnknownGroup
 from goqueue.drive.topic_table import TopicTable
@@ -265,7 +266,9 @@ class GroupCollector:
         self._groups = groups
 
     def collect(self) -> Iterator[Metric]:
-        if not self._groups.is_loaded:
+        try:
+            listed = self._groups.list()
+        except NotLoaded:
             return
         partition, group = ("group", "topic", "partition"), ("group",)
         lag = GaugeMetricFamily("goqueue_consumer_lag", "Messages that a group has yet to commit.", labels=partition)
@@ -274,11 +277,11 @@ class GroupCollector:
         )
         members = GaugeMetricFamily("goqueue_consumer_members", "Members of a group.", labels=group)
         rebalances = CounterMetricFamily("goqueue_consumer_rebalances", "Rebalances of a group.", labels=group)
-        for one in self._groups.list():
+        for one in listed:
             try:
                 behind, stats = self._groups.lag(one.group), self._groups.stats(one.group)
-            except UnknownGroup:
-                continue  # deleted since the list was made
+            except (UnknownGroup, NotLoaded):
+                continue  # deleted since the list was made, or to be asked again
             members.add_metric((one.group,), one.members)
             rebalances.add_metric((one.group,), stats.rebalances)
             for at in behind:

@@ -15,7 +15,7 @@ from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.delivery.states import MessageState
 from goqueue.core.groups.records import GroupGone, OffsetCommitted, Record
-from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.partition import Partition
 from goqueue.service.groups import Groups
 from goqueue.service.lane_readers import LaneReaders
@@ -30,21 +30,23 @@ _LANES: Final = range(len(NAMES))
 class Positions:
     """Keeps the two views of a group, per message and per offset, in step."""
 
-    def __init__(self, runner: DeliveryRunner, groups: Groups, topics: Topics, feeds: LaneReaders) -> None:
+    def __init__(self, runner: DeliveryShards, groups: Groups, topics: Topics, feeds: LaneReaders) -> None:
         self._runner = runner
         self._groups = groups
         self._topics = topics
         self._feeds = feeds
         self._to_tell: dict[ViewId, None] = {}
         self._known: WeakKeyDictionary[Delivery, Offset] = WeakKeyDictionary()
+        self._timer: asyncio.TimerHandle | None = None
         self._search = LaneSearch(runner, self.moved)
 
     async def stop(self) -> None:
         await self._search.stop()
 
-    def recover(self) -> None:
-        """After a start: what a group committed is done, and what the logs lost is not known any more."""
-        for view, delivery in list(self._runner.views.items()):
+    def recover(self, loaded: Iterable[Delivery]) -> None:
+        """These were read: what a group committed is done, and what the logs lost is not known any more."""
+        for delivery in loaded:
+            view = delivery.view
             end = self._end(view)
             self._runner.write(delivery, delivery.cut_to(end))
             committed = self._groups.offsets(view.group, [view.at]).get(view.at)
@@ -65,42 +67,48 @@ class Positions:
         """Something was done; the group is told a little later, once for many. The views themselves are durable."""
         if view.group == KEEPER:
             return  # no group that anybody can see
-        if not self._to_tell:
-            asyncio.get_running_loop().call_later(_TELL_S, self.tell)
         self._to_tell[view] = None
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_TELL_S, self._tell_now)
 
     def catch_up(self) -> None:
         """Somebody is about to read offsets: they see everything that was done. Other threads see the last told."""
-        if self._to_tell and self._groups.is_loaded and asyncio._get_running_loop() is not None:
+        if self._to_tell and asyncio._get_running_loop() is not None:
             self.tell()
 
     def tell(self) -> None:
-        """Moves the groups' offsets, now. What cannot be written now is told again."""
-        if not (self._groups.is_loaded and self._runner.is_loaded):
-            asyncio.get_running_loop().call_later(_TELL_AGAIN_S, self.tell)
-            return
-        views, self._to_tell = list(self._to_tell), {}
+        """Moves the groups' offsets, now. What cannot be asked or written now is told again."""
+        views, self._to_tell = self._to_tell, {}
         moved: dict[str, dict[TopicPartition, Offset]] = {}
         for view in views:
-            delivery = self._runner.views.get(view)
-            if delivery is not None:
-                position = self.position(delivery)
-                self._look_closer(delivery, position)
-                if position > self._last(delivery):  # only a commit moves a group back
-                    self._known[delivery] = position
-                    self._trim(view.at)
-                    moved.setdefault(view.group, {})[view.at] = position
+            if not (self._groups.is_loaded(view.group) and self._runner.is_loaded(view.at)):
+                self._to_tell[view] = None
+            elif (position := self._news(view)) is not None:
+                moved.setdefault(view.group, {})[view.at] = position
         refused = [group for group, offsets in moved.items() if not self._groups.move(group, offsets)]
-        if refused:
-            self._tell_again(view for view in views if view.group in refused)
-
-    def _tell_again(self, views: Iterable[ViewId]) -> None:
-        for view in views:
-            delivery = self._runner.views.get(view)
-            if delivery is not None:
+        for view in views if refused else ():
+            if view.group in refused and (delivery := self._runner.find(view)) is not None:
                 self._known.pop(delivery, None)
                 self._to_tell[view] = None
-        asyncio.get_running_loop().call_later(_TELL_AGAIN_S, self.tell)
+        if self._to_tell and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_TELL_AGAIN_S, self._tell_now)
+
+    def _news(self, view: ViewId) -> Offset | None:
+        """Where the group stands, if it was not told yet."""
+        delivery = self._runner.find(view)
+        if delivery is None:
+            return None
+        position = self.position(delivery)
+        self._look_closer(delivery, position)
+        if position <= self._last(delivery):  # only a commit moves a group back
+            return None
+        self._known[delivery] = position
+        self._trim(view.at)
+        return position
+
+    def _tell_now(self) -> None:
+        self._timer = None
+        self.tell()
 
     def _last(self, delivery: Delivery) -> Offset:
         """What the group was told last."""
@@ -170,10 +178,10 @@ class Positions:
                 self._runner.forget(lambda view, group=record.group: view.group == group)  # type: ignore[misc]
 
     def _committed(self, record: OffsetCommitted) -> None:
-        if not self._runner.is_loaded:
-            return  # a load finds what was committed
         view = ViewId(record.group, record.topic, record.partition)
-        delivery = self._runner.views.get(view)
+        if not self._runner.is_loaded(view.at):
+            return  # a load finds what was committed
+        delivery = self._runner.find(view)
         if delivery is None or self._known.get(delivery) == record.offset:
             return
         if record.offset < self.position(delivery, at_most=True):
@@ -190,7 +198,7 @@ class Positions:
 
     def backlog(self, view: ViewId, partition: Partition) -> int:
         """About how many messages could be handed out now."""
-        keeper = self._runner.views.get(ViewId(KEEPER, *view[1:]))
+        keeper = self._runner.find(ViewId(KEEPER, *view[1:]))
         unseen = sum(self.unseen_of(view, partition, lane) for lane in _LANES)
         if keeper is not None and unseen:
             unseen = max(0, unseen - self._taken_out(view, partition, keeper))
@@ -198,7 +206,7 @@ class Positions:
 
     def _ready(self, view: ViewId, partition: Partition, keeper: Delivery | None) -> int:
         """Looked at, and free; without those that the log lost, or that were redriven since."""
-        delivery = self._runner.views.get(view)
+        delivery = self._runner.find(view)
         start = partition.start_offset
         if delivery is None or not delivery.count(MessageState.READY):
             return 0
@@ -208,7 +216,7 @@ class Positions:
 
     def _taken_out(self, view: ViewId, partition: Partition, keeper: Delivery) -> int:
         """How many dead letters that the view has not looked at are gone: redriven, or deleted."""
-        delivery = self._runner.views.get(view)
+        delivery = self._runner.find(view)
         begin, end = partition.start_offset, partition.read_limit(Isolation.READ_COMMITTED)
         if delivery is not None:
             begin = max(begin, delivery.looked_from)
@@ -216,7 +224,7 @@ class Positions:
 
     def unseen_of(self, view: ViewId, partition: Partition, lane: int) -> int:
         """About how many of a lane were never looked at; what was not looked through counts as normal."""
-        delivery = self._runner.views.get(view)
+        delivery = self._runner.find(view)
         index = self._feeds.of(partition).index
         end = partition.read_limit(Isolation.READ_COMMITTED)
         if delivery is None:

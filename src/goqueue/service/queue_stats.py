@@ -13,7 +13,7 @@ from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.questions import LaneCounts
 from goqueue.core.delivery.states import MessageState
-from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.partition import Partition
 from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.positions import Positions
@@ -54,7 +54,7 @@ class LaneNumbers(msgspec.Struct, frozen=True):
 class QueueStats:
     """The verbs. They run on the loop: what they read changes under other threads."""
 
-    def __init__(self, runner: DeliveryRunner, topics: Topics, positions: Positions, feeds: LaneReaders) -> None:
+    def __init__(self, runner: DeliveryShards, topics: Topics, positions: Positions, feeds: LaneReaders) -> None:
         self._runner = runner
         self._topics = topics
         self._positions = positions
@@ -136,9 +136,10 @@ class QueueStats:
         return min([*times, *(record.timestamp_ms for record in fresh)], default=None)
 
     def _views(self, group: str | None, topic: str | None) -> Iterator[tuple[Delivery, Partition]]:
-        for view in sorted(self._runner.views):
+        for delivery in sorted(self._runner.all(), key=lambda one: one.view):
+            view = delivery.view
             known = self._topics.find(view.topic)
             if known is None or view.group == KEEPER or view.partition >= len(known.partitions):
                 continue
             if group in (None, view.group) and topic in (None, view.topic):
-                yield self._runner.views[view], known.partitions[view.partition]
+                yield delivery, known.partitions[view.partition]

@@ -14,7 +14,7 @@ from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.delivery.states import MessageState
-from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.lane_reader import LaneReader
 from goqueue.drive.partition import Partition
 from goqueue.service.lane_readers import LaneReaders
@@ -34,7 +34,7 @@ class Source(msgspec.Struct, frozen=True):
 
 class QueueViews:
     def __init__(
-        self, runner: DeliveryRunner, topics: Topics, rules: QueueRules, feeds: LaneReaders, positions: Positions
+        self, runner: DeliveryShards, topics: Topics, rules: QueueRules, feeds: LaneReaders, positions: Positions
     ) -> None:
         self._runner = runner
         self._topics = topics
@@ -58,11 +58,11 @@ class QueueViews:
 
     def _open(self, group: str, partition: Partition, begin: Begin) -> Delivery:
         view = ViewId(group, partition.at.topic, partition.at.partition)
-        delivery = self._runner.views.get(view)
+        delivery = self._runner.find(view)
         if delivery is None:
             new = self._runner.view(view)
             self._runner.write(new, new.open_at(self._positions.begin(view, partition, begin)))
-            delivery = self._runner.views[view]
+            delivery = self._runner.view(view)
         return delivery
 
     def begin_at_end(self, group: str, partitions: Iterable[TopicPartition]) -> None:
@@ -101,15 +101,15 @@ class QueueViews:
         return sum(delivery.count(MessageState.LEASED) for delivery in self._known(group, topic))
 
     def _known(self, group: str, topic: str) -> Iterator[Delivery]:
-        views = self._runner.views
         for number in range(len(self._topics.require(topic).partitions)):
-            if (delivery := views.get(ViewId(group, topic, number))) is not None:
+            if (delivery := self._runner.find(ViewId(group, topic, number))) is not None:
                 yield delivery
 
     async def skip_all(self, group: str, topic: str) -> None:
         """Everything up to now counts as done."""
-        for partition in self._topics.require_users(topic).partitions:
+        partitions = self._topics.require_users(topic).partitions
+        for partition in partitions:
             delivery = self._runner.view(ViewId(group, topic, partition.at.partition))
             self._runner.write(delivery, delivery.pass_to(partition.high_watermark))
             self._runner.moved(delivery.view)
-        await self._runner.wait_durable()
+        await self._runner.wait_durable(partition.at for partition in partitions)

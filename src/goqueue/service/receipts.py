@@ -11,7 +11,7 @@ from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.leases import Outcome, Receipt, parse_receipt
 from goqueue.core.delivery.lane import Lease, TrackedMessage
 from goqueue.core.delivery.machine import Delivery
-from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 
 
 class LeasedMessages(msgspec.Struct):
@@ -23,7 +23,7 @@ class LeasedMessages(msgspec.Struct):
 
 
 def sort_receipts(
-    runner: DeliveryRunner,
+    runner: DeliveryShards,
     receipts: Sequence[str],
     outcomes: list[Outcome],
     late_too: bool = False,

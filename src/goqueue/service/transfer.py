@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -20,7 +21,7 @@ from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.delivery.records import ViewId
-from goqueue.drive.delivery_runner import DeliveryRunner
+from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.format.batch import HEADER_BYTES
 from goqueue.format.records import NewRecord, Record, build
 from goqueue.service.lane_readers import LaneReaders
@@ -63,7 +64,7 @@ class Transfer:
 
     def __init__(
         self,
-        runner: DeliveryRunner,
+        runner: DeliveryShards,
         topics: Topics,
         publish: Publish,
         feeds: LaneReaders,
@@ -83,14 +84,14 @@ class Transfer:
     def resume(self) -> None:
         """Nothing moves before this."""
         self._is_resumed = True
-        self.recover()
+        self.recover(self._runner.all())
 
-    def recover(self) -> None:
-        """The views were read from the log: the copies of these may or may not be there."""
-        for view, delivery in list(self._runner.views.items()):
+    def recover(self, loaded: Iterable[Delivery]) -> None:
+        """These were read from the log: their copies may or may not be there."""
+        for delivery in loaded:
             if delivery.has_dead:
-                self._unsure.add(view)
-                self.begin(view)
+                self._unsure.add(delivery.view)
+                self.begin(delivery.view)
 
     def begin(self, view: ViewId) -> None:
         if self._is_resumed and view not in self._tasks:
@@ -118,7 +119,7 @@ class Transfer:
     async def _move_all(self, view: ViewId) -> None:
         while True:
             try:
-                delivery = self._runner.views.get(view)
+                delivery = self._runner.find(view)
                 if delivery is None or not delivery.has_dead or self._topics.find(view.topic) is None:
                     break  # a topic that is deleted takes the view with it in a moment
                 if view in self._unsure:
@@ -135,7 +136,7 @@ class Transfer:
 
     async def _move(self, delivery: Delivery) -> None:
         """Some of them, all with one target."""
-        await self._runner.wait_durable()  # that they go comes first
+        await self._runner.wait_durable([delivery.view.at])  # that they go comes first
         topic = self._topics.find(delivery.view.topic)
         if topic is None or not delivery.has_dead:
             return

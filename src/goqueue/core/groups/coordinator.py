@@ -8,7 +8,7 @@ while a step is decided; `revert` makes those anew whose records could not be wr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from goqueue.base.errors import GoQueueError
@@ -52,10 +52,16 @@ from goqueue.core.groups.timing import RebalanceTiming
 class Coordinator:
     """Finds or makes the group, lets it decide, and keeps the timers."""
 
-    def __init__(self, settings: GroupSettings, topics: Mapping[str, int] | None = None) -> None:
-        """`topics` are partition counts by name; None if they are not known yet."""
+    def __init__(
+        self,
+        settings: GroupSettings,
+        topics: Mapping[str, int] | None = None,
+        elsewhere: Callable[[bool], int] = lambda exact: 0,
+    ) -> None:
+        """`topics` are partition counts by name, which do not change; None if they are not known yet. `elsewhere` says
+        how many groups other coordinators have: the bound on groups is for all of them."""
         self.settings = settings
-        self._table = GroupTable(settings, topics)
+        self._table = GroupTable(settings, topics, elsewhere)
 
     @property
     def topics(self) -> Mapping[str, int]:
@@ -287,9 +293,9 @@ class Coordinator:
         """The groups that something is set for, by name."""
         return sorted(self._table.configs)
 
-    def count(self) -> int:
-        """Groups, with members or with offsets alone."""
-        return self._table.count()
+    def count(self, exact: bool = True) -> int:
+        """Groups, with members or with offsets alone. Quickly, if twice as many may be said as there are."""
+        return self._table.count(exact)
 
     def list_groups(self) -> list[GroupListing]:
         return [listing(name, self._table.groups.get(name)) for name in self._table.names()]
