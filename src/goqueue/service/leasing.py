@@ -162,7 +162,7 @@ class Leasing:
     def adopt(self, receipts: Sequence[str], owner: str) -> None:
         """The leases are somebody else's from now on and nobody can take them away; the receipts stay good."""
         until_ms = self._clock.now_ms() + LEASE_MS_MAX
-        for named in sort_receipts(self._runner, receipts, [None] * len(receipts)):
+        for named in sort_receipts(self._runner, receipts, [None] * len(receipts))[0]:
             self._runner.write(named.delivery, named.delivery.adopt(list(named.offsets), owner, until_ms))
             for before in named.owners:
                 self._taking.has_room(named.delivery.view.group, before)
@@ -175,11 +175,11 @@ class Leasing:
         check: Callable[[TrackedMessage], None] | None = None,
     ) -> list[Outcome]:
         outcomes: list[Outcome] = [None] * len(receipts)
-        now, touched = self._clock.now_ms(), list[TopicPartition]()
-        for named in sort_receipts(self._runner, receipts, outcomes, late_too, check):
+        now = self._clock.now_ms()
+        found, places = sort_receipts(self._runner, receipts, outcomes, late_too, check)
+        for named in found:
             delivery = named.delivery
             view = delivery.view
-            touched.append(view.at)
             try:
                 self._runner.write(delivery, answer(delivery, list(named.offsets), now))
             except GoQueueError as error:
@@ -191,7 +191,7 @@ class Leasing:
             for owner in named.owners:
                 self._events.answered(view.group, owner)
                 self._taking.has_room(view.group, owner)
-        await self._runner.wait_durable(touched)
+        await self._runner.wait_durable(places)
         return outcomes
 
     # --- members ---------------------------------------------------------------------------------------------

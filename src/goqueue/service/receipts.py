@@ -28,9 +28,9 @@ def sort_receipts(
     outcomes: list[Outcome],
     late_too: bool = False,
     check: Callable[[TrackedMessage], None] | None = None,
-) -> list[LeasedMessages]:
+) -> tuple[list[LeasedMessages], list[TopicPartition]]:
     """Live receipts by view, with `late_too` also those whose leases are over; the others get their error. `check` may
-    refuse a message."""
+    refuse a message. And the partitions that were looked at."""
     found: dict[int, LeasedMessages] = {}
     views: dict[tuple[str, int], list[Delivery]] = {}
     for place, text in enumerate(receipts):
@@ -53,7 +53,7 @@ def sort_receipts(
                 named.owners.add(lease.owner)
         except (Invalid, StaleReceipt) as error:
             outcomes[place] = error
-    return list(found.values())
+    return list(found.values()), [TopicPartition(*at) for at in views]
 
 
 def _holder(deliveries: Sequence[Delivery], receipt: Receipt, late_too: bool) -> tuple[Delivery, Lease | None]:
