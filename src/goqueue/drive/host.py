@@ -139,10 +139,8 @@ class Host(Generic[M, R]):
         ticket = self._answers.next_ticket()
         decision = question(self.machine, ticket, self._clock.now_ms())
         replies = decision.replies
-        is_alone = len(replies) == 1 and replies[0].ticket in (ASKER, ticket)
-        if is_alone and not decision.records and not decision.effects:
-            self._reset_timer()
-            return replies[0].result
+        if len(replies) == 1 and replies[0].ticket in (ASKER, ticket):
+            return self._answer_alone(ticket, decision)
         asked = self._answers.wait_for(ticket)
         decision.replies = [Reply(ticket, one.result) if one.ticket == ASKER else one for one in replies]
         try:
@@ -150,6 +148,25 @@ class Host(Generic[M, R]):
         except GoQueueError as error:
             self._answers.answer(ticket, error)
         return asked.result() if asked.done() else asked
+
+    def _answer_alone(self, ticket: int, decision: Decision[R]) -> Any:
+        """Of a decision that answers nobody else: mostly it is durable at once, and there is no future to make."""
+        result = decision.replies[0].result
+        try:
+            is_durable = self._write_decided(decision)
+        except GoQueueError as error:
+            return error
+        if not is_durable:
+            decision.replies = [Reply(ticket, result)]
+            result = self._answers.wait_for(ticket)
+            self._spawn(self._follow_when_durable(decision))
+        elif decision.effects:
+            decision.replies = []
+            try:
+                self._follow(decision)
+            except GoQueueError as error:
+                logger.error("a decision was not carried out", extra=self._about(why=error.message))
+        return result
 
     async def call(self, question: Callable[[M, int, Millis], Decision[R]]) -> Any:
         """The same for those who wait: the reply when it is there; an error is raised."""
@@ -181,19 +198,24 @@ class Host(Generic[M, R]):
     def commit(self, decision: Decision[R], epoch: int | None = None) -> asyncio.Task[None] | None:
         """Appends and applies at once, or raises; replies and effects follow when it is durable. The task that sees to
         them, or None if all is done. `epoch` is that of the machine that decided, if that was not just now."""
+        if self._write_decided(decision, epoch):
+            return self._follow(decision)
+        return self._spawn(self._follow_when_durable(decision))
+
+    def _write_decided(self, decision: Decision[R], epoch: int | None = None) -> bool:
+        """Appends and applies, or raises; whether replies and effects, if there are any, may follow at once."""
         self._check(epoch)
-        self._answers.hand_out(decision.at_once)
+        if decision.at_once:
+            self._answers.hand_out(decision.at_once)
         if not decision.records:
             self._reset_timer()
-            return self._follow(decision)
+            return True
         try:
             self.write(decision.records, epoch)
         except GoQueueError as error:
             self._answers.hand_out(decision.replies, error)
             raise
-        if not (decision.replies or decision.effects) or self.is_durable:
-            return self._follow(decision)
-        return self._spawn(self._follow_when_durable(decision))
+        return not (decision.replies or decision.effects) or self.is_durable
 
     # --- writing -------------------------------------------------------------------------------------------
 
@@ -284,7 +306,7 @@ class Host(Generic[M, R]):
                 await more
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from goqueue.base.clock import SteadyClock
@@ -28,7 +28,7 @@ from goqueue.drive.host import Host
 from goqueue.drive.host_parts import Sink
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
-from goqueue.drive.turns import Turns
+from goqueue.drive.turns import Turn, Turns
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -60,12 +60,18 @@ class EffectPort(Protocol):
 class _Ending:
     """One end that is being carried out."""
 
-    def __init__(self, end: TransactionEnd, side_by_side: asyncio.Semaphore) -> None:
+    def __init__(self, end: TransactionEnd, side_by_side: AbstractAsyncContextManager[None]) -> None:
         self.end = end
         self.left = list(end.effects)
         self.side_by_side = side_by_side
         self.tried = asyncio.Event()  # done, or failed once
-        self.task: asyncio.Task[None] | None = None
+        self.waiting: list[asyncio.Future[bool]] = []  # whether it is done; else the node stops
+
+    def over(self, is_done: bool) -> None:
+        self.tried.set()
+        for waiter in self.waiting:
+            if not waiter.done():
+                waiter.set_result(is_done)
 
 
 class TransactionCoordinator(Sink[Transactions, Record]):
@@ -109,7 +115,7 @@ class TransactionCoordinator(Sink[Transactions, Record]):
         await self.host.stop()
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.ensure_future(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -129,18 +135,16 @@ class TransactionCoordinator(Sink[Transactions, Record]):
     def table(self) -> TransactionTable:
         return self.host.machine.table
 
-    @asynccontextmanager
-    async def alone(self, transactional_id: str) -> AsyncIterator[None]:
+    def alone(self, transactional_id: str) -> Turn:
         """One change of a transactional id at a time. While its transaction is being ended nobody waits for that."""
         known = self.table.get(transactional_id)
         if known is not None and known.stage in ENDING:
             raise ending()
-        async with self.turns.one(transactional_id):
-            yield
+        return self.turns.one(transactional_id)
 
-    async def decide(self, question: Question) -> Any:
+    def decide(self, question: Question) -> Awaitable[Any]:
         """The reply, when the decision is durable. Ends that it decides are begun then."""
-        return await self.host.call(lambda machine, _, now: question(machine, now))
+        return self.host.call(lambda machine, _, now: question(machine, now))
 
     async def wait_durable(self) -> None:
         """All decisions so far are as durable as ends have to be."""
@@ -154,7 +158,8 @@ class TransactionCoordinator(Sink[Transactions, Record]):
         if not isinstance(effect, CarryOut):
             self._events(effect, self.table.open_count)
             return
-        side_by_side = asyncio.Semaphore(_AT_ONCE)
+        is_one = len(effect.ends) == 1
+        side_by_side = nullcontext() if is_one else asyncio.Semaphore(_AT_ONCE)
         for end in effect.ends:
             known = self._endings.get(end.transactional_id)
             if known is None or known.end.whose != end.whose:  # a load finds what is under way once more
@@ -162,22 +167,22 @@ class TransactionCoordinator(Sink[Transactions, Record]):
 
     def _begin(self, one: _Ending) -> None:
         self._endings[one.end.transactional_id] = one
-        one.task = self._spawn(self._finish(one))
-        one.task.add_done_callback(lambda _: self._over(one))
+        self._spawn(self._finish(one)).add_done_callback(lambda task: self._over(one, task))
 
-    def _over(self, one: _Ending) -> None:
-        one.tried.set()
+    def _over(self, one: _Ending, task: asyncio.Task[None]) -> None:
         if self._endings.get(one.end.transactional_id) is one:
             del self._endings[one.end.transactional_id]
+        one.over(not task.cancelled())
 
     async def ended(self, *names: str) -> None:
         """Returns when ends of these that were decided are carried out, and durable everywhere. They go on if the
         caller goes away; once decided they cannot fail, only take longer."""
-        endings = (self._endings.get(name) for name in names)
-        tasks = [one.task for one in endings if one is not None and one.task is not None]
-        if tasks:
-            await asyncio.wait(tasks)
-        if any(task.cancelled() for task in tasks):
+        waiters: list[asyncio.Future[bool]] = []
+        for name in names:
+            if (one := self._endings.get(name)) is not None:
+                waiters.append(asyncio.get_running_loop().create_future())
+                one.waiting.append(waiters[-1])
+        if not all([await waiter for waiter in waiters]):
             raise ShuttingDown("The node is stopping; the transaction's end goes on after its start.")
 
     async def _finish(self, one: _Ending) -> None:

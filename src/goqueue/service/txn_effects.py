@@ -30,6 +30,7 @@ class TransactionEffects:
         self._groups = groups
         self._leasing = leasing
         self._schedule = schedule
+        self.force = partitions.force
 
     # --- before the end --------------------------------------------------------------------------------------
 
@@ -78,9 +79,6 @@ class TransactionEffects:
         """The others are durable when they are done."""
         places = [(one.topic, one.partition) for one in effects if isinstance(one, WriteMarker)]
         await self._partitions.wait_durable(places)
-
-    async def force(self) -> None:
-        await self._partitions.force()
 
     async def _commit_offsets(self, effect: CommitOffsets) -> None:
         offsets = [

@@ -120,7 +120,8 @@ class TransactionPartitions:
 
     async def wait_durable(self, places: Iterable[tuple[str, int]]) -> None:
         for partition in self._existing(places):
-            await partition.wait_durable()
+            if not partition.is_durable:
+                await partition.wait_durable()
 
     def _existing(self, places: Iterable[tuple[str, int]]) -> Iterator[Partition]:
         for topic, number in places:

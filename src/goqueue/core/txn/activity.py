@@ -34,7 +34,8 @@ class TxnActivity:
 
     def touch(self, name: str, now: Millis) -> None:
         """Never earlier than before."""
-        self._heard[name] = max(self._heard.get(name, 0), now)
+        if now >= self._heard.get(name, 0):
+            self._heard[name] = now
 
     def _watch(self, state: TxnState) -> None:
         if state.stage is TxnStage.ONGOING:

@@ -72,7 +72,8 @@ class Transactions:
             self._activity.touch(state.transactional_id, now)
         self._activity.watch_again(self.table.open())
         self._forget_at = now + _FORGET_EVERY_MS
-        return Decision(effects=self._ends(self.table.in_doubt()))
+        ends = tuple(self._end_of(state) for state in self.table.in_doubt())
+        return Decision(effects=[CarryOut(ends)] if ends else [])
 
     def revert(self, records: Sequence[Record], now: Millis) -> Sequence[int]:
         """Deadlines that passed come again. Nobody waits here."""
@@ -122,28 +123,24 @@ class Transactions:
 
     def decided(self, now: Millis, reply: Any, states: Iterable[TxnState], *also: Record) -> Decision[Record]:
         """These states; what ended with them goes, and what follows from them follows."""
-        states = list(states)
         records: list[Record] = [*also]
-        for state in states:
-            records += (state, *self._leftovers(state))
-        effects = [*self._moved(states, now), *self._ends(states)]
-        return Decision(records, [Reply(ASKER, reply)], effects)
-
-    def _leftovers(self, state: TxnState) -> list[TxnDelayedGone]:
-        if state.stage not in IDLE:
-            return []
-        name = state.transactional_id
-        return [TxnDelayedGone(name, one.epoch, one.number) for one in self.table.delayed(name)]
-
-    def _moved(self, states: Sequence[TxnState], now: Millis) -> Iterator[Effect]:
+        effects: list[Effect] = []
+        ends: list[TransactionEnd] = []
         for state in states:
             before = self.table.get(state.transactional_id)
+            records.append(state)
+            if state.stage in IDLE:
+                records += self._leftovers(state.transactional_id)
+            elif state.stage in ENDING:
+                ends.append(self._end_of(state))
             if (TxnStage.EMPTY if before is None else before.stage) is not state.stage:
-                yield StageMoved(before, state, now)
+                effects.append(StageMoved(before, state, now))
+        if ends:
+            effects.append(CarryOut(tuple(ends)))
+        return Decision(records, [Reply(ASKER, reply)], effects)
 
-    def _ends(self, states: Sequence[TxnState]) -> list[Effect]:
-        ends = tuple(self._end_of(state) for state in states if state.stage in ENDING)
-        return [CarryOut(ends)] if ends else []
+    def _leftovers(self, name: str) -> list[TxnDelayedGone]:
+        return [TxnDelayedGone(name, one.epoch, one.number) for one in self.table.delayed(name)]
 
     def _end_of(self, state: TxnState) -> TransactionEnd:
         return end_of(state, self.table.delayed(state.transactional_id), self._coordinator_epoch)

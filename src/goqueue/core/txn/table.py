@@ -34,14 +34,14 @@ class TransactionTable:
 
     def apply(self, record: Record) -> None:
         match record:
-            case TxnOwner() | TxnOwnerGone():
-                self.staged.apply(record)
+            case TxnState() | TxnGone():
+                self._apply_state(record)
             case TxnDelayed():
                 self._add_delayed(record)
             case TxnDelayedGone():
                 self._drop_delayed(record)
-            case _:
-                self._apply_state(record)
+            case TxnOwner() | TxnOwnerGone():
+                self.staged.apply(record)
 
     def _add_delayed(self, record: TxnDelayed) -> None:
         waiting = self._delayed.setdefault(record.transactional_id, {})
@@ -125,5 +125,5 @@ class TransactionTable:
 
     def delayed(self, transactional_id: str) -> list[TxnDelayed]:
         """What waits for the end of the transaction, in order."""
-        waiting = self._delayed.get(transactional_id, {})
-        return [waiting[number] for number in sorted(waiting)]
+        waiting = self._delayed.get(transactional_id)
+        return [waiting[number] for number in sorted(waiting)] if waiting else []

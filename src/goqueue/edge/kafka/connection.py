@@ -251,12 +251,12 @@ class KafkaConnection(asyncio.Protocol):
             self._request_bytes += answer.held
             if answer.is_exclusive:
                 self._exclusive = pending
-            pending.future = asyncio.ensure_future(self._run(pending, answer.answer))
+            pending.future = asyncio.get_running_loop().create_task(self._run(pending, answer.answer))
             pending.future.add_done_callback(self._answered)
         self._under_way.append(pending)
 
     async def _run(self, pending: _Pending, answer: Awaitable[Answered]) -> None:
-        """The answer counts from the very moment on that it is there."""
+        """The answer goes out, or counts, from the very moment on that it is there."""
         pending.answer = await answer
         pending.is_done = True
         self._request_bytes -= pending.held
@@ -264,20 +264,17 @@ class KafkaConnection(asyncio.Protocol):
             self._answer_bytes += sum(map(len, pending.answer))
         if self._exclusive is pending:
             self._exclusive = None
-        self.recount()
-
-    def _answered(self, done: asyncio.Future[None]) -> None:
-        if done.cancelled() or self._transport is None:
-            return
-        if (error := done.exception()) is not None:
-            if isinstance(error, WireError):
-                self._refuse(error)
-                return
-            logger.error("request failed", exc_info=error, extra={"peer": self.peer})
-            self.close()
-            return
         self._send_ready()
         self._pump_safely()
+
+    def _answered(self, done: asyncio.Future[None]) -> None:
+        if done.cancelled() or self._transport is None or (error := done.exception()) is None:
+            return
+        if isinstance(error, WireError):
+            self._refuse(error)
+            return
+        logger.error("request failed", exc_info=error, extra={"peer": self.peer})
+        self.close()
 
     def _send_ready(self) -> None:
         while self._under_way and self._transport is not None:

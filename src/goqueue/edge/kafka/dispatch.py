@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Awaitable, Mapping
 from functools import partial
@@ -61,7 +60,7 @@ class Dispatcher:
         answer = handler(call, request)
         if answer is None:
             return None
-        if inspect.isawaitable(answer):
+        if hasattr(answer, "__await__"):
             is_exclusive = isinstance(answer, Exclusive)
             held = len(frame) * (max(is_exclusive, _unfolded(request)) if api.key == PRODUCE else UNFOLDED)
             return Later(self._later(api, version, header.correlation_id, answer, started), held, is_exclusive)
