@@ -38,10 +38,11 @@ from goqueue.drive.host import Host
 from goqueue.drive.partition import Partition
 from goqueue.drive.per_shard import PerShard
 from goqueue.drive.redrive_notes import RedriveNotes
-from goqueue.drive.schedule_index import IN_MEMORY, ScheduleIndex
+from goqueue.drive.schedule_index import IN_MEMORY
 from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
-from goqueue.drive.schedule_runner import ScheduleRunner
+from goqueue.drive.schedule_runner import ScheduleParts
 from goqueue.drive.schedule_targets import DueTargets
+from goqueue.drive.schedules import Schedules
 from goqueue.drive.topic_table import TopicTable
 from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.log.recovery import Recovered
@@ -119,13 +120,11 @@ class Shard:
         writer = PartitionWriter(clock, self.metrics, hooks.trace)
         delay_events = DelayEvents(self.metrics, hooks.trace)
         targets = DueTargets(self.table, writer.deliver, lambda: self.space.is_full)
-        self.schedule = ScheduleRunner(
-            ScheduleIndex(schedule_index), targets, delay_events, clock, offload, settings.log.fsync
-        )
-        schedule, counts = self.schedule.schedule, self.schedule.counts
-        self.metrics.registry.register(DelayCollector(schedule, counts))
-        self.scheduling = Scheduling(schedule, counts, delay_events, self.topics, hooks)
-        self.publish = Publish(self.topics, self.space, schedule, writer, hooks, decoding)
+        parts = ScheduleParts(targets, delay_events, clock, offload, settings.log.fsync)
+        self.schedules = Schedules(node.shard_map, parts, schedule_index, self.table.name_of)
+        self.metrics.registry.register(DelayCollector(self.schedules))
+        self.scheduling = Scheduling(self.schedules, delay_events, self.topics, hooks)
+        self.publish = Publish(self.topics, self.space, self.schedules, writer, hooks, decoding)
         self.fetching = Fetching(self.topics, self.metrics, hooks)
         unreadable = UnreadableRecords(self.metrics)
         self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
@@ -188,7 +187,7 @@ class Shard:
         chosen = settings.transactions
         forces = chosen.sync == "always" and settings.log.fsync != "always"
         partitions = TransactionPartitions(self.topics, writes, clock, self.flusher.force if forces else None)
-        effects = TransactionEffects(partitions, self.groups, self.leasing, schedule)
+        effects = TransactionEffects(partitions, self.groups, self.leasing, self.schedules)
         limits = TxnLimits(chosen.timeout_ms_max, chosen.idle_ms, chosen.owner_retention_ms)
         events = TransactionEvents(self.metrics, self._trace_parts.tracing)
         self.txn_coordinator = TransactionCoordinator(
@@ -200,7 +199,7 @@ class Shard:
         self.staged = StagedVerbs(self.txn_coordinator, effects, chosen)
         self.txn_publish = TransactionalPublish(self.txn_coordinator, self.transactions, self.publish, self.topics)
         self.timekeepers: list[Timekeeper] = [
-            self.schedule,
+            self.schedules,
             self.txn_coordinator.host,
             self._trace_parts,
             self,
@@ -223,7 +222,7 @@ class Shard:
 
     def _make_shards(self) -> None:
         count = len(self.metadata.image.shards())
-        for kind in (self.group_hosts, self.delivery_runners):
+        for kind in (self.group_hosts, self.delivery_runners, self.schedules):
             kind.make(count)
         self.timekeepers += [*self.group_hosts, *(runner.host for runner in self.delivery_runners)]
 
@@ -240,7 +239,7 @@ class Shard:
         await self.node.load_schemas(await self.open_internal_partition(SCHEMAS_TOPIC))
         await self._load_each(GROUPS_TOPIC, lambda shard, partition: self.group_hosts[shard].load(partition))
         await self._load_each(DELIVERIES_TOPIC, lambda shard, partition: self.delivery_runners[shard].load(partition))
-        await self.schedule.start(await self.open_internal_partition(SCHEDULE_TOPIC))
+        await self._load_each(SCHEDULE_TOPIC, self.schedules.start)
         await self._load_transactions()
         for runner in self.delivery_runners:
             runner.resume()
@@ -292,7 +291,7 @@ class Shard:
             for host in self.group_hosts:
                 host.tell(lambda groups, now: groups.topic_deleted(deleted))
             self.metrics.forget_topic(deleted)
-            self.schedule.topic_deleted()
+            self.schedules.topic_deleted()
             self.deliveries.forget(lambda view: view.topic == deleted)
             self.feeds.forget(deleted)
         self._counts = self._partition_counts()
@@ -333,7 +332,7 @@ class Shard:
         await self.positions.stop()
         for runner in self.delivery_runners:
             await runner.stop()
-        await self.schedule.stop()
+        await self.schedules.stop()
         for host in self.group_hosts:
             await host.stop()
         await self.cleaner.stop()

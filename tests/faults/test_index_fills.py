@@ -121,7 +121,7 @@ def test_a_full_disk_sends_no_delayed_message_to_another_topic(tmp_path: Path, r
             for number in range(TOPICS):
                 await broker.topics.create(f"t{number}", 1, {})
             await asyncio.sleep(1)
-            with room.none_left(broker.schedule.store.index):
+            with room.none_left(broker.schedules._runners[0].store.index):
                 for number in range(TOPICS):
                     for n in range(30):
                         await delay(broker, f"t{number}", f"t{number} {n}", 600_000)

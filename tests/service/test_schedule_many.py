@@ -72,7 +72,7 @@ def test_sixty_days_with_a_restart_in_the_middle(monkeypatch: pytest.MonkeyPatch
         nonlocal near_max
         while True:
             await asyncio.sleep(100)  # what is due within seconds is always near, and at first that is much
-            near_max = max(near_max, broker.schedule.schedule.near_count)
+            near_max = max(near_max, broker.schedules.near_count)
 
     race = Race()
 

@@ -9,13 +9,13 @@ from typing import Final, TypeAlias, TypeVar
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.schedule.due import Due, Member
+from goqueue.core.schedule.due import BEFORE_ALL, Due, DueKey, Member
 from goqueue.core.schedule.machine import ScheduleMachine
 from goqueue.core.schedule.records import EntryEnded, ScheduleEntry, ScheduleRecord, State
 from goqueue.drive.host import Host
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule_log import entry_batches, sync_now
-from goqueue.drive.schedule_store import ScheduleStore
+from goqueue.drive.schedule_store import READ_BYTES, ScheduleStore
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,11 @@ class Schedule:
     @property
     def partition(self) -> Partition:
         return self._store.partition
+
+    @property
+    def number(self) -> int:
+        """Which of the node's schedules it is: the number of its partition and of its shard."""
+        return self._store.number
 
     # --- take in -------------------------------------------------------------------------------------------
 
@@ -160,17 +165,23 @@ class Schedule:
         found = machine.known(offset, found, self._clock.now_ms())
         return None if found is None or (found.topic_id, found.partition) != (topic_id, partition) else found
 
-    async def of_topic(self, topic_id: str, limit: int, skip: int) -> list[Due]:
-        """Pending entries of a topic, by time."""
+    async def of_topic(self, topic_id: str, limit: int, skip: int, after: DueKey = BEFORE_ALL) -> list[Due]:
+        """Entries of a topic that the index calls pending, by time, of those behind a place."""
         index = self._store.index
-        return self._host.machine.visible(await self._store.look(lambda: index.of_topic(topic_id, limit, skip)))
+        return await self._store.look(lambda: index.of_topic(topic_id, limit, skip, after))
+
+    def visible(self, dues: Sequence[Due]) -> list[Due]:
+        """Those of them that are pending."""
+        return self._host.machine.visible(dues)
 
     async def next_due(self) -> Millis | None:
         return await self._store.look(self._store.index.next_due)
 
-    async def payloads(self, offsets: Sequence[Offset]) -> dict[Offset, ScheduleEntry | None]:
+    async def payloads(
+        self, offsets: Sequence[Offset], bytes_max: int = READ_BYTES
+    ) -> dict[Offset, ScheduleEntry | None]:
         """The entries themselves, until they are many bytes."""
-        return await self._store.payloads(offsets)
+        return await self._store.payloads(offsets, bytes_max)
 
     @property
     def pending(self) -> dict[str, int]:

@@ -3,7 +3,8 @@
 It holds places and times, never payloads. How far into the log it goes is written in the same transaction as what it
 learned, so a start reads only the log's tail. If the file is missing, damaged, of another log or ahead of it, it is
 made anew from the log. A call that fails closes it: nothing that is in memory outlives a write that did not happen, and
-`open` goes on from what the file really holds. Where the disk has no room for the file it lives in memory.
+`open` goes on from what the file really holds. Where the disk has no room for the file it lives in memory, as it does
+until there is something to learn.
 Everything here blocks: run it off the loop, one call at a time.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -22,15 +23,24 @@ import msgspec
 
 from goqueue.base.decoders import from_msgpack
 from goqueue.base.ids import Millis, Offset
-from goqueue.core.schedule.due import Due
+from goqueue.core.schedule.due import BEFORE_ALL, Due, DueKey
 from goqueue.core.schedule.records import EntryEnded, Fired, Firing, NextDue, OriginBatch, ScheduleEntry, ScheduleRecord
 from goqueue.log.private import create_private
 
 logger = logging.getLogger(__name__)
 
 IN_MEMORY: Final = ":memory:"
+
+
+def index_path(first: str, schedule: int) -> str:
+    """Of one of a node's schedules, where the first one has that path."""
+    path = Path(first)
+    return first if first == IN_MEMORY or not schedule else str(path.with_stem(f"{path.stem}-{schedule}"))
+
+
 _VERSION: Final = 2  # an index of version 1 may name the wrong topics: it could be written on after a full disk
 _ENDED_KEPT: Final = 100_000
+_CACHE_KIB: Final = 16_384  # of all indexes of a node
 _TABLES: Final = f"""
 CREATE TABLE facts (log_id TEXT, applied INTEGER);
 CREATE TABLE topics (number INTEGER PRIMARY KEY, id TEXT UNIQUE);
@@ -57,8 +67,12 @@ class Unsure(msgspec.Struct, frozen=True):
 class ScheduleIndex:
     """Open it with `open`, bring it up to the log with `apply`."""
 
-    def __init__(self, path: str = IN_MEMORY) -> None:
+    def __init__(self, path: str = IN_MEMORY, schedules: int = 1) -> None:
+        """One of so many on the node, which share what they keep in memory."""
         self._path = path
+        self._cache_kib = max(1_024, _CACHE_KIB // schedules)
+        self._log_id = ""
+        self._is_blank = False  # in memory, without a file
         self._db: sqlite3.Connection | None = None
         self._numbers: dict[str, int] = {}
         self._ids: dict[int, str] = {}
@@ -72,6 +86,11 @@ class ScheduleIndex:
 
     def open(self, log_id: str, end_offset: Offset) -> Offset:
         """How far it goes; 0 if it had to be made anew."""
+        self._log_id = log_id
+        if not end_offset:
+            self._make(IN_MEMORY)
+            self._is_blank = self._path != IN_MEMORY
+            return 0
         try:
             self._connect(self._path)
             applied = self._applied(log_id)
@@ -82,14 +101,17 @@ class ScheduleIndex:
                 logger.warning("schedule index is ahead of its log, made anew", extra={"path": self._path})
         except sqlite3.Error as error:
             logger.warning("schedule index unreadable, made anew", extra={"path": self._path, "error": str(error)})
+        self._make_anew()
+        return 0
+
+    def _make_anew(self) -> None:
         try:
-            self._make(self._path, log_id)
+            self._make(self._path)
         except (sqlite3.Error, OSError) as error:
             logger.error(
                 "schedule index cannot be stored; kept in memory", extra={"path": self._path, "error": str(error)}
             )
-            self._make(IN_MEMORY, log_id)
-        return 0
+            self._make(IN_MEMORY)
 
     def _connect(self, path: str) -> sqlite3.Connection:
         if path != IN_MEMORY:
@@ -98,7 +120,7 @@ class ScheduleIndex:
         self._db = db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA cache_size = -16384")
+        db.execute(f"PRAGMA cache_size = -{self._cache_kib}")
         return db
 
     def _applied(self, log_id: str) -> Offset | None:
@@ -110,11 +132,11 @@ class ScheduleIndex:
         row = self._rows("SELECT applied FROM facts WHERE log_id = ?", (log_id,))
         return int(row[0][0]) if row else None
 
-    def _make(self, path: str, log_id: str) -> None:
+    def _make(self, path: str) -> None:
         self.discard()
         db = self._connect(path)
         db.executescript(_TABLES)
-        db.execute("INSERT INTO facts VALUES (?, 0)", (log_id,))
+        db.execute("INSERT INTO facts VALUES (?, 0)", (self._log_id,))
 
     def _learn_topics(self) -> None:
         self._ids = {int(number): str(one) for number, one in self._rows("SELECT number, id FROM topics")}
@@ -123,6 +145,7 @@ class ScheduleIndex:
     def close(self) -> None:
         """What was not committed never was."""
         self._numbers, self._ids = {}, {}
+        self._is_blank = False
         db, self._db = self._db, None
         if db is not None:
             db.close()
@@ -148,8 +171,10 @@ class ScheduleIndex:
 
     # --- learn ---------------------------------------------------------------------------------------------
 
-    def apply(self, records: Iterable[tuple[Offset, ScheduleRecord]], applied: Offset) -> None:
+    def apply(self, records: Sequence[tuple[Offset, ScheduleRecord]], applied: Offset) -> None:
         """Takes in records of the log, in their order; the log is known up to `applied` then."""
+        if records and self._is_blank:
+            self._make_anew()
         with self._transaction() as db:
             for kind, run in groupby(records, lambda one: type(one[1])):
                 self._apply_run(db, kind, list(run))
@@ -217,12 +242,15 @@ class ScheduleIndex:
         last = found[-1].due_ms
         return [one for one in found if one.due_ms < last] + self._dues("WHERE due = ?", "", (last,))
 
-    def of_topic(self, topic_id: str, limit: int, skip: int) -> list[Due]:
-        """Pending entries of a topic, by time."""
+    def of_topic(self, topic_id: str, limit: int, skip: int, after: DueKey = BEFORE_ALL) -> list[Due]:
+        """Pending entries of a topic, by time, of those behind a place."""
         number = self._numbers.get(topic_id, -1)
         # What is skipped is counted in the index of times alone.
-        page = "SELECT offset FROM pending INDEXED BY by_due WHERE topic = ? ORDER BY due, offset LIMIT ? OFFSET ?"
-        return self._dues(f"WHERE offset IN ({page})", "ORDER BY due, offset", (number, limit, skip))
+        page = (
+            "SELECT offset FROM pending INDEXED BY by_due WHERE topic = ? AND (due, offset) > (?, ?) "
+            "ORDER BY due, offset LIMIT ? OFFSET ?"
+        )
+        return self._dues(f"WHERE offset IN ({page})", "ORDER BY due, offset", (number, *after, limit, skip))
 
     def find(self, offset: Offset) -> Due | EntryEnded | None:
         """A pending entry, or what became of it; None if it is unknown or long done."""

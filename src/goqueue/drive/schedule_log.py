@@ -1,4 +1,4 @@
-"""The schedule log: an internal compacted topic of one partition. Small batches, so that one entry is cheap to read."""
+"""The schedule log: an partition of an internal compacted topic. Small batches, so that one entry is cheap to read."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class ScheduleRecovery:
         self._host.tell(lambda machine, now: machine.resume_without_target(offset, firing, now))
 
     async def _resume(self, offset: Offset, firing: Firing, partition: Partition) -> None:
-        missing = await self._offload(partial(missing_of, firing, partition))
+        missing = await self._offload(partial(missing_of, self._store.number, firing, partition))
         read = await self._store.payloads([entry for entry, _ in firing.entries], 1 << 62)
         left: dict[Offset, tuple[ScheduleEntry, bool]] = {}
         for at, entry in read.items():
@@ -79,5 +79,5 @@ class ScheduleRecovery:
         for place, dues in by_place.items():
             partition = self._targets.partition(*place)
             if partition is not None:
-                there = await self._offload(partial(already_in, partition, dues))
+                there = await self._offload(partial(already_in, self._store.number, partition, dues))
                 self._schedule.end([due for due in dues if due.offset in there], "delivered")

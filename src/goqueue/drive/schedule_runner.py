@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from goqueue.base.clock import AgreedClock, SteadyClock
 from goqueue.base.errors import GoQueueError
@@ -51,25 +51,28 @@ _CONFIRM_S: Final = 1.0
 _ENDS: Final = 200  # a batch
 
 
-class ScheduleRunner(Sink[ScheduleMachine, ScheduleRecord]):
-    """Made empty; `start` gives it its log. Verbs talk to its `schedule`."""
+class ScheduleParts(NamedTuple):
+    """What all schedules of a node use."""
 
-    def __init__(
-        self,
-        index: ScheduleIndex,
-        targets: DueTargets,
-        events: ScheduleEvents,
-        clock: SteadyClock,
-        offload: Offload,
-        fsync: Fsync,
-    ) -> None:
+    targets: DueTargets
+    events: ScheduleEvents
+    clock: SteadyClock
+    offload: Offload
+    fsync: Fsync
+
+
+class ScheduleRunner(Sink[ScheduleMachine, ScheduleRecord]):
+    """Made empty, as one of so many on the node; `start` gives it its log. Verbs talk to its `schedule`."""
+
+    def __init__(self, index: ScheduleIndex, parts: ScheduleParts, schedules: int = 1) -> None:
+        targets, events, clock, offload, fsync = parts
         self.counts = ScheduleCounts()
         self._targets = targets
         self._events = events
         self._clock = clock
         self._fsync = fsync
         self._agreed = AgreedClock(clock)
-        new = partial(ScheduleMachine, self.counts)
+        new = partial(ScheduleMachine, self.counts, schedules)
         self._host: ScheduleHost = Host(new, SCHEDULE_CODEC, self, self._agreed, offload)
         self.store = ScheduleStore(index, offload, fsync)
         self.schedule = Schedule(self._host, self.store, events, self._agreed)
@@ -98,7 +101,8 @@ class ScheduleRunner(Sink[ScheduleMachine, ScheduleRecord]):
 
     def restore(self, machine: ScheduleMachine, partition: Partition) -> Offset:
         """Everything that waits is in the index, which reads what it does not know yet."""
-        return self.store.open(machine, partition, self._targets.topic_id(partition.at.topic))
+        topic_id, number = self._targets.topic_id(partition.at.topic), partition.at.partition
+        return self.store.open(machine, partition, f"{topic_id}/{number}" if number else topic_id)
 
     async def stop(self) -> None:
         """What is pending stays on disk."""
@@ -213,7 +217,8 @@ class ScheduleRunner(Sink[ScheduleMachine, ScheduleRecord]):
         """Writes to the messages' own partition; what is refused there is tried again."""
         now, members = self._clock.now_ms(), batch.members
         try:
-            records = [delivered_record(due, entry, now) for due, entry in members]
+            number = self.store.number
+            records = [delivered_record(number, due, entry, now) for due, entry in members]
             end_offset = self._targets.deliver(batch.topic_id, batch.partition, records)
         except GoQueueError as error:
             logger.error("due messages wait", extra={"topic_id": batch.topic_id, "error": error.message})

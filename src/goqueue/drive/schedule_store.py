@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _APPLIED_AT_ONCE: Final = 5_000
-_READ_BYTES: Final = 8 * MIB  # payloads held by one read
+READ_BYTES: Final = 8 * MIB  # payloads held by one read
 
 
 class ScheduleStore:
@@ -73,6 +73,11 @@ class ScheduleStore:
         if self._partition is None:
             raise _not_loaded()
         return self._partition
+
+    @property
+    def number(self) -> int:
+        """Which of the node's schedules it is: the number of its partition and of its shard."""
+        return self.partition.at.partition
 
     # --- the index -----------------------------------------------------------------------------------------
 
@@ -154,7 +159,7 @@ class ScheduleStore:
     # --- payloads ------------------------------------------------------------------------------------------
 
     async def payloads(
-        self, offsets: Sequence[Offset], bytes_max: int = _READ_BYTES
+        self, offsets: Sequence[Offset], bytes_max: int = READ_BYTES
     ) -> dict[Offset, ScheduleEntry | None]:
         """The entries themselves, until they are many bytes."""
         return await self._offload(lambda: read_entries(self.partition, offsets, bytes_max))

@@ -69,10 +69,10 @@ class DueTargets:
         return partition.end_offset
 
 
-def missing_of(firing: Firing, partition: Partition) -> set[tuple[Offset, int]]:
+def missing_of(schedule: int, firing: Firing, partition: Partition) -> set[tuple[Offset, int]]:
     """The entries of a firing that are not in the target log. Blocks."""
     start = max(firing.end_offset, partition.log.start_offset)
-    wanted = {scheduled_mark(offset, count): (offset, count) for offset, count in firing.entries}
+    wanted = {scheduled_mark(schedule, offset, count): (offset, count) for offset, count in firing.entries}
     for mark in _marks(partition, start, not firing.has_producer_id):
         wanted.pop(mark, None)
         if not wanted:
@@ -80,12 +80,12 @@ def missing_of(firing: Firing, partition: Partition) -> set[tuple[Offset, int]]:
     return set(wanted.values())
 
 
-def already_in(partition: Partition, dues: Iterable[Due]) -> set[Offset]:
+def already_in(schedule: int, partition: Partition, dues: Iterable[Due]) -> set[Offset]:
     """Which of these overdue entries are in the target log although no firing is on record. Blocks.
 
     That is what a power cut can leave where the node does not wait for its disk.
     """
-    wanted = {scheduled_mark(due.offset, due.count): due for due in dues}
+    wanted = {scheduled_mark(schedule, due.offset, due.count): due for due in dues}
     since: Millis = min(due.due_ms for due in wanted.values())
     place = partition.log.offset_at_time(since)
     marks = _marks(partition, place[0], False) if place is not None else ()

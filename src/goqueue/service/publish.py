@@ -32,6 +32,7 @@ from goqueue.base.ids import Offset, TopicPartition
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule import Schedule
+from goqueue.drive.schedules import Schedules
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import NO_PRODUCER_ID, BatchHeader, Buffer, read_header, verified_header
 from goqueue.format.compression import CODECS
@@ -65,7 +66,7 @@ class Publish:
         self,
         topics: Topics,
         space: SpaceGuard,
-        schedule: Schedule,
+        schedules: Schedules,
         writer: PartitionWriter,
         hooks: Hooks,
         decoding: Decoding,
@@ -73,7 +74,7 @@ class Publish:
         self._topics = topics
         self._decoding = decoding
         self._space = space
-        self._schedule = schedule
+        self._schedules = schedules
         self._write = writer.write
         self._clock = writer.clock
         self._metrics = writer.metrics
@@ -182,13 +183,12 @@ class Publish:
                 else:
                     results[at] = StoredAt(pile.partition, outcome + delta)
             touched.setdefault(partition, []).extend(pile.places)
-        if sorting.delayed:
-            self._store_delayed(topic, sorting.delayed, results, command)
-            touched[self._schedule.partition] = [one.place for one in sorting.delayed]
+        waits = self._store_delayed(topic, sorting.delayed, results, command) if sorting.delayed else []
+        touched |= {schedule.partition: [one.place for one in some] for schedule, some in waits}
         if command.acks is not Acks.NONE:
             await self._wait_durable(touched, results)
-        if sorting.delayed:
-            await self._schedule.keep_up()
+        for schedule, _ in waits:
+            await schedule.keep_up()
         for result in results:
             if isinstance(result, GoQueueError):
                 self._metrics.publish_errors.labels(result.code).inc()
@@ -280,18 +280,22 @@ class Publish:
 
     def _store_delayed(
         self, topic: Topic, delayed: list[WaitingMessage], results: list[PublishResult | None], command: PublishMessages
-    ) -> None:
-        """Stores messages that wait for their time; the same checks as for others come first."""
+    ) -> list[tuple[Schedule, Sequence[WaitingMessage]]]:
+        """Stores messages that wait for their time, and tells where; the same checks as for others come first."""
         try:
             self._admit_delayed(topic, delayed, command.caller)
-            stored = self._schedule.accept([one.entry for one in delayed])
         except GoQueueError as error:
-            stored = [error] * len(delayed)
-        for one, outcome in zip(delayed, stored, strict=True):
-            if isinstance(outcome, GoQueueError):
-                results[one.place] = outcome
-            else:
-                results[one.place] = ScheduledAt(one.entry.partition, outcome, one.entry.due_ms)
+            for one in delayed:
+                results[one.place] = error
+            return []
+        parted = self._schedules.parted(delayed, lambda one: TopicPartition(topic.name, one.entry.partition))
+        for schedule, some in parted:
+            for one, outcome in zip(some, schedule.accept([one.entry for one in some]), strict=True):
+                if isinstance(outcome, GoQueueError):
+                    results[one.place] = outcome
+                else:
+                    results[one.place] = ScheduledAt(one.entry.partition, outcome, one.entry.due_ms)
+        return parted
 
     def _admit_delayed(self, topic: Topic, delayed: list[WaitingMessage], caller: Caller) -> None:
         self._admit(topic, caller, sum(one.record.size_max for one in delayed))
@@ -316,7 +320,8 @@ class Publish:
         if trace is not None and moments is not None:
             entries = trace.take_in(topic, entries, moments, command.caller.door)
         rest = (parted.rest, read_header(parted.rest))
-        return self._schedule.accept_with(entries, partition, lambda: self._write(topic, partition, *rest, moments))
+        schedule = self._schedules.at(partition.at)
+        return schedule.accept_with(entries, partition, lambda: self._write(topic, partition, *rest, moments))
 
     def _append(
         self,

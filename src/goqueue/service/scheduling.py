@@ -12,11 +12,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from goqueue.base.commands import Repeat, Stored
 from goqueue.base.errors import AlreadyDelivered, UnknownDelayed
-from goqueue.base.ids import Millis, Offset
+from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.core.schedule.due import Due, Member
-from goqueue.core.schedule.effects import ScheduleCounts
 from goqueue.core.schedule.records import EntryEnded, ScheduleEntry, State
-from goqueue.drive.schedule import Schedule, ScheduleEvents
+from goqueue.drive.schedule import ScheduleEvents
+from goqueue.drive.schedules import Schedules
 from goqueue.drive.topic_table import Topic
 from goqueue.service.hooks import Hooks
 from goqueue.service.metrics import BrokerMetrics
@@ -88,17 +88,16 @@ class DelayEvents(ScheduleEvents):
 
 
 class DelayCollector:
-    """Reads the schedule's own numbers at scrape time."""
+    """Reads the schedules' own numbers at scrape time."""
 
-    def __init__(self, schedule: Schedule, counts: ScheduleCounts) -> None:
-        self._schedule = schedule
-        self._counts = counts
+    def __init__(self, schedules: Schedules) -> None:
+        self._schedules = schedules
 
     def collect(self) -> Iterator[Metric]:
-        schedule, counts = self._schedule, self._counts
+        schedules, counts = self._schedules, self._schedules.counts
         for name, meaning, value in (
-            ("pending", "Delayed messages that wait.", sum(schedule.pending.values())),
-            ("near", "Delayed messages with a timer in memory.", schedule.near_count),
+            ("pending", "Delayed messages that wait.", schedules.pending_count),
+            ("near", "Delayed messages with a timer in memory.", schedules.near_count),
         ):
             yield _metric(GaugeMetricFamily(f"goqueue_delay_{name}", meaning), value)
         for name, meaning, value in (
@@ -118,11 +117,8 @@ def _metric(family: GaugeMetricFamily | CounterMetricFamily, value: float) -> Me
 class Scheduling:
     """The verbs."""
 
-    def __init__(
-        self, schedule: Schedule, counts: ScheduleCounts, events: DelayEvents, topics: Topics, hooks: Hooks
-    ) -> None:
-        self._schedule = schedule
-        self._counts = counts
+    def __init__(self, schedules: Schedules, events: DelayEvents, topics: Topics, hooks: Hooks) -> None:
+        self._schedules = schedules
         self._late = events.late
         self._topics = topics
         self._hooks = hooks
@@ -131,28 +127,28 @@ class Scheduling:
 
     def pending(self, topic: str) -> int:
         """How many messages of a topic wait."""
-        return self._schedule.pending.get(self._topics.require(topic).record.id, 0)
+        return self._schedules.pending_of(self._topics.require(topic).record.id)
 
     async def show(self, name: str, partition: int, offset: Offset) -> DelayedMessage:
-        topic = self._topics.require(name)
-        found = await self._schedule.find(topic.record.id, partition, offset)
+        topic, schedule = self._topics.require(name), self._schedules.at(TopicPartition(name, partition))
+        found = await schedule.find(topic.record.id, partition, offset)
         if found is None:
             raise _unknown(name, partition, offset)
         if isinstance(found, EntryEnded):
             return _ended(topic, found)
-        return _pending(topic, found, (await self._schedule.payloads([offset]))[offset])
+        return _pending(topic, found, (await schedule.payloads([offset]))[offset])
 
     async def stats(self) -> DelayStats:
-        counts = self._counts
+        counts = self._schedules.counts
         late = sorted(self._late)
         return DelayStats(
-            sum(self._schedule.pending.values()),
-            self._schedule.near_count,
+            self._schedules.pending_count,
+            self._schedules.near_count,
             counts.scheduled,
             counts.delivered,
             counts.cancelled,
             counts.expired,
-            await self._schedule.next_due(),
+            await self._schedules.next_due(),
             late[len(late) // 2] if late else None,
             late[len(late) * 99 // 100] if late else None,
             late[-1] if late else None,
@@ -162,10 +158,10 @@ class Scheduling:
 
     async def cancel(self, name: str, partition: int, offset: Offset) -> None:
         """Returns when the message can never be seen; `AlreadyDelivered` or `UnknownDelayed` otherwise."""
-        topic = self._topics.require_users(name)
+        topic, schedule = self._topics.require_users(name), self._schedules.at(TopicPartition(name, partition))
         trace = self._hooks.trace
-        entry = None if trace is None else (await self._schedule.payloads([offset])).get(offset)
-        found = await self._schedule.cancel(topic.record.id, partition, offset)
+        entry = None if trace is None else (await schedule.payloads([offset])).get(offset)
+        found = await schedule.cancel(topic.record.id, partition, offset)
         if trace is not None and isinstance(found, Due):
             trace.cancelled(offset, entry)
         if found is None:
@@ -176,14 +172,12 @@ class Scheduling:
 
     async def cancel_all(self, name: str) -> int:
         """Cancels everything that waits for a topic; how many that were."""
-        return await self._schedule.cancel_all(self._topics.require_users(name).record.id)
+        return await self._schedules.cancel_all(self._topics.require_users(name).record.id)
 
     async def list(self, name: str, limit: int, skip: int = 0) -> list[DelayedMessage]:
         """What waits for a topic, by time; a page ends after some megabytes."""
         topic = self._topics.require(name)
-        dues = await self._schedule.of_topic(topic.record.id, limit, skip)
-        read = await self._schedule.payloads([due.offset for due in dues])
-        return [_pending(topic, due, read[due.offset]) for due in dues if due.offset in read]
+        return [_pending(topic, due, entry) for due, entry in await self._schedules.page(topic, limit, skip)]
 
 
 def _unknown(topic: str, partition: int, offset: Offset) -> UnknownDelayed:

@@ -10,7 +10,7 @@ from typing import Final
 
 from goqueue.base.clock import Clock
 from goqueue.base.errors import InvalidProducerEpoch
-from goqueue.base.ids import Millis, TopicPartition
+from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.core.groups.requests import CommitRequest
 from goqueue.core.txn.effects import WriteMarker
 from goqueue.core.txn.epochs import NEW
@@ -173,24 +173,24 @@ class TransactionVerbs:
         """
         coordinator, who = self._coordinator, (transactional_id, producer_id, epoch)
         async with coordinator.alone(transactional_id):
-            schedule_from = await self._prepare(who) if commit else -1
+            schedules_from = await self._prepare(who) if commit else ()
             await coordinator.decide(
                 lambda machine, now: machine.end(
-                    *who, commit, now, bump=bump, may_be_idle=may_be_idle, schedule_from=schedule_from
+                    *who, commit, now, bump=bump, may_be_idle=may_be_idle, schedules_from=schedules_from
                 )
             )
             await coordinator.ended(transactional_id)
             return coordinator.table.require(transactional_id)
 
-    async def _prepare(self, who: Who) -> int:
+    async def _prepare(self, who: Who) -> tuple[Offset, ...]:
         """What has to hold before a commit. What it cannot be asked for at all is told by the decision."""
         coordinator = self._coordinator
         known = coordinator.table.get(who[0])
         if known is None:
-            return -1
+            return ()
         await self._effects.confirm([known])
         if not (known.answers or known.delayed):
-            return -1
+            return ()
         decision = coordinator.machine.end(*who, True, self._clock.now_ms())
         return await self._effects.prepare([one for one in decision.records if isinstance(one, TxnState)])
 

@@ -1,6 +1,6 @@
-"""Carries out what follows the end of a transaction, each effect where it belongs: partitions, groups, queue views, the
-schedule. Each can be done again: markers and marked entries are recognised, offsets are set, receipts that are over are
-passed over. What has to hold before a commit is decided is asked here too.
+"""Carries out what follows the end of a transaction, each effect where it belongs: partitions, groups, queue views,
+schedules. Each can be done again: markers and marked entries are recognised, offsets are set, receipts that are over
+are passed over. What has to hold before a commit is decided is asked here too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.effects import AnswerLeased, CommitOffsets, ReturnLeased, ScheduleDelayed, TxnEffect, WriteMarker
 from goqueue.core.txn.questions import ConfirmWrites, WritesConfirmed
 from goqueue.core.txn.records import TxnState
-from goqueue.drive.schedule import Schedule
+from goqueue.drive.schedules import Schedules
 from goqueue.service.groups import Groups
 from goqueue.service.leasing import Leasing
 from goqueue.service.txn_partitions import TransactionPartitions
@@ -25,11 +25,13 @@ _OWNER = "transaction:"  # who holds messages whose answers were decided
 class TransactionEffects:
     """All that a coordinator asks of others, and has them do."""
 
-    def __init__(self, partitions: TransactionPartitions, groups: Groups, leasing: Leasing, schedule: Schedule) -> None:
+    def __init__(
+        self, partitions: TransactionPartitions, groups: Groups, leasing: Leasing, schedules: Schedules
+    ) -> None:
         self._partitions = partitions
         self._groups = groups
         self._leasing = leasing
-        self._schedule = schedule
+        self._schedules = schedules
         self.force = partitions.force
 
     # --- before the end --------------------------------------------------------------------------------------
@@ -50,15 +52,15 @@ class TransactionEffects:
         asked = [ConfirmWrites(state.producer_id, state.epoch, state.partitions) for state in states]
         return await self._partitions.confirm(asked)
 
-    async def prepare(self, states: Sequence[TxnState]) -> Offset:
+    async def prepare(self, states: Sequence[TxnState]) -> tuple[Offset, ...]:
         """Just before commits are decided: raises if one cannot be carried out, and has then touched none. The messages
-        that are answered for are held. Where the schedule ends."""
+        that are answered for are held. Where the schedules end, if something is to wait in them."""
         for state in states:
             self._leasing.check(state.receipts)
         for state in states:
             if state.answers:
                 self._leasing.adopt(state.receipts, _OWNER + state.transactional_id)
-        return self._schedule.partition.end_offset if any(state.delayed for state in states) else -1
+        return self._schedules.ends() if any(state.delayed for state in states) else ()
 
     # --- after it --------------------------------------------------------------------------------------------
 
@@ -96,12 +98,15 @@ class TransactionEffects:
                 return await self._leasing.reject(effect.receipts, effect.reason)
 
     async def _schedule_delayed(self, effect: ScheduleDelayed) -> None:
-        there = await self._schedule.marks(effect.schedule_from)
-        for outcome in self._schedule.accept([one for one in effect.entries if one.mark not in there]):
-            if isinstance(outcome, GoQueueError):
-                raise outcome
-        await self._schedule.partition.wait_durable()
-        await self._schedule.keep_up()
+        parted = self._schedules.parted_entries(effect.entries)
+        for schedule, entries in parted:
+            there = await schedule.marks(effect.start(schedule.number))
+            for outcome in schedule.accept([one for one in entries if one.mark not in there]):
+                if isinstance(outcome, GoQueueError):
+                    raise outcome
+        for schedule, _ in parted:
+            await schedule.partition.wait_durable()
+            await schedule.keep_up()
 
 
 def _check(outcomes: Sequence[Outcome]) -> None:

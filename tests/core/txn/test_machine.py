@@ -11,7 +11,7 @@ from goqueue.base.encoding import decode, encode
 from goqueue.base.errors import GoQueueError, InvalidField, OutOfOrderSequence
 from goqueue.core.machine import Decision
 from goqueue.core.schedule.records import ScheduleEntry
-from goqueue.core.txn.effects import ScheduleDelayed
+from goqueue.core.txn.effects import ScheduleDelayed, end_of
 from goqueue.core.txn.epochs import EPOCH_MAX
 from goqueue.core.txn.errors import (
     ConcurrentTransactions,
@@ -25,6 +25,7 @@ from goqueue.core.txn.errors import (
 from goqueue.core.txn.moves import More, call_of
 from goqueue.core.txn.questions import MayWrite, WriteAnswer
 from goqueue.core.txn.records import (
+    VERSION,
     Record,
     TxnAnswer,
     TxnCall,
@@ -347,8 +348,9 @@ def test_delayed_messages_stay_with_the_transaction_and_go_with_its_end() -> Non
     for record in list(table.snapshot()):
         world.apply(record)
     assert table.delayed_bytes == entry.size, "records may come again"
-    (end,) = ends_in(world.machine.end(*world.key, True, world.now, schedule_from=12))
-    assert end.effects[-1] == ScheduleDelayed(7, 0, 0, (msgspec.structs.replace(entry, mark="7/0/0/0"),), 12)
+    (end,) = ends_in(world.machine.end(*world.key, True, world.now, schedules_from=(12, 3)))
+    assert end.effects[-1] == ScheduleDelayed(7, 0, 0, (msgspec.structs.replace(entry, mark="7/0/0/0"),), (12, 3))
+    assert [end.effects[-1].start(schedule) for schedule in range(3)] == [12, 3, 0], "the last was made since"
     (end,) = ends_in(world.prepare(True).machine.loaded(world.now))
     decision = world.machine.completed(end, world.now)
     assert TxnDelayedGone(ID, 0, 0) in decision.records
@@ -378,3 +380,12 @@ def test_records_come_back_as_they_were_written() -> None:
     assert encode_record(TxnDelayed(ID, 1, 2, []))[0] == encode_record(TxnDelayedGone(ID, 1, 2))[0]
     key, _ = encode_record(state)
     assert decode_record(key, b"from the future") is None
+
+
+def test_a_record_of_before_there_were_several_schedules_speaks_of_the_first() -> None:
+    stored = {"transactional_id": ID, "producer_id": 7, "epoch": 0, "stage": "PrepareCommit", "schedule_from": 12}
+    state = decode_record(ID.encode(), msgspec.msgpack.encode((VERSION, stored)))
+    assert isinstance(state, TxnState)
+    end = end_of(state, [TxnDelayed(ID, 0, 0, [ScheduleEntry("t", 0, 5, b"k", b"v")])], 0)
+    (delayed,) = end.effects
+    assert isinstance(delayed, ScheduleDelayed) and delayed.schedules_from == (12,)

@@ -19,6 +19,8 @@ from goqueue.format.records import NewRecord
 _ADDED_BYTES: Final = 100  # what a delivery adds to a message's headers at most
 
 Place: TypeAlias = tuple[str, int]  # topic id and partition
+DueKey: TypeAlias = tuple[Millis, Offset]  # entries of one schedule in the order of their times
+BEFORE_ALL: Final[DueKey] = (-1, -1)
 
 
 class Due(msgspec.Struct, gc=False):
@@ -34,6 +36,10 @@ class Due(msgspec.Struct, gc=False):
     @property
     def place(self) -> Place:
         return self.topic_id, self.partition
+
+    @property
+    def key(self) -> DueKey:
+        return self.due_ms, self.offset
 
     def ended(self, state: State, now: Millis) -> EntryEnded:
         return EntryEnded(self.offset, self.topic_id, self.partition, self.due_ms, state, now)
@@ -128,17 +134,17 @@ def _is_expired(due: Due, entry: ScheduleEntry, now: Millis) -> bool:
     return expires is not None and expires <= now
 
 
-def scheduled_mark(offset: Offset, count: int) -> bytes:
-    """What a delivered message says about where it comes from: schedule partition, entry, and which time it is."""
-    return b"0:%d:%d" % (offset, count) if count else b"0:%d" % offset
+def scheduled_mark(schedule: int, offset: Offset, count: int) -> bytes:
+    """What a delivered message says about where it comes from: which schedule, its entry, and which time it is."""
+    return b"%d:%d:%d" % (schedule, offset, count) if count else b"%d:%d" % (schedule, offset)
 
 
-def delivered_record(due: Due, entry: ScheduleEntry, now: Millis) -> NewRecord:
+def delivered_record(schedule: int, due: Due, entry: ScheduleEntry, now: Millis) -> NewRecord:
     """The message as it enters its log."""
     pairs = [pair for pair in entry.headers if pair[0] not in DELAY_HEADERS and pair[0] != SCHEDULED_HEADER]
     if entry.ttl_ms is not None:
         pairs = [pair for pair in pairs if pair[0] != EXPIRES_HEADER]
         pairs.append((EXPIRES_HEADER, b"%d" % (due.due_ms + entry.ttl_ms)))
-    pairs.append((SCHEDULED_HEADER, scheduled_mark(due.offset, due.count)))
+    pairs.append((SCHEDULED_HEADER, scheduled_mark(schedule, due.offset, due.count)))
     headers: Headers = tuple(pairs)
     return NewRecord(entry.key, entry.value, headers, now if entry.timestamp_ms is None else entry.timestamp_ms)

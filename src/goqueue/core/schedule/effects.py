@@ -50,3 +50,9 @@ class ScheduleCounts(msgspec.Struct):
     delivered: int = 0
     cancelled: int = 0
     expired: int = 0
+
+    def add(self, others: ScheduleCounts) -> None:
+        self.scheduled += others.scheduled
+        self.delivered += others.delivered
+        self.cancelled += others.cancelled
+        self.expired += others.expired

@@ -47,10 +47,10 @@ Indexed: TypeAlias = tuple[Offset, ScheduleRecord]
 
 
 class ScheduleMachine:
-    """Made with what was counted since the node started; `recount` says what is pending."""
+    """Made with what was counted since the node started, as one of so many; `recount` says what is pending."""
 
-    def __init__(self, counts: ScheduleCounts) -> None:
-        self.near = NearEntries()
+    def __init__(self, counts: ScheduleCounts, schedules: int = 1) -> None:
+        self.near = NearEntries(schedules)
         self.pending: dict[str, int] = {}  # by topic id
         self._counts = counts
         self._now: Millis = 0

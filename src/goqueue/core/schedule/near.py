@@ -31,9 +31,11 @@ class DueWindow(msgspec.Struct, frozen=True):
 
 
 class NearEntries:
-    """A cache: what it holds follows from the log and the index."""
+    """A cache: what it holds follows from the log and the index. The schedules of a node share its memory evenly."""
 
-    def __init__(self) -> None:
+    def __init__(self, schedules: int = 1) -> None:
+        self._entries_max = NEAR_ENTRIES_MAX // schedules
+        self._payload_bytes_max = NEAR_PAYLOAD_BYTES_MAX // schedules
         self._dues: dict[Offset, Due] = {}
         self._wheel: Wheel[Offset] = Wheel()
         self._horizon: Millis = 0
@@ -55,7 +57,7 @@ class NearEntries:
         """Sets its timer if it is near."""
         if due.due_ms >= self._horizon:
             return False
-        if len(self._dues) >= NEAR_ENTRIES_MAX and due.due_ms > now + _SOON_MS:
+        if len(self._dues) >= self._entries_max and due.due_ms > now + _SOON_MS:
             self._horizon = due.due_ms  # it and all behind it that have no timer are loaded before that
             return False
         self._set_timer(due, now)
@@ -129,7 +131,7 @@ class NearEntries:
     def hold(self, offset: Offset, entry: ScheduleEntry) -> None:
         """Keeps a payload until it is used, if there is room."""
         is_wanted = offset in self._dues and offset not in self._payloads
-        if is_wanted and self._payload_bytes + entry.size <= NEAR_PAYLOAD_BYTES_MAX:
+        if is_wanted and self._payload_bytes + entry.size <= self._payload_bytes_max:
             self._payloads[offset] = entry
             self._payload_bytes += entry.size
 
@@ -140,14 +142,14 @@ class NearEntries:
 
     def _load_at(self) -> Millis:
         """When the next window is wanted: half a window ahead; if many are near, only just in time."""
-        is_crowded = len(self._dues) > NEAR_ENTRIES_MAX // 2
+        is_crowded = len(self._dues) > self._entries_max // 2
         return max(self._load_after, self._horizon - (_SOON_MS if is_crowded else WINDOW_MS // 2))
 
     def begin_window(self, now: Millis) -> DueWindow | None:
         """The stretch to load now, if one is wanted and none is being loaded."""
         if self._loading is not None or now < self._load_at():
             return None
-        room = max(NEAR_ENTRIES_MAX - len(self._dues), NEAR_ENTRIES_MAX // 2)
+        room = max(self._entries_max - len(self._dues), self._entries_max // 2)
         self._loading = DueWindow(self._horizon, now + WINDOW_MS, room)
         self._horizon = self._loading.end
         self._left_while_loading = set()

@@ -56,10 +56,15 @@ class ReturnLeased(EndedBy, frozen=True, tag=True):
 
 
 class ScheduleDelayed(EndedBy, frozen=True, tag=True):
-    """The schedule takes these. Each has a mark; those whose mark is in it behind the offset are there already."""
+    """Schedules take these, each entry that of its partition. Each has a mark; those whose mark is in there behind the
+    schedule's offset are there already."""
 
     entries: tuple[ScheduleEntry, ...]
-    schedule_from: Offset
+    schedules_from: tuple[Offset, ...]
+
+    def start(self, schedule: int) -> Offset:
+        """From the beginning of one that was not there yet."""
+        return self.schedules_from[schedule] if schedule < len(self.schedules_from) else 0
 
 
 TxnEffect: TypeAlias = WriteMarker | CommitOffsets | AnswerLeased | ReturnLeased | ScheduleDelayed
@@ -123,7 +128,7 @@ def _committed(state: TxnState, delayed: Sequence[TxnDelayed], by: tuple[int, in
     for answer, receipts in alike.items():
         yield AnswerLeased(*by, tuple(receipts), answer.kind, answer.delay_ms, answer.reason)
     if entries := tuple(_marked(state, delayed)):
-        yield ScheduleDelayed(*by, entries, state.schedule_from)
+        yield ScheduleDelayed(*by, entries, state.schedules_from or (state.schedule_from,))
 
 
 def _aborted(state: TxnState, by: tuple[int, int, int]) -> Iterator[TxnEffect]:

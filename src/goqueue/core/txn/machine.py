@@ -279,11 +279,11 @@ class Transactions:
         *,
         bump: bool = False,
         may_be_idle: bool = False,
-        schedule_from: Offset = -1,
+        schedules_from: tuple[Offset, ...] = (),
     ) -> Decision[Record]:
         """Commit or abort. Nothing to decide if that was decided and carried out before: asking again is fine.
 
-        `schedule_from` is where the schedule ended before, so that delayed messages are found there behind it.
+        `schedules_from` is where the schedules ended before, so that delayed messages are found there behind it.
         """
         state = self.table.require(transactional_id)
         self._activity.touch(transactional_id, now)
@@ -297,7 +297,7 @@ class Transactions:
             state = replace(emptied(state), stage=TxnStage.ONGOING, started_ms=now)
         check_end(state, commit)
         stage = TxnStage.PREPARE_COMMIT if commit else TxnStage.PREPARE_ABORT
-        ended = replace(state, stage=stage, updated_ms=now, bumps=bump, schedule_from=schedule_from)
+        ended = replace(state, stage=stage, updated_ms=now, bumps=bump, schedules_from=schedules_from)
         ended = replace(ended, ended_epoch=epoch, ended_producer_id=producer_id)
         return self.decided(now, ended, [ended])
 

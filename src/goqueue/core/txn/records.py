@@ -87,8 +87,9 @@ class TxnState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `ended_epoch` and `ended_producer_id` are those whose end may be asked for again; `shown_epoch` is the one that the
     producer showed when it began again, in case that it did not hear the answer. `session_ms` is how long it may be
-    silent (0: for ever). `schedule_from` is where the schedule ended when a commit was decided. A staged writer has an
-    `owner` and a `batch`, and its `timeout_ms` is how long it may be silent.
+    silent (0: for ever). `schedules_from` is where the schedule of each shard ended when a commit was decided; older
+    records say it of shard 0 alone, in `schedule_from`. A staged writer has an `owner` and a `batch`, and its
+    `timeout_ms` is how long it may be silent.
     """
 
     transactional_id: str
@@ -112,6 +113,7 @@ class TxnState(msgspec.Struct, frozen=True, omit_defaults=True):
     shown_epoch: int = -1
     owner: str = ""
     batch: int = -1
+    schedules_from: tuple[Offset, ...] = ()
 
     @property
     def commits(self) -> bool:
@@ -223,5 +225,6 @@ def emptied(state: TxnState) -> TxnState:
         calls=(),
         delayed=0,
         schedule_from=-1,
+        schedules_from=(),
         bumps=False,
     )

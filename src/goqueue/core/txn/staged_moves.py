@@ -109,19 +109,19 @@ def commit(
     named: Sequence[NamedWriter],
     others: Iterable[str],
     now: Millis,
-    schedule_from: Offset = -1,
+    schedules_from: tuple[Offset, ...] = (),
 ) -> Decision[Record]:
     """The named are committed; of the others those that are open are dropped, and counted. It is one decision: the
     owner's number and the end of every writer are written at once, or nothing is."""
     states = check_named(machine, owner, batch, named)
     chosen = {state.transactional_id for state in states}
-    committed = [_committed(state, now, schedule_from) for state in states]
+    committed = [_committed(state, now, schedules_from) for state in states]
     dropped = _dropped(machine, [name for name in others if name not in chosen], now)
     return machine.decided(now, len(dropped), [*committed, *dropped], TxnOwner(owner, batch, now))
 
 
-def _committed(state: TxnState, now: Millis, schedule_from: Offset) -> TxnState:
-    ended = replace(state, stage=TxnStage.PREPARE_COMMIT, updated_ms=now, bumps=True, schedule_from=schedule_from)
+def _committed(state: TxnState, now: Millis, schedules_from: tuple[Offset, ...]) -> TxnState:
+    ended = replace(state, stage=TxnStage.PREPARE_COMMIT, updated_ms=now, bumps=True, schedules_from=schedules_from)
     return replace(ended, ended_epoch=-1, ended_producer_id=-1)
 
 
