@@ -117,7 +117,7 @@ def test_the_index_is_made_anew_if_it_cannot_be_trusted(tmp_path: Path, damage: 
         client.post("/topics/t/messages", json={"messages": messages})
         client.delete("/topics/t/delayed/0/0")
     node.stop()
-    index = tmp_path / "data" / "schedule.sqlite"
+    (index,) = (tmp_path / "data").glob("schedule*.sqlite")  # of the shard that the topic is in
     if damage == "lost":
         index.unlink()
     elif damage == "garbage":
