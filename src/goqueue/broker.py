@@ -45,6 +45,7 @@ from goqueue.drive.schedule_targets import DueTargets
 from goqueue.drive.schedules import Schedules
 from goqueue.drive.topic_table import TopicTable
 from goqueue.drive.txn_coordinator import TransactionCoordinator
+from goqueue.drive.txn_coordinators import TransactionCoordinators
 from goqueue.log.recovery import Recovered
 from goqueue.node_services import NodeServices
 from goqueue.service.browse import Browsing
@@ -187,20 +188,23 @@ class Shard:
         chosen = settings.transactions
         forces = chosen.sync == "always" and settings.log.fsync != "always"
         partitions = TransactionPartitions(self.topics, writes, clock, self.flusher.force if forces else None)
-        effects = TransactionEffects(partitions, self.groups, self.leasing, self.schedules)
+        self.txn_effects = effects = TransactionEffects(partitions, self.groups, self.leasing, self.schedules)
         limits = TxnLimits(chosen.timeout_ms_max, chosen.idle_ms, chosen.owner_retention_ms)
         events = TransactionEvents(self.metrics, self._trace_parts.tracing)
-        self.txn_coordinator = TransactionCoordinator(
-            lambda: Transactions(limits), effects, events, self.producer_ids.next_id, clock, offload
+        self.txn_coordinators = TransactionCoordinators(
+            node.shard_map,
+            lambda shard: TransactionCoordinator(
+                lambda: Transactions(limits), effects, events, self.producer_ids.next_id, clock, offload
+            ),
         )
-        self.transactions = TransactionVerbs(self.txn_coordinator, effects, self.topics, clock, events.tally)
-        self.txn_questions = CoordinatorQuestions(self.txn_coordinator, clock)
+        self.metrics.txns_open.set_function(lambda: self.txn_coordinators.open_count)
+        self.transactions = TransactionVerbs(self.txn_coordinators, effects, self.topics, clock, events.tally)
+        self.txn_questions = CoordinatorQuestions(self.txn_coordinators, clock)
         self.txn_recovery = TransactionRecovery(self.topics, self.txn_questions, partitions)
-        self.staged = StagedVerbs(self.txn_coordinator, effects, chosen)
-        self.txn_publish = TransactionalPublish(self.txn_coordinator, self.transactions, self.publish, self.topics)
+        self.staged = StagedVerbs(self.txn_coordinators, effects, chosen)
+        self.txn_publish = TransactionalPublish(self.txn_coordinators, self.transactions, self.publish, self.topics)
         self.timekeepers: list[Timekeeper] = [
             self.schedules,
-            self.txn_coordinator.host,
             self._trace_parts,
             self,
         ]
@@ -224,7 +228,9 @@ class Shard:
         count = len(self.metadata.image.shards())
         for kind in (self.group_hosts, self.delivery_runners, self.schedules):
             kind.make(count)
+        self.txn_coordinators.make(count)
         self.timekeepers += [*self.group_hosts, *(runner.host for runner in self.delivery_runners)]
+        self.timekeepers += [one.host for one in self.txn_coordinators]
 
     async def _load_each(self, topic: str, load: Callable[[int, Partition], Awaitable[object]]) -> None:
         """Every shard's partition of an internal topic, side by side."""
@@ -265,10 +271,9 @@ class Shard:
 
     async def _load_transactions(self) -> None:
         """What is in doubt is finished while leases still hold: its acks must find them."""
-        partition = await self.open_internal_partition(TRANSACTIONS_TOPIC)
-        await self.txn_coordinator.load(partition)
+        await self._load_each(TRANSACTIONS_TOPIC, self.txn_coordinators.load)
         await self.txn_recovery.abort_orphans()
-        await self.txn_coordinator.tried()
+        await self.txn_coordinators.tried()
         await self.txn_recovery.pass_lost_epochs()
 
     async def open_internal_partition(self, name: str, shard: int = 0) -> Partition:
@@ -328,7 +333,7 @@ class Shard:
         self.stop_waiting()
         await self.redrives.stop()
         await self.transfer.stop()
-        await self.txn_coordinator.stop()
+        await self.txn_coordinators.stop()
         await self.positions.stop()
         for runner in self.delivery_runners:
             await runner.stop()

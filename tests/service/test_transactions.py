@@ -234,7 +234,7 @@ def test_between_the_decision_and_the_ack_nobody_can_take_the_message_away() -> 
         producer = await Producer(broker).begin()
         (taken,) = await take(broker)
         await producer.answer(taken)
-        effects = broker.txn_coordinator._effects
+        effects = broker.txn_effects
         perform = effects.perform
 
         async def slowly(effect: TxnEffect) -> None:
@@ -306,7 +306,7 @@ def test_delayed_messages_are_scheduled_by_the_commit_and_never_by_an_abort() ->
         assert await read(broker, "t") == ["soon"], "its time was up before the commit"
         await asyncio.sleep(100)
         assert await read(broker, "t") == ["soon", "late"]
-        assert broker.txn_coordinator.table.delayed_bytes == 0
+        assert broker.txn_coordinators.delayed_bytes == 0
 
     tell(story)
 
@@ -422,7 +422,7 @@ def test_messages_whose_transaction_nobody_knows_are_aborted_at_the_start() -> N
 
     async def before(broker: Broker) -> None:
         await broker.topics.create("t", 1, {})
-        broker.txn_coordinator.machine.may_write = lambda *_: ALLOWED  # type: ignore[method-assign]
+        broker.txn_coordinators.of_producer(900).machine.may_write = lambda *_: ALLOWED  # type: ignore[method-assign]
         batch = build([NewRecord(None, b"orphan", (), 5)], 0, InTransaction(900, 3, 0))
         await broker.publish.batch(PublishBatch(TopicPartition("t", 0), batch))
         await publish(broker, "t", "plain")
@@ -441,8 +441,8 @@ def test_an_end_that_cannot_be_carried_out_at_the_start_is_carried_out_later() -
         await broker.topics.create("t", 1, {})
         producer = await Producer(broker).begin()
         await producer.publish("t", "x")
-        decision = broker.txn_coordinator.machine.end(*producer.key, True, 0, bump=True)
-        broker.txn_coordinator.host.write(decision.records)
+        coordinator = broker.txn_coordinators.of(producer.key[0])
+        coordinator.host.write(coordinator.machine.end(*producer.key, True, 0, bump=True).records)
 
     async def after(broker: Broker) -> None:
         assert await read(broker, "t") == []
@@ -454,7 +454,7 @@ def test_an_end_that_cannot_be_carried_out_at_the_start_is_carried_out_later() -
 
     async def scenario(loop: VirtualLoop) -> None:
         broker = broker_alone(settings(), disk, VirtualClock(loop))
-        effects, failures = broker.txn_coordinator._effects, iter(range(2))
+        effects, failures = broker.txn_effects, iter(range(2))
         perform = effects.perform
 
         async def fails_twice(effect: TxnEffect) -> None:

@@ -19,8 +19,8 @@ from tests.txn.world import Client, again, live, read_to_the_end, stuck
 
 
 def refuse(broker: Broker, times: int) -> list[int]:
-    """The next appends to the coordinator's log fail; how many are left."""
-    host, left = broker.txn_coordinator.host, [times]
+    """The next appends to the log of the coordinator of `p` fail; how many are left."""
+    host, left = broker.txn_coordinators.of("p").host, [times]
     careful = host._append
 
     def append(records: object, now: int) -> int:
@@ -60,7 +60,7 @@ def test_an_end_whose_note_is_refused_is_noted_later() -> None:
         await client.init()
         client.begin()
         await client.write(0, "v0")
-        effects, noted = broker.txn_coordinator._effects, list[list[int]]()
+        effects, noted = broker.txn_effects, list[list[int]]()
         wait_durable = effects.wait_durable
 
         async def then_refuse(sent: object) -> None:
@@ -68,7 +68,7 @@ def test_an_end_whose_note_is_refused_is_noted_later() -> None:
             if not noted:
                 noted.append(refuse(broker, 2))
 
-        effects.wait_durable = then_refuse  # type: ignore[method-assign]
+        effects.wait_durable = then_refuse  # type: ignore[method-assign, assignment]
         await client.commit()
         assert noted == [[0]] and client.epoch == 1
         await read_to_the_end(broker, history)
@@ -103,8 +103,8 @@ def test_after_a_sync_that_failed_the_end_is_carried_out_as_the_log_has_it(monke
         client.begin()
         await client.write(0, "v0")
         await client.write(1, "v1")
-        loads = broker.txn_coordinator.host.epoch
-        partition = broker.table.get("__transaction_state").partitions[0]  # type: ignore[union-attr]
+        coordinator = broker.txn_coordinators.of("p")
+        loads, partition = coordinator.host.epoch, coordinator.host._partition
         careful, failed = Partition.wait_durable, list[bool]()
 
         async def fails(self: Partition) -> None:
@@ -117,7 +117,7 @@ def test_after_a_sync_that_failed_the_end_is_carried_out_as_the_log_has_it(monke
         with pytest.raises(GoQueueError):
             await client.commit()
         await asyncio.sleep(5)
-        assert broker.txn_coordinator.host.epoch == loads + 1, "it loaded again"
+        assert coordinator.host.epoch == loads + 1, "it loaded again"
         assert broker.transactions.describe("p").stage is TxnStage.COMPLETE_COMMIT
         await client.commit()
         client.begin()
@@ -142,14 +142,15 @@ def test_a_snapshot_and_the_log_make_the_same_table() -> None:
         one = await staged.stage(broker, 0)
         await staged.commit(broker, 0, one)
         await staged.stage(broker, 1, "left open")
-        table = broker.txn_coordinator.table
-        fresh = Transactions(TxnLimits(1, 1, 1))
-        for record in table.snapshot():
-            fresh.apply(record)
-        assert list(fresh.table.snapshot()) == list(table.snapshot()) and fresh.table.open() == table.open()
-        partition = broker.table.get("__transaction_state").partitions[0]  # type: ignore[union-attr]
-        await broker.txn_coordinator.load(partition)
-        assert list(broker.txn_coordinator.table.snapshot()) == list(fresh.table.snapshot())
+        partitions = broker.table.get("__transaction_state").partitions  # type: ignore[union-attr]
+        for coordinator, partition in zip(broker.txn_coordinators, partitions, strict=True):
+            table = coordinator.table
+            fresh = Transactions(TxnLimits(1, 1, 1))
+            for record in table.snapshot():
+                fresh.apply(record)
+            assert list(fresh.table.snapshot()) == list(table.snapshot()) and fresh.table.open() == table.open()
+            await coordinator.load(partition)
+            assert list(coordinator.table.snapshot()) == list(fresh.table.snapshot())
         await again(lambda: broker.transactions.end("b", second.producer_id, second.epoch, False))
 
     assert not live(SimDisk(), story, History())

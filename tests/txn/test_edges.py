@@ -102,7 +102,7 @@ def test_an_end_asked_for_again_after_a_crash_gives_the_new_epoch() -> None:
             assert broker.transactions.describe("p").stage is TxnStage.PREPARE_COMMIT
             cut_power(disk)
 
-        broker.txn_coordinator._effects.perform = no_time_left  # type: ignore[method-assign]
+        broker.txn_effects.perform = no_time_left  # type: ignore[method-assign]
         await client[0].commit()
 
     async def again(broker: Broker, history: History) -> None:

@@ -46,7 +46,7 @@ class Courier:
         self._dies_at = dies_at
 
     def join(self, broker: Broker) -> None:
-        effects = broker.txn_coordinator._effects
+        effects = broker.txn_effects
         perform, wait_durable = effects.perform, effects.wait_durable
 
         async def twice(effect: TxnEffect) -> None:
@@ -59,7 +59,7 @@ class Courier:
             await wait_durable(sent)
             self._step()
 
-        effects.perform, effects.wait_durable = twice, wait  # type: ignore[method-assign]
+        effects.perform, effects.wait_durable = twice, wait  # type: ignore[method-assign, assignment]
 
     def _step(self) -> None:
         if self.steps == self._dies_at:

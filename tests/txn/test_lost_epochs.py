@@ -141,7 +141,7 @@ def test_a_disk_that_fails_does_not_keep_the_node_from_starting() -> None:
             raise GoQueueError("the disk failed")
 
         broker.topics.require(TOPIC).partition(0).dedupe.producers()[0].epoch = state.epoch + 5
-        broker.txn_coordinator.host.write = fails  # type: ignore[method-assign]
+        broker.txn_coordinators.of(state.transactional_id).host.write = fails  # type: ignore[method-assign]
         assert await broker.txn_recovery.pass_lost_epochs() == 0
 
     tell(after, disk)

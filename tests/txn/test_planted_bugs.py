@@ -160,7 +160,7 @@ def the_power_goes_between_two_markers(disk: SimDisk, history: History) -> None:
     async def story(broker: Broker, history: History) -> None:
         client = await _writes_to_both(broker, history)
 
-        effects = broker.txn_coordinator._effects
+        effects = broker.txn_effects
         perform = effects.perform
 
         async def mark_the_first_only(effect: TxnEffect) -> None:

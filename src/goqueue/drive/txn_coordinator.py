@@ -38,7 +38,7 @@ _AT_ONCE: Final = 100  # ends that are carried out side by side; they share the 
 
 Question: TypeAlias = Callable[[Transactions, Millis], Decision[Record]]
 NextId: TypeAlias = Callable[[], Awaitable[int]]  # a producer id that nobody has
-Events: TypeAlias = Callable[[StageMoved | TxnTimedOut, int], None]  # with how many transactions are open
+Events: TypeAlias = Callable[[StageMoved | TxnTimedOut], None]
 
 
 class EffectPort(Protocol):
@@ -156,7 +156,7 @@ class TransactionCoordinator(Sink[Transactions, Record]):
     def perform(self, effect: Effect) -> None:
         """For the host: a decision is durable."""
         if not isinstance(effect, CarryOut):
-            self._events(effect, self.table.open_count)
+            self._events(effect)
             return
         is_one = len(effect.ends) == 1
         side_by_side = nullcontext() if is_one else asyncio.Semaphore(_AT_ONCE)

@@ -1,7 +1,7 @@
 """Staged sets: many writers fill one batch of an owner, one call shows it whole, once, however often it is made.
 
-The decision is one batch of the coordinator's log: the owner's number and the end of every writer. Before it nothing is
-visible; after it everything will be, whatever dies in between.
+The decision is one batch in the log of the owner's coordinator: the owner's number and the end of every writer. Before
+it nothing is visible; after it everything will be, whatever dies in between.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from goqueue.core.txn import staged_moves as moves
 from goqueue.core.txn.epochs import NEW
 from goqueue.core.txn.errors import ConcurrentTransactions, InvalidTxnTimeout
 from goqueue.core.txn.records import TxnOwner, TxnStage, TxnState
-from goqueue.core.txn.staged import NamedWriter, StagedSets, check_batch, check_owner, staged_id
+from goqueue.core.txn.staged import NamedWriter, check_batch, check_owner, staged_id
+from goqueue.core.txn.table import TransactionTable
 from goqueue.drive.txn_coordinator import TransactionCoordinator
+from goqueue.drive.txn_coordinators import TransactionCoordinators
 from goqueue.service.txn_effects import TransactionEffects
 
 
@@ -41,15 +43,11 @@ class StagedVerbs:
     """The verbs. Commits and aborts of one owner follow each other."""
 
     def __init__(
-        self, coordinator: TransactionCoordinator, effects: TransactionEffects, settings: TransactionSettings
+        self, coordinators: TransactionCoordinators, effects: TransactionEffects, settings: TransactionSettings
     ) -> None:
-        self._coordinator = coordinator
+        self._coordinators = coordinators
         self._effects = effects
         self._settings = settings
-
-    @property
-    def _sets(self) -> StagedSets:
-        return self._coordinator.table.staged
 
     # --- writers ---------------------------------------------------------------------------------------------
 
@@ -60,16 +58,18 @@ class StagedVerbs:
         name = staged_id(owner, writer, attempt)
         check_batch(batch)
         timeout_ms = self._timeout(timeout_ms)
-        coordinator = self._coordinator
+        coordinator = self._coordinators.of_owner(owner)
         async with coordinator.turns.of(_gate(owner)):
             pass  # a commit under way may be ending this very writer
         async with coordinator.alone(name):
-            await self._end_former(name)
+            await _end_former(coordinator, name)
             needs_id = coordinator.machine.needs_id(name, fences=False)
             fresh_id = await coordinator.next_id() if needs_id else NEW
             chosen = (name, owner, batch, timeout_ms, fresh_id)
             state: TxnState = await coordinator.decide(
-                lambda machine, now: moves.opened(machine, *chosen, now, coordinator.turns)
+                lambda machine, now: moves.opened(
+                    machine, *chosen, now, coordinator.turns, self._coordinators.owners_beside(coordinator, owner)
+                )
             )
             return state
 
@@ -79,11 +79,6 @@ class StagedVerbs:
         if not 0 < chosen <= most:
             raise InvalidTxnTimeout(f"A staged writer may be silent up to {most} ms, not {chosen}.", field="timeout")
         return chosen
-
-    async def _end_former(self, name: str) -> None:
-        if self._coordinator.table.get(name) is not None:
-            await self._coordinator.decide(lambda machine, now: machine.fence(name, now))
-            await self._coordinator.ended(name)
 
     # --- sets ------------------------------------------------------------------------------------------------
 
@@ -95,24 +90,32 @@ class StagedVerbs:
         """
         check_owner(owner)
         check_batch(batch)
-        return await self._coordinator.carry_on(self._commit(owner, batch, named))
+        coordinator = self._coordinators.of_owner(owner)
+        return await coordinator.carry_on(self._commit(coordinator, owner, batch, named))
 
-    async def _commit(self, owner: str, batch: int, named: Sequence[NamedWriter]) -> StagedSetEnded:
-        turns = self._coordinator.turns
+    async def _commit(
+        self, coordinator: TransactionCoordinator, owner: str, batch: int, named: Sequence[NamedWriter]
+    ) -> StagedSetEnded:
+        turns = coordinator.turns
         async with turns.of(_gate(owner)):
-            if batch <= self._sets.last_batch(owner):
-                await self._until_safe(owner, batch)
-                return StagedSetEnded("already", await self._drop(owner, lambda state: state.batch <= batch))
-            moves.check_named(self._coordinator.machine, owner, batch, named)  # before it waits for anything
-            self._sets.check_owner_room(owner)
-            names = {one.transactional_id for one in named} | set(self._sets.open(owner))
+            if batch <= coordinator.table.staged.last_batch(owner):
+                await _until_safe(coordinator, owner, batch)
+                return StagedSetEnded("already", await _drop(coordinator, owner, lambda state: state.batch <= batch))
+            moves.check_named(coordinator.machine, owner, batch, named)  # before it waits for anything
+            sets = coordinator.table.staged
+            sets.check_owner_room(owner, self._coordinators.owners_beside(coordinator, owner))
+            names = {one.transactional_id for one in named} | set(sets.open(owner))
             async with turns.of(*names):
-                return await self._commit_held(owner, batch, named, sorted(names))
+                return await self._commit_held(coordinator, owner, batch, named, sorted(names))
 
     async def _commit_held(
-        self, owner: str, batch: int, named: Sequence[NamedWriter], names: Sequence[str]
+        self,
+        coordinator: TransactionCoordinator,
+        owner: str,
+        batch: int,
+        named: Sequence[NamedWriter],
+        names: Sequence[str],
     ) -> StagedSetEnded:
-        coordinator = self._coordinator
         states = moves.check_named(coordinator.machine, owner, batch, named)
         stored = await self._effects.confirm(states)
         for place, (one, there) in enumerate(zip(named, stored, strict=True)):
@@ -129,47 +132,58 @@ class StagedVerbs:
         """Drops what is staged for the batch. What was committed stays."""
         check_owner(owner)
         check_batch(batch)
-        return await self._coordinator.carry_on(self._abort(owner, batch))
-
-    async def _abort(self, owner: str, batch: int) -> StagedSetEnded:
-        async with self._coordinator.turns.of(_gate(owner)):
-            is_over = batch <= self._sets.last_batch(owner)
-            if is_over:
-                await self._until_safe(owner, batch)
-            dropped = await self._drop(owner, lambda state: state.batch == batch)
-            return StagedSetEnded("already committed" if is_over else "aborted", dropped)
-
-    async def _until_safe(self, owner: str, batch: int) -> None:
-        """Nobody hears that a batch is committed before that is safe and everything of it is visible."""
-        for state in self._open(owner):
-            if state.batch <= batch and state.stage is TxnStage.PREPARE_COMMIT:
-                raise ConcurrentTransactions(
-                    f"Batch {state.batch} of {owner!r} is committed, but not all of it is visible yet; try again in a "
-                    "moment."
-                )
-        await self._coordinator.wait_durable()
-
-    async def _drop(self, owner: str, is_meant: Callable[[TxnState], bool]) -> int:
-        coordinator = self._coordinator
-        names = [state.transactional_id for state in self._open(owner) if is_meant(state)]
-        async with coordinator.turns.of(*names):
-            still = [name for name in names if is_meant(coordinator.table.require(name))]
-            dropped: int = await coordinator.decide(lambda machine, now: moves.drop(machine, still, now))
-            await coordinator.ended(*still)
-            return dropped
+        coordinator = self._coordinators.of_owner(owner)
+        return await coordinator.carry_on(_abort(coordinator, owner, batch))
 
     # --- to look at ------------------------------------------------------------------------------------------
 
     def owners(self, limit: int) -> list[OwnerView]:
         """By name."""
-        return [self.owner(one) for one in self._sets.owners()[:limit]]
+        return [self.owner(one) for one in self._coordinators.owners()[:limit]]
 
     def owner(self, owner: str) -> OwnerView:
         check_owner(owner)
-        return OwnerView(owner, self._sets.of(owner), self._open(owner))
+        table = self._coordinators.of_owner(owner).table
+        return OwnerView(owner, table.staged.of(owner), _open(table, owner))
 
-    def _open(self, owner: str) -> list[TxnState]:
-        return [self._coordinator.table.require(name) for name in self._sets.open(owner)]
+
+async def _end_former(coordinator: TransactionCoordinator, name: str) -> None:
+    if coordinator.table.get(name) is not None:
+        await coordinator.decide(lambda machine, now: machine.fence(name, now))
+        await coordinator.ended(name)
+
+
+async def _abort(coordinator: TransactionCoordinator, owner: str, batch: int) -> StagedSetEnded:
+    async with coordinator.turns.of(_gate(owner)):
+        is_over = batch <= coordinator.table.staged.last_batch(owner)
+        if is_over:
+            await _until_safe(coordinator, owner, batch)
+        dropped = await _drop(coordinator, owner, lambda state: state.batch == batch)
+        return StagedSetEnded("already committed" if is_over else "aborted", dropped)
+
+
+async def _until_safe(coordinator: TransactionCoordinator, owner: str, batch: int) -> None:
+    """Nobody hears that a batch is committed before that is safe and everything of it is visible."""
+    for state in _open(coordinator.table, owner):
+        if state.batch <= batch and state.stage is TxnStage.PREPARE_COMMIT:
+            raise ConcurrentTransactions(
+                f"Batch {state.batch} of {owner!r} is committed, but not all of it is visible yet; try again in a "
+                "moment."
+            )
+    await coordinator.wait_durable()
+
+
+async def _drop(coordinator: TransactionCoordinator, owner: str, is_meant: Callable[[TxnState], bool]) -> int:
+    names = [state.transactional_id for state in _open(coordinator.table, owner) if is_meant(state)]
+    async with coordinator.turns.of(*names):
+        still = [name for name in names if is_meant(coordinator.table.require(name))]
+        dropped: int = await coordinator.decide(lambda machine, now: moves.drop(machine, still, now))
+        await coordinator.ended(*still)
+        return dropped
+
+
+def _open(table: TransactionTable, owner: str) -> list[TxnState]:
+    return [table.require(name) for name in table.staged.open(owner)]
 
 
 def _gate(owner: str) -> str:

@@ -1,6 +1,6 @@
 """Transactions: publish to many partitions, move groups and answer for messages, all at once or not at all.
 
-One coordinator for Kafka's transactional producers and for REST's.
+The same coordinators for Kafka's transactional producers and for REST's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from goqueue.core.txn.moves import More
 from goqueue.core.txn.questions import MayWrite, WriteAnswer
 from goqueue.core.txn.records import TxnAnswer, TxnOffset, TxnStage, TxnState
 from goqueue.drive.txn_coordinator import TransactionCoordinator
+from goqueue.drive.txn_coordinators import TransactionCoordinators
 from goqueue.service.leasing import LEASE_MS_MAX
 from goqueue.service.topics import Topics
 from goqueue.service.txn_effects import TransactionEffects
@@ -34,14 +35,14 @@ class TransactionVerbs:
 
     def __init__(
         self,
-        coordinator: TransactionCoordinator,
+        coordinators: TransactionCoordinators,
         effects: TransactionEffects,
         topics: Topics,
         clock: Clock,
         tally: TxnTally,
     ) -> None:
         self.tally = tally
-        self._coordinator = coordinator
+        self._coordinators = coordinators
         self._effects = effects
         self._topics = topics
         self._clock = clock
@@ -57,7 +58,7 @@ class TransactionVerbs:
         session_ms: Millis = 0,
     ) -> TxnState:
         """A producer begins (again): older ones with its id are shut out, what they left open is aborted."""
-        coordinator = self._coordinator
+        coordinator = self._coordinators.of(transactional_id)
         whose, shown = (producer_id, epoch), epoch
         async with coordinator.alone(transactional_id):
             needs_id = coordinator.machine.needs_id(transactional_id, fences=True)
@@ -66,7 +67,7 @@ class TransactionVerbs:
             if known is not None and known.stage is TxnStage.ONGOING:
                 if producer_id != NEW:
                     coordinator.machine.check(transactional_id, producer_id, epoch)
-                ended = await self._fence(transactional_id)
+                ended = await _fence(coordinator, transactional_id)
                 whose = (ended.producer_id, ended.epoch) if producer_id != NEW else (NEW, NEW)
             state: TxnState = await coordinator.decide(
                 lambda machine, now: machine.init(
@@ -75,20 +76,15 @@ class TransactionVerbs:
             )
             return state
 
-    async def _fence(self, transactional_id: str) -> TxnState:
-        await self._coordinator.decide(lambda machine, now: machine.fence(transactional_id, now))
-        await self._coordinator.ended(transactional_id)
-        return self._coordinator.table.require(transactional_id)
-
     def beat(self, producer_id: int, epoch: int | None) -> TxnState:
         """The producer is alive; raises if another took its place."""
-        return self._coordinator.machine.beat(producer_id, epoch, self._clock.now_ms())
+        return self._coordinators.of_producer(producer_id).machine.beat(producer_id, epoch, self._clock.now_ms())
 
     # --- a transaction ---------------------------------------------------------------------------------------
 
     async def begin(self, transactional_id: str, producer_id: int, epoch: int) -> TxnState:
         """Opens a transaction; asking again before anything was done in it is fine."""
-        open_ = self._coordinator.table.get(transactional_id)
+        open_ = self._coordinators.of(transactional_id).table.get(transactional_id)
         if open_ is not None and open_.epoch == epoch and _is_used(open_):
             raise InvalidTxnState(f"A transaction of {transactional_id!r} is open; commit or abort it first.")
         return await self._add((transactional_id, producer_id, epoch), More())
@@ -109,7 +105,7 @@ class TransactionVerbs:
 
     async def turn(self, transactional_id: str) -> None:
         """Returns when everything asked of the transactional id so far is done."""
-        async with self._coordinator.alone(transactional_id):
+        async with self._coordinators.of(transactional_id).alone(transactional_id):
             return
 
     async def add_group(self, transactional_id: str, producer_id: int, epoch: int, group: str) -> TxnState:
@@ -145,15 +141,15 @@ class TransactionVerbs:
 
     def check_open(self, who: Who) -> TxnState:
         """The producer's state; raises unless its transaction is open."""
-        return self._coordinator.machine.check_open(*who, self._clock.now_ms())
+        return self._coordinators.of(who[0]).machine.check_open(*who, self._clock.now_ms())
 
     async def _add(self, who: Who, more: More, begins: bool = True) -> TxnState:
-        async with self._coordinator.alone(who[0]):
+        async with self._coordinators.of(who[0]).alone(who[0]):
             return await self.add_alone(who, more, begins)
 
     async def add_alone(self, who: Who, more: More, begins: bool = True) -> TxnState:
         """For who has the transactional id to itself."""
-        added: TxnState = await self._coordinator.decide(
+        added: TxnState = await self._coordinators.of(who[0]).decide(
             lambda machine, now: machine.add(*who, now, more, begins=begins)
         )
         return added
@@ -171,9 +167,9 @@ class TransactionVerbs:
 
         With `may_be_idle` an abort is fine where nothing was begun: a client cannot always know whether it was.
         """
-        coordinator, who = self._coordinator, (transactional_id, producer_id, epoch)
+        coordinator, who = self._coordinators.of(transactional_id), (transactional_id, producer_id, epoch)
         async with coordinator.alone(transactional_id):
-            schedules_from = await self._prepare(who) if commit else ()
+            schedules_from = await self._prepare(coordinator, who) if commit else ()
             await coordinator.decide(
                 lambda machine, now: machine.end(
                     *who, commit, now, bump=bump, may_be_idle=may_be_idle, schedules_from=schedules_from
@@ -182,9 +178,8 @@ class TransactionVerbs:
             await coordinator.ended(transactional_id)
             return coordinator.table.require(transactional_id)
 
-    async def _prepare(self, who: Who) -> tuple[Offset, ...]:
+    async def _prepare(self, coordinator: TransactionCoordinator, who: Who) -> tuple[Offset, ...]:
         """What has to hold before a commit. What it cannot be asked for at all is told by the decision."""
-        coordinator = self._coordinator
         known = coordinator.table.get(who[0])
         if known is None:
             return ()
@@ -196,13 +191,14 @@ class TransactionVerbs:
 
     async def abort_any(self, transactional_id: str) -> TxnState:
         """An administrator ends a transaction; its producer is shut out."""
-        async with self._coordinator.alone(transactional_id):
-            return await self._fence(transactional_id)
+        coordinator = self._coordinators.of(transactional_id)
+        async with coordinator.alone(transactional_id):
+            return await _fence(coordinator, transactional_id)
 
     async def mark(self, at: TopicPartition, producer_id: int, epoch: int, commit: bool) -> None:
         """An administrator ends what hangs in one partition. What the coordinator has in hand it ends itself."""
         partition = self._topics.require_users(at.topic).partition(at.partition)
-        known = self._coordinator.table.of_producer(producer_id)
+        known = self._coordinators.of_producer(producer_id).table.of_producer(producer_id)
         if known is not None and self.writes_to(producer_id, at):
             if commit or known.owner:
                 raise InvalidTxnState("The transaction is not hanging; end it by its transactional id.")
@@ -220,19 +216,20 @@ class TransactionVerbs:
 
     def may_write(self, asked: MayWrite) -> WriteAnswer:
         """Whether a batch belongs to an open transaction that the partition is part of."""
-        return self._coordinator.machine.may_write(asked, self._clock.now_ms())
+        return self._coordinators.of_producer(asked.producer_id).machine.may_write(asked, self._clock.now_ms())
 
     def writes_to(self, producer_id: int, at: TopicPartition, epoch: int = 0) -> bool:
         """Whether a transaction of the producer, of that epoch or later, is open and has messages there."""
-        return self._coordinator.table.writes_to(producer_id, at.topic, at.partition, epoch)
+        table = self._coordinators.of_producer(producer_id).table
+        return table.writes_to(producer_id, at.topic, at.partition, epoch)
 
     # --- administration --------------------------------------------------------------------------------------
 
     def all(self) -> list[TxnState]:
-        return self._coordinator.table.all()
+        return self._coordinators.all()
 
     def open(self) -> list[TxnState]:
-        return self._coordinator.table.open()
+        return self._coordinators.open()
 
     def runs_for_ms(self, state: TxnState) -> Millis:
         """How long the transaction has been open; 0 if none is."""
@@ -249,15 +246,21 @@ class TransactionVerbs:
 
     def name_of(self, producer_id: int, ended: bool = False) -> str:
         """The transactional id of a producer; with `ended` also by the producer id of its last transaction."""
-        table = self._coordinator.table
+        table = self._coordinators.of_producer(producer_id).table
         if ended and table.of_producer(producer_id) is None:
-            for state in table.all():
+            for state in self.all():
                 if state.ended_producer_id == producer_id:
                     return state.transactional_id
         return table.require_producer(producer_id).transactional_id
 
     def describe(self, transactional_id: str) -> TxnState:
-        return self._coordinator.table.require(transactional_id)
+        return self._coordinators.of(transactional_id).table.require(transactional_id)
+
+
+async def _fence(coordinator: TransactionCoordinator, transactional_id: str) -> TxnState:
+    await coordinator.decide(lambda machine, now: machine.fence(transactional_id, now))
+    await coordinator.ended(transactional_id)
+    return coordinator.table.require(transactional_id)
 
 
 def _is_used(state: TxnState) -> bool:

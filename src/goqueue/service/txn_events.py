@@ -20,18 +20,14 @@ class TxnTally(msgspec.Struct):
 
 
 class TransactionEvents:
-    """Called with each event, and with how many transactions are open."""
+    """Called with each event of every coordinator."""
 
     def __init__(self, metrics: BrokerMetrics, tracing: Tracing | None) -> None:
         self.tally = TxnTally()
-        self._open_count = 0  # as shown
         self._metrics = metrics
         self._tracing = tracing
 
-    def __call__(self, event: StageMoved | TxnTimedOut, open_count: int) -> None:
-        if open_count != self._open_count:
-            self._open_count = open_count
-            self._metrics.txns_open.set(open_count)
+    def __call__(self, event: StageMoved | TxnTimedOut) -> None:
         if isinstance(event, TxnTimedOut):
             self.tally.timed_out += 1
             self._metrics.txns_timed_out.inc()

@@ -18,7 +18,7 @@ from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.core.txn.moves import More, call_of
 from goqueue.core.txn.records import TxnBatch, TxnCall, TxnDelayed, TxnState, TxnWait
 from goqueue.drive.partition import Partition
-from goqueue.drive.txn_coordinator import TransactionCoordinator
+from goqueue.drive.txn_coordinators import TransactionCoordinators
 from goqueue.format.records import InTransaction, NewRecord
 from goqueue.service.publish import Publish
 from goqueue.service.sorting import SortedMessages
@@ -56,16 +56,16 @@ class TransactionalPublish:
     """The verb."""
 
     def __init__(
-        self, coordinator: TransactionCoordinator, transactions: TransactionVerbs, publish: Publish, topics: Topics
+        self, coordinators: TransactionCoordinators, transactions: TransactionVerbs, publish: Publish, topics: Topics
     ) -> None:
-        self._coordinator = coordinator
+        self._coordinators = coordinators
         self._transactions = transactions
         self._publish = publish
         self._topics = topics
 
     async def publish(self, command: PublishInTransaction) -> list[PublishResult]:
         """One result for each message, in order; the first mistake is raised, and nothing is stored then."""
-        async with self._coordinator.alone(command.transactional_id):
+        async with self._coordinators.of(command.transactional_id).alone(command.transactional_id):
             state = self._transactions.check_open(command.who)
             call = None if command.sequence is None else call_of(state, command.sequence)
             if call is None:
@@ -118,7 +118,7 @@ class TransactionalPublish:
 
     def _delayed(self, command: PublishInTransaction, state: TxnState, entries: list[ScheduleEntry]) -> TxnDelayed:
         delayed = TxnDelayed(command.transactional_id, command.epoch, state.delayed, entries)
-        if self._coordinator.table.delayed_bytes + delayed.size > TXN_DELAYED_BYTES_MAX:
+        if self._coordinators.delayed_bytes + delayed.size > TXN_DELAYED_BYTES_MAX:
             raise Overloaded("Open transactions hold too many delayed messages; try again when some are over.")
         return delayed
 

@@ -51,7 +51,15 @@ def staged_id(owner: str, writer: str, attempt: int) -> str:
 def writer_of(transactional_id: str) -> tuple[str, int]:
     """The writer and its attempt."""
     _, writer, attempt = transactional_id.rsplit("/", 2)
-    return writer.replace("%2F", "/").replace("%25", "%"), int(attempt)
+    return _unquoted(writer), int(attempt)
+
+
+def kept_with(transactional_id: str) -> str:
+    """Whose slot says where the id is kept: its own, or if it is a staged writer's id, its owner's."""
+    if not transactional_id.startswith(f"{_PREFIX}/"):
+        return transactional_id
+    parts = transactional_id.split("/")
+    return _unquoted(parts[1]) if len(parts) == 4 else transactional_id
 
 
 def check_owner(owner: str) -> None:
@@ -77,6 +85,10 @@ def _is_unfit(one: str) -> bool:
 def _quoted(name: str) -> str:
     """Two owners never come to the same id."""
     return name.replace("%", "%25").replace("/", "%2F")
+
+
+def _unquoted(name: str) -> str:
+    return name.replace("%2F", "/").replace("%25", "%")
 
 
 class StagedSets:
@@ -108,6 +120,13 @@ class StagedSets:
         """All that committed something or have something staged, by name."""
         return sorted(self._owners.keys() | self._open.keys())
 
+    @property
+    def owner_count(self) -> int:
+        return len(self._owners.keys() | self._open.keys())
+
+    def knows(self, owner: str) -> bool:
+        return owner in self._owners or owner in self._open
+
     def of(self, owner: str) -> TxnOwner | None:
         return self._owners.get(owner)
 
@@ -125,19 +144,17 @@ class StagedSets:
 
     # --- room ------------------------------------------------------------------------------------------------
 
-    def check_owner_room(self, owner: str) -> None:
-        """For the owner, if it is new."""
-        if owner in self._owners or owner in self._open:
-            return
-        if len(self._owners.keys() | self._open.keys()) >= STAGED_OWNERS_MAX:
+    def check_owner_room(self, owner: str, elsewhere: int = 0) -> None:
+        """For the owner, if it is new. `elsewhere` is how many owners other coordinators of the node keep."""
+        if not self.knows(owner) and self.owner_count + elsewhere >= STAGED_OWNERS_MAX:
             raise OwnersFull(
                 f"{STAGED_OWNERS_MAX} owners of staged sets are remembered; use one owner for many batches, or let "
                 "idle ones be forgotten sooner (transactions.owner_retention_ms)."
             )
 
-    def check_writer_room(self, owner: str) -> None:
+    def check_writer_room(self, owner: str, elsewhere: int = 0) -> None:
         """For one more writer."""
-        self.check_owner_room(owner)
+        self.check_owner_room(owner, elsewhere)
         if self.open_count(owner) >= STAGED_WRITERS_MAX:
             raise TransactionTooLarge(
                 f"An owner has at most {STAGED_WRITERS_MAX} staged writers; commit or abort some."

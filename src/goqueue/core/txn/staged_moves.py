@@ -31,16 +31,18 @@ def opened(
     fresh_id: int,
     now: Millis,
     in_use: Container[str] = (),
+    owners_elsewhere: int = 0,
 ) -> Decision[Record]:
     """The writer begins, or begins again with a new epoch. What it left open has to be ended first.
 
-    A new id takes the place of one that nobody uses, if the owner has as many as it may.
+    A new id takes the place of one that nobody uses, if the owner has as many as it may. `owners_elsewhere` is how many
+    owners other coordinators of the node keep.
     """
     state = machine.table.get(transactional_id)
     if state is not None and state.stage not in IDLE:
         raise ending()
     staged = machine.table.staged
-    staged.check_writer_room(owner)
+    staged.check_writer_room(owner, owners_elsewhere)
     fresh = first(transactional_id, fresh_id) if state is None else bumped(emptied(state), fresh_id)
     begun = replace(
         fresh,
