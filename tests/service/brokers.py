@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from goqueue.base.access import Admit
 from goqueue.base.clock import Clock
 from goqueue.base.commands import Fetch, FetchFrom, InputMessage, PublishMessages, StoredAt
 from goqueue.base.entropy import Entropy
 from goqueue.base.ids import TopicPartition
-from goqueue.base.settings import LogSettings, Settings, TopicSettings
+from goqueue.base.settings import LogSettings, NodeSettings, Settings, TopicSettings
 from goqueue.broker import Broker
 from goqueue.drive.schedule_index import IN_MEMORY
 from goqueue.format.batch import split
@@ -32,6 +34,10 @@ class SeededEntropy:
 def settings(**log: object) -> Settings:
     chosen = {"cleanup_interval_ms": 10_000, "index_interval_bytes": 256, **log}
     return Settings(log=LogSettings(**chosen), topics=TopicSettings(partitions=1))  # type: ignore[arg-type]
+
+
+def sharded(shards: int, chosen: Settings) -> Settings:
+    return msgspec.structs.replace(chosen, node=NodeSettings(shards=shards))
 
 
 def broker_alone(

@@ -182,8 +182,8 @@ def test_a_death_after_each_record_of_the_coordinator(monkeypatch: pytest.Monkey
     assert kinds == {"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"}
 
 
-def cut_everywhere(chosen: Settings, mode: CrashMode, script: Script) -> int:
-    crash_at = 0
+def cut_everywhere(chosen: Settings, mode: CrashMode, script: Script, first: int = 0) -> int:
+    crash_at = first
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, script, ledger):

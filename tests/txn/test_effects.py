@@ -15,6 +15,7 @@ from goqueue.base.commands import InputMessage
 from goqueue.base.encoding import decode, encode
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
+from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn import machine
@@ -28,7 +29,7 @@ from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.cuts import run_until_cut
-from tests.service.brokers import broker_on, publish, settings
+from tests.service.brokers import broker_on, publish, settings, sharded
 from tests.txn.lives import Watch
 from tests.txn.staged.world import read
 
@@ -142,9 +143,14 @@ class Transaction:
         assert (await read(broker, "in.dlq") if is_there else []) == rejected
 
 
+def chosen_for(mode: CrashMode, shards: int = 0) -> Settings:
+    chosen = settings(fsync="interval" if mode == "kept" else "always", fsync_interval_ms=1_000)
+    return sharded(shards, chosen)
+
+
 def start_again(disk: SimDisk, mode: CrashMode, transaction: Transaction) -> None:
     """The last life: what is still in doubt is sent twice once more."""
-    chosen = settings(fsync="interval" if mode == "kept" else "always", fsync_interval_ms=1_000)
+    chosen = chosen_for(mode)
 
     async def scenario(loop: VirtualLoop) -> None:
         loop._virtual.now_s = 5.0
@@ -170,9 +176,9 @@ async def only_start(broker: Broker, courier: Courier) -> None:
     """A life that is over when what was in doubt is done."""
 
 
-def die_everywhere(places: Sequence[Place], commit: bool, mode: CrashMode) -> int:
+def die_everywhere(places: Sequence[Place], commit: bool, mode: CrashMode, shards: int = 0) -> int:
     """Returns how many steps there are."""
-    chosen = settings(fsync="interval" if mode == "kept" else "always", fsync_interval_ms=1_000)
+    chosen = chosen_for(mode, shards)
     dies_at = 0
     while True:
         disk, transaction = SimDisk(), Transaction(places, commit)

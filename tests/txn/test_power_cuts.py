@@ -13,7 +13,7 @@ from goqueue.sim.disk import CrashMode, SimDisk
 from tests.service.brokers import settings
 from tests.txn.checker import Kind, check
 from tests.txn.history import History
-from tests.txn.world import TIMEOUT_MS, Client, Reader, live, read_to_the_end, stuck
+from tests.txn.world import TIMEOUT_MS, Client, Reader, Story, live, read_to_the_end, stuck
 
 pytestmark = pytest.mark.slow
 
@@ -59,9 +59,15 @@ async def the_next_life(broker: Broker, history: History) -> None:
     assert stuck(broker) == []
 
 
-def cut_everywhere(chosen: Settings, mode: CrashMode, allowed: frozenset[Kind] = frozenset()) -> int:
+def cut_everywhere(
+    chosen: Settings,
+    mode: CrashMode,
+    allowed: frozenset[Kind] = frozenset(),
+    a_life: Story = a_life,
+    first: int = 0,
+) -> int:
     """Answers with how many places there were."""
-    crash_at = 0
+    crash_at = first
     wrong: list[str] = []
     while True:
         disk, history = SimDisk(crash_at), History()

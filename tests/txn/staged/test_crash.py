@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 import pytest
@@ -82,6 +82,9 @@ class Ledger:
             assert there in tried if is_committed else not there, f"batch {batch} and its number part, or it is torn"
         assert {int(value.partition(":")[0]) for value in found} <= self.tried.keys(), "never asked for"
         assert max(self.heard, default=-1) <= (-1 if last is None else last), "an answer was forgotten"
+
+
+Script = Callable[[Broker, Ledger], Awaitable[None]]
 
 
 async def a_life(broker: Broker, ledger: Ledger) -> None:
@@ -174,8 +177,8 @@ def test_a_death_after_each_record_of_the_coordinator(monkeypatch: pytest.Monkey
     assert {"Ongoing", "PrepareAbort", "CompleteCommit", "CompleteAbort"} < kinds.keys()
 
 
-def cut_everywhere(chosen: Settings, mode: CrashMode) -> int:
-    crash_at = 0
+def cut_everywhere(chosen: Settings, mode: CrashMode, a_life: Script = a_life, first: int = 0) -> int:
+    crash_at = first
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, a_life, ledger):
