@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from goqueue.base.commands import InputMessage, PublishMessages, ScheduledAt
+from goqueue.base.settings import NodeSettings
 from goqueue.broker import Broker
 from goqueue.core.schedule.records import EntryEnded, ScheduleEntry
 from goqueue.drive.schedule_index import ScheduleIndex
@@ -55,7 +57,8 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Room:
 
 @asynccontextmanager
 async def broker_with(disk: SimDisk, loop: VirtualLoop, path: Path) -> AsyncIterator[Broker]:
-    broker = broker_alone(settings(), disk, VirtualClock(loop), index=str(path))
+    one_index = msgspec.structs.replace(settings(), node=NodeSettings(shards=1))
+    broker = broker_alone(one_index, disk, VirtualClock(loop), index=str(path))
     await broker.start()
     yield broker
     await broker.stop()

@@ -60,6 +60,11 @@ async def broker_on(disk: SimDisk, loop: VirtualLoop, chosen: Settings | None = 
     await broker.stop()
 
 
+def shard_of(broker: Broker, topic: str, partition: int = 0) -> int:
+    """Where the partition's delayed messages wait."""
+    return broker.topics.require(topic).record.shard_of(partition)
+
+
 async def publish(broker: Broker, topic: str, *values: str, key: str | None = None) -> list[int]:
     encoded = None if key is None else key.encode()
     messages = [InputMessage(encoded, value.encode()) for value in values]

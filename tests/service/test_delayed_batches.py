@@ -17,7 +17,7 @@ from goqueue.format.batch import HEADER_BYTES, assemble, read_header, split
 from goqueue.format.records import NewRecord, build, decode
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
-from tests.service.brokers import broker_alone, broker_on, fetch_all, settings
+from tests.service.brokers import broker_alone, broker_on, fetch_all, settings, shard_of
 
 AT = TopicPartition("t", 0)
 
@@ -68,7 +68,7 @@ def test_records_with_a_delay_are_taken_out_and_come_when_due(codec: int) -> Non
                 (6, "b"),
             ]
             last = (await fetch_all(broker, "t", 6))[0]
-            assert last.headers == (("h", b"1"), ("goqueue-scheduled", b"0:0"))
+            assert last.headers == (("h", b"1"), ("goqueue-scheduled", b"%d:0" % shard_of(broker, "t")))
 
     run_virtually(scenario)
 

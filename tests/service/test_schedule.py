@@ -19,7 +19,7 @@ from goqueue.base.errors import (
 from goqueue.broker import Broker
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.service.brokers import broker_on, fetch, fetch_all, settings
+from tests.service.brokers import broker_on, fetch, fetch_all, settings, shard_of
 
 HOUR_MS = 3_600_000
 
@@ -87,7 +87,8 @@ def test_the_delivered_message_is_whole_and_says_where_it_waited() -> None:
             await asyncio.sleep(1.1)
             (record,) = await fetch(broker, "t", 0, partition=3)
             due = told.deliver_at_ms
-            expected = (*headers, (EXPIRES_HEADER, b"%d" % (due + 500)), (SCHEDULED_HEADER, b"0:%d" % told.offset))
+            mark = b"%d:%d" % (shard_of(broker, "t", 3), told.offset)
+            expected = (*headers, (EXPIRES_HEADER, b"%d" % (due + 500)), (SCHEDULED_HEADER, mark))
             assert (record.key, record.value, record.headers) == (b"k", b"v", expected)
             assert due <= record.timestamp_ms <= due + 10
 

@@ -18,7 +18,7 @@ from goqueue.format.batch import HEADER_BYTES, SCHEDULE_PRODUCER_ID, assemble, r
 from goqueue.format.records import NewRecord, build
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.service.brokers import broker_on, fetch_all, settings
+from tests.service.brokers import broker_on, fetch_all, settings, shard_of
 
 DELAY_MS = 10_000
 
@@ -30,8 +30,8 @@ async def delay(broker: Broker) -> ScheduledAt:
     return result
 
 
-def forged(entry: ScheduledAt, timestamp_ms: int) -> InputMessage:
-    header = (SCHEDULED_HEADER, b"0:%d" % entry.offset)
+def forged(broker: Broker, entry: ScheduledAt, timestamp_ms: int) -> InputMessage:
+    header = (SCHEDULED_HEADER, b"%d:%d" % (shard_of(broker, "t"), entry.offset))
     return InputMessage(None, b"forged", (header,), timestamp_ms=timestamp_ms)
 
 
@@ -46,7 +46,7 @@ def test_a_forged_header_does_not_stand_for_a_delayed_message_that_is_overdue(fs
         async with broker_on(disk, loop, settings(fsync=fsync)) as broker:
             await broker.topics.create("t", 1, {})
             entry = await delay(broker)
-            await broker.publish.messages(PublishMessages("t", [forged(entry, entry.deliver_at_ms + 1)]))
+            await broker.publish.messages(PublishMessages("t", [forged(broker, entry, entry.deliver_at_ms + 1)]))
         await asyncio.sleep(2 * DELAY_MS / 1000)
         async with broker_on(disk, loop, settings(fsync=fsync)) as broker:
             await asyncio.sleep(1)
@@ -64,8 +64,8 @@ def test_a_forged_header_does_not_finish_a_firing(marked: bool) -> None:
         async with broker_on(disk, loop) as broker:
             await broker.topics.create("t", 1, {})
             entry = await delay(broker)
-            await broker.publish.messages(PublishMessages("t", [forged(entry, entry.deliver_at_ms + 1)]))
-            log = broker.topics.require(SCHEDULE_TOPIC).partitions[0]
+            await broker.publish.messages(PublishMessages("t", [forged(broker, entry, entry.deliver_at_ms + 1)]))
+            log = broker.topics.require(SCHEDULE_TOPIC).partitions[shard_of(broker, "t")]
             firing = Firing(broker.topics.require("t").record.id, 0, 0, [(entry.offset, 0)], marked)
             key, value, headers = encode_record(firing, log.log.end_offset)
             batch = build([NewRecord(key, value, headers, broker.clock.now_ms())])

@@ -19,7 +19,7 @@ from goqueue.broker import Broker
 from goqueue.drive import schedule_pages
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
-from tests.service.brokers import broker_alone, broker_on, fetch, settings
+from tests.service.brokers import broker_alone, broker_on, fetch, settings, shard_of
 from tests.service.test_delayed_batches import batch
 
 HOUR_MS = 3_600_000
@@ -44,10 +44,6 @@ async def values(broker: Broker, topic: str, partition: int) -> list[str]:
 def waiting(broker: Broker) -> list[int]:
     """How many wait in each schedule."""
     return [sum(schedule.pending.values()) for schedule in broker.schedules]
-
-
-def shard_of(broker: Broker, topic: str, partition: int) -> int:
-    return broker.topics.require(topic).record.shard_of(partition)
 
 
 @pytest.mark.parametrize("fsync", ["always", "interval"])
