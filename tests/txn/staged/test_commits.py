@@ -349,7 +349,8 @@ def test_the_last_batch_is_known_after_a_restart() -> None:
 def test_it_outlives_the_compaction_of_the_coordinators_log() -> None:
     async def before(broker: Broker) -> None:
         await broker.topics.create("a", 1, {})
-        partition = broker.table.get("__transaction_state").partitions[0]  # type: ignore[union-attr]
+        partition = broker.txn_coordinators.of_owner(OWNER).host._partition
+        assert partition is not None
         for batch in range(30):
             one = await stage(broker, batch)
             await one.write("a", 0, f"{batch}")
