@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -97,7 +98,8 @@ def test_a_sync_that_failed_is_told_to_all_who_wait_and_groups_are_read_again() 
         async with broker_on(disk, loop, patient(fsync="always")) as broker:
             await broker.topics.create("t", 1, {})
             await committed(broker, "g", 3)
-            waiting = join(broker, "other")
+            names = (f"other{number}" for number in itertools.count())
+            waiting = join(broker, next(name for name in names if broker.group_hosts.of(name) is host(broker)))
             await host(broker).wait_durable()
             before, epoch = host(broker).machine, host(broker).epoch
             disk.fails_sync = True

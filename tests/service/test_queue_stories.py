@@ -360,7 +360,9 @@ def test_a_checkpoint_among_many_views_and_traffic_can_be_read_back(monkeypatch:
                 await asyncio.sleep(0)
 
         await asyncio.gather(*(consume(group) for group in groups))
-        partition = await broker.open_internal_partition(delivery_runner.DELIVERIES_TOPIC)
+        partition = await broker.open_internal_partition(
+            delivery_runner.DELIVERIES_TOPIC, broker.node.shard_map.of_partition(TopicPartition("t", 0))
+        )
         assert partition.start_offset > 0, "there was a checkpoint"
         for group in groups:
             (left[group],) = values(await take(broker, group=group, lease_ms=1))

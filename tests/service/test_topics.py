@@ -13,6 +13,7 @@ from goqueue.base.metadata import Entry
 from goqueue.broker import OWN_TOPICS
 from goqueue.core.cluster.records import TopicRecord, decode, encode
 from goqueue.core.groups.requests import OffsetCommit
+from goqueue.drive.topic_table import SINGLE
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
@@ -212,7 +213,8 @@ def test_a_start_puts_right_what_an_older_node_let_users_do_to_its_own_topics(da
             assert broker.groups.offsets("g")[TopicPartition("t", 0)].offset == 0
             for name, config in OWN_TOPICS.items():
                 view = broker.topics.describe(name)
-                assert (view.overrides, view.num_partitions) == (config, 1)
+                partitions = 1 if name in SINGLE else len(broker.metadata.image.shards())
+                assert (view.overrides, view.num_partitions) == (config, partitions)
                 assert _record_of(disk, name).overrides == config
         async with broker_on(disk, loop) as broker:
             assert broker.groups.offsets("g")[TopicPartition("t", 0)].offset == 0
