@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
-from goqueue.sim.disk import PowerCut, SimDisk
+from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
 from tests.service.brokers import broker_alone
 
 L = TypeVar("L")
+
+# The long form cuts the power at every write, the short one at every third: another third for each way to lose writes.
+CUT_STEP: Final = 1 if os.environ.get("GOQUEUE_LONG_TESTS") == "1" else 3
+_MODES: Final[tuple[CrashMode, ...]] = ("kept", "dropped", "torn")
+
+
+def first_cut(mode: CrashMode = "kept") -> int:
+    return _MODES.index(mode) % CUT_STEP
 
 
 def run_until_cut(disk: SimDisk, chosen: Settings, script: Callable[[Broker, L], Awaitable[None]], ledger: L) -> bool:

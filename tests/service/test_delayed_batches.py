@@ -17,6 +17,7 @@ from goqueue.format.batch import HEADER_BYTES, assemble, read_header, split
 from goqueue.format.records import NewRecord, build, decode
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.cuts import CUT_STEP, first_cut
 from tests.service.brokers import broker_alone, broker_on, fetch_all, settings, shard_of
 
 AT = TopicPartition("t", 0)
@@ -125,7 +126,7 @@ def test_a_cut_at_every_write_and_a_producer_that_retries(fsync: str, mode: Cras
     """The producer goes on until its batch is acknowledged; then each of its messages is there once."""
     chosen = settings(fsync=fsync)
     batches = [batch((f"{n}a", None), (f"{n}b", "30s"), (f"{n}c", f"{40 + n}s"), sequence=3 * n) for n in range(4)]
-    crash_at = 0
+    crash_at = first_cut(mode)
     while True:
         disk, acked, cut = SimDisk(crash_at), 0, False
 
@@ -181,5 +182,5 @@ def test_a_cut_at_every_write_and_a_producer_that_retries(fsync: str, mode: Cras
             except BaseException:
                 print(f"crash_at={crash_at} seed={seed} acked={acked}")
                 raise
-        crash_at += 1
+        crash_at += CUT_STEP
     assert crash_at > 30

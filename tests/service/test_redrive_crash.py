@@ -16,7 +16,7 @@ from goqueue.drive import delivery_runner
 from goqueue.service import dead_letters
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.cuts import run_until_cut
+from tests.cuts import CUT_STEP, first_cut, run_until_cut
 from tests.service.brokers import broker_on, fetch_all, settings
 from tests.service.dead import bury, letters, over
 
@@ -132,7 +132,7 @@ def steps_before_the_redrive(chosen: Settings) -> int:
 
 
 def cut_everywhere(chosen: Settings, mode: CrashMode, begin: int) -> None:
-    crash_at = begin
+    crash_at = begin + first_cut(mode)
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, a_short_life, ledger):
@@ -143,5 +143,5 @@ def cut_everywhere(chosen: Settings, mode: CrashMode, begin: int) -> None:
             except BaseException:
                 print(f"crash_at={crash_at} mode={mode} seed={seed}")
                 raise
-        crash_at += 1
+        crash_at += CUT_STEP
     assert crash_at - begin > 30

@@ -14,7 +14,7 @@ from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.cuts import run_until_cut
+from tests.cuts import CUT_STEP, first_cut, run_until_cut
 from tests.service.brokers import broker_on, fetch_all, settings
 
 
@@ -111,7 +111,7 @@ def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:
 )
 def test_a_cut_at_every_write(script: Script, fsync: str, mode: CrashMode) -> None:
     chosen = settings(fsync=fsync, fsync_interval_ms=100)
-    crash_at = 0
+    crash_at = first_cut(mode)
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, script, ledger):
@@ -122,7 +122,7 @@ def test_a_cut_at_every_write(script: Script, fsync: str, mode: CrashMode) -> No
             except BaseException:
                 print(f"crash_at={crash_at} mode={mode} seed={seed}")
                 raise
-        crash_at += 1
+        crash_at += CUT_STEP
     assert crash_at > 60
 
 
@@ -141,7 +141,7 @@ def test_messages_that_waited_long_survive_a_power_cut_without_fsync_always(mode
         await asyncio.sleep(4)
 
     chosen = settings(fsync="interval", fsync_interval_ms=400)
-    crash_at = 0
+    crash_at = first_cut(mode)
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, script, ledger):
@@ -152,13 +152,13 @@ def test_messages_that_waited_long_survive_a_power_cut_without_fsync_always(mode
             except BaseException:
                 print(f"crash_at={crash_at} mode={mode} seed={seed}")
                 raise
-        crash_at += 1
+        crash_at += CUT_STEP
     assert crash_at > 60
 
 
 def test_repeating_messages_over_cuts() -> None:
     """Each time comes once."""
-    crash_at = 0
+    crash_at = first_cut()
     chosen = settings(fsync="always")
 
     async def script(broker: Broker, ledger: Ledger) -> None:
@@ -190,5 +190,5 @@ def test_repeating_messages_over_cuts() -> None:
         except BaseException:
             print(f"crash_at={crash_at}")
             raise
-        crash_at += 1
+        crash_at += CUT_STEP
     assert crash_at > 40

@@ -17,6 +17,7 @@ from goqueue.drive.topic_table import SINGLE
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
+from tests.cuts import CUT_STEP, first_cut
 from tests.service.brokers import broker_on, fetch_all, publish, settings
 
 
@@ -164,7 +165,7 @@ def test_a_power_cut_at_any_moment_leaves_topics_whole_or_absent(mode: CrashMode
 
     disk = SimDisk()
     run_virtually(lambda loop: life(disk, loop, []))
-    for crash_at in range(disk.steps):
+    for crash_at in range(first_cut(mode), disk.steps, CUT_STEP):
         broken = SimDisk(crash_at)
         done: list[str] = []
         run_virtually(lambda loop, broken=broken, done=done: until_power_cut(broken, loop, done))  # type: ignore[misc]

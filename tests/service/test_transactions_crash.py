@@ -23,7 +23,7 @@ from goqueue.drive.host import Host
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.cuts import run_until_cut
+from tests.cuts import CUT_STEP, first_cut, run_until_cut
 from tests.service.brokers import broker_on, publish, settings
 
 INPUTS = 4
@@ -183,7 +183,7 @@ def test_a_death_after_each_record_of_the_coordinator(monkeypatch: pytest.Monkey
 
 
 def cut_everywhere(chosen: Settings, mode: CrashMode, script: Script, first: int = 0) -> int:
-    crash_at = first
+    crash_at = first + first_cut(mode)
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, script, ledger):
@@ -193,7 +193,7 @@ def cut_everywhere(chosen: Settings, mode: CrashMode, script: Script, first: int
         except BaseException:
             print(f"crash_at={crash_at} mode={mode}")
             raise
-        crash_at += 1
+        crash_at += CUT_STEP
 
 
 @pytest.mark.parametrize(("fsync", "mode"), [("interval", "kept"), ("always", "dropped"), ("always", "torn")])

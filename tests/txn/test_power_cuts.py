@@ -10,6 +10,7 @@ import pytest
 from goqueue.base.settings import Settings, TransactionSettings
 from goqueue.broker import Broker
 from goqueue.sim.disk import CrashMode, SimDisk
+from tests.cuts import CUT_STEP, first_cut
 from tests.service.brokers import settings
 from tests.txn.checker import Kind, check
 from tests.txn.history import History
@@ -67,7 +68,7 @@ def cut_everywhere(
     first: int = 0,
 ) -> int:
     """Answers with how many places there were."""
-    crash_at = first
+    crash_at = first + first_cut(mode)
     wrong: list[str] = []
     while True:
         disk, history = SimDisk(crash_at), History()
@@ -79,7 +80,7 @@ def cut_everywhere(
             wrong += [f"{crash_at}: {one}" for one in check(history) if one.kind not in allowed]
         except Exception as why:
             wrong.append(f"{crash_at}: {why!r}"[:300])
-        crash_at += 1
+        crash_at += CUT_STEP
 
 
 @pytest.mark.parametrize("mode", ["kept", "dropped", "torn"])

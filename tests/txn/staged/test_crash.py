@@ -17,7 +17,7 @@ from goqueue.core.txn.records import Record, TxnOwner
 from goqueue.drive.coordinators import TRANSACTIONS_CODEC, TransactionHost
 from goqueue.drive.host import Host
 from goqueue.sim.disk import CrashMode, SimDisk
-from tests.cuts import run_until_cut
+from tests.cuts import CUT_STEP, first_cut, run_until_cut
 from tests.service.brokers import publish, settings
 from tests.txn.lives import Watch
 from tests.txn.staged.world import OWNER, Writer, commit, last_batch, seen, stage, stuck, tell
@@ -178,7 +178,7 @@ def test_a_death_after_each_record_of_the_coordinator(monkeypatch: pytest.Monkey
 
 
 def cut_everywhere(chosen: Settings, mode: CrashMode, a_life: Script = a_life, first: int = 0) -> int:
-    crash_at = first
+    crash_at = first + first_cut(mode)
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, a_life, ledger):
@@ -188,7 +188,7 @@ def cut_everywhere(chosen: Settings, mode: CrashMode, a_life: Script = a_life, f
         except BaseException:
             print(f"crash_at={crash_at} mode={mode}")
             raise
-        crash_at += 1
+        crash_at += CUT_STEP
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def survive_everywhere(mode: CrashMode, counts: bool = True) -> Counter[bool]:
     """Answers with how often the batch was found whole."""
     chosen = chosen_with(msgspec.structs.replace(SHORT, sync="always", staged_timeout_ms=3_600_000))
     whole: Counter[bool] = Counter()
-    crash_at = 0
+    crash_at = first_cut(mode)
     while True:
         disk, ledger = SimDisk(crash_at), Survivor(counts)
         if not run_until_cut(disk, chosen, stages_and_waits, ledger):
@@ -258,7 +258,7 @@ def survive_everywhere(mode: CrashMode, counts: bool = True) -> Counter[bool]:
         if ledger.ready is not None:
             tell(ledger.finish, disk.crash(mode, crash_at), chosen, at_s=60)
             whole[ledger.heard.get(0) is None] += 1
-        crash_at += 1
+        crash_at += CUT_STEP
 
 
 @pytest.mark.parametrize("mode", ["dropped", "torn"])
