@@ -1,4 +1,5 @@
-"""A shard: storage and verbs, wired together, without doors. A simulation builds one on a simulated disk."""
+"""A node without doors: storage, the coordinators of its shards and the verbs, wired together. A simulation builds one
+on a simulated disk."""
 
 from __future__ import annotations
 
@@ -96,8 +97,8 @@ OWN_TOPICS: Final = {
 }
 
 
-class Shard:
-    """A set of partitions with one internal partition of each kind, and the verbs on them, without doors."""
+class Broker:
+    """The verbs are there once; of each coordinator there is one for every shard."""
 
     def __init__(self, node: NodeServices, schedule_index: str = IN_MEMORY) -> None:
         self.node = node
@@ -209,14 +210,31 @@ class Shard:
             self,
         ]
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
+        self._clock_watch = ClockWatch(clock, self.timekeepers, self.metrics.clock_stepped)
+
+    async def start(self) -> list[Recovered]:
+        """What recovery found."""
+        await self.node.start()
+        found = await self._open()
+        await self._load(await self.traces.start())
+        self._clock_watch.start()
+        return found
+
+    async def stop(self) -> None:
+        """Everything that was accepted is safe when this returns."""
+        self.stop_waiting()
+        await self._clock_watch.stop()
+        await self._drain()
+        await self.node.stop()
+        await self.table.close()
+        await self.node.close()
 
     def _logs(self) -> Iterator[tuple[Partition, TopicConfig]]:
         for topic in self.table.all():
             for partition in topic.partitions:
                 yield partition, topic.config
 
-    async def open(self) -> list[Recovered]:
-        """Opens the logs; says what recovery found."""
+    async def _open(self) -> list[Recovered]:
         self.node_config.load()
         self._make_shards()
         found = await self.table.load()
@@ -239,7 +257,7 @@ class Shard:
         ]
         await asyncio.gather(*(load(shard, partition) for shard, partition in enumerate(partitions)))
 
-    async def load(self, spans: Sequence[Span]) -> None:
+    async def _load(self, spans: Sequence[Span]) -> None:
         """Coordinators go on where they were, in order. `spans` are the traces of before."""
         self._trace_parts.recall(spans)
         await self.node.load_schemas(await self.open_internal_partition(SCHEMAS_TOPIC))
@@ -328,9 +346,8 @@ class Shard:
         for host in self.group_hosts:
             host.stop_waiting()
 
-    async def drain(self) -> None:
+    async def _drain(self) -> None:
         """Everything that was accepted is in the logs when this returns."""
-        self.stop_waiting()
         await self.redrives.stop()
         await self.transfer.stop()
         await self.txn_coordinators.stop()
@@ -341,34 +358,6 @@ class Shard:
         for host in self.group_hosts:
             await host.stop()
         await self.cleaner.stop()
-
-    async def close(self) -> None:
-        """Closes the logs; everything is synced already."""
-        await self.table.close()
-
-
-class Broker(Shard):
-    """A node of one shard: starts and stops it together with what there is one of in a node."""
-
-    def __init__(self, node: NodeServices, schedule_index: str = IN_MEMORY) -> None:
-        super().__init__(node, schedule_index)
-        self._clock_watch = ClockWatch(node.clock, self.timekeepers, node.metrics.clock_stepped)
-
-    async def start(self) -> list[Recovered]:
-        await self.node.start()
-        found = await self.open()
-        await self.load(await self.traces.start())
-        self._clock_watch.start()
-        return found
-
-    async def stop(self) -> None:
-        """Everything that was accepted is safe when this returns."""
-        self.stop_waiting()
-        await self._clock_watch.stop()
-        await self.drain()
-        await self.node.stop()
-        await self.close()
-        await self.node.close()
 
 
 def _untraced(view: ViewId, records: Sequence[QueueRecord]) -> None:

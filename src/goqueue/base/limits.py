@@ -109,7 +109,7 @@ OPENING_AT_ONCE: Final = 8  # shares of all partitions, opened beside each other
 METADATA_VALUE_CHARS_MAX: Final = 512 * KIB
 METADATA_COMMIT_KEYS_MAX: Final = 100
 METADATA_HISTORY_MAX: Final = 1_000  # changes that a watch can still be told one by one
-SHARDS_DEFAULT: Final = 1  # of a new node
+SHARDS_DEFAULT: Final = 8  # of a new node
 SHARDS_MAX: Final = 256
 SHARDS_MEANING: Final = (
     "How many shards the node has; more can be added, none taken away. 0 leaves it as it is; "
