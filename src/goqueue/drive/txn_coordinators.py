@@ -24,12 +24,14 @@ class TransactionCoordinators:
 
     def __init__(self, shards: ShardMap, new: Callable[[int], TransactionCoordinator]) -> None:
         self._each = PerShard(shards, new)
+        self._only: TransactionCoordinator | None = None  # where there is one shard: asked for every command
         self._producers: dict[int, TransactionCoordinator] = {}  # where each was found last
 
     # --- start and stop --------------------------------------------------------------------------------------
 
     def make(self, count: int) -> None:
         self._each.make(count)
+        self._only = self._each[0] if count == 1 else None
 
     async def load(self, shard: int, partition: Partition) -> None:
         await self._each[shard].load(partition)
@@ -49,18 +51,18 @@ class TransactionCoordinators:
 
     def of(self, transactional_id: str) -> TransactionCoordinator:
         """The one that keeps the id."""
-        if len(self._each) == 1:
-            return self._each[0]
+        if self._only is not None:
+            return self._only
         return self._each.of(kept_with(transactional_id))
 
     def of_owner(self, owner: str) -> TransactionCoordinator:
         """The one that keeps the owner's staged sets, and their writers."""
-        return self._each.of(owner)
+        return self._only or self._each.of(owner)
 
     def of_producer(self, producer_id: int) -> TransactionCoordinator:
         """The one that knows the producer. If none does, one that can say so: not before all are loaded."""
-        if len(self._each) == 1:
-            return self._each[0]
+        if self._only is not None:
+            return self._only
         found = self._producers.get(producer_id)
         if found is not None and (not found.host.is_loaded or found.table.of_producer(producer_id) is not None):
             return found
