@@ -136,8 +136,10 @@ class Host(Generic[M, R]):
     def ask(self, question: Callable[[M, int, Millis], Decision[R]]) -> Any:
         """The reply, or a future of it: when it is durable, or when a later decision answers its ticket. What the
         question itself raises is raised; an error of storage is a reply."""
+        if self._machine is None:
+            raise self._not_loaded()
         ticket = self._answers.next_ticket()
-        decision = question(self.machine, ticket, self._clock.now_ms())
+        decision = question(self._machine, ticket, self._clock.now_ms())
         replies = decision.replies
         if len(replies) == 1 and replies[0].ticket in (ASKER, ticket):
             return self._answer_alone(ticket, decision)

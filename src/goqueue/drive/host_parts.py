@@ -102,11 +102,8 @@ class Answers:
     """Who waits for an answer, by ticket."""
 
     def __init__(self) -> None:
-        self._tickets = itertools.count(ASKER + 1)
+        self.next_ticket = itertools.count(ASKER + 1).__next__
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-
-    def next_ticket(self) -> int:
-        return next(self._tickets)
 
     def wait_for(self, ticket: int) -> asyncio.Future[Any]:
         waiting = self._waiting[ticket] = asyncio.get_running_loop().create_future()

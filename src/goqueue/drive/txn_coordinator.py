@@ -186,22 +186,19 @@ class TransactionCoordinator(Sink[Transactions, Record]):
             raise ShuttingDown("The node is stopping; the transaction's end goes on after its start.")
 
     async def _finish(self, one: _Ending) -> None:
-        while not await self._try_finish(one):
+        while True:
+            try:
+                async with one.side_by_side:
+                    await self._effects.force()
+                    if (state := self._ending(one.end)) is not None:
+                        await self._carry_out(one)
+                        await self._note(one.end, state)
+                return
+            except (GoQueueError, OSError) as error:
+                name = one.end.transactional_id
+                logger.error("a transaction's end waits", extra={"transactional_id": name, "error": str(error)})
             one.tried.set()
             await asyncio.sleep(_RETRY_S)
-
-    async def _try_finish(self, one: _Ending) -> bool:
-        try:
-            async with one.side_by_side:
-                await self._effects.force()
-                if (state := self._ending(one.end)) is not None:
-                    await self._carry_out(one)
-                    await self._note(one.end, state)
-        except (GoQueueError, OSError) as error:
-            name = one.end.transactional_id
-            logger.error("a transaction's end waits", extra={"transactional_id": name, "error": str(error)})
-            return False
-        return True
 
     def _ending(self, end: TransactionEnd) -> TxnState | None:
         """Its state; None if it is noted as over, or if a load found that it was never decided."""

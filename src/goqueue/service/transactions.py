@@ -5,7 +5,7 @@ The same coordinators for Kafka's transactional producers and for REST's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from goqueue.base.clock import Clock
@@ -101,7 +101,8 @@ class TransactionVerbs:
         for at in partitions:
             self._topics.require_users(at.topic).partition(at.partition)
         wanted = [(at.topic, at.partition) for at in partitions]
-        return await self._add((transactional_id, producer_id, epoch), More(partitions=wanted), begins)
+        async with self._coordinators.of(transactional_id).alone(transactional_id):
+            return await self.add_alone((transactional_id, producer_id, epoch), More(partitions=wanted), begins)
 
     async def turn(self, transactional_id: str) -> None:
         """Returns when everything asked of the transactional id so far is done."""
@@ -147,12 +148,10 @@ class TransactionVerbs:
         async with self._coordinators.of(who[0]).alone(who[0]):
             return await self.add_alone(who, more, begins)
 
-    async def add_alone(self, who: Who, more: More, begins: bool = True) -> TxnState:
+    def add_alone(self, who: Who, more: More, begins: bool = True) -> Awaitable[TxnState]:
         """For who has the transactional id to itself."""
-        added: TxnState = await self._coordinators.of(who[0]).decide(
-            lambda machine, now: machine.add(*who, now, more, begins=begins)
-        )
-        return added
+        decide = self._coordinators.of(who[0]).decide
+        return decide(lambda machine, now: machine.add(*who, now, more, begins=begins))
 
     async def end(
         self,

@@ -15,20 +15,16 @@ class Framer:
     """
 
     def __init__(self, frame_bytes_max: int) -> None:
+        self.buffered = 0  # bytes held for a frame that is not complete
         self._frame_bytes_max = frame_bytes_max
         self._prefix = bytearray()
         self._frame = bytearray()
         self._missing = 0  # bytes the open frame still lacks; 0 when none is open
         self._broken: WireError | None = None
 
-    @property
-    def buffered(self) -> int:
-        """Bytes held for a frame that is not complete."""
-        return len(self._prefix) + len(self._frame)
-
     def clear(self) -> None:
         """Forgets the open frame; nothing more is fed."""
-        self._prefix, self._frame, self._missing = bytearray(), bytearray(), 0
+        self._prefix, self._frame, self._missing, self.buffered = bytearray(), bytearray(), 0, 0
 
     def feed(self, data: bytes) -> list[memoryview]:
         """The frames these bytes complete. After a size that is not allowed, this and every later call raises."""
@@ -44,10 +40,12 @@ class Framer:
             if size > end - at:
                 self._frame += view[at:]
                 self._missing = size - (end - at)
+                self.buffered = len(self._frame)
                 return frames
             frames.append(view[at : at + size])
             at += size
         self._prefix += view[at:]
+        self.buffered = len(self._prefix) + len(self._frame)
         return frames
 
     def _finish(self, view: memoryview, frames: list[memoryview]) -> int:

@@ -19,12 +19,14 @@ class TxnActivity:
         self._heard: dict[str, Millis] = {}  # by transactional id
         self._committed: dict[str, Millis] = {}  # by owner
         self._deadlines = TxnDeadlines()
+        self.next_due = self._deadlines.next
 
     def apply(self, record: Record) -> None:
         match record:
             case TxnState():
                 self.touch(record.transactional_id, record.updated_ms)
-                self._watch(record)
+                if record.stage is TxnStage.ONGOING:
+                    self._watch(record)
             case TxnGone():
                 self._heard.pop(record.transactional_id, None)
             case TxnOwner():
@@ -38,13 +40,13 @@ class TxnActivity:
             self._heard[name] = now
 
     def _watch(self, state: TxnState) -> None:
-        if state.stage is TxnStage.ONGOING:
-            self._deadlines.set(state.transactional_id, self.due(state))
+        self._deadlines.set(state.transactional_id, self.due(state))
 
     def watch_again(self, states: Iterable[TxnState]) -> None:
-        """Each is told once more when its time is up."""
+        """Each that goes on is told once more when its time is up."""
         for state in states:
-            self._watch(state)
+            if state.stage is TxnStage.ONGOING:
+                self._watch(state)
 
     def due(self, state: TxnState) -> Millis:
         """When an open transaction is aborted: after its time, or after its producer's silence."""
@@ -53,9 +55,6 @@ class TxnActivity:
             return heard + state.timeout_ms
         due = state.started_ms + state.timeout_ms
         return min(due, heard + state.session_ms) if state.session_ms else due
-
-    def next_due(self) -> Millis | None:
-        return self._deadlines.next()
 
     def passed(self, now: Millis, most: int) -> list[str]:
         """Ids to look at; each is told once, until it is watched again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from goqueue.core.txn.errors import UnknownTransaction
 from goqueue.core.txn.records import (
@@ -26,6 +26,7 @@ class TransactionTable:
         self.staged = StagedSets()
         self.delayed_bytes = 0
         self._states: dict[str, TxnState] = {}
+        self.get: Callable[[str], TxnState | None] = self._states.get  # itself: everything that is done asks it
         self._ids: dict[int, str] = {}  # by producer id
         self._open: set[str] = set()  # begun, and their end not yet carried out
         self._delayed: dict[str, dict[int, TxnDelayed]] = {}
@@ -94,9 +95,6 @@ class TransactionTable:
     def in_doubt(self) -> list[TxnState]:
         """Whose end was decided and may not have been carried out."""
         return [state for state in self.open() if state.stage in ENDING]
-
-    def get(self, transactional_id: str) -> TxnState | None:
-        return self._states.get(transactional_id)
 
     def require(self, transactional_id: str) -> TxnState:
         state = self._states.get(transactional_id)
