@@ -39,7 +39,7 @@ def test_kafka_python_agrees(key: int, kind: str, seed: int) -> None:
     api = APIS[key]
     oracle = KAFKA_PYTHON.get(api.name + kind)
     if oracle is None:
-        assert key in (68, 69), "kafka-python knows every other API"
+        assert key in (68, 69) or "Share" in api.name, "kafka-python knows every other API"
         return
     for version in versions(api):
         message = sample(api, kind, version, seed)

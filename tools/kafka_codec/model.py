@@ -51,6 +51,13 @@ APIS = [
     "ConsumerGroupDescribe",
     "ListConfigResources",
     "DescribeTopicPartitions",
+    "ShareGroupHeartbeat",
+    "ShareGroupDescribe",
+    "ShareFetch",
+    "ShareAcknowledge",
+    "DescribeShareGroupOffsets",
+    "AlterShareGroupOffsets",
+    "DeleteShareGroupOffsets",
 ]
 # Those `goqueue.pipeline` asks of a node: the client's side of their messages is generated too.
 CLIENT_APIS = [
