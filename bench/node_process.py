@@ -37,6 +37,8 @@ class NodeProcess:
         ]
         # A crowded disk must not decide about tests and figures.
         chosen = {"GOQUEUE_LOG_DISK_USED_PERCENT_MAX": "100", **(settings or {})}
+        if "NODE_SHARDS" in os.environ:
+            chosen.setdefault("GOQUEUE_NODE_SHARDS", os.environ["NODE_SHARDS"])
         mine = {name: value for name, value in os.environ.items() if not name.startswith("GOQUEUE_")}
         self._environ = {**mine, **chosen}
         if tree is not None:

@@ -1,6 +1,7 @@
-"""Doors and what will be a shard share nothing but commands and replies: door suites pass with every call encoded.
+"""Doors and shards share nothing but commands and replies: door suites pass with every call encoded.
 
-The long form runs all of tests/door. See tests/through_bytes.py.
+The nodes have one shard here, where the suites themselves use eight. The long form runs all of tests/door. See
+tests/through_bytes.py.
 """
 
 from __future__ import annotations
@@ -32,6 +33,6 @@ def test_a_door_suite_passes_with_every_call_encoded_and_decoded() -> None:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "NODE_PROGRAM": "from tests.through_bytes import run; run()"},
+        env={**os.environ, "NODE_PROGRAM": "from tests.through_bytes import run; run()", "NODE_SHARDS": "1"},
     )
     assert told.returncode == 0, told.stdout[-8_000:]

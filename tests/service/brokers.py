@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -33,7 +34,8 @@ class SeededEntropy:
 
 def settings(**log: object) -> Settings:
     chosen = {"cleanup_interval_ms": 10_000, "index_interval_bytes": 256, **log}
-    return Settings(log=LogSettings(**chosen), topics=TopicSettings(partitions=1))  # type: ignore[arg-type]
+    node = NodeSettings(shards=int(os.environ.get("NODE_SHARDS", "0")))
+    return Settings(log=LogSettings(**chosen), topics=TopicSettings(partitions=1), node=node)  # type: ignore[arg-type]
 
 
 def sharded(shards: int, chosen: Settings) -> Settings:
