@@ -22,6 +22,7 @@ RATE = 10_000
 SECONDS = 6
 LEAD_MS = 12_000
 PENDING = 1_000_000
+CROWD = 1_000
 BATCH = 500
 VALUE = "x" * 100
 DAY_MS = 86_400_000
@@ -62,12 +63,13 @@ def fire_figures(root: Path) -> Iterator[Figure]:
 
 
 def pending_figures(root: Path) -> Iterator[Figure]:
-    """A million messages wait, from an hour to sixty days."""
+    """A million messages wait, from an hour to sixty days, beside many topics and groups."""
     chance = random.Random(7)
     now = time.time_ns() // 1_000_000
     dues = [now + chance.randrange(3_600_000, 60 * DAY_MS) for _ in range(PENDING)]
     node = NodeProcess(root / "pending").start()
-    _create(node, "bench", 3)
+    _create(node, "bench", 8)
+    _crowd(node)
     began = time.perf_counter()
     uvloop.run(_send(node, "bench", dues))
     rate = PENDING / (time.perf_counter() - began)
@@ -85,12 +87,21 @@ def pending_figures(root: Path) -> Iterator[Figure]:
         spent = time.perf_counter() - began
         told = httpx.get(f"{node.url}/delay/stats", timeout=60).json()
         assert told["pending"] == PENDING, told
-        yield Figure(f"start after {how} with a million pending", f"{spent:.2f} s", "", "under 3 s", spent < 3)
+        name = f"start after {how} with a million pending, {CROWD:,} topics and groups"
+        yield Figure(name, f"{spent:.2f} s", f"{node.cpu_seconds():.1f} s of processor", "under 3 s", spent < 3)
     yield _memory("its memory after the start", node)
     began = time.perf_counter()
     httpx.get(f"{node.url}/topics/bench/delayed?limit=100&skip=500000", timeout=60).raise_for_status()
     yield Figure("a page of 100 from the middle of the list", f"{(time.perf_counter() - began) * 1000:.0f} ms")
     node.stop()
+
+
+def _crowd(node: NodeProcess) -> None:
+    with httpx.Client(base_url=node.url, timeout=60) as client:
+        for number in range(CROWD):
+            client.post("/topics", json={"name": f"t{number}", "num_partitions": 1}).raise_for_status()
+            where = {"topic": f"t{number}", "to": "earliest"}
+            client.post(f"/groups/g{number}/offsets/reset", json=where).raise_for_status()
 
 
 def _memory(name: str, node: NodeProcess) -> Figure:

@@ -24,12 +24,13 @@ from goqueue.log.stats import StorageStats
 
 TOPICS = 1_000
 PARTITIONS = 5  # of each
+SHARDS = 8
 SECONDS_MAX = 5.0
 
 
 def startup_figures(root: Path) -> Iterator[Figure]:
     fill(root / "data", TOPICS, PARTITIONS)
-    node = NodeProcess(root / "data")
+    node = NodeProcess(root / "data", "--shards", str(SHARDS))
     count = f"{TOPICS * PARTITIONS:,} partitions"
     yield _started(node, f"a node with {count} is ready after kill -9")
     node.kill()
@@ -51,7 +52,11 @@ def fill(data_dir: Path, topics: int, partitions: int) -> None:
     """A directory as a killed node leaves it: a few synced batches in every partition, no index of the last segment."""
     data_dir.mkdir()
     disk = RealDisk(data_dir)
-    records = [TopicRecord(f"topic-{number:04d}", f"id-{number}", partitions, {}, 1) for number in range(topics)]
+    shards = [tuple((number + one) % SHARDS for one in range(partitions)) for number in range(topics)]
+    records = [
+        TopicRecord(f"topic-{number:04d}", f"id-{number}", partitions, {}, 1, shards=shards[number])
+        for number in range(topics)
+    ]
     # What is measured is a start after the process died, not after the power did.
     with patch("os.fsync", _nothing), patch("os.fdatasync", _nothing):
         asyncio.run(_write_records(disk, records))
