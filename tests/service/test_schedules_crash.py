@@ -16,7 +16,7 @@ from goqueue.core.txn.effects import ScheduleDelayed
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.cuts import run_until_cut
+from tests.cuts import CUT_STEP, first_cut, run_until_cut
 from tests.service.brokers import broker_on, fetch
 from tests.service.test_schedules import with_shards
 from tests.txn.test_effects import Courier
@@ -104,7 +104,8 @@ def steps_of_a_start(chosen: Settings) -> int:
 
 def cut_everywhere(script: Script, fsync: str, mode: CrashMode) -> int:
     chosen = with_shards(SHARDS, fsync=fsync, fsync_interval_ms=100)
-    first = crash_at = steps_of_a_start(chosen)
+    first = steps_of_a_start(chosen)
+    crash_at = first + first_cut(mode)
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, script, ledger):
@@ -114,7 +115,7 @@ def cut_everywhere(script: Script, fsync: str, mode: CrashMode) -> int:
         except BaseException:
             print(f"crash_at={crash_at} mode={mode}")
             raise
-        crash_at += 1
+        crash_at += CUT_STEP
 
 
 async def a_short_life(broker: Broker, ledger: Ledger) -> None:
