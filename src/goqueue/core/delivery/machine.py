@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.priority import NORMAL
-from goqueue.core.delivery.delivery_state import REDRIVEN
+from goqueue.core.delivery.appliers import REDRIVEN
 from goqueue.core.delivery.lane import Lease
 from goqueue.core.delivery.offers import Offers
 from goqueue.core.delivery.policy import DeadLetterTarget, Policy
