@@ -56,6 +56,7 @@ from goqueue.edge.rest.messages import MessageRoutes
 from goqueue.edge.rest.node_routes import NodeRoutes
 from goqueue.edge.rest.queue_stats import QueueStatsRoutes
 from goqueue.edge.rest.requests import Bodies
+from goqueue.edge.rest.schema_settings import SchemaSettingsRoutes
 from goqueue.edge.rest.schemas import SchemaRoutes
 from goqueue.edge.rest.staged import StagedRoutes
 from goqueue.edge.rest.topics import TopicRoutes
@@ -228,6 +229,7 @@ class Node:
             *QueueStatsRoutes(front(broker.queue_stats)).operations(),
             *TraceRoutes(front(broker.traces)).operations(),
             *SchemaRoutes(front(broker.schemas), bodies).operations(),
+            *SchemaSettingsRoutes(front(broker.schemas), bodies).operations(),
             *NodeRoutes(health, front(page), self._threads).operations(),
             *DoorRoutes(doors).operations(),
         ]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.requests import Request
 
 from goqueue import __version__
 from goqueue.api.schemas import (
     Compatibility,
-    ConfigIn,
-    ConfigOut,
-    ConfigSetOut,
     ContextIdOut,
     NewSchema,
     RegisteredSchema,
-    RegistryMode,
     RegistryStats,
     ServerVersionOut,
     SubjectVersionOut,
@@ -23,22 +19,20 @@ from goqueue.api.schemas import (
 from goqueue.base.commands import Caller
 from goqueue.core.schemas.errors import (
     InvalidSchema,
-    NoSubjectConfig,
-    NoSubjectMode,
     UnknownSchema,
 )
-from goqueue.core.schemas.model import GLOBAL, KINDS, check_mode, guid_of
+from goqueue.core.schemas.model import KINDS, guid_of
 from goqueue.core.schemas.table import SchemaVersion
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation
+from goqueue.edge.rest.registry_operations import registry_get, registry_operation
 from goqueue.edge.rest.registry_params import flag, form, id_of, is_shown, number_of, page, subject_of
-from goqueue.edge.rest.registry_schema import registered_out, schema_in, settings_in
+from goqueue.edge.rest.registry_schema import registered_out, schema_in
 from goqueue.edge.rest.requests import Bodies, decode
-from goqueue.edge.rest.schema_errors import MEDIA_TYPES, RegistryErrorOut, Text, confluent
+from goqueue.edge.rest.schema_errors import Text, confluent
 from goqueue.service.front import Front
 from goqueue.service.schemas import Schemas
 
-T = TypeVar("T")
 _DELETED = Param("deleted", "Also what is deleted softly.", "boolean")
 _PERMANENT = Param("permanent", "For ever, after it was deleted softly.", "boolean")
 _FORMAT = Param("format", "`serialized` gives a Protobuf schema as the description of its file, in base64.")
@@ -48,8 +42,6 @@ _VERBOSE = Param("verbose", "Say why not.", "boolean")
 _PAGE = (Param("offset", "Leave out so many.", "integer"), Param("limit", "At most this many; -1 all.", "integer"))
 _PREFIX = Param("subjectPrefix", "Only subjects that begin with this.")
 _LATEST_ONLY = Param("latestOnly", "Only the latest of each subject.", "boolean")
-_FORCE = Param("force", "To mode IMPORT even where something is registered.", "boolean")
-_TO_GLOBAL = Param("defaultToGlobal", "The registry's where the subject has none of its own.", "boolean")
 
 
 class SchemaRoutes:
@@ -63,15 +55,21 @@ class SchemaRoutes:
         test = "/compatibility/subjects/{subject}/versions"
         by_id = "/schemas/ids/{id}"
         return [
-            _get("/subjects", self.subjects, "List subjects", list[str], params=(_PREFIX, _DELETED, *_PAGE)),
-            _get(f"{one}/schema", self.version_schema, "A version's schema alone", Any, (_DELETED, _FORMAT)),
-            _get(f"{one}/referencedby", self.referenced_by, "Ids of schemas that refer to a version", list[int], _PAGE),
-            _get(one, self.version, "A version", RegisteredSchema, params=(_DELETED, _FORMAT)),
-            _op("DELETE", one, self.delete_version, "Delete a version", int, params=(_PERMANENT,)),
-            _get(many, self.versions, "List a subject's versions", list[int], (_DELETED, _NEGATIVE, *_PAGE)),
-            _op("POST", many, self.register, "Register a schema", RegisteredSchema, NewSchema, (_NORMALIZE,)),
-            _get(f"{subject}/metadata", self.by_metadata, "The latest version with such metadata", RegisteredSchema),
-            _op(
+            registry_get("/subjects", self.subjects, "List subjects", list[str], params=(_PREFIX, _DELETED, *_PAGE)),
+            registry_get(f"{one}/schema", self.version_schema, "A version's schema alone", Any, (_DELETED, _FORMAT)),
+            registry_get(
+                f"{one}/referencedby", self.referenced_by, "Ids of schemas that refer to a version", list[int], _PAGE
+            ),
+            registry_get(one, self.version, "A version", RegisteredSchema, params=(_DELETED, _FORMAT)),
+            registry_operation("DELETE", one, self.delete_version, "Delete a version", int, params=(_PERMANENT,)),
+            registry_get(many, self.versions, "List a subject's versions", list[int], (_DELETED, _NEGATIVE, *_PAGE)),
+            registry_operation(
+                "POST", many, self.register, "Register a schema", RegisteredSchema, NewSchema, (_NORMALIZE,)
+            ),
+            registry_get(
+                f"{subject}/metadata", self.by_metadata, "The latest version with such metadata", RegisteredSchema
+            ),
+            registry_operation(
                 "POST",
                 subject,
                 self.lookup,
@@ -80,29 +78,35 @@ class SchemaRoutes:
                 NewSchema,
                 (_DELETED, _NORMALIZE),
             ),
-            _op("DELETE", subject, self.delete_subject, "Delete a subject", list[int], params=(_PERMANENT,)),
-            _get(
+            registry_operation(
+                "DELETE", subject, self.delete_subject, "Delete a subject", list[int], params=(_PERMANENT,)
+            ),
+            registry_get(
                 "/schemas",
                 self.all,
                 "List schemas with their places",
                 list[RegisteredSchema],
                 (_PREFIX, _DELETED, _LATEST_ONLY, *_PAGE),
             ),
-            _get("/schemas/types", self.types, "Types of schema", list[str]),
-            _get("/schemas/stats", self.stats, "The registry in numbers", RegistryStats),
-            _get(f"{by_id}/schema", self.id_schema, "A schema alone, by id", Any, (_FORMAT,)),
-            _get(f"{by_id}/subjects", self.id_subjects, "Subjects that hold a schema", list[str], (_DELETED, *_PAGE)),
-            _get(
+            registry_get("/schemas/types", self.types, "Types of schema", list[str]),
+            registry_get("/schemas/stats", self.stats, "The registry in numbers", RegistryStats),
+            registry_get(f"{by_id}/schema", self.id_schema, "A schema alone, by id", Any, (_FORMAT,)),
+            registry_get(
+                f"{by_id}/subjects", self.id_subjects, "Subjects that hold a schema", list[str], (_DELETED, *_PAGE)
+            ),
+            registry_get(
                 f"{by_id}/versions",
                 self.id_versions,
                 "Versions that hold a schema",
                 list[SubjectVersionOut],
                 (_DELETED, *_PAGE),
             ),
-            _get(by_id, self.by_id, "A schema by id", RegisteredSchema, params=(_FORMAT,)),
-            _get("/schemas/guids/{guid}/ids", self.guid_ids, "Ids of a guid", list[ContextIdOut]),
-            _get("/schemas/guids/{guid}", self.by_guid, "A schema by guid", RegisteredSchema, params=(_FORMAT,)),
-            _op(
+            registry_get(by_id, self.by_id, "A schema by id", RegisteredSchema, params=(_FORMAT,)),
+            registry_get("/schemas/guids/{guid}/ids", self.guid_ids, "Ids of a guid", list[ContextIdOut]),
+            registry_get(
+                "/schemas/guids/{guid}", self.by_guid, "A schema by guid", RegisteredSchema, params=(_FORMAT,)
+            ),
+            registry_operation(
                 "POST",
                 f"{test}/{{version}}",
                 self.test_one,
@@ -111,7 +115,7 @@ class SchemaRoutes:
                 NewSchema,
                 (_VERBOSE, _NORMALIZE),
             ),
-            _op(
+            registry_operation(
                 "POST",
                 test,
                 self.test_all,
@@ -120,14 +124,8 @@ class SchemaRoutes:
                 NewSchema,
                 (_VERBOSE, _NORMALIZE),
             ),
-            *_settings_routes(
-                "config", self.config, self.set_config, self.delete_config, ConfigIn, ConfigOut, (_TO_GLOBAL,)
-            ),
-            *_settings_routes(
-                "mode", self.mode, self.set_mode, self.delete_mode, RegistryMode, RegistryMode, (_TO_GLOBAL, _FORCE)
-            ),
-            _get("/contexts", self.contexts, "List contexts; there is one", list[str]),
-            _get("/metadata/version", self.server_version, "The version of the server", ServerVersionOut),
+            registry_get("/contexts", self.contexts, "List contexts; there is one", list[str]),
+            registry_get("/metadata/version", self.server_version, "The version of the server", ServerVersionOut),
         ]
 
     # --- subjects and versions -------------------------------------------------------------------------------
@@ -151,7 +149,7 @@ class SchemaRoutes:
 
     @confluent
     async def register(self, request: Request) -> RegisteredSchema:
-        given = await self._body(request, NewSchema)
+        given = await self._new_schema(request)
         version = None if given.version in (0, -1) else given.version
         schema_id = None if given.id in (0, -1) else given.id
         normalize = flag(request, "normalize")
@@ -164,7 +162,7 @@ class SchemaRoutes:
 
     @confluent
     async def lookup(self, request: Request) -> RegisteredSchema:
-        given = await self._body(request, NewSchema)
+        given = await self._new_schema(request)
         deleted, normalize = flag(request, "deleted"), flag(request, "normalize")
         held = await self._schemas.by(caller_of(request)).lookup(
             subject_of(request), schema_in(given), deleted, normalize
@@ -275,7 +273,7 @@ class SchemaRoutes:
         self._schemas.by(caller_of(request)).table.schema(schema_id)
         return [use for use in self._schemas.by(caller_of(request)).table.uses(schema_id) if deleted or not use.deleted]
 
-    # --- compatibility, levels, modes ------------------------------------------------------------------------
+    # --- compatibility ---------------------------------------------------------------------------------------
 
     @confluent
     async def test_one(self, request: Request) -> Compatibility:
@@ -286,7 +284,7 @@ class SchemaRoutes:
         return await self._test(request, None)
 
     async def _test(self, request: Request, number: int | None) -> Compatibility:
-        given, is_verbose = await self._body(request, NewSchema), flag(request, "verbose")
+        given, is_verbose = await self._new_schema(request), flag(request, "verbose")
         try:
             found = await self._schemas.by(caller_of(request)).test(
                 subject_of(request), schema_in(given), number, flag(request, "normalize")
@@ -298,46 +296,6 @@ class SchemaRoutes:
         return Compatibility(not found, list(map(str, found)) if is_verbose else None)
 
     @confluent
-    async def config(self, request: Request) -> ConfigOut:
-        subject, table = subject_of(request), self._schemas.by(caller_of(request)).table
-        own = table.own_settings(subject)
-        if own is None and subject != GLOBAL and not flag(request, "defaultToGlobal"):
-            message = f"Subject '{subject}' does not have subject-level compatibility configured"
-            raise NoSubjectConfig(message, field="subject")
-        return ConfigOut(table.level(subject), None if own is None else own.normalize)
-
-    @confluent
-    async def set_config(self, request: Request) -> ConfigSetOut:
-        given = await self._body(request, ConfigIn)
-        held = await self._schemas.by(caller_of(request)).set_settings(subject_of(request), settings_in(given))
-        return ConfigSetOut(held.compatibility, held.normalize)
-
-    @confluent
-    async def delete_config(self, request: Request) -> ConfigOut:
-        return ConfigOut(await self._schemas.by(caller_of(request)).delete_settings(subject_of(request)))
-
-    @confluent
-    async def mode(self, request: Request) -> RegistryMode:
-        subject, table = subject_of(request), self._schemas.by(caller_of(request)).table
-        own = table.own_mode(subject)
-        if own is None and subject != GLOBAL and not flag(request, "defaultToGlobal"):
-            message = f"Subject '{subject}' does not have subject-level mode configured"
-            raise NoSubjectMode(message, field="subject")
-        return RegistryMode(table.mode(subject))
-
-    @confluent
-    async def set_mode(self, request: Request) -> RegistryMode:
-        given = await self._body(request, RegistryMode)
-        mode = await self._schemas.by(caller_of(request)).set_mode(
-            subject_of(request), check_mode(given.mode), flag(request, "force")
-        )
-        return RegistryMode(mode)
-
-    @confluent
-    async def delete_mode(self, request: Request) -> RegistryMode:
-        return RegistryMode(await self._schemas.by(caller_of(request)).delete_mode(subject_of(request)))
-
-    @confluent
     async def contexts(self, request: Request) -> list[str]:
         return ["."]
 
@@ -345,11 +303,11 @@ class SchemaRoutes:
     async def server_version(self, request: Request) -> ServerVersionOut:
         return ServerVersionOut(__version__, "")
 
-    # --- shared --------------------------------------------------------------------------------------------
+    # --- parts ---------------------------------------------------------------------------------------------
 
-    async def _body(self, request: Request, kind: type[T]) -> T:
+    async def _new_schema(self, request: Request) -> NewSchema:
         async with self._bodies.read(request) as body:
-            return decode(body, kind)
+            return decode(body, NewSchema)
 
     def _version(self, request: Request) -> SchemaVersion:
         number = number_of(request.path_params["version"])
@@ -361,54 +319,3 @@ class SchemaRoutes:
             await self._schemas.by(caller).text(held.id, form),
             held,
         )
-
-
-def _op(
-    method: Any,
-    path: str,
-    handler: Any,
-    summary: str,
-    reply: Any = None,
-    body: Any = None,
-    params: tuple[Param, ...] = (),
-) -> RestOperation:
-    return RestOperation(
-        method,
-        path,
-        handler,
-        summary,
-        "schemas",
-        reply,
-        200,
-        body,
-        params,
-        MEDIA_TYPES[0],
-        also="/schemas",
-        media_types=MEDIA_TYPES,
-        error=RegistryErrorOut,
-    )
-
-
-def _get(path: str, handler: Any, summary: str, reply: Any = None, params: tuple[Param, ...] = ()) -> RestOperation:
-    return _op("GET", path, handler, summary, reply, None, params)
-
-
-def _settings_routes(
-    what: str, show: Any, change: Any, delete: Any, body: Any, reply: Any, params: tuple[Param, ...]
-) -> list[RestOperation]:
-    found: list[RestOperation] = []
-    for path, whose in ((f"/{what}", "the registry's"), (f"/{what}/{{subject}}", "a subject's")):
-        found += [
-            _op("GET", path, show, f"Show {whose} {what}", reply, params=params[:1] if "{" in path else ()),
-            _op(
-                "PUT",
-                path,
-                change,
-                f"Set {whose} {what}",
-                ConfigSetOut if reply is ConfigOut else reply,
-                body,
-                params[1:],
-            ),
-            _op("DELETE", path, delete, f"Take {whose} {what} back to the default", reply),
-        ]
-    return found
