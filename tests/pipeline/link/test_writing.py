@@ -15,6 +15,7 @@ import pytest
 from bench.node_process import NodeProcess
 from goqueue.format.batch import read_header, split
 from goqueue.pipeline.arrow.columns import HEADERS, TYPES
+from goqueue.pipeline.arrow.encode import BatchProducer
 from goqueue.pipeline.link import producing, writing
 from goqueue.pipeline.link.cluster import Place
 from goqueue.pipeline.link.errors import BrokerRefused, Fenced, NodeUnreachable, PipelineError, TopicNotFound
@@ -29,7 +30,7 @@ WAIT_S = 30
 
 
 def writer(node: NodeProcess, txn: Txn, topic: str | None, kafka: str | None = None, **more: Any) -> StagedWriter:
-    return StagedWriter(kafka or node.kafka, txn.id, txn.producer_id, txn.epoch, topic, **more)
+    return StagedWriter(kafka or node.kafka, txn.id, BatchProducer(txn.producer_id, txn.epoch), topic, **more)
 
 
 def values(start: int, end: int, size: int = 0) -> pa.RecordBatch:
@@ -255,7 +256,7 @@ def test_rows_that_cannot_be_written_say_why(shared: NodeProcess, columns: dict[
 
 def test_an_unknown_compression_is_refused(shared: NodeProcess) -> None:
     with pytest.raises(PipelineError, match="'lzma' is no compression; use none, gzip, snappy, lz4, zstd"):
-        StagedWriter(shared.kafka, "x", 1, 1, "t", compression="lzma")
+        StagedWriter(shared.kafka, "x", BatchProducer(1, 1), "t", compression="lzma")
 
 
 def test_a_compacted_topic_refuses_rows_without_keys(shared: NodeProcess) -> None:

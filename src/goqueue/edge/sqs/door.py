@@ -12,6 +12,7 @@ from goqueue.edge.http.connections import Connections
 from goqueue.edge.http.gate import Gate
 from goqueue.edge.rest.requests import Bodies
 from goqueue.edge.sqs.app import SqsDoor
+from goqueue.edge.sqs.contents import QueueContents
 from goqueue.edge.sqs.moves import Moves
 from goqueue.edge.sqs.names import Arns
 from goqueue.edge.sqs.operations import operations
@@ -45,7 +46,8 @@ class Verbs(Protocol):
 def sqs_door(settings: SqsSettings, verbs: Verbs, admit: Admit | None, gate: Gate, connections: Connections) -> SqsDoor:
     arns, clock = Arns(settings.region), verbs.clock
     topics, leasing, once = Front(verbs.topics, admit), Front(verbs.leasing, admit), Front(verbs.publish_once, admit)
-    queues = Queues(topics, leasing, Front(verbs.scheduling, admit), once, arns, clock, settings.group)
+    contents = QueueContents(leasing, Front(verbs.scheduling, admit), settings.group)
+    queues = Queues(topics, contents, once, arns, clock)
     sending = SendHandler(queues, Front(verbs.publish, admit), once, clock, verbs.entropy)
     receiving = Receiving(queues, leasing, arns, settings.group)
     moves = Moves(Front(verbs.redrives, admit), topics, arns)

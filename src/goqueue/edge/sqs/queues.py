@@ -34,13 +34,12 @@ from goqueue.edge.sqs.attributes import (
     settled,
 )
 from goqueue.edge.sqs.calls import Handler, Reply, SqsCall
+from goqueue.edge.sqs.contents import QueueContents
 from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value, missing, no_queue
 from goqueue.edge.sqs.names import Arns, check_queue_name, is_queue_name, name_of_url, queue_url
 from goqueue.edge.sqs.policies import NO_REDRIVE, Policies
 from goqueue.service.front import Front
-from goqueue.service.leasing import Leasing
 from goqueue.service.publish_once import DeduplicatedPublish
-from goqueue.service.scheduling import Scheduling
 from goqueue.service.topics import Topics
 
 RESULTS_MAX: Final = 1_000
@@ -55,20 +54,16 @@ class Queues:
     def __init__(
         self,
         topics: Front[Topics],
-        leasing: Front[Leasing],
-        scheduling: Front[Scheduling],
+        contents: QueueContents,
         publish_once: Front[DeduplicatedPublish],
         arns: Arns,
         clock: SteadyClock,
-        group: str,
     ) -> None:
         self._topics = topics
-        self._leasing = leasing
-        self._scheduling = scheduling
+        self._contents = contents
         self._publish_once = publish_once
         self._arns = arns
         self._clock = clock
-        self._group = group
         self._policies = Policies(topics, arns)
         self._changing = asyncio.Lock()
         self._purged: dict[str, Millis] = {}  # when, by topic id
@@ -185,13 +180,10 @@ class Queues:
         return {"Attributes": shown} if shown else {}
 
     def _held(self, caller: Caller, topic: Topic) -> dict[str, str]:
-        counts = self._leasing.by(caller).counts(self._group, topic.name)
         held = {
             **settled(topic),
             "QueueArn": self._arns.of(topic.name),
-            "ApproximateNumberOfMessages": str(counts.ready),
-            "ApproximateNumberOfMessagesNotVisible": str(counts.in_flight + counts.waiting),
-            "ApproximateNumberOfMessagesDelayed": str(self._scheduling.by(caller).pending(topic.name)),
+            **self._contents.attributes(caller, topic.name),
             "CreatedTimestamp": str(topic.record.created_ms // 1000),
             "LastModifiedTimestamp": str(modified_s(topic)),
         }
@@ -281,8 +273,7 @@ class Queues:
             raise SqsError("PurgeQueueInProgress", message)
         self._purged = {key: when for key, when in self._purged.items() if now - when < PURGE_EVERY_MS}
         self._purged[topic.record.id] = now
-        await self._scheduling.by(call.caller).cancel_all(topic.name)
-        await self._leasing.by(call.caller).skip_all(self._group, topic.name)
+        await self._contents.purge(call.caller, topic.name)
         if is_fifo(topic):
             async with self._changing:
                 topic = self.find(call.caller, asked.queue_url)

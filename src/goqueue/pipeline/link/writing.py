@@ -53,8 +53,7 @@ class StagedWriter:
         self,
         kafka: str,
         transactional_id: str,
-        producer_id: int,
-        epoch: int,
+        producer: BatchProducer,
         default_topic: str | None,
         *,
         compression: str = "none",
@@ -64,7 +63,7 @@ class StagedWriter:
             raise PipelineError(f"{compression!r} is no compression; use none, {', '.join(CODECS)}.")
         self._cluster = cluster(kafka, patience_s, patience_s)
         self._transactional_id = transactional_id
-        self._producer = BatchProducer(producer_id, epoch)
+        self._producer = producer
         self._default_topic = default_topic
         self._codec = CODECS.get(compression, 0)
         self._producing = BatchSender(self._cluster, transactional_id)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from goqueue.client.staged import StagedWriterId
+from goqueue.pipeline.arrow.encode import BatchProducer
 from goqueue.pipeline.link.cluster import PATIENCE_S
 from goqueue.pipeline.link.doors import doors
 from goqueue.pipeline.link.errors import Fenced, PipelineError
@@ -63,7 +64,8 @@ def stage_rows(target: SinkTarget, owner: str, batch: int, task: Task, rows: Ite
 def _written(
     target: SinkTarget, kafka: str, named: StagedWriterId, first: pa.RecordBatch, others: Iterable[pa.RecordBatch]
 ) -> int:
-    writer = StagedWriter(kafka, named.transactional_id, named.producer_id, named.epoch, target.topic)
+    producer = BatchProducer(named.producer_id, named.epoch)
+    writer = StagedWriter(kafka, named.transactional_id, producer, target.topic)
     names = list(target.columns)
     try:
         writer.write(first.select(names))
