@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from goqueue.base.errors import (
     GoQueueError,
@@ -21,11 +21,11 @@ from goqueue.base.errors import (
     MalformedRequest,
     Overloaded,
     RequestTooSlow,
-    UriTooLong,
 )
 from goqueue.edge.http.connections import Connections, Render
 from goqueue.edge.http.corked import CorkedTransport
 from goqueue.edge.http.gate import is_same_host
+from goqueue.edge.http.refusals import head_too_large, last_answer
 
 _LINGER_S: Final = 1.0
 _LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -130,7 +130,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._reading == "head":
             self._head_left -= len(data)
             if self._head_left <= 0:
-                self._stop(*self._head_too_large())
+                self._stop(*head_too_large(self.url, self._table))
         elif self._reading == "body" and before == "body":
             self._count_framing(len(data) - (self._body_bytes - body_before))
 
@@ -176,7 +176,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         self.url += url
         if len(self.url) > self._limits.request_line_bytes_max:
-            self._stop(*self._head_too_large())
+            self._stop(*head_too_large(self.url, self._table))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._reading == "body":
@@ -240,13 +240,6 @@ class GuardedProtocol(HttpToolsProtocol):
             self.cycle.more_body = False
             self.cycle.message_event.set()
 
-    def _head_too_large(self) -> tuple[GoQueueError, str]:
-        if len(self.url) > self._limits.request_line_bytes_max:
-            most, name = self._limits.request_line_bytes_max, self._table.setting("request_line_bytes_max")
-            return UriTooLong(f"The path and query are longer than {most} bytes ({name})."), "request-line-bytes"
-        most, name = self._limits.head_bytes_max, self._table.setting("head_bytes_max")
-        return HeadTooLarge(f"The head of the request is longer than {most} bytes ({name})."), "head-bytes"
-
     # --- what goes out ---------------------------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -298,10 +291,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.abort()  # an answer is under way or was given: nothing can be said beside it
 
     def _answer(self, error: GoQueueError) -> None:
-        shown = self._render(error)
-        head = b"content-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-        fields = head % (shown.media_type.encode(), len(shown.body))
-        self.transport.write(STATUS_LINE[shown.status] + fields + shown.body)
+        self.transport.write(last_answer(self._render(error)))
         self.transport.write_eof()
         self._close_at = self.loop.time() + _LINGER_S
         self.flow.resume_reading()
