@@ -17,30 +17,26 @@ import msgspec
 
 from goqueue.base.entropy import new_uuid
 from goqueue.base.errors import DiskFull, GoQueueError, InvalidField, RedriveRunning, UnknownRedrive
-from goqueue.base.ids import Millis, Offset
+from goqueue.base.ids import Offset
 from goqueue.base.limits import REDRIVE_RATE_MAX
 from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter, StoredDeadLetter
 from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.redrive import (
     IN_FLIGHT,
     NO_ORIGIN,
-    SOURCE_GONE,
-    TARGET_GONE,
     UNKNOWN_TOPIC,
     Preview,
     RedriveRequest,
     RedriveTarget,
     RedriveTask,
-    eta_ms,
-    per_second,
     refusal,
 )
-from goqueue.core.token_bucket import TokenBucket
 from goqueue.drive.partition import Partition
 from goqueue.drive.redrive_notes import RedriveNotes
 from goqueue.drive.topic_table import Topic
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.environment import Environment
+from goqueue.service.redrive_progress import RedriveRun, RedriveTracker
 from goqueue.service.redriven import Redriven
 from goqueue.service.topics import Topics
 from goqueue.service.transfer import Transfer
@@ -53,19 +49,6 @@ _NOTE_MS: Final = 1_000
 _CANCEL_S: Final = 2.0
 
 Go = tuple[StoredDeadLetter, DeadLetterTarget]
-
-
-class _Run:
-    """A redrive under way."""
-
-    def __init__(self, task: RedriveTask, now: Millis) -> None:
-        self.task = task
-        self.pace = TokenBucket(task.rate_per_s, now)
-        self.cancelled = asyncio.Event()
-        self.began_ms = self.noted_ms = now
-        self.looked_at = 0
-        self.moved: int | None = None  # both when this run began
-        self.loop: asyncio.Task[None] | None = None
 
 
 class Redrives:
@@ -85,10 +68,11 @@ class Redrives:
         self._copies = copies
         self._topics = topics
         self._notes = notes
+        self._progress = RedriveTracker(letters, topics, environment.clock)
         self._clock = environment.clock
         self._entropy = environment.entropy
         self._tasks: dict[str, RedriveTask] = {}
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, RedriveRun] = {}
 
     async def recover(self) -> None:
         """After a start: those that were under way go on."""
@@ -157,14 +141,14 @@ class Redrives:
         if task is None:
             raise UnknownRedrive(f"There is no redrive {task_id[:100]!r}, or it is forgotten.", field="id")
         run = self._runs.get(task_id)
-        return task if run is None else self._progress(run)
+        return task if run is None else self._progress.of(run)
 
     async def cancel(self, task_id: str) -> RedriveTask:
         """Ends it; what was moved stays moved. One that is over already stays as it is."""
         self.find(task_id)
         run = self._runs.get(task_id)
         if run is not None and run.loop is not None:
-            run.task = self._tasks[task_id] = msgspec.structs.replace(self._progress(run), state="cancelling")
+            run.task = self._tasks[task_id] = msgspec.structs.replace(self._progress.of(run), state="cancelling")
             await self._save(run)
             run.cancelled.set()
             await asyncio.wait([run.loop], timeout=_CANCEL_S)
@@ -206,50 +190,40 @@ class Redrives:
     # --- how it goes -----------------------------------------------------------------------------------------
 
     def _launch(self, task: RedriveTask) -> None:
-        run = self._runs[task.id] = _Run(task, self._clock.monotonic_ms())
+        run = self._runs[task.id] = RedriveRun(task, self._clock.monotonic_ms())
         if task.state == "cancelling":
             run.cancelled.set()
         run.loop = asyncio.ensure_future(self._run(run))
         run.loop.add_done_callback(lambda _: self._runs.pop(task.id, None))
 
-    async def _run(self, run: _Run) -> None:
+    async def _run(self, run: RedriveRun) -> None:
         try:
             state, failure = await self._carry_out(run)
         except (GoQueueError, OSError) as error:
             logger.error("a redrive failed", extra={"task": run.task.id, "error": str(error)})
             state, failure = "failed", str(error)
-        task = self._progress(run)
+        task = self._progress.of(run)
         done = msgspec.structs.replace(
             task, state=state, failure=failure or task.failure, finished_ms=self._clock.now_ms(), eta_ms=None
         )
         run.task = self._tasks[done.id] = done
         await self._save(run)
 
-    async def _carry_out(self, run: _Run) -> tuple[str, str]:
-        topic = self._source(run.task)
+    async def _carry_out(self, run: RedriveRun) -> tuple[str, str]:
+        topic = self._progress.source(run.task)
         for partition in [] if topic is None else topic.partitions:
             await self._transfer.finish(self._letters.keeper(partition).view)  # what a life before began
-        run.moved, run.looked_at = self._moved(run.task), self._looked_at(run.task)
+        run.moved, run.looked_at = self._progress.moved(run.task), self._progress.looked_at(run.task)
         for partition in [] if topic is None else topic.partitions:
             async for letters, cursor in self._slices(run.task, partition):
                 if not await self._move_slice(run, partition, letters, cursor):
                     break
             self._letters.tell_sqs(partition)
-            if run.cancelled.is_set() or self._room(run.task) == 0 or self._lost(run.task):
+            if run.cancelled.is_set() or self._room(run.task) == 0 or self._progress.lost(run.task):
                 break
-        if (lost := self._lost(run.task)) and not run.cancelled.is_set():
+        if (lost := self._progress.lost(run.task)) and not run.cancelled.is_set():
             return "failed", lost
         return ("cancelled" if run.cancelled.is_set() else "completed"), ""
-
-    def _source(self, task: RedriveTask) -> Topic | None:
-        topic = self._topics.find(task.source)
-        return topic if topic is not None and topic.record.id == task.source_id else None
-
-    def _lost(self, task: RedriveTask) -> str:
-        """Why it cannot go on; empty if it can."""
-        if task.source_id and self._source(task) is None:
-            return SOURCE_GONE
-        return TARGET_GONE if task.to is not None and self._topics.find(task.to) is None else ""
 
     async def _slices(
         self, task: RedriveTask, partition: Partition
@@ -265,7 +239,7 @@ class Redrives:
         yield found, end
 
     async def _move_slice(
-        self, run: _Run, partition: Partition, letters: list[StoredDeadLetter], cursor: Offset
+        self, run: RedriveRun, partition: Partition, letters: list[StoredDeadLetter], cursor: Offset
     ) -> bool:
         """Moves those that fit as fast as they may go; False if the redrive is to end."""
         waiting = [letter for letter in letters if run.task.filter.fits(letter)]
@@ -283,10 +257,10 @@ class Redrives:
             await self._save(run)
         return not run.cancelled.is_set() and self._room(run.task) > 0
 
-    async def _allowed(self, run: _Run, wanted: int) -> int:
+    async def _allowed(self, run: RedriveRun, wanted: int) -> int:
         """How many may go now; waits for the first. None once the redrive is cancelled or has moved enough."""
         wanted = min(wanted, self._room(run.task))
-        while wanted and not run.cancelled.is_set() and not self._lost(run.task):
+        while wanted and not run.cancelled.is_set() and not self._progress.lost(run.task):
             wait_ms = run.pace.wait_ms(wanted, self._clock.monotonic_ms())
             if not wait_ms and (allowed := run.pace.take(wanted, self._clock.monotonic_ms())):
                 return allowed
@@ -294,10 +268,10 @@ class Redrives:
         return 0
 
     def _room(self, task: RedriveTask) -> int:
-        return _AT_ONCE if task.limit is None else max(0, task.limit - self._moved(task))
+        return _AT_ONCE if task.limit is None else max(0, task.limit - self._progress.moved(task))
 
     def _choose(
-        self, run: _Run, partition: Partition, letters: Sequence[StoredDeadLetter], allowed: int
+        self, run: RedriveRun, partition: Partition, letters: Sequence[StoredDeadLetter], allowed: int
     ) -> tuple[list[Go], int]:
         """Which go, and how many were looked at; those that must stay are counted."""
         going: list[Go] = []
@@ -330,7 +304,7 @@ class Redrives:
         target = RedriveTarget(name, len(topic.partitions), config.compacts, config.queue_max_redrives)
         return refusal(letter, target) or _grave(topic, letter)
 
-    async def _go(self, run: _Run, partition: Partition, going: list[Go]) -> None:
+    async def _go(self, run: RedriveRun, partition: Partition, going: list[Go]) -> None:
         """Written down, one record for each target, and carried out."""
         graves: dict[tuple[str, int], tuple[DeadLetterTarget, list[Offset]]] = {}
         for letter, dead_letter_target in going:
@@ -343,49 +317,23 @@ class Redrives:
         self._copies.copied.pop(view, None)
         await self._transfer.finish(view)
         moved = run.task.moved + self._copies.copied.pop(view, 0)
-        if self._source(run.task) is not None:  # else the view is gone, and its count with it
-            moved = self._moved(run.task)
+        if self._progress.source(run.task) is not None:  # else the view is gone, and its count with it
+            moved = self._progress.moved(run.task)
         failed, failure = self._copies.refusals.pop(view, (0, run.task.failure))
         run.task = msgspec.structs.replace(run.task, moved=moved, failed=run.task.failed + failed, failure=failure)
 
-    # --- progress --------------------------------------------------------------------------------------------
+    # --- notes -----------------------------------------------------------------------------------------------
 
-    def _moved(self, task: RedriveTask) -> int:
-        topic = self._source(task)
-        if topic is None:
-            return task.moved
-        return sum(self._letters.redriven(partition, task.id) for partition in topic.partitions)
-
-    def _looked_at(self, task: RedriveTask) -> int:
-        topic = self._source(task)
-        if topic is None:
-            return task.looked_at
-        places = [
-            (one, task.cursors.get(one.at.partition, 0), task.ends.get(one.at.partition, 0)) for one in topic.partitions
-        ]
-        return max(0, task.total - sum(self._letters.count(*place) for place in places))
-
-    def _progress(self, run: _Run) -> RedriveTask:
-        moved = self._moved(run.task)
-        elapsed_ms = self._clock.monotonic_ms() - run.began_ms
-        task = msgspec.structs.replace(
-            run.task,
-            moved=moved,
-            looked_at=self._looked_at(run.task),
-            moved_per_s=per_second(moved - (moved if run.moved is None else run.moved), elapsed_ms),
-        )
-        return msgspec.structs.replace(task, eta_ms=eta_ms(task, task.looked_at - run.looked_at, elapsed_ms))
-
-    async def _save(self, run: _Run) -> None:
+    async def _save(self, run: RedriveRun) -> None:
         run.noted_ms = self._clock.monotonic_ms()
-        task = run.task if not run.task.is_live else self._progress(run)
+        task = run.task if not run.task.is_live else self._progress.of(run)
         try:
             await self._notes.save(task)
         except (OSError, DiskFull) as error:  # a start goes on from the last note; what was moved is known otherwise
             logger.error("how far a redrive got could not be noted", extra={"task": task.id, "error": str(error)})
 
 
-def _look_to(run: _Run, partition: Partition, cursor: Offset) -> None:
+def _look_to(run: RedriveRun, partition: Partition, cursor: Offset) -> None:
     run.task = msgspec.structs.replace(run.task, cursors={**run.task.cursors, partition.at.partition: cursor})
 
 
