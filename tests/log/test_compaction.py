@@ -232,7 +232,7 @@ def test_a_compacted_log_reopens_clean_and_unchanged(disk: Disk) -> None:
     stop(log)
     log, found = open_at(disk, segment_bytes=600)
     assert found.was_clean and not found.damaged_ranges and survey(log) == before
-    assert log.meta.compacted_to > 0 and not is_due(log, compacted(), 6_000)
+    assert log.notes.meta.compacted_to > 0 and not is_due(log, compacted(), 6_000)
 
 
 def test_a_segment_may_lose_all_its_records(disk: Disk) -> None:
@@ -350,7 +350,7 @@ def test_a_malformed_batch_does_not_stop_compaction_for_good() -> None:
     sync(log)
     seal(log)
     compact_all(log, compacted(segment_bytes=600))
-    assert log.meta.compacted_to > 0
+    assert log.notes.meta.compacted_to > 0
 
 
 def test_a_crash_in_a_merge_makes_no_damage_of_what_was_compacted_away() -> None:

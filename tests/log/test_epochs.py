@@ -9,7 +9,8 @@ from goqueue.format.batch import read_header
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.epoch_history import EpochStart, begun, cut_head, cut_tail, end_of_epoch, epoch_of
-from goqueue.log.partition_log import META_FILE, PartitionLog, RollRule
+from goqueue.log.notes import META_FILE
+from goqueue.log.partition_log import PartitionLog, RollRule
 from goqueue.log.recovery import StrayLog, open_log
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from tests.log.logs import DIRECTORY, HOUR_MS, batch, home, open_at, seal, stop, survey, sync, value_at
@@ -26,7 +27,7 @@ def write(log: PartitionLog, epoch: int, count: int) -> None:
 
 
 def history(log: PartitionLog) -> list[tuple[int, int]]:
-    return [(one.epoch, one.first_offset) for one in log.meta.epochs]
+    return [(one.epoch, one.first_offset) for one in log.notes.meta.epochs]
 
 
 def lived(disk: Disk) -> PartitionLog:
@@ -238,4 +239,4 @@ def test_a_log_of_an_earlier_version_is_its_topics_from_now_on(disk: Disk) -> No
     stop(log)
     with pytest.raises(StrayLog):
         open_log(home(disk), rule, "id-2")
-    assert msgspec.structs.asdict(open_log(home(disk), rule, "id-1")[0].meta)["topic_id"] == "id-1"
+    assert msgspec.structs.asdict(open_log(home(disk), rule, "id-1")[0].notes.meta)["topic_id"] == "id-1"

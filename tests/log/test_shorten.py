@@ -84,7 +84,7 @@ def test_the_head_never_moves_back_or_beyond_the_end(disk: Disk) -> None:
 def test_segments_left_by_a_crash_in_a_drop_go_at_the_next_start(disk: Disk) -> None:
     log = filled(disk)
     log.begin_drop_head(log.segments[2].base_offset)
-    log.write_meta()
+    log.notes.write()
     log, _ = open_at(disk, segment_bytes=600)
     assert log.segments[0].base_offset == log.start_offset == 8
     assert survey(log) == wanted(8, 16)
@@ -229,7 +229,7 @@ def test_a_cut_takes_the_compaction_marks_back() -> None:
     seal(log)
     compact_all(log, compacted(segment_bytes=600))
     log.truncate(2)
-    assert max(log.meta.compacted_to, log.meta.gaps_to) <= log.end_offset
+    assert max(log.notes.meta.compacted_to, log.notes.meta.gaps_to) <= log.end_offset
 
 
 # --- retention ------------------------------------------------------------------------------------------

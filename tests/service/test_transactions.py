@@ -537,7 +537,7 @@ def test_compaction_drops_aborted_messages_and_they_hide_nothing() -> None:
         log = broker.topics.require("t").partitions[0].log
         before = log.size_bytes
         await broker.cleaner.clean_all()
-        assert log.size_bytes < before and log.meta.compacted_to > 4
+        assert log.size_bytes < before and log.notes.meta.compacted_to > 4
         found = await values(broker)
         assert found["k"] == "kept" and "only" not in found and len(found) == 13
         assert "only" not in await values(broker, Isolation.READ_UNCOMMITTED)
@@ -561,7 +561,7 @@ def test_compaction_stops_before_an_open_transaction() -> None:
             await broker.publish.messages(_plain(keyed("other", f"{number}")))
         await broker.cleaner.clean_all()
         log = broker.topics.require("t").partitions[0].log
-        assert 0 < log.meta.compacted_to <= first
+        assert 0 < log.notes.meta.compacted_to <= first
         await open_.end(commit=False)
         await broker.cleaner.clean_all()
         assert await values(broker) == {"k": "5", "other": "11"}

@@ -177,7 +177,7 @@ def _log(partition: Partition) -> dict[int, InLog]:
 def _note_writes(history: History, partition: Partition, log: dict[int, InLog], life: Life) -> None:
     where, told = partition.at, life.told.get(partition, {})
     limit = partition.state.read_limit(Isolation.READ_COMMITTED)
-    dropped_to = max(partition.log.start_offset, partition.log.meta.compacted_to)  # by retention or compaction
+    dropped_to = max(partition.log.start_offset, partition.log.notes.meta.compacted_to)  # by retention or compaction
     for offset in sorted(log.keys() | told.keys()):
         there, one = log.get(offset), told.get(offset)
         is_due = offset < limit or (one is not None and _is_late(partition, offset, one, life))

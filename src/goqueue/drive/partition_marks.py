@@ -68,7 +68,7 @@ class PartitionMarks:
 
     def epoch_at(self, offset: Offset) -> Epoch:
         """The epoch in which an offset was written; behind the end, the one it would be written in."""
-        return epoch_of(self.log.meta.epochs, offset) if offset < self.log.end_offset else self.state.leader_epoch
+        return epoch_of(self.log.notes.meta.epochs, offset) if offset < self.log.end_offset else self.state.leader_epoch
 
     def epoch_end(self, epoch: Epoch) -> tuple[Epoch, Offset] | None:
         """The largest epoch that is not larger, and where it ends for readers; None if the epoch is not known here."""
@@ -76,7 +76,7 @@ class PartitionMarks:
             return None
         if epoch == self.state.leader_epoch:
             return epoch, self.state.high_watermark
-        return end_of_epoch(self.log.meta.epochs, epoch, self.state.high_watermark)
+        return end_of_epoch(self.log.notes.meta.epochs, epoch, self.state.high_watermark)
 
     @property
     def size_bytes(self) -> int:

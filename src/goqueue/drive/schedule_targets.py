@@ -125,6 +125,6 @@ def is_there(origin: OriginBatch, partition: Partition) -> bool:
         return True
     header = read_header(batch)
     if header.base_offset != origin.offset:
-        return log.meta.gaps_to > origin.offset
+        return log.notes.meta.gaps_to > origin.offset
     theirs = (origin.producer_id, origin.producer_epoch, origin.base_sequence)
     return (header.producer_id, header.producer_epoch, header.base_sequence) == theirs

@@ -99,7 +99,7 @@ def is_due(log: PartitionLog, config: TopicConfig, now: Millis, stable: Offset |
         return False
     segments = candidates(log, stable)
     total = sum(segment.length for segment in segments)
-    dirty = sum(segment.length for segment in segments if segment.base_offset >= log.meta.compacted_to)
+    dirty = sum(segment.length for segment in segments if segment.base_offset >= log.notes.meta.compacted_to)
     rules = _Rules({}, now, config.delete_retention_ms)
     enough = total > 0 and dirty > 0 and dirty / total >= config.min_cleanable_dirty_ratio
     return enough or any(map(rules.tombstones_expired, segments))
@@ -119,7 +119,7 @@ def compact(
     """
     segments = _sound(candidates(log, stable))
     last: LastOffsets = {}
-    count = yield from _remember(segments, log.meta.compacted_to, last, is_aborted)
+    count = yield from _remember(segments, log.notes.meta.compacted_to, last, is_aborted)
     rules = _Rules(last, now, config.delete_retention_ms, is_aborted)
     group: list[Segment] = []
     size = 0
@@ -132,7 +132,7 @@ def compact(
         size += segment.length
     if group:
         yield from _rewrite(group, rules)
-    return segments[count - 1].next_offset if count else log.meta.compacted_to
+    return segments[count - 1].next_offset if count else log.notes.meta.compacted_to
 
 
 def _sound(segments: Sequence[Segment]) -> list[Segment]:

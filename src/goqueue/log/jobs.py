@@ -34,14 +34,27 @@ class SyncJob(msgspec.Struct):
             file.sync()
         self.sync_failed = False
         with unless_full():
-            self.log.write_changed_meta()
+            self.log.notes.write_changed()
         if self.new_names:
             _sync_path(self.log.home.disk, self.log.home.directory)
-        self.log.note_checkpoint(self)
+        self.log.notes.write_checkpoint(self.checkpoint, self.cuts)
 
     @property
     def end_offset(self) -> Offset:
         return self.checkpoint.synced_offset
+
+
+def checkpoint_of(active: Segment, sync: int, end_offset: Offset) -> SegmentCheckpoint:
+    """What a sync that begins now will have made safe."""
+    return SegmentCheckpoint(
+        sync,
+        end_offset,
+        active.base_offset,
+        active.length,
+        active.first_timestamp,
+        active.max_timestamp,
+        active.max_timestamp_offset,
+    )
 
 
 def _sync_path(disk: Disk, directory: str) -> None:
@@ -60,7 +73,7 @@ class SealJob(msgspec.Struct):
     sync_failed: bool = False  # if anything else fails it is a note
 
     def run(self) -> None:
-        self.log.write_changed_meta()
+        self.log.notes.write_changed()
         self.segment.verify()
         file = self.segment.file()
         try:
@@ -81,12 +94,12 @@ class MetaJob(msgspec.Struct):
         """On a full disk the segments go first: that makes room for the note, and without them the log begins behind
         them in any case."""
         try:
-            self.log.write_meta()
+            self.log.notes.write()
         except OSError as error:
             if error.errno not in NO_SPACE or not self.dropped:
                 raise
             self._remove()
-            self.log.write_meta()
+            self.log.notes.write()
         else:
             self._remove()
 

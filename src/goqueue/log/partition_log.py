@@ -8,7 +8,6 @@ threads: the tuple of segments is replaced, never changed.
 from __future__ import annotations
 
 import logging
-import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -20,26 +19,23 @@ from goqueue.base.errors import DamagedRange, DiskFull, OffsetOutOfRange, OutOfR
 from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.base.limits import BATCH_BYTES_MAX, MIB
 from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time, strides
-from goqueue.log.checkpoint import Meta, SegmentCheckpoint, forget_checkpoint, write_checkpoint
-from goqueue.log.crc_json import encode_crc_json
-from goqueue.log.epoch_history import NO_EPOCH, begun, cut_head, cut_tail
-from goqueue.log.home import NO_RESOURCES, NO_SPACE, SegmentHome, out_of_resources, unless_full
-from goqueue.log.jobs import MetaJob, SealJob, SyncJob
+from goqueue.log.epoch_history import cut_head
+from goqueue.log.home import NO_RESOURCES, NO_SPACE, SegmentHome, out_of_resources
+from goqueue.log.jobs import MetaJob, SealJob, SyncJob, checkpoint_of
+from goqueue.log.notes import LogNotes
 from goqueue.log.reader import (
     BatchTooLarge,
     NeedsVerification,
-    WouldBlock,
     boundary,
     first_at_time,
     latest_message,
     read_batches,
-    read_unverified,
+    read_of_earlier_run,
 )
 from goqueue.log.segment import Segment
 
 logger = logging.getLogger(__name__)
 
-META_FILE: Final = "meta.json"
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 
 
@@ -54,23 +50,19 @@ class PartitionLog:
     """Made by `log.recovery.open_log`."""
 
     def __init__(
-        self, home: SegmentHome, roll: RollRule, meta: Meta, segments: Sequence[Segment], syncs: int, meta_changed: bool
+        self, home: SegmentHome, roll: RollRule, notes: LogNotes, segments: Sequence[Segment], syncs: int
     ) -> None:
         self.home = home
         self.roll_rule = roll
-        self.meta = meta
+        self.notes = notes
         self.segments: tuple[Segment, ...] = tuple(segments)
         # The start is durable at once, the records below it perhaps not.
-        self.end_offset: Offset = max(segments[-1].next_offset if segments else 0, meta.start_offset)
+        self.end_offset: Offset = max(segments[-1].next_offset if segments else 0, notes.meta.start_offset)
         self.synced_offset: Offset = self.end_offset
         self.wants_seal = any(segment.seal is None for segment in segments[:-1])
         self._dirty = False
         self._new_names = False  # file names not yet durable
         self._syncs_begun = syncs
-        self._meta_lock = threading.Lock()
-        self._meta_changed = meta_changed  # since it was last written
-        self._epoch: Epoch = NO_EPOCH  # that of the last append
-        self._cuts = 0
         self._failure: StorageFailed | None = None
         self.sync_refusal: OutOfResources | None = None  # of the last round, if that could not sync
 
@@ -79,7 +71,7 @@ class PartitionLog:
     @property
     def start_offset(self) -> Offset:
         first = self.segments[0].base_offset if self.segments else 0
-        return max(first, self.meta.start_offset)
+        return max(first, self.notes.meta.start_offset)
 
     @property
     def newest_ms(self) -> Millis:
@@ -121,18 +113,13 @@ class PartitionLog:
             raise self._append_failed(error) from error
         self.end_offset = base_offset + header.last_offset_delta + 1
         self._dirty = True
-        if epoch != self._epoch:
-            self._note_epoch(epoch, base_offset)
+        if epoch != self.notes.epoch:
+            self.notes.begin_epoch(epoch, base_offset)
         stats = self.home.stats
         stats.batches_appended += 1
         stats.records_appended += header.record_count
         stats.bytes_appended += header.size
         return base_offset
-
-    def _note_epoch(self, epoch: Epoch, base_offset: Offset) -> None:
-        self._epoch = epoch
-        if (epochs := begun(self.meta.epochs, epoch, base_offset)) != self.meta.epochs:
-            self._change_meta(epochs=epochs)
 
     def _segment_for_append(self, header: BatchHeader, now: Millis) -> Segment:
         if not self.segments:
@@ -157,8 +144,7 @@ class PartitionLog:
 
     def _add_segment(self) -> Segment:
         try:
-            if not self.segments:
-                self.home.disk.make_dirs(self.home.directory)
+            self.notes.make_directory()
             segment = Segment.create(self.home, self.end_offset)
         except OSError as error:
             raise self._append_failed(error) from error
@@ -189,26 +175,15 @@ class PartitionLog:
         if not self._dirty or self._failure is not None:
             return None
         parts = [(segment, segment.held_file(), segment.length) for segment in self.segments if segment.seal is None]
-        job = SyncJob(self, parts, self._new_names, self._checkpoint(), self._cuts)
+        self._syncs_begun += 1
+        checkpoint = checkpoint_of(self.segments[-1], self._syncs_begun, self.end_offset)
+        job = SyncJob(self, parts, self._new_names, checkpoint, self.notes.cuts)
         self._dirty = self._new_names = False
         return job
 
-    def _checkpoint(self) -> SegmentCheckpoint:
-        active = self.segments[-1]
-        self._syncs_begun += 1
-        return SegmentCheckpoint(
-            self._syncs_begun,
-            self.end_offset,
-            active.base_offset,
-            active.length,
-            active.first_timestamp,
-            active.max_timestamp,
-            active.max_timestamp_offset,
-        )
-
     def finish_sync(self, job: SyncJob) -> None:
         self.sync_refusal = None
-        if job.cuts == self._cuts:
+        if job.cuts == self.notes.cuts:
             self.synced_offset = max(self.synced_offset, job.end_offset)
             for segment, _, length in job.parts:
                 segment.synced(length)
@@ -217,12 +192,6 @@ class PartitionLog:
         """The system was too busy for it. Nothing is lost: the next round does it again."""
         self.sync_refusal = out_of_resources(why)
         self._dirty, self._new_names = True, self._new_names or job.new_names
-
-    def note_checkpoint(self, job: SyncJob) -> None:
-        """Runs off the loop; a job that a cut overtook promises nothing."""
-        with self._meta_lock, unless_full():
-            if job.cuts == self._cuts and not self._meta_changed:
-                write_checkpoint(self.home.disk, self.home.directory, job.checkpoint)
 
     def begin_seal(self) -> SealJob | None:
         """A job that seals the oldest rolled segment, or None if all are sealed."""
@@ -271,7 +240,11 @@ class PartitionLog:
                 break
             try:
                 begin = max(offset, segment.base_offset)
-                data = self._read_segment(segment, begin, bytes_max, limit, wait, first_max)
+                if segment.verified or begin >= segment.trusted_from:
+                    data = read_batches(segment, begin, bytes_max, limit, wait, first_max)
+                else:
+                    is_active = segment is self.segments[-1]
+                    data = read_of_earlier_run(segment, begin, bytes_max, limit, wait, first_max, is_active)
             except BatchTooLarge:
                 return b""
             except FileNotFoundError:
@@ -295,18 +268,6 @@ class PartitionLog:
                 start_offset=self.start_offset,
                 end_offset=self.end_offset,
             )
-
-    def _read_segment(
-        self, segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool, first_max: int
-    ) -> bytes:
-        if segment.verified or offset >= segment.trusted_from:
-            return read_batches(segment, offset, bytes_max, limit, wait, first_max)
-        if not wait:
-            raise WouldBlock
-        if segment is self.segments[-1]:
-            return read_unverified(segment, offset, bytes_max, limit, first_max)
-        segment.verify()
-        return read_batches(segment, offset, bytes_max, limit, wait, first_max)
 
     def batches(self, start: Offset) -> Iterator[memoryview]:
         """All whole batches from an offset on, damage left out. Waits for the device."""
@@ -341,39 +302,18 @@ class PartitionLog:
         start_offset = min(max(start_offset, self.start_offset), self.end_offset)
         at = bisect_right(self.segments, start_offset, key=_base_offset) - 1
         dropped, kept = self.segments[: max(0, at)], self.segments[max(0, at) :]
-        self._change_meta(start_offset=start_offset, epochs=cut_head(self.meta.epochs, start_offset))
+        self.notes.change(start_offset=start_offset, epochs=cut_head(self.notes.meta.epochs, start_offset))
         self.segments = kept
         return MetaJob(self, dropped)
 
     def begin_gaps(self) -> MetaJob:
         """Notes that offsets below the end may from now on be missing on purpose."""
-        self._change_meta(gaps_to=self.end_offset)
+        self.notes.change(gaps_to=self.end_offset)
         return MetaJob(self)
 
     def end_compaction(self, compacted_to: Offset) -> MetaJob:
-        self._change_meta(compacted_to=compacted_to)
+        self.notes.change(compacted_to=compacted_to)
         return MetaJob(self)
-
-    def _change_meta(self, **changes: object) -> None:
-        self.meta = msgspec.structs.replace(self.meta, **changes)
-        self._meta_changed = True
-
-    def write_meta(self) -> None:
-        """Makes the partition's own facts durable."""
-        with self._meta_lock:
-            if not self.segments:
-                self.home.disk.make_dirs(self.home.directory)
-            self._meta_changed = False  # what changes from here on is written the next time
-            try:
-                self.home.disk.write_file(f"{self.home.directory}/{META_FILE}", encode_crc_json(self.meta))
-            except OSError:
-                self._meta_changed = True
-                raise
-
-    def write_changed_meta(self) -> None:
-        """Runs off the loop, before a sync or a seal promises what the facts have to agree with."""
-        if self._meta_changed:
-            self.write_meta()
 
     def swap(self, old: Sequence[Segment], new: Segment) -> None:
         """Puts a rewritten segment in the place of neighbours that it holds the survivors of."""
@@ -389,11 +329,8 @@ class PartitionLog:
         keep, later = self.segments[: at + 1], self.segments[at + 1 :]
         active = keep[-1]
         active.verify()
-        # The old promise must be gone before the bytes are.
         disk = self.home.disk
-        with self._meta_lock:
-            self._cuts += 1
-            forget_checkpoint(disk, self.home.directory)
+        self.notes.begin_cut()
         for segment in reversed(later):
             segment.remove_files()
             disk.sync_dir(self.home.directory)
@@ -405,15 +342,7 @@ class PartitionLog:
         self.segments = keep
         self.end_offset = self.synced_offset = active.next_offset
         self._dirty = True  # so that the next sync notes the new end
-        self._take_back_facts(self.end_offset)
-
-    def _take_back_facts(self, end: Offset) -> None:
-        """What was said of offsets that are gone."""
-        before, self._epoch = self.meta, NO_EPOCH  # the next append looks which was the last
-        marks = {"compacted_to": min(before.compacted_to, end), "gaps_to": min(before.gaps_to, end)}
-        self._change_meta(**marks, epochs=cut_tail(self.meta.epochs, end))
-        if self.meta != before:
-            self.write_meta()
+        self.notes.take_back(self.end_offset)
 
 
 def _base_offset(segment: Segment) -> Offset:

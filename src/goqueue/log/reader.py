@@ -71,6 +71,19 @@ def _read_between_entries(
     return data[skip:end]
 
 
+def read_of_earlier_run(
+    segment: Segment, offset: Offset, bytes_max: int, limit: Offset, wait: bool, first_max: int, is_active: bool
+) -> bytes:
+    """The same from a segment that an earlier run wrote and nobody has checked yet: it is checked first, whole if
+    nobody appends to it."""
+    if not wait:
+        raise WouldBlock
+    if is_active:
+        return read_unverified(segment, offset, bytes_max, limit, first_max)
+    segment.verify()
+    return read_batches(segment, offset, bytes_max, limit, wait, first_max)
+
+
 def read_unverified(
     segment: Segment, offset: Offset, bytes_max: int, limit: Offset, first_max: int = BATCH_BYTES_MAX
 ) -> bytes:

@@ -21,7 +21,8 @@ from goqueue.log.checkpoint import Meta, SegmentCheckpoint, read_checkpoint
 from goqueue.log.crc_json import decode_crc_json
 from goqueue.log.epoch_history import Epochs, EpochStart, cut_tail, with_batches
 from goqueue.log.home import SegmentHome, refused_when_full
-from goqueue.log.partition_log import META_FILE, PartitionLog, RollRule
+from goqueue.log.notes import META_FILE, LogNotes
+from goqueue.log.partition_log import PartitionLog, RollRule
 from goqueue.log.scan import Sound, walk
 from goqueue.log.segment import FORMAT_VERSION, DamagedRegion, Seal, Segment
 
@@ -120,7 +121,8 @@ class _Recovery:
         meta_changed = bool(segments) and (self._meta_lost or is_news)
         for segment in segments:
             segment.let_go()
-        log = PartitionLog(self._home, self._roll, meta, segments, syncs, meta_changed)
+        notes = LogNotes(self._home, meta, meta_changed, has_directory=bool(segments))
+        log = PartitionLog(self._home, self._roll, notes, segments, syncs)
         if not self._found.was_clean and not self._is_safe(log):
             log.needs_sync()
         return log, self._found

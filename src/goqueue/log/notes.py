@@ -1,0 +1,85 @@
+"""What a partition notes beside its segments: its own facts in `meta.json`, and the checkpoint of the last sync.
+
+Both have to agree with the log: facts are written before a sync or a seal promises what they speak of, and a cut takes
+the checkpoint back first. Facts change on the event loop; they are written on any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import msgspec
+
+from goqueue.base.ids import Epoch, Offset
+from goqueue.log.checkpoint import Meta, SegmentCheckpoint, forget_checkpoint, write_checkpoint
+from goqueue.log.crc_json import encode_crc_json
+from goqueue.log.epoch_history import NO_EPOCH, begun, cut_tail
+from goqueue.log.home import SegmentHome, unless_full
+
+META_FILE: Final = "meta.json"
+
+
+class LogNotes:
+    """One partition's."""
+
+    def __init__(self, home: SegmentHome, meta: Meta, is_changed: bool, has_directory: bool) -> None:
+        self.meta = meta
+        self.epoch: Epoch = NO_EPOCH  # that of the last append
+        self.cuts = 0  # how often the log was cut, in this life
+        self._disk = home.disk
+        self._directory = home.directory
+        self._is_changed = is_changed  # since it was last written
+        self._has_directory = has_directory
+        self._lock = threading.Lock()
+
+    def change(self, **changes: object) -> None:
+        self.meta = msgspec.structs.replace(self.meta, **changes)
+        self._is_changed = True
+
+    def begin_epoch(self, epoch: Epoch, first_offset: Offset) -> None:
+        self.epoch = epoch
+        if (epochs := begun(self.meta.epochs, epoch, first_offset)) != self.meta.epochs:
+            self.change(epochs=epochs)
+
+    def write(self) -> None:
+        """Makes the facts durable."""
+        with self._lock:
+            self.make_directory()
+            self._is_changed = False  # what changes from here on is written the next time
+            try:
+                self._disk.write_file(f"{self._directory}/{META_FILE}", encode_crc_json(self.meta))
+            except OSError:
+                self._is_changed = True
+                raise
+
+    def write_changed(self) -> None:
+        """Runs off the loop, before a sync or a seal promises what the facts have to agree with."""
+        if self._is_changed:
+            self.write()
+
+    def make_directory(self) -> None:
+        """The log's own, if it is not there yet."""
+        if not self._has_directory:
+            self._disk.make_dirs(self._directory)
+            self._has_directory = True
+
+    def write_checkpoint(self, checkpoint: SegmentCheckpoint, cuts: int) -> None:
+        """Runs off the loop; one that a cut overtook promises nothing."""
+        with self._lock, unless_full():
+            if cuts == self.cuts and not self._is_changed:
+                write_checkpoint(self._disk, self._directory, checkpoint)
+
+    def begin_cut(self) -> None:
+        """The old promise must be gone before the bytes are."""
+        with self._lock:
+            self.cuts += 1
+            forget_checkpoint(self._disk, self._directory)
+
+    def take_back(self, end: Offset) -> None:
+        """What was said of offsets that are gone."""
+        before, self.epoch = self.meta, NO_EPOCH  # the next append looks which was the last
+        marks = {"compacted_to": min(before.compacted_to, end), "gaps_to": min(before.gaps_to, end)}
+        self.change(**marks, epochs=cut_tail(before.epochs, end))
+        if self.meta != before:
+            self.write()
