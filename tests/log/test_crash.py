@@ -71,7 +71,7 @@ def check_indexes(log: PartitionLog, records: list[Record]) -> None:
             assert not isinstance(found, Flaw)
             boundaries.add(found.end)
         for position in range(0, segment.length, 64):
-            assert segment.index().floor_position(position) in boundaries
+            assert segment.indexes().offsets.floor_position(position) in boundaries
     assert log.offset_at_time(1_000) == ((log.start_offset, 1_000) if records else None)
 
 

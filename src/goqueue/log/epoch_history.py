@@ -79,7 +79,7 @@ def with_batches(epochs: Epochs, segments: Iterable[Segment]) -> Epochs:
 
 def _starts_in(segment: Segment) -> Iterator[EpochStart]:
     """Epochs never go back in a log, so between two batches of one epoch there is no other: few headers are read."""
-    positions = segment.index().positions() if segment.length else []
+    positions = segment.indexes().offsets.positions() if segment.length else []
     if positions:
         yield _start_at(segment, positions[0])
         yield from _between(segment, positions, 0, len(positions) - 1)

@@ -15,6 +15,7 @@ from typing import Final
 from crc32c import crc32c
 
 from goqueue.base.ids import Millis, Offset, Position
+from goqueue.log.disk import Disk
 
 _HEADER: Final = struct.Struct("<4sHHIIQ")  # magic, version, kind, crc, entries, log length covered
 _MAGIC: Final = b"GQIX"
@@ -156,3 +157,25 @@ class TimeIndex:
             return None
         half = found[0] * 8
         return cls(_numbers(found[1][:half]), _numbers(found[1][half:]))
+
+
+class SegmentIndexes:
+    """Both of one segment."""
+
+    __slots__ = ("offsets", "times")
+
+    def __init__(self, offsets: OffsetIndex | None = None, times: TimeIndex | None = None) -> None:
+        self.offsets = OffsetIndex() if offsets is None else offsets
+        self.times = TimeIndex() if times is None else times
+
+    @classmethod
+    def read(cls, disk: Disk, path: str, covers: int) -> SegmentIndexes | None:
+        """As they lie on disk, if both fit a segment of that length; `path` is without a suffix."""
+        offsets = OffsetIndex.decode(disk.read_file(f"{path}.index"), covers)
+        times = TimeIndex.decode(disk.read_file(f"{path}.timeindex"), covers)
+        return None if offsets is None or times is None else cls(offsets, times)
+
+    def write(self, disk: Disk, path: str, covers: int) -> None:
+        """Not synced: an index that a power cut damages is rebuilt."""
+        disk.write_file(f"{path}.index", self.offsets.encode(covers), durable=False)
+        disk.write_file(f"{path}.timeindex", self.times.encode(covers), durable=False)

@@ -38,7 +38,7 @@ def read_batches(
     # The length first: an append beside this read must not show a batch that is not below its own offset.
     length = segment.length
     sound_offset, sound_end = _sound_until(segment, offset) if segment.damage else (segment.next_offset, length)
-    file, index = segment.file(), segment.index()
+    file, index = segment.file(), segment.indexes().offsets
     # What was written in this run lies in memory.
     wait = wait or segment.seal is None
     low, end, exact = index.span(offset - segment.base_offset, bytes_max)
@@ -59,7 +59,7 @@ def _read_between_entries(
     segment: Segment, offset: Offset, bytes_max: int, limit: Offset, sound_end: Position, wait: bool, first_max: int
 ) -> bytes:
     """The stretch that the index is too coarse for: reads on from the entry before and walks."""
-    file, low = segment.file(), segment.index().floor(offset - segment.base_offset)
+    file, low = segment.file(), segment.indexes().offsets.floor(offset - segment.base_offset)
     wanted = min(bytes_max + segment.home.index_interval_bytes + HEADER_BYTES, sound_end - low)
     data = _read(file, low, wanted, wait)
     skip = _first_holding(data, offset)
@@ -88,7 +88,7 @@ def read_unverified(
     segment: Segment, offset: Offset, bytes_max: int, limit: Offset, first_max: int = BATCH_BYTES_MAX
 ) -> bytes:
     """The same from an active segment of an earlier run: every batch from the index entry before on is checked."""
-    relative, position = segment.index().entry(offset - segment.base_offset)
+    relative, position = segment.indexes().offsets.entry(offset - segment.base_offset)
     next_offset = segment.base_offset + relative
     start = end = -1
     for found in walk(segment.file(), position, segment.length, next_offset, may_skip=False):
@@ -130,7 +130,7 @@ def latest_message(segments: Sequence[Segment], start_offset: Offset) -> tuple[O
 
 def find_time(segment: Segment, timestamp: Millis, start_offset: Offset) -> tuple[Offset, Millis] | None:
     """The segment's first message at or after a time, not before `start_offset`."""
-    position = segment.index().floor(segment.time_index().floor(timestamp))
+    position = segment.indexes().offsets.floor(segment.indexes().times.floor(timestamp))
     for header, batch in _sound_batches(segment, position):
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
             for record in readable(slices(batch(), header)):
@@ -164,7 +164,7 @@ def _sound_batches(segment: Segment, position: Position) -> Iterator[tuple[Batch
 
 def boundary(segment: Segment, offset: Offset) -> tuple[Position, Offset]:
     """Where the first batch begins that reaches the offset, and the end of the log if it were cut there."""
-    relative, position = segment.index().entry(offset - segment.base_offset)
+    relative, position = segment.indexes().offsets.entry(offset - segment.base_offset)
     end = segment.base_offset + relative
     for found in walk(segment.file(), position, segment.length, segment.base_offset):
         if isinstance(found, Flaw):

@@ -23,8 +23,8 @@ from goqueue.log.epoch_history import Epochs, EpochStart, cut_tail, with_batches
 from goqueue.log.home import SegmentHome, refused_when_full
 from goqueue.log.notes import META_FILE, LogNotes
 from goqueue.log.partition_log import PartitionLog, RollRule
-from goqueue.log.scan import Sound, walk
-from goqueue.log.segment import FORMAT_VERSION, DamagedRegion, Seal, Segment
+from goqueue.log.scan import DamagedRegion, Sound, walk
+from goqueue.log.segment import FORMAT_VERSION, Seal, Segment
 
 logger = logging.getLogger(__name__)
 
@@ -203,10 +203,10 @@ class _Recovery:
         segment = Segment.opened(self._home, base, seal)
         if length == 0:
             return segment
-        index, times = segment.stored_index(), segment.stored_time_index()
-        if index is None or times is None:
+        indexes = segment.stored_indexes()
+        if indexes is None:
             return None
-        relative, position = index.last_entry()
+        relative, position = indexes.offsets.last_entry()
         *_, last = walk(segment.file(), position, length, base + relative, base < self._meta.gaps_to)
         if not isinstance(last, Sound) or last.header.next_offset != known.synced_offset:
             return None
@@ -225,7 +225,7 @@ class _Recovery:
             self._disk.sync_dir(self._home.directory)
         length = segment.file().size
         self._found.bytes_checked += length
-        regions = segment.check(0, length, following)
+        regions = segment.check(segment.file(), 0, length, following)
         damage = [region for region in regions if self._is_damage(region, length, following)]
         torn = next((region for region in regions if region not in damage), None)
         if torn is not None:

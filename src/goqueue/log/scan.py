@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+from crc32c import crc32c
 
 from goqueue.base.errors import CorruptBatch
 from goqueue.base.ids import Offset, Position
@@ -33,6 +34,15 @@ class Flaw(msgspec.Struct, frozen=True):
 
     position: Position
     reason: str
+
+
+class DamagedRegion(msgspec.Struct, frozen=True):
+    """Bytes that are not what was written, and the offsets they held."""
+
+    position: Position
+    end: Position
+    first_offset: Offset
+    next_offset: Offset
 
 
 def walk(
@@ -64,6 +74,40 @@ def walk(
         yield Sound(position, header)
         position += header.size
         next_offset = header.next_offset
+
+
+def sound_or_damaged(
+    file: File, start: Position, end: Position, next_offset: Offset, may_skip: bool, offset_limit: Offset | None
+) -> Iterator[Sound | DamagedRegion]:
+    """Walks a whole stretch, on behind damage.
+
+    A region that nothing sound follows reaches to `offset_limit`; without one it is a torn tail, and its
+    `next_offset` equals its `first_offset`.
+    """
+    position = start
+    while position < end:
+        for found in walk(file, position, end, next_offset, may_skip):
+            if isinstance(found, Sound):
+                yield found
+                position, next_offset = found.end, found.header.next_offset
+                continue
+            at = found.position
+            sound = behind(file, at, end, next_offset, offset_limit) or find_sound(
+                file, at + 1, end, next_offset, offset_limit
+            )
+            if sound is None:
+                limit = next_offset if offset_limit is None else offset_limit
+                yield DamagedRegion(at, end, next_offset, limit)
+                return
+            yield DamagedRegion(at, sound.position, next_offset, sound.header.base_offset)
+            position, next_offset = sound.position, sound.header.base_offset
+
+
+def checksum(file: File, length: int) -> int:
+    crc = 0
+    for at in range(0, length, MIB):
+        crc = crc32c(file.read(at, min(MIB, length - at)), crc)
+    return crc
 
 
 def find_sound(

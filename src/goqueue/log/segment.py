@@ -14,16 +14,15 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from crc32c import crc32c
 
 from goqueue.base.ids import Millis, Offset, Position
-from goqueue.base.limits import MIB
 from goqueue.format.batch import BatchHeader, Buffer
+from goqueue.log.contents import SegmentContents
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import File
 from goqueue.log.home import SegmentHome, unless_full
-from goqueue.log.index import OffsetIndex, TimeIndex
-from goqueue.log.scan import Flaw, Sound, behind, find_sound, walk
+from goqueue.log.index import SegmentIndexes
+from goqueue.log.scan import DamagedRegion, checksum
 
 logger = logging.getLogger(__name__)
 
@@ -45,61 +44,33 @@ class Seal(msgspec.Struct, frozen=True):
     tombstones_since: Millis | None = None  # when a compaction first kept this segment's tombstones
 
 
-class DamagedRegion(msgspec.Struct, frozen=True):
-    """Bytes that are not what was written, and the offsets they held."""
-
-    position: Position
-    end: Position
-    first_offset: Offset
-    next_offset: Offset
-
-
-class Segment:
+class Segment(SegmentContents):
     """See the module's first lines."""
 
     __slots__ = (
         "_file",
-        "_index",
-        "_indexed_to",
         "_lock",
         "_pinned",
         "_rewriting",
-        "_time_index",
         "_unsynced",
-        "base_offset",
         "damage",
-        "first_timestamp",
         "home",
-        "length",
-        "max_timestamp",
-        "max_timestamp_offset",
-        "may_skip",
-        "next_offset",
         "seal",
         "trusted_from",
         "verified",
     )
 
     def __init__(self, home: SegmentHome, base_offset: Offset) -> None:
+        super().__init__(base_offset, home.index_interval_bytes)
         self.home = home
-        self.base_offset = base_offset
-        self.length = 0
-        self.next_offset = base_offset
-        self.first_timestamp: Millis = -1
-        self.max_timestamp: Millis = -1
-        self.max_timestamp_offset: Offset = -1
         self.seal: Seal | None = None
         self.damage: tuple[DamagedRegion, ...] = ()
         self.verified = True
         self.trusted_from: Offset = _NOWHERE  # from here on it was written in this run, so it needs no check
-        self.may_skip = False  # compaction may have left offsets without a record
         self._pinned = False
         self._rewriting = False  # its file has another name for now
         self._unsynced = False  # written to since the last sync
         self._file: File | None = None
-        self._index: OffsetIndex | None = OffsetIndex()
-        self._time_index: TimeIndex | None = TimeIndex()
-        self._indexed_to = -home.index_interval_bytes
         self._lock = threading.RLock()
 
     @classmethod
@@ -132,7 +103,7 @@ class Segment:
         segment.verified = facts.length == 0
         segment.trusted_from = facts.next_offset
         if facts.length:
-            segment._index = segment._time_index = None
+            segment._indexes = None
         return segment
 
     @classmethod
@@ -195,33 +166,25 @@ class Segment:
         """The handle, if it is open."""
         return self._file
 
-    def stored_index(self) -> OffsetIndex | None:
-        """The offset index as it lies on disk, if it fits."""
-        covers = self.length
-        return OffsetIndex.decode(self.home.disk.read_file(self.path(".index")), covers)
+    def stored_indexes(self) -> SegmentIndexes | None:
+        """Both as they lie on disk, if they fit."""
+        return SegmentIndexes.read(self.home.disk, self.path(""), self.length)
 
-    def stored_time_index(self) -> TimeIndex | None:
-        covers = self.length
-        return TimeIndex.decode(self.home.disk.read_file(self.path(".timeindex")), covers)
+    def indexes(self) -> SegmentIndexes:
+        found = self._indexes
+        return self._load_indexes() if found is None else found
 
-    def index(self) -> OffsetIndex:
-        index = self._index
-        return self._load_indexes()[0] if index is None else index
-
-    def time_index(self) -> TimeIndex:
-        times = self._time_index
-        return self._load_indexes()[1] if times is None else times
-
-    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+    def _load_indexes(self) -> SegmentIndexes:
         """An active segment's first append comes here before it changes the length, so file and index agree."""
         with self._lock:
-            stored, stored_times = self.stored_index(), self.stored_time_index()
-            if self._index is not None and self._time_index is not None:
-                return self._index, self._time_index
-            if stored is None or stored_times is None:
-                return self.rebuild_indexes()
-            self._index, self._time_index = stored, stored_times
-            return stored, stored_times
+            found = self._indexes
+            if found is not None:
+                return found
+            stored = self.stored_indexes()
+            if stored is None:
+                return self._rebuild_indexes()
+            self._indexes = stored
+            return stored
 
     def let_go(self) -> bool:
         """Drops handle and indexes of a sealed segment, or the handle of one that is safe. Readers keep theirs."""
@@ -229,12 +192,12 @@ class Segment:
             return False
         self._file = None
         if self.seal is not None:
-            self._index = self._time_index = None
+            self._indexes = None
         return True
 
     def pin(self) -> None:
         """Holds on to file and indexes for good: the name on disk is about to mean another file."""
-        self.file(), self.index(), self.time_index()
+        self.file(), self.indexes()
         self._pinned = True
         self.home.open_segments.forget(self)
 
@@ -254,21 +217,6 @@ class Segment:
             raise
         self.note_batch(position, header, base_offset)
 
-    def note_batch(self, position: Position, header: BatchHeader, base_offset: Offset) -> None:
-        """Takes a batch that stands at `position` into length, offsets, times and indexes."""
-        max_timestamp = header.max_timestamp
-        if max_timestamp > self.max_timestamp:
-            self.max_timestamp = max_timestamp
-            self.max_timestamp_offset = base_offset
-        if position - self._indexed_to >= self.home.index_interval_bytes:
-            self.index().add(base_offset - self.base_offset, position)
-            self.time_index().add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
-            self._indexed_to = position
-        if self.first_timestamp < 0:
-            self.first_timestamp = max_timestamp
-        self.length = position + header.size
-        self.next_offset = base_offset + header.last_offset_delta + 1
-
     # --- sealing -----------------------------------------------------------------------------------------
 
     def write_seal(self, tombstones_since: Millis | None = None) -> Seal:
@@ -278,7 +226,7 @@ class Segment:
         seal = Seal(
             FORMAT_VERSION,
             self.length,
-            self._checksum() if not self.damage else -1,  # damage is looked for anew at the next start
+            -1 if self.damage else checksum(self.file(), self.length),  # damage is looked for anew at the next start
             self.next_offset,
             self.max_timestamp,
             self.max_timestamp_offset,
@@ -289,16 +237,7 @@ class Segment:
         return seal
 
     def write_indexes(self) -> None:
-        """Not synced: an index that a power cut damages is rebuilt."""
-        disk = self.home.disk
-        disk.write_file(self.path(".index"), self.index().encode(self.length), durable=False)
-        disk.write_file(self.path(".timeindex"), self.time_index().encode(self.length), durable=False)
-
-    def _checksum(self) -> int:
-        file, crc = self.file(), 0
-        for at in range(0, self.length, MIB):
-            crc = crc32c(file.read(at, min(MIB, self.length - at)), crc)
-        return crc
+        self.indexes().write(self.home.disk, self.path(""), self.length)
 
     # --- damage ------------------------------------------------------------------------------------------
 
@@ -309,39 +248,39 @@ class Segment:
             if self.verified:
                 return
             self.home.stats.segments_verified += 1
-            seal = self.seal
-            if self.damage or seal is None or self.file().size != seal.length or self._checksum() != seal.crc:
+            if self.damage or not self._fits_seal():
                 self._rescan()
             self.verified = True
 
-    def rebuild_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Makes both indexes anew from the file."""
+    def _fits_seal(self) -> bool:
+        seal, file = self.seal, self.file()
+        return seal is not None and file.size == seal.length and checksum(file, self.length) == seal.crc
+
+    def _rebuild_indexes(self) -> SegmentIndexes:
         self.home.stats.indexes_rebuilt += 1
         logger.warning("index rebuilt", extra={"segment": self.path(".log")})
         return self._rescan()
 
-    def _rescan(self) -> tuple[OffsetIndex, TimeIndex]:
+    def _rescan(self) -> SegmentIndexes:
         """Walks the whole file: new indexes, and new damage if there is any. Length and end stay as promised.
 
         Readers see the old state or the new one: the walk is done on a copy.
         """
-        fresh = Segment(self.home, self.base_offset)
-        fresh._file, fresh.may_skip = self.file(), self.may_skip
-        regions = fresh.check(0, min(fresh._file.size, self.length), self.next_offset)
+        file, fresh = self.file(), SegmentContents(self.base_offset, self._interval, self.may_skip)
+        regions = fresh.check(file, 0, min(file.size, self.length), self.next_offset)
         if fresh.length < self.length and not (regions and regions[-1].next_offset == self.next_offset):
             regions.append(DamagedRegion(fresh.length, self.length, fresh.next_offset, self.next_offset))
         # A missing neighbour leaves no trace in this file.
         reached = regions[-1].next_offset if regions else self.base_offset
         regions += [gap for gap in self.damage if gap.position == gap.end and gap.next_offset > reached]
-        index, times = fresh.index(), fresh.time_index()
         if regions != list(self.damage):
             self.quarantine(regions)
-        self._index, self._time_index, self._indexed_to = index, times, fresh._indexed_to
+        self._indexes, self._indexed_to = fresh.indexes(), fresh._indexed_to
         self.max_timestamp, self.max_timestamp_offset = fresh.max_timestamp, fresh.max_timestamp_offset
         if self.seal is not None:
             with unless_full():
                 self.write_indexes()
-        return index, times
+        return fresh.indexes()
 
     def quarantine(self, regions: Sequence[DamagedRegion]) -> None:
         """Records damaged regions beside the segment; reads go around them."""
@@ -353,46 +292,6 @@ class Segment:
             facts = {"segment": self.path(".log"), **msgspec.structs.asdict(region)}
             logger.error("damaged bytes quarantined", extra=facts)
 
-    def check(self, start: Position, end: Position, offset_limit: Offset | None) -> list[DamagedRegion]:
-        """Walks and indexes the batches of a stretch; returns what could not be read.
-
-        A region that nothing sound follows reaches to `offset_limit`; without one it is a torn tail, and its
-        `next_offset` equals its `first_offset`.
-        """
-        regions: list[DamagedRegion] = []
-        position = start
-        while position < end:
-            for found in walk(self.file(), position, end, self.next_offset, self.may_skip):
-                if isinstance(found, Flaw):
-                    sound = behind(self.file(), found.position, end, self.next_offset, offset_limit) or find_sound(
-                        self.file(), found.position + 1, end, self.next_offset, offset_limit
-                    )
-                    regions.append(self._region(found.position, sound, end, offset_limit))
-                    position = sound.position if sound else end
-                    self.next_offset = sound.header.base_offset if sound else self.next_offset
-                    # The next batch must be found without walking over the damage.
-                    self._indexed_to = -self.home.index_interval_bytes
-                else:
-                    self.note_batch(found.position, found.header, found.header.base_offset)
-                    position = found.end
-        return regions
-
-    def _region(
-        self, position: Position, sound: Sound | None, end: Position, offset_limit: Offset | None
-    ) -> DamagedRegion:
-        if sound is not None:
-            return DamagedRegion(position, sound.position, self.next_offset, sound.header.base_offset)
-        limit = self.next_offset if offset_limit is None else offset_limit
-        return DamagedRegion(position, end, self.next_offset, limit)
-
-    def reset(self) -> None:
-        """Forgets all that a walk finds out."""
-        self._index, self._time_index = OffsetIndex(), TimeIndex()
-        self._indexed_to = -self.home.index_interval_bytes
-        self.length, self.next_offset = 0, self.base_offset
-        self.first_timestamp = self.max_timestamp = self.max_timestamp_offset = -1
-        self.damage = ()
-
     # --- shrinking ---------------------------------------------------------------------------------------
 
     def cut(self, position: Position, next_offset: Offset) -> None:
@@ -400,13 +299,13 @@ class Segment:
         damage = tuple(region for region in self.damage if region.position < position)
         self.home.stats.bytes_cut += self.file().size - position
         self.file().truncate(position)
-        self.reset()
-        self.check(0, position, next_offset)
+        self._begin()
+        self.check(self.file(), 0, position, next_offset)
         self.length, self.next_offset, self.damage = position, next_offset, damage
 
     def unseal(self) -> None:
         """Makes a sealed segment active again; it must be loaded, verified and sound."""
-        self.index(), self.time_index()
+        self.indexes()
         self.home.open_segments.forget(self)
         self.seal = None
         for suffix in (".seal", ".index", ".timeindex"):
