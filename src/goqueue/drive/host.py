@@ -10,17 +10,18 @@ loads again by itself. One timer serves the machine's deadlines.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError, NotLoaded, ShuttingDown
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.machine import ASKER, Decision, Machine, Reply
+from goqueue.drive.background_tasks import BackgroundTasks
+from goqueue.drive.checkpoint_writer import CheckpointWriter
 from goqueue.drive.deadline_timer import DeadlineTimer
-from goqueue.drive.host_parts import Answers, Checkpoint, Codec, Sink, replay
+from goqueue.drive.host_parts import Answers, Checkpoint, Codec, Sink, perform_rest, replay
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import read_header
@@ -32,7 +33,6 @@ R = TypeVar("R")
 M = TypeVar("M", bound=Machine[Any])
 
 _RETRY_S: Final = 1.0  # between loads that fail
-_SNAPSHOT_BATCH: Final = 200  # records; others get their turn in between
 
 
 class Host(Generic[M, R]):
@@ -53,13 +53,13 @@ class Host(Generic[M, R]):
         self._sink = sink
         self._clock = clock
         self._offload = offload
-        self._checkpoint = checkpoint
         self._machine: M | None = None
         self._partition: Partition | None = None
         self._answers = Answers()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._checkpointing: asyncio.Task[None] | None = None
-        self._bytes_since = 0
+        self._tasks = BackgroundTasks(codec.name)
+        self._checkpoints = (
+            None if checkpoint is None else CheckpointWriter(checkpoint, self._append, clock, self._tasks)
+        )
         self._is_ahead = False  # something was appended since the load
         self._timer = DeadlineTimer(clock, self._tick)
         self._stopped = False
@@ -69,24 +69,24 @@ class Host(Generic[M, R]):
     async def load(self, partition: Partition) -> int:
         """Brings a new machine up to the log, off the loop, and serves it; returns how many records there were."""
         machine, now = self._new(), self._clock.now_ms()
-        count, decision = await self._offload(lambda: self._replay(machine, partition, now))
+        count, decision = await self._offload(
+            lambda: replay(machine, self._codec, partition, self._sink.restore(machine, partition), now)
+        )
         self._machine, self._partition = machine, partition
         self.epoch += 1
-        self._bytes_since = 0
         self._is_ahead = False
+        if self._checkpoints is not None:
+            self._checkpoints.count_anew()
         self.tell(lambda *_: decision)
         self._sink.loaded(machine)
         return count
-
-    def _replay(self, machine: M, partition: Partition, now: Millis) -> tuple[int, Decision[R]]:
-        return replay(machine, self._codec, partition, self._sink.restore(machine, partition), now)
 
     def unload(self, error: GoQueueError | None = None) -> None:
         """Everybody who waits is told to ask again, and so is everybody who asks until the next load."""
         self._machine = None
         self._timer.stop()
-        if self._checkpointing is not None:
-            self._checkpointing.cancel()
+        if self._checkpoints is not None:
+            self._checkpoints.cancel()
         self._answers.tell_all(error or self._not_loaded())
 
     def _not_loaded(self) -> NotLoaded:
@@ -97,7 +97,7 @@ class Host(Generic[M, R]):
         if epoch == self.epoch and self._machine is not None and self._is_ahead:
             logger.error("records could not be made durable; loading again", extra=self._about(why=error.message))
             self.unload(error)
-            self._spawn(self._load_again(partition))
+            self._tasks.spawn(self._load_again(partition))
 
     async def _load_again(self, partition: Partition) -> None:
         while not self._stopped:
@@ -116,9 +116,7 @@ class Host(Generic[M, R]):
 
     async def stop(self) -> None:
         self.stop_waiting()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     # --- asking --------------------------------------------------------------------------------------------
 
@@ -161,7 +159,7 @@ class Host(Generic[M, R]):
         if not is_durable:
             decision.replies = [Reply(ticket, result)]
             result = self._answers.wait_for(ticket)
-            self._spawn(self._follow_when_durable(decision))
+            self._tasks.spawn(self._follow_when_durable(decision))
         elif decision.effects:
             decision.replies = []
             try:
@@ -202,7 +200,7 @@ class Host(Generic[M, R]):
         them, or None if all is done. `epoch` is that of the machine that decided, if that was not just now."""
         if self._write_decided(decision, epoch):
             return self._follow(decision)
-        return self._spawn(self._follow_when_durable(decision))
+        return self._tasks.spawn(self._follow_when_durable(decision))
 
     def _write_decided(self, decision: Decision[R], epoch: int | None = None) -> bool:
         """Appends and applies, or raises; whether replies and effects, if there are any, may follow at once."""
@@ -248,10 +246,11 @@ class Host(Generic[M, R]):
         first = partition.log.end_offset
         batch = build([NewRecord(*encode(record, first + at), now) for at, record in enumerate(records)])
         partition.append(batch, read_header(batch), now, append_time=False)
-        self._bytes_since += len(batch)
         self._is_ahead = True
-        if self._checkpoint is not None and self._bytes_since >= self._checkpoint.every_bytes:
-            self._begin_checkpoint()
+        if (checkpoints := self._checkpoints) is not None:
+            checkpoints.bytes_since += len(batch)
+            if checkpoints.bytes_since >= checkpoints.every_bytes:
+                self._begin_checkpoint()
         return first
 
     def _refused(self, machine: M, records: Sequence[R], error: Exception, now: Millis) -> None:
@@ -297,53 +296,11 @@ class Host(Generic[M, R]):
         for at, effect in enumerate(decision.effects, 1):
             waits = self._sink.perform(effect)
             if waits is not None:
-                return self._spawn(self._perform_rest(waits, decision.effects[at:]))
+                return self._tasks.spawn(perform_rest(self._sink, waits, decision.effects[at:]))
         return None
-
-    async def _perform_rest(self, waits: Awaitable[None], effects: Sequence[Any]) -> None:
-        await waits
-        for effect in effects:
-            more = self._sink.perform(effect)
-            if more is not None:
-                await more
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if task is self._checkpointing:
-            self._checkpointing = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a decision was not carried out", extra=self._about(why=str(error)))
 
     def _about(self, **extra: object) -> dict[str, object]:
         return {"machine": self._codec.name, **extra}
-
-    # --- checkpoint ----------------------------------------------------------------------------------------
-
-    def _begin_checkpoint(self) -> None:
-        checkpoint, machine = self._checkpoint, self._machine
-        if checkpoint is not None and machine is not None and self._checkpointing is None and not self._stopped:
-            self._checkpointing = self._spawn(self._write_snapshot(checkpoint, machine))
-
-    async def _write_snapshot(self, checkpoint: Checkpoint[M, R], machine: M) -> None:
-        """The machine whole, so that the log before can go. Others get their turn between batches."""
-        try:
-            partition = self._partition
-            assert partition is not None
-            first = partition.log.end_offset
-            snapshot = iter(checkpoint.snapshot(machine))
-            while records := list(itertools.islice(snapshot, _SNAPSHOT_BATCH)):
-                self._append(records, self._clock.now_ms())
-                await asyncio.sleep(0)
-            self._bytes_since = 0  # of decisions alone: a machine may be larger than what lies between two checkpoints
-            await checkpoint.drop_head(partition, first)
-        except (GoQueueError, OSError) as error:
-            logger.error("no checkpoint could be written", extra=self._about(why=str(error)))
 
     # --- time ----------------------------------------------------------------------------------------------
 
@@ -364,3 +321,8 @@ class Host(Generic[M, R]):
         self._timer.stop()
         self.tell(lambda machine, now: machine.shift(by_ms, now))
         self._begin_checkpoint()
+
+    def _begin_checkpoint(self) -> None:
+        machine, partition = self._machine, self._partition
+        if self._checkpoints is not None and machine is not None and partition is not None and not self._stopped:
+            self._checkpoints.begin(machine, partition)

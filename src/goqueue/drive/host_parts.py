@@ -98,6 +98,15 @@ def replay(
     return count, decision
 
 
+async def perform_rest(sink: Sink[Any, Any], waits: Awaitable[None], effects: Iterable[Any]) -> None:
+    """The effects of a decision behind one that has to be waited for."""
+    await waits
+    for effect in effects:
+        more = sink.perform(effect)
+        if more is not None:
+            await more
+
+
 class Answers:
     """Who waits for an answer, by ticket."""
 
