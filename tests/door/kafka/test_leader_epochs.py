@@ -10,7 +10,7 @@ import msgspec
 
 from bench.node_process import NodeProcess
 from goqueue.base.metadata import Commit
-from goqueue.core.cluster.records import ShardRecord, decode, encode
+from goqueue.core.cluster.records import SHARDS, ShardRecord, decode, encode
 from goqueue.drive.embedded_metadata import EmbeddedMetadata
 from goqueue.log.real_disk import RealDisk
 from goqueue.sim.time import in_place
@@ -25,14 +25,16 @@ EARLIEST, LATEST = -2, -1
 
 
 def elect(data_dir: Path, epoch: int) -> None:
-    """A later epoch for the shard, as a controller writes it while the node is down."""
+    """A later epoch for every shard, as a controller writes it while the node is down."""
 
     async def change() -> None:
         store = EmbeddedMetadata(RealDisk(data_dir), in_place)
         await store.open()
-        record = decode((await store.read()).entries["shards/0"].value, ShardRecord)
-        assert record is not None
-        await store.commit(Commit({"shards/0": encode(msgspec.structs.replace(record, epoch=epoch))}))
+        for key, entry in (await store.read()).entries.items():
+            if key.startswith(SHARDS):
+                record = decode(entry.value, ShardRecord)
+                assert record is not None
+                await store.commit(Commit({key: encode(msgspec.structs.replace(record, epoch=epoch))}))
 
     asyncio.run(change())
 
