@@ -91,9 +91,9 @@ def test_partitions_write_in_the_epoch_of_their_shard_as_soon_as_it_changes() ->
         async with broker_on(disk, loop) as broker:
             await broker.topics.create("t", 1, {})
             await publish(broker, "t", "a", "b")
-            shard = broker.metadata.image.shard(0)
-            later = encode(msgspec.structs.replace(shard, epoch=5))
-            await broker.metadata.commit(Commit({"shards/0": later}))
+            number = broker.topics.require("t").record.shard_of(0)
+            later = encode(msgspec.structs.replace(broker.metadata.image.shard(number), epoch=5))
+            await broker.metadata.commit(Commit({f"shards/{number}": later}))
             partition = broker.topics.require("t").partition(0)
             assert partition.leader_epoch == 5 and partition.epoch_end(0) == (0, 2)
             await publish(broker, "t", "c")
