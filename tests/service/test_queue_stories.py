@@ -15,7 +15,7 @@ from goqueue.base.leases import Delivered, Take
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
-from goqueue.drive import delivery_runner, host
+from goqueue.drive import checkpoint_writer, delivery_runner
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, fetch_all, settings
@@ -345,7 +345,7 @@ def test_a_poll_that_is_broken_off_gives_back_what_it_holds_and_nothing_else() -
 
 def test_a_checkpoint_among_many_views_and_traffic_can_be_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_runner, "CHECKPOINT_BYTES", 12_000)
-    monkeypatch.setattr(host, "_SNAPSHOT_BATCH", 3)
+    monkeypatch.setattr(checkpoint_writer, "_BATCH", 3)
     groups = [f"g{n}" for n in range(20)]
     left: dict[str, str] = {}
 
