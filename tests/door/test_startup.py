@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
-from bench.startup import fill
+from bench.startup import SHARDS, fill
 
 
 def run_serve(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -112,7 +112,7 @@ def test_many_partitions_are_opened_quickly_after_a_kill_and_after_a_stop(tmp_pa
     with NodeProcess(tmp_path / "empty") as empty:
         idle_s = empty.cpu_seconds()
     fill(tmp_path / "data", topics=100, partitions=5)
-    node = NodeProcess(tmp_path / "data")
+    node = NodeProcess(tmp_path / "data", "--shards", str(SHARDS))
     for end in ("kill", "stop", "stop"):
         node.start()
         assert "100 topics, 500 partitions, " in node.block
