@@ -100,8 +100,8 @@ def _crowd(node: NodeProcess) -> None:
     with httpx.Client(base_url=node.url, timeout=60) as client:
         for number in range(CROWD):
             client.post("/topics", json={"name": f"t{number}", "num_partitions": 1}).raise_for_status()
-            where = {"topic": f"t{number}", "to": "earliest"}
-            client.post(f"/groups/g{number}/offsets/reset", json=where).raise_for_status()
+            offsets = [{"topic": f"t{number}", "partition": 0, "offset": 0}]
+            client.post(f"/groups/g{number}/offsets", json={"offsets": offsets}).raise_for_status()
 
 
 def _memory(name: str, node: NodeProcess) -> Figure:
