@@ -13,6 +13,7 @@ from goqueue.base.metadata import Entry
 from goqueue.broker import OWN_TOPICS
 from goqueue.core.cluster.records import TopicRecord, decode, encode
 from goqueue.core.groups.requests import OffsetCommit
+from goqueue.drive import topic_table
 from goqueue.drive.topic_table import SINGLE
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
@@ -171,6 +172,25 @@ def test_a_power_cut_at_any_moment_leaves_topics_whole_or_absent(mode: CrashMode
         run_virtually(lambda loop, broken=broken, done=done: until_power_cut(broken, loop, done))  # type: ignore[misc]
         after = broken.crash(mode, crash_at)
         run_virtually(lambda loop, after=after, done=done: check(after, loop, done))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("slow", [0, 1_000_000])
+def test_all_partitions_are_opened_whether_the_disk_is_slow_or_not(slow: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_table, "OPENED_FIRST", 3)
+    monkeypatch.setattr(topic_table, "OPENING_SLOW", slow)
+
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop) as broker:
+            for count in (1, 2, 30):
+                await broker.topics.create(f"t{count}", count, {})
+                await publish(broker, f"t{count}", f"{count}")
+        async with broker_on(disk, loop) as broker:
+            found = {topic.name: [one.at.partition for one in topic.partitions] for topic in broker.topics.all()}
+            assert found == {f"t{count}": list(range(count)) for count in (1, 2, 30)}
+            assert [broker.topics.describe(name).messages for name in found] == [1, 1, 1]
+
+    run_virtually(scenario)
 
 
 def test_the_power_cut_is_not_an_error_to_be_handled() -> None:

@@ -103,7 +103,11 @@ STAGED_OWNERS_MAX: Final = 100_000
 STAGED_WRITERS_MAX: Final = 10_000
 STAGED_PLACES_MAX: Final = 200_000
 
-OPENING_AT_ONCE: Final = 8  # shares of all partitions, opened beside each other when a node starts
+# When a node starts: partitions that are opened one by one; how many times longer than the work that may take; and the
+# shares of the others that are opened beside each other if it takes longer.
+OPENED_FIRST: Final = 100
+OPENING_SLOW: Final = 8
+OPENING_AT_ONCE: Final = 8
 
 # The metadata store.
 METADATA_VALUE_CHARS_MAX: Final = 512 * KIB

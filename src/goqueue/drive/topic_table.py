@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -18,7 +19,7 @@ import msgspec
 
 from goqueue.base.errors import DiskFull, GoQueueError, UnknownPartition
 from goqueue.base.ids import Millis, TopicPartition
-from goqueue.base.limits import OPENING_AT_ONCE
+from goqueue.base.limits import OPENED_FIRST, OPENING_AT_ONCE, OPENING_SLOW
 from goqueue.base.metadata import Change, Commit
 from goqueue.base.names import unified
 from goqueue.base.topic_config import KAFKA_ONLY, TopicConfig, parse_overrides, resolve
@@ -258,15 +259,18 @@ class TopicTable:
         return Topic(record, resolve(record.overrides, self._defaults), [])
 
     async def _open_all(self, topics: Sequence[Topic]) -> list[Recovered]:
-        """Opens the partitions that are not open yet, several at a time."""
+        """Opens the partitions that are not open yet. Several at a time only where the disk is slow: threads that do
+        not wait for it wait for each other."""
         wanted = [
             (topic, number) for topic in topics for number in range(len(topic.partitions), topic.record.partitions)
         ]
-        share = -(-len(wanted) // OPENING_AT_ONCE) or 1
-        shares = [wanted[begin : begin + share] for begin in range(0, len(wanted), share)]
-        opened = await asyncio.gather(*(self._offload(partial(self._open_share, one)) for one in shares))
+        first, rest = wanted[:OPENED_FIRST], wanted[OPENED_FIRST:]
+        opened, is_slow = await self._offload(partial(self._open_timed, first)) if first else ([], False)
+        share = (-(-len(rest) // OPENING_AT_ONCE) if is_slow else len(rest)) or 1
+        shares = [rest[begin : begin + share] for begin in range(0, len(rest), share)]
+        more = await asyncio.gather(*(self._offload(partial(self._open_share, one)) for one in shares))
         found: list[Recovered] = []
-        for (topic, _), (partition, recovered) in zip(wanted, chain(*opened), strict=True):
+        for (topic, _), (partition, recovered) in zip(wanted, chain(opened, *more), strict=True):
             self._opener.adopt(partition)
             topic.partitions.append(partition)
             found.append(recovered)
@@ -275,6 +279,12 @@ class TopicTable:
             self._names[topic.record.id] = topic.name
             self._by_unified.setdefault(unified(topic.name), set()).add(topic.name)
         return found
+
+    def _open_timed(self, share: Sequence[tuple[Topic, int]]) -> tuple[list[tuple[Partition, Recovered]], bool]:
+        """And whether most of the time was spent waiting."""
+        began, worked = time.perf_counter(), time.thread_time()
+        opened = self._open_share(share)
+        return opened, time.perf_counter() - began > OPENING_SLOW * (time.thread_time() - worked)
 
     def _open_share(self, share: Sequence[tuple[Topic, int]]) -> list[tuple[Partition, Recovered]]:
         return [self._open_one(topic, number) for topic, number in share]
