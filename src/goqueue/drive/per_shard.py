@@ -7,52 +7,39 @@ the slot that the id hashes to. Both are in the image of the metadata.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from goqueue.base.errors import NotLoaded
 from goqueue.base.ids import TopicPartition
 from goqueue.base.metadata import Change
 from goqueue.core.cluster.image import Image
-from goqueue.core.cluster.records import SLOTS, TOPICS
+from goqueue.core.cluster.records import TOPICS
 
 T = TypeVar("T")
 
-_REMEMBERED: Final = 100_000  # of each kind
-
 
 class ShardMap:
-    """Asked for every command, so it remembers its answers until the metadata changes them."""
+    """Asked for every command, so it remembers partitions that are there until the metadata changes. Of names that
+    clients make up it remembers nothing."""
 
     def __init__(self, image: Image) -> None:
         self._image = image
         self._partitions: dict[TopicPartition, int] = {}
-        self._ids: dict[str, int] = {}
+        self.of_id = image.shard_of_id
 
     def of_partition(self, at: TopicPartition) -> int:
         """0 for a partition that is not there: nothing is known of it in any shard."""
         shard = self._partitions.get(at)
         if shard is None:
             topic = self._image.topic(at.topic)
-            shard = 0 if topic is None else topic.shard_of(at.partition)
-            if len(self._partitions) >= _REMEMBERED:
-                self._partitions.clear()
-            self._partitions[at] = shard
-        return shard
-
-    def of_id(self, given_id: str) -> int:
-        shard = self._ids.get(given_id)
-        if shard is None:
-            if len(self._ids) >= _REMEMBERED:
-                self._ids.clear()
-            shard = self._ids[given_id] = self._image.shard_of_id(given_id)
+            if topic is None or not 0 <= at.partition < topic.partitions:
+                return 0
+            shard = self._partitions[at] = topic.shard_of(at.partition)
         return shard
 
     def metadata_changed(self, change: Change) -> None:
-        keys = [entry.key for entry in change.puts] + list(change.deletes)
-        if any(key.startswith(TOPICS) for key in keys):
+        if any(key.startswith(TOPICS) for key in (*(entry.key for entry in change.puts), *change.deletes)):
             self._partitions.clear()
-        if SLOTS in keys:
-            self._ids.clear()
 
 
 class PerShard(Generic[T]):
