@@ -139,7 +139,9 @@ class Broker:
 
         def group_host(shard: int) -> GroupHost:
             events = GroupEvents(
-                lambda: self._tell_topics([shard]), self._groups_wrote, lambda: self.deliveries.wait_durable()
+                lambda: self._tell_topics([shard]),
+                self._groups_wrote,
+                lambda records: self.positions.wait_heard(records),
             )
             return Host(
                 lambda: Coordinator(group_settings, self._counts, lambda exact: self._groups_elsewhere(shard, exact)),

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec.structs import replace
 
-from goqueue.base.errors import FewerShards
+from goqueue.base.errors import FewerShards, StorageFailed
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
 from goqueue.base.settings import NodeSettings, Settings
@@ -177,3 +177,25 @@ def test_a_shard_whose_views_are_being_read_holds_up_nobody_else() -> None:
         assert await broker.leasing.take(Take("g", [there], "me", 100))
 
     lives((2, story))
+
+
+def test_a_shard_whose_log_failed_holds_up_no_group_and_no_message_of_another() -> None:
+    async def run(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop, of_shards(3, fsync="always")) as broker:
+            await broker.topics.create("t", 3, {})
+            for number in range(30):
+                await publish(broker, "t", f"m{number}", key=f"k{number}")
+            bad, *others = (one.at for one in broker.topics.require("t").partitions)
+            disk.fails_sync = True
+            with pytest.raises(StorageFailed):
+                await broker.leasing.take(Take("g", [bad], "me", 1))
+            disk.fails_sync = False
+            await asyncio.sleep(3)
+            for at in others:
+                (taken,) = await broker.leasing.take(Take("g", [at], "me", 1))
+                assert await broker.leasing.ack([taken.receipt]) == [None]
+            for group in names_of_all_shards(broker, "h"):
+                await commit(broker, group, 0)
+
+    run_virtually(run)

@@ -283,7 +283,7 @@ class Host(Generic[M, R]):
     async def _follow_when_durable(self, decision: Decision[R]) -> None:
         try:
             await self.wait_durable()
-            await self._sink.wait_durable()
+            await self._sink.wait_elsewhere(decision.records)
         except GoQueueError as error:
             self._answers.hand_out(decision.replies, error)
             raise

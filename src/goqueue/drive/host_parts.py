@@ -69,8 +69,8 @@ class Sink(Generic[M, R]):
     def written(self, machine: M, records: Sequence[R], now: Millis) -> None:
         """These are appended and applied, not yet durable."""
 
-    async def wait_durable(self) -> None:
-        """Returns when that which `written` wrote elsewhere is durable; replies wait for it."""
+    async def wait_elsewhere(self, records: Sequence[R]) -> None:
+        """Returns when that which `written` wrote elsewhere for these is durable; replies wait for it."""
 
     def perform(self, effect: Any) -> Awaitable[None] | None:
         """An effect of a decision that is durable; what it returns is awaited before the decision's next effect."""

@@ -32,7 +32,7 @@ class GroupEvents(Sink[Coordinator, GroupRecord]):
         self,
         on_loaded: Callable[[], None],
         on_written: Callable[[Sequence[GroupRecord]], None],
-        wait: Callable[[], Awaitable[None]],
+        wait: Callable[[Sequence[GroupRecord]], Awaitable[None]],
     ) -> None:
         self._on_loaded = on_loaded
         self._on_written = on_written
@@ -44,5 +44,5 @@ class GroupEvents(Sink[Coordinator, GroupRecord]):
     def written(self, machine: Coordinator, records: Sequence[GroupRecord], now: Millis) -> None:
         self._on_written(records)
 
-    async def wait_durable(self) -> None:
-        await self._wait()
+    async def wait_elsewhere(self, records: Sequence[GroupRecord]) -> None:
+        await self._wait(records)

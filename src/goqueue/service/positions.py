@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -176,6 +176,15 @@ class Positions:
                 self._committed(record)
             elif isinstance(record, GroupGone):
                 self._runner.forget(lambda view, group=record.group: view.group == group)  # type: ignore[misc]
+
+    async def wait_heard(self, records: Sequence[Record]) -> None:
+        """What these did to views is durable when it returns. A group that is gone has views anywhere."""
+        if any(isinstance(record, GroupGone) for record in records):
+            await self._runner.wait_durable()
+            return
+        moved = [one for one in records if isinstance(one, OffsetCommitted)]
+        views = [ViewId(one.group, one.topic, one.partition) for one in moved]
+        await self._runner.wait_durable(view.at for view in views if self._runner.knows(view))
 
     def _committed(self, record: OffsetCommitted) -> None:
         view = ViewId(record.group, record.topic, record.partition)
