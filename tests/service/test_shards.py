@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from goqueue.base.errors import FewerShards, StorageFailed
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
+from goqueue.base.limits import SHARDS_MAX
 from goqueue.base.settings import NodeSettings, Settings
 from goqueue.broker import Broker
 from goqueue.core.groups.errors import TooManyGroups
@@ -148,6 +149,19 @@ def test_shards_can_be_added_and_what_was_there_stays_where_it_is() -> None:
         assert await take_all(broker, "u", "g") == ["c"]
 
     lives((1, one), (3, three), (0, again))
+
+
+@pytest.mark.parametrize("first", [1, SHARDS_MAX])
+def test_a_node_has_as_many_shards_as_the_setting_allows(first: int) -> None:
+    async def story(broker: Broker) -> None:
+        await broker.topics.create(f"t{len(broker.group_hosts)}", 1, {})
+
+    async def most(broker: Broker) -> None:
+        assert len(broker.group_hosts) == SHARDS_MAX
+        await broker.topics.create("t", SHARDS_MAX, {})
+        assert len(set(broker.topics.require("t").record.shards)) > SHARDS_MAX // 2
+
+    lives((first, story), (SHARDS_MAX, most))
 
 
 def test_fewer_shards_than_there_are_is_refused() -> None:
