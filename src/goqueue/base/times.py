@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from goqueue.base.errors import InvalidField
 from goqueue.base.header_values import shown
@@ -58,6 +59,7 @@ def parse_time_ms(text: str, field: str) -> Millis:
     return round(moment.timestamp() * 1000)
 
 
+@lru_cache(64)  # the messages of one request often share their time
 def time_text(ms: Millis) -> str:
     """RFC 3339 in UTC, to the millisecond; the bare number where that cannot say it."""
     try:

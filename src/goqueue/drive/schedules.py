@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from goqueue.base.ids import Millis, Offset, TopicPartition
-from goqueue.core.schedule.due import Due
+from goqueue.core.schedule.due import Due, Place
 from goqueue.core.schedule.effects import ScheduleCounts
 from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.drive.partition import Partition
@@ -47,18 +47,23 @@ class Schedules:
     def at(self, at: TopicPartition) -> Schedule:
         return self._runners.at(at).schedule
 
-    def parted(self, many: Sequence[T], where: Callable[[T], TopicPartition]) -> list[tuple[Schedule, Sequence[T]]]:
-        """Each schedule with those that belong to it, in their order."""
+    def parted(self, many: Sequence[T], entry_of: Callable[[T], ScheduleEntry]) -> list[tuple[Schedule, Sequence[T]]]:
+        """Each schedule with those that belong to it, in their order. Those of topics that are gone go to the first,
+        which ends them as any other would."""
         if len(self._runners) <= 1:
             return [(self._runners[0].schedule, many)]
         found: dict[Schedule, list[T]] = {}
+        by_place: dict[Place, list[T]] = {}
         for one in many:
-            found.setdefault(self.at(where(one)), []).append(one)
+            entry = entry_of(one)
+            place = entry.topic_id, entry.partition
+            if (its := by_place.get(place)) is None:
+                its = by_place[place] = found.setdefault(self._of_place(*place), [])
+            its.append(one)
         return list(found.items())
 
-    def parted_entries(self, entries: Sequence[ScheduleEntry]) -> list[tuple[Schedule, Sequence[ScheduleEntry]]]:
-        """Those of topics that are gone go to the first, which ends them as any other would."""
-        return self.parted(entries, lambda one: TopicPartition(self._name_of(one.topic_id) or "", one.partition))
+    def _of_place(self, topic_id: str, partition: int) -> Schedule:
+        return self.at(TopicPartition(self._name_of(topic_id) or "", partition))
 
     def __iter__(self) -> Iterator[Schedule]:
         return (runner.schedule for runner in self._runners)

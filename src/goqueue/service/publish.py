@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from operator import attrgetter
 
 from goqueue.base.commands import (
     Acks,
@@ -288,7 +289,7 @@ class Publish:
             for one in delayed:
                 results[one.place] = error
             return []
-        parted = self._schedules.parted(delayed, lambda one: TopicPartition(topic.name, one.entry.partition))
+        parted = self._schedules.parted(delayed, attrgetter("entry"))
         for schedule, some in parted:
             for one, outcome in zip(some, schedule.accept([one.entry for one in some]), strict=True):
                 if isinstance(outcome, GoQueueError):

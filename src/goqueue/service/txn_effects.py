@@ -98,7 +98,7 @@ class TransactionEffects:
                 return await self._leasing.reject(effect.receipts, effect.reason)
 
     async def _schedule_delayed(self, effect: ScheduleDelayed) -> None:
-        parted = self._schedules.parted_entries(effect.entries)
+        parted = self._schedules.parted(effect.entries, lambda entry: entry)
         for schedule, entries in parted:
             there = await schedule.marks(effect.start(schedule.number))
             for outcome in schedule.accept([one for one in entries if one.mark not in there]):
