@@ -74,6 +74,8 @@ from goqueue.service.queue_stats import QueueStats
 from goqueue.service.queue_views import QueueViews
 from goqueue.service.redriven import AllCopies
 from goqueue.service.scheduling import DelayCollector, DelayEvents, Scheduling
+from goqueue.service.share_offsets import ShareOffsets
+from goqueue.service.sharing import Sharing
 from goqueue.service.staged import StagedVerbs
 from goqueue.service.topics import Topics
 from goqueue.service.trace_building import TraceParts
@@ -154,7 +156,7 @@ class Broker:
         self.group_hosts = PerShard(node.shard_map, group_host)
         self.groups = Groups(self.group_hosts, self.topics, entropy, lambda: self.positions.catch_up())
         environment = Environment(clock, entropy, self.metrics)
-        rules = QueueRules(self.topics)
+        rules = QueueRules(self.topics, self.groups.rules_of_share)
         traced = self._trace_parts.begin_leases(self.topics, lambda view: self.deliveries.knows(view))
         queue_events = QueueEvents(
             loaded=lambda: None,
@@ -183,6 +185,8 @@ class Broker:
         copies = AllCopies(environment)
         self.transfer = Transfer(self.deliveries, self.topics, self.publish, self.feeds, copies, traced)
         self.leasing = Leasing(self._allocator, self.deliveries, views, self.transfer, queue_events, environment)
+        self.sharing = Sharing(self.leasing, self.deliveries, views, self.groups, self.topics, environment)
+        self.share_offsets = ShareOffsets(self.deliveries, self.positions, self.groups, self.topics)
         self.letters = DeadLetterView(self.deliveries, self.topics, rules, self.feeds, clock, settings.sqs.group)
         self.queue_stats = QueueStats(self.deliveries, self.topics, self.positions, self.feeds)
         self.redrives = Redrives(
@@ -306,6 +310,7 @@ class Broker:
     def _groups_wrote(self, records: Sequence[GroupRecord]) -> None:
         self.positions.heard(records)
         self.consuming.heard(records)
+        self.sharing.heard(records)
         self.groups.heard(records)
 
     def _partition_counts(self) -> dict[str, int]:

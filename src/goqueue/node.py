@@ -16,7 +16,7 @@ from goqueue.base.access import Admit
 from goqueue.base.clock import SystemClock
 from goqueue.base.descriptors import DescriptorPlan, share_out
 from goqueue.base.entropy import SystemEntropy
-from goqueue.base.limits import DESCRIPTORS_SPARE
+from goqueue.base.limits import DESCRIPTORS_SPARE, SHARE_SESSIONS_MAX
 from goqueue.base.settings import Settings, parse_address
 from goqueue.broker import Broker
 from goqueue.drive.offload import Threads
@@ -43,6 +43,9 @@ from goqueue.edge.kafka.names import TopicNames
 from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.produce import ProduceHandler
 from goqueue.edge.kafka.producers import ProducerHandler
+from goqueue.edge.kafka.share_fetch import ShareFetchHandler
+from goqueue.edge.kafka.share_groups import ShareGroupHandler
+from goqueue.edge.kafka.share_sessions import ShareSessions
 from goqueue.edge.kafka.transactions import TransactionHandler
 from goqueue.edge.kafka.txn_produce import TransactionalProduce
 from goqueue.edge.rest.answers import AnswerRoutes
@@ -195,6 +198,8 @@ class Node:
             ),
             ProducerHandler(front(broker.producer_ids), transactions, topics),
             TransactionHandler(transactions, topics),
+            ShareGroupHandler(groups, front(broker.share_offsets), names),
+            ShareFetchHandler(front(broker.sharing), topics, names, ShareSessions(SHARE_SESSIONS_MAX), time.monotonic),
         )
         return Dispatcher(table, broker.metrics, self._threads)
 

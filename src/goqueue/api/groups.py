@@ -180,7 +180,7 @@ class GroupMember(msgspec.Struct, frozen=True):
 class Group(msgspec.Struct, frozen=True):
     """One group with its members and how far it is behind.
 
-    `kind` is `consumer` where the node assigns, `classic` where a Kafka client does.
+    `kind` is `consumer` where the node assigns, `classic` where a Kafka client does, and `share` for share groups.
     """
 
     group: str

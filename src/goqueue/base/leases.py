@@ -10,6 +10,7 @@ import msgspec
 from goqueue.base.commands import ANYONE, Caller, Stored
 from goqueue.base.errors import GoQueueError, InvalidReceipt
 from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.limits import MIB
 
 Begin: TypeAlias = Literal["earliest", "latest"]
 
@@ -56,7 +57,8 @@ class Take(msgspec.Struct, frozen=True):
 
     `lease_ms` None means the group's or the topic's. `in_flight_max` bounds what the owner holds at once.
     `begin` is for a group without a position; `strict` always serves the higher priority first. The same `attempt_id`
-    gets the same messages again, as long as nothing happened to them.
+    gets the same messages again, as long as nothing happened to them. An answer ends with the message that passes
+    `bytes_max`.
     """
 
     group: str
@@ -70,6 +72,7 @@ class Take(msgspec.Struct, frozen=True):
     strict: bool = False
     caller: Caller = ANYONE
     attempt_id: str | None = None
+    bytes_max: int = 8 * MIB
 
 
 Outcome = GoQueueError | None  # of one receipt; None is success

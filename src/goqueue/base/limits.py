@@ -50,6 +50,9 @@ MEMBER_BYTES_MAX: Final = 1 * MIB  # what a member says about itself, in all its
 PAGE_PARTITIONS_MAX: Final = 2_000  # of one page of DescribeTopicPartitions
 FETCH_ROOM_BYTES_MIN: Final = 1 * MIB  # a fetch begins to read when there is room for this much
 FETCH_SESSION_PARTITIONS_MAX: Final = 200_000  # that all fetch sessions remember together
+SHARE_SESSIONS_MAX: Final = 2_000  # of share consumers, node-wide
+SHARE_SESSION_PARTITIONS_MAX: Final = 10_000  # of one share consumer
+SHARE_RECORDS_MAX: Final = 10_000  # that one share fetch acquires
 FETCH_WAIT_MS_MAX: Final = 300_000  # the longest long poll
 
 # File descriptors. What the system allows is shared out at start: see base/descriptors.py.

@@ -35,6 +35,8 @@ from goqueue.service.queue_stats import QueueStats
 from goqueue.service.reset import Reset, ResetOffsets
 from goqueue.service.scheduling import Scheduling
 from goqueue.service.schemas import Schemas
+from goqueue.service.share_offsets import ShareOffsets
+from goqueue.service.sharing import ShareTake, Sharing
 from goqueue.service.staged import StagedVerbs
 from goqueue.service.storage import Storage
 from goqueue.service.topics import Topics
@@ -95,7 +97,11 @@ def _commit(request: CommitRequest) -> list[Need]:
     return [(READ, AclResource(GROUP, request.group)), *_topics(READ, (one.topic for one in request.offsets))]
 
 
-def _take(take: Take, *_: object, **__: object) -> list[Need]:
+def _shared_answers(group: str, _: str, places: Iterable[TopicPartition]) -> list[Need]:
+    return [(READ, AclResource(GROUP, group)), *_topics(READ, (at.topic for at in places))]
+
+
+def _take(take: Take | ShareTake, *_: object, **__: object) -> list[Need]:
     return [(READ, AclResource(GROUP, take.group)), *_topics(READ, (at.topic for at in take.partitions))]
 
 
@@ -219,6 +225,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "heartbeat": of_group(READ),
         "leave": of_group(READ),
         "consumer_heartbeat": of_group(READ),
+        "share_heartbeat": of_group(READ),
         "commit": _commit,
         "check_member": named(DESCRIBE, GROUP),
         "offsets": named(DESCRIBE, GROUP),
@@ -252,6 +259,19 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "counts": _of_group_and_topic(DESCRIBE),
         "held_of": _of_group_and_topic(DESCRIBE),
         "skip_all": _of_group_and_topic(READ),
+    },
+    Sharing: {
+        "acquire": _take,
+        "acknowledge": _shared_answers,
+        "release": named(READ, GROUP),
+        "lock_ms": named(READ, GROUP),
+    },
+    ShareOffsets: {
+        "known": named(DESCRIBE, GROUP),
+        "start": lambda group, at: ((DESCRIBE, AclResource(GROUP, group)), (DESCRIBE, AclResource(TOPIC, at.topic))),
+        "check_empty": named(DESCRIBE, GROUP),
+        "alter": lambda group, offsets: _shared_answers(group, "", offsets),
+        "delete": lambda group, topics: ((DELETE, AclResource(GROUP, group)), *_topics(READ, topics)),
     },
     DeadLetterView: {
         "home_of": named(DESCRIBE, QUEUE),

@@ -34,8 +34,10 @@ from goqueue.core.groups.requests import (
     LeaveRequest,
     OffsetCommit,
     RestJoin,
+    ShareHeartbeat,
     SyncRequest,
 )
+from goqueue.core.groups.share_config import ShareRules, share_rules
 from goqueue.core.patterns import InvalidPattern, compile_pattern
 from goqueue.drive.coordinators import GroupHost
 from goqueue.drive.per_shard import PerShard
@@ -97,6 +99,9 @@ class Groups:
     def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Answer:
         return self._ask(request.group, lambda groups, ticket, now: groups.consumer_heartbeat(ticket, request, now))
 
+    def share_heartbeat(self, request: ShareHeartbeat) -> Answer:
+        return self._ask(request.group, lambda groups, ticket, now: groups.share_heartbeat(ticket, request, now))
+
     def _ask(self, group: str, question: Question) -> Answer:
         if not group:
             return InvalidGroup("The group has no name; give it one.", field="group")
@@ -122,6 +127,21 @@ class Groups:
 
     def config(self, group: str) -> Mapping[str, str]:
         return self._machine(group).config(group)
+
+    def share_rules(self, group: str) -> ShareRules:
+        """How a share group of this name takes records, whether it is there or not."""
+        return share_rules(self.config(group))
+
+    def is_share(self, group: str) -> bool:
+        """Whether it is a share group; not known while its shard is not loaded."""
+        return self.is_loaded(group) and self._machine(group).is_share(group)
+
+    def rules_of_share(self, group: str) -> ShareRules | None:
+        """The rules of a share group; None for any other."""
+        return self.share_rules(group) if self.is_share(group) else None
+
+    def has_member(self, group: str, member_id: str) -> bool:
+        return self._machine(group).has_member(group, member_id)
 
     def config_defaults(self) -> dict[str, str]:
         return group_defaults(self._hosts[0].machine.settings)

@@ -10,7 +10,6 @@ from typing import Final
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Delivered, Take
-from goqueue.base.limits import MIB
 from goqueue.base.priority import NAMES
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.lanes import LaneTurn
@@ -21,7 +20,6 @@ from goqueue.service.handing import Handing
 from goqueue.service.queue_views import QueueViews, Source
 
 _LANES: Final = range(len(NAMES))
-_BYTES_MAX: Final = 8 * MIB  # an answer ends with the message that passes this
 _TURNS_MAX: Final = 10_000
 _LOOK_AGAIN_S: Final = 0.05  # while a log is being looked through
 
@@ -173,7 +171,7 @@ class LeaseAllocator:
         turn.visits += 1
         sources = [*sources[at:], *sources[:at]]
         empty: set[int] = set()
-        while len(found) < room and size < _BYTES_MAX:
+        while len(found) < room and size < take.bytes_max:
             waiting = [has and lane not in empty for lane, has in enumerate(await self._waiting(sources, nonce))]
             if turn.visits == 1:  # acks of an earlier life can be told only now that the lanes are known
                 for source in sources:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from goqueue.base.ids import Millis
 from goqueue.core.delivery.policy import DeadLetterTarget, Policy
 from goqueue.core.delivery.records import ViewId
+from goqueue.core.groups.share_config import ShareRules
 from goqueue.drive.topic_table import INTERNAL, Topic
 from goqueue.service.topics import Topics
 
@@ -16,18 +18,22 @@ DEAD_LETTER_SUFFIX: Final = ".dlq"
 class QueueRules:
     """Read from the topics' settings whenever something is decided, so that a change holds at once."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, shares: Callable[[str], ShareRules | None]) -> None:
+        """`shares` has the rules of those groups that are share groups."""
         self._topics = topics
+        self._shares = shares
 
     def policy(self, view: ViewId) -> Policy:
         topic = self._topics.find(view.topic)
         if topic is None:
             return Policy(failures_max=0)
         config, target = topic.config, self._grave(topic, view.partition)
+        share = self._shares(view.group)
+        deliveries_max = 0 if target is None else config.queue_max_deliveries
         return Policy(
             lease_ms=config.queue_lease_ms,
-            failures_max=0 if target is None else config.queue_max_failures,
-            deliveries_max=0 if target is None else config.queue_max_deliveries,
+            failures_max=0 if target is None or share is not None else config.queue_max_failures,
+            deliveries_max=deliveries_max or (0 if share is None else share.deliveries_max),
             retry_ms=config.queue_retry_ms,
             retry_ms_max=config.queue_retry_max_ms,
             dead_letter_target=target,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -51,9 +52,24 @@ def find_jars(scratch: Path) -> Path | None:
         return None
     if named is not None:
         return Path(named) if list(Path(named).glob("kafka_2.13-*.jar")) else None
+    return _copied(scratch, _ARTIFACTS, VERSION)
+
+
+def find_client_jars(scratch: Path, *versions: str) -> Path | None:
+    """A directory with the jars of Kafka's Java clients, of the first version that can be had."""
+    named = os.environ.get("KAFKA_JARS")
+    if shutil.which("java") is None or shutil.which("javac") is None:
+        return None
+    if named is not None:
+        return Path(named) if any(list(Path(named).glob(f"kafka-clients-{one}.jar")) for one in versions) else None
+    return next((jars for one in versions if (jars := _copied(scratch, ("kafka-clients",), one)) is not None), None)
+
+
+def _copied(scratch: Path, artifacts: Sequence[str], version: str) -> Path | None:
+    """Out of Maven's repository, with all that they need; None if they cannot be had."""
     if shutil.which("mvn") is None:
         return None
-    dependencies = "".join(_DEPENDENCY.format(one, VERSION) for one in _ARTIFACTS)
+    dependencies = "".join(_DEPENDENCY.format(one, version) for one in artifacts)
     (scratch / "pom.xml").write_text(_POM.format(dependencies))
     online = [] if os.environ.get("KAFKA_FETCH") == "1" else ["-o"]
     command = ["mvn", "-q", "-B", *online, "dependency:copy-dependencies", f"-DoutputDirectory={scratch / 'jars'}"]

@@ -68,7 +68,7 @@ def test_the_features_are_finalized(kafka: str) -> None:
     with Line(kafka) as line:
         told = line.ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"))
     finalized = {one.name: one.max_version_level for one in told.finalized_features}
-    assert finalized == {"group.version": 1, "transaction.version": 2}
+    assert finalized == {"group.version": 1, "share.version": 1, "transaction.version": 2}
     assert told.finalized_features_epoch >= 0
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from goqueue.base.errors import InvalidConfig, InvalidGroup, Overloaded
 from goqueue.base.limits import GROUP_CONFIG_NAME_CHARS_MAX, GROUP_CONFIGS_MAX
+from goqueue.core.groups import share_config as share
 from goqueue.core.groups.settings import GroupSettings
 
 SESSION: Final = "consumer.session.timeout.ms"
@@ -16,18 +17,32 @@ HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 GROUP_KEYS: Final[Mapping[str, str]] = {
     SESSION: "How long a member of the server-side protocol may be silent before it is removed.",
     HEARTBEAT: "How often a member of the server-side protocol reports.",
+    **share.SHARE_KEYS,
 }
 
 
 def group_defaults(settings: GroupSettings) -> dict[str, str]:
     """What holds for groups that nobody configured."""
-    return {SESSION: str(settings.session_ms), HEARTBEAT: str(settings.heartbeat_ms)}
+    session, heartbeat = str(settings.session_ms), str(settings.heartbeat_ms)
+    return {
+        SESSION: session,
+        HEARTBEAT: heartbeat,
+        share.SESSION: session,
+        share.HEARTBEAT: heartbeat,
+        **share.SHARE_DEFAULTS,
+    }
 
 
 def with_config(settings: GroupSettings, config: Mapping[str, str]) -> GroupSettings:
     """The settings of one group."""
     chosen = {**group_defaults(settings), **config}
-    return replace(settings, session_ms=int(chosen[SESSION]), heartbeat_ms=int(chosen[HEARTBEAT]))
+    return replace(
+        settings,
+        session_ms=int(chosen[SESSION]),
+        heartbeat_ms=int(chosen[HEARTBEAT]),
+        share_session_ms=int(chosen[share.SESSION]),
+        share_heartbeat_ms=int(chosen[share.HEARTBEAT]),
+    )
 
 
 def changed_config(
@@ -41,13 +56,15 @@ def changed_config(
     after = {key: text for key, text in before.items() if key not in changes}
     for key, text in changes.items():
         if text is not None:
-            after[key] = str(_number(key, text))
-    chosen = with_config(settings, after)
-    if not settings.session_ms_min <= chosen.session_ms <= settings.session_ms_max:
-        limits = f"from {settings.session_ms_min} to {settings.session_ms_max}"
-        raise InvalidConfig(f"{SESSION} must be {limits}, not {chosen.session_ms}.", field=SESSION)
-    if not 1 <= chosen.heartbeat_ms < chosen.session_ms:
-        raise InvalidConfig(f"{HEARTBEAT} must be at least 1 and less than {SESSION}.", field=HEARTBEAT)
+            after[key] = share.checked_word(key, text) if key in share.WORDS else str(_number(key, text))
+    chosen = {key: int(text) for key, text in {**group_defaults(settings), **after}.items() if key not in share.WORDS}
+    for session, heartbeat in ((SESSION, HEARTBEAT), (share.SESSION, share.HEARTBEAT)):
+        if not settings.session_ms_min <= chosen[session] <= settings.session_ms_max:
+            limits = f"from {settings.session_ms_min} to {settings.session_ms_max}"
+            raise InvalidConfig(f"{session} must be {limits}, not {chosen[session]}.", field=session)
+        if not 1 <= chosen[heartbeat] < chosen[session]:
+            raise InvalidConfig(f"{heartbeat} must be at least 1 and less than {session}.", field=heartbeat)
+    share.check_ranges(after)
     return after
 
 

@@ -1,4 +1,4 @@
-"""One group that the coordinator assigns for: Kafka's server-side protocol (KIP-848) and REST share it.
+"""One group that the coordinator assigns for: Kafka's server-side protocol (KIP-848), its share groups and REST.
 
 Whatever changes who should read what raises the group's epoch and makes a new target at once. Members walk towards
 their targets in their own heartbeats (`reconcile`), so nobody stops reading what it keeps. `record` is all of it but
@@ -41,8 +41,6 @@ def _revoke(member_id: str) -> tuple[str, str]:
 class ConsumerGroup:
     """The machine that both doors drive: `put` a member and it takes its next step, `remove` it and it is gone."""
 
-    kind: Final[Kind] = "consumer"
-
     def __init__(
         self,
         record: GroupState,
@@ -61,6 +59,10 @@ class ConsumerGroup:
     @property
     def members(self) -> Mapping[str, ConsumerMember]:
         return self.record.consumer
+
+    @property
+    def kind(self) -> Kind:
+        return self.record.kind
 
     @property
     def epoch(self) -> int:
@@ -141,7 +143,7 @@ class ConsumerGroup:
         """The member as it is now, after one step towards its target.
 
         `shown` is the epoch that it came with and may come with again, should it miss the answer. `replaces` is a
-        static member's former id. The first member's `mode` is the group's.
+        static member's former id. The first member's `mode` is the group's; a member of `share` makes it a share group.
         """
         before = self.members.get(replaces or member.member_id)
         if before == member and settled(member, self.epoch):
@@ -149,7 +151,7 @@ class ConsumerGroup:
             return member
         members = {name: each for name, each in self.members.items() if name != replaces}
         members[member.member_id] = member
-        record = replace(self.record, consumer=members, mode=self.record.mode if self.members else mode)
+        record = self._named(replace(self.record, consumer=members), member, mode)
         if before is None or _changes_targets(before, member):
             record = self._retargeted(record)
         if before is None or _changes_targets(before, member) or before.protocols != member.protocols:
@@ -162,6 +164,12 @@ class ConsumerGroup:
             self._forget(replaces)
         self._arm(member, now)
         return member
+
+    def _named(self, record: GroupState, member: ConsumerMember, mode: Mode) -> GroupState:
+        """The group with its kind and mode, as its members make it."""
+        mode = record.mode if self.members else mode
+        stays = record.kind == "share" and mode == "shared"
+        return replace(record, kind="share" if stays or member.door == "share" else "consumer", mode=mode)
 
     def remove(self, member_id: str, now: Millis, out: GroupStep) -> None:
         members = {name: each for name, each in self.members.items() if name != member_id}

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset, TopicPartition
-from goqueue.core.groups import classic_join, rest
+from goqueue.core.groups import classic_join, rest, share
 from goqueue.core.groups import heartbeat as kafka
 from goqueue.core.groups import mixed as members
 from goqueue.core.groups.commits import check_commit, check_delete, check_empty, check_epoch
@@ -42,6 +42,7 @@ from goqueue.core.groups.requests import (
     LeaveRequest,
     OffsetCommit,
     RestJoin,
+    ShareHeartbeat,
     SyncRequest,
 )
 from goqueue.core.groups.settings import GroupSettings
@@ -170,6 +171,14 @@ class Coordinator:
             self._table.install(group, now, out)
         return self._moved(request.group, now, out)
 
+    def share_heartbeat(self, ticket: int, request: ShareHeartbeat, now: Millis) -> GroupStep:
+        with self._deciding(ticket, request.group, now) as out:
+            is_new = request.member_epoch == JOIN
+            group = self._table.consumer_to_join(request.group, now) if is_new else self._table.consumer(request.group)
+            share.beat(group, ticket, request, now, out)
+            self._table.install(group, now, out)
+        return out
+
     def rest_join(self, ticket: int, request: RestJoin, now: Millis) -> GroupStep:
         with self._deciding(ticket, request.group, now) as out:
             group = self._table.consumer_to_join(request.group, now)
@@ -288,6 +297,16 @@ class Coordinator:
     def config(self, group: str) -> Mapping[str, str]:
         """What is set for the group."""
         return self._table.configs.get(group, {})
+
+    def is_share(self, group: str) -> bool:
+        """Whether it is a share group, with members or without."""
+        machine = self._table.groups.get(group)
+        return machine is not None and machine.kind == "share"
+
+    def has_member(self, group: str, member_id: str) -> bool:
+        """Of the server-side protocol, a share group or REST."""
+        machine = self._table.groups.get(group)
+        return isinstance(machine, ConsumerGroup) and member_id in machine.members
 
     def configured(self) -> list[str]:
         """The groups that something is set for, by name."""

@@ -12,6 +12,7 @@ from goqueue.core.groups.records import ConsumerMember
 from goqueue.core.groups.replies import GroupDescription, GroupListing, MemberDescription
 
 CONSUMERS = "consumer"  # the protocol type of consumers, as opposed to, say, connect workers
+SHARE_ASSIGNOR = "simple"  # everybody gets everything
 
 
 def listing(name: str, group: ClassicGroup | ConsumerGroup | None) -> GroupListing:
@@ -20,7 +21,7 @@ def listing(name: str, group: ClassicGroup | ConsumerGroup | None) -> GroupListi
         return GroupListing(name, "classic", "Empty", "", 0)
     if isinstance(group, ClassicGroup):
         return GroupListing(name, "classic", group.state.value, group.roster.protocol_type, len(group.roster.members))
-    return GroupListing(name, "consumer", group.state, CONSUMERS, len(group.members))
+    return GroupListing(name, group.kind, group.state, _protocol_type(group), len(group.members))
 
 
 def description(name: str, group: ClassicGroup | ConsumerGroup | None) -> GroupDescription:
@@ -30,7 +31,12 @@ def description(name: str, group: ClassicGroup | ConsumerGroup | None) -> GroupD
         return _classic(name, group)
     members = [_consumer_member(member) for _, member in sorted(group.members.items())]
     mode, epoch = group.record.mode, group.epoch
-    return GroupDescription(name, "consumer", group.state, epoch, CONSUMERS, group.assignor, "", members, mode)
+    assignor = SHARE_ASSIGNOR if group.kind == "share" else group.assignor
+    return GroupDescription(name, group.kind, group.state, epoch, _protocol_type(group), assignor, "", members, mode)
+
+
+def _protocol_type(group: ConsumerGroup) -> str:
+    return "share" if group.kind == "share" else CONSUMERS
 
 
 def live_topics(group: ClassicGroup | ConsumerGroup) -> frozenset[str] | None:

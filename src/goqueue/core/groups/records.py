@@ -16,8 +16,8 @@ from goqueue.core.groups.parts import Parts
 VERSION: Final = 1
 LEFT_STATIC: Final = -2  # epoch of a static member that left and may come back to its place
 
-Kind: TypeAlias = Literal["classic", "consumer"]
-Door: TypeAlias = Literal["kafka", "rest"]
+Kind: TypeAlias = Literal["classic", "consumer", "share"]
+Door: TypeAlias = Literal["kafka", "rest", "share"]
 Style: TypeAlias = Literal["cooperative", "eager"]
 Mode: TypeAlias = Literal["partition", "shared"]
 

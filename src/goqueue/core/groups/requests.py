@@ -78,6 +78,18 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True):
     client_host: str = ""
 
 
+class ShareHeartbeat(msgspec.Struct, frozen=True):
+    """The one request of a share group's members. None means unchanged."""
+
+    group: str
+    member_id: str
+    member_epoch: int
+    rack: str | None = None
+    subscribed_topics: Sequence[str] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
 class RestJoin(msgspec.Struct, frozen=True):
     """Join over REST. With an id, known or not, the member keeps it; without one it gets `new_member_id`."""
 

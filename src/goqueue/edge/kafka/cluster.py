@@ -58,8 +58,8 @@ from goqueue.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHands
 PRODUCE: Final = 0
 _STABLE: Final = {22: 5}  # the newest version of InitProducerId is not settled yet
 # What clients decide by: the server-side group protocol, and partitions and groups that become part of a transaction by
-# being written to, with a new epoch for each transaction.
-FEATURES: Final = {"group.version": 1, "transaction.version": 2}
+# being written to, with a new epoch for each transaction; and share groups.
+FEATURES: Final = {"group.version": 1, "share.version": 1, "transaction.version": 2}
 _COORDINATED: Final = frozenset({0, 1})  # groups and transactions
 
 

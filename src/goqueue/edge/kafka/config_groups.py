@@ -1,4 +1,4 @@
-"""Settings of groups of the server-side protocol."""
+"""Settings of groups of the server-side protocol and of share groups."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Final
 from goqueue.base.commands import Caller
 from goqueue.base.errors import InvalidField
 from goqueue.core.groups.config import GROUP_KEYS
+from goqueue.core.groups.share_config import WORDS
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, GROUP_SOURCE, INT, Changes, ConfigEntry, Synonym
+from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, GROUP_SOURCE, INT, STRING, Changes, ConfigEntry, Synonym
 from goqueue.service.front import Front
 from goqueue.service.groups import Groups
 
@@ -35,7 +36,12 @@ class GroupConfigs:
             first = synonyms[0]
             found.append(
                 ConfigEntry(
-                    name=key, value=first.value, source=first.source, type=INT, synonyms=tuple(synonyms), doc=doc
+                    name=key,
+                    value=first.value,
+                    source=first.source,
+                    type=STRING if key in WORDS else INT,
+                    synonyms=tuple(synonyms),
+                    doc=doc,
                 )
             )
         return found

@@ -13,6 +13,8 @@ from goqueue.edge.kafka.groups import GroupHandler
 from goqueue.edge.kafka.lookups import LookupHandler
 from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.producers import ProducerHandler
+from goqueue.edge.kafka.share_fetch import ShareFetchHandler
+from goqueue.edge.kafka.share_groups import ShareGroupHandler
 from goqueue.edge.kafka.transactions import TransactionHandler
 from goqueue.edge.kafka.txn_produce import ProduceApi
 
@@ -28,6 +30,8 @@ def handlers(
     configs: ConfigHandler,
     producers: ProducerHandler,
     transactions: TransactionHandler,
+    share_groups: ShareGroupHandler,
+    share_fetch: ShareFetchHandler,
 ) -> Mapping[int, Handler]:
     """By API key."""
     table: dict[int, Handler] = {
@@ -72,6 +76,13 @@ def handlers(
         69: groups.consumer_describe,
         74: configs.list_resources,
         75: cluster.topic_partitions,
+        76: share_groups.heartbeat,
+        77: share_groups.describe,
+        78: share_fetch.fetch,
+        79: share_fetch.acknowledge,
+        90: share_groups.describe_offsets,
+        91: share_groups.alter_offsets,
+        92: share_groups.delete_offsets,
     }
     cluster.advertise(table)
     return table

@@ -35,6 +35,7 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.KeyRequired: codes.INVALID_RECORD,
     errors.InternalTopic: codes.INVALID_TOPIC_EXCEPTION,
     errors.TopicExists: codes.TOPIC_ALREADY_EXISTS,
+    errors.StaleReceipt: codes.INVALID_RECORD_STATE,  # a share consumer holds the record no longer
     errors.OutOfOrderSequence: codes.OUT_OF_ORDER_SEQUENCE_NUMBER,
     errors.InvalidProducerEpoch: codes.INVALID_PRODUCER_EPOCH,
     errors.StorageFailed: codes.KAFKA_STORAGE_ERROR,

@@ -63,6 +63,7 @@ SLICED: Final[dict[int, Sequence[Sliced]]] = {
     61: (Sliced(0, ("topics", "partition_indexes"), ("topics", "partitions")),),
     65: (Sliced(0, ("transactional_ids",), ("transaction_states",)),),
     69: (Sliced(0, ("group_ids",), ("groups",)),),
+    77: (Sliced(0, ("group_ids",), ("groups",)),),
 }
 PACED: Final = frozenset({1, 2, 19})  # Fetch, ListOffsets and CreateTopics need the whole; they pause by themselves
 

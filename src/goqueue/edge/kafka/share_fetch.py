@@ -1,0 +1,195 @@
+"""ShareFetch and ShareAcknowledge (KIP-932): records go out in batches as stored, and are answered for by ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from goqueue.base.commands import Caller
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import TopicPartition
+from goqueue.base.leases import Outcome
+from goqueue.base.limits import FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SHARE_RECORDS_MAX
+from goqueue.edge.kafka.calls import KafkaCall
+from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.names import TopicNames
+from goqueue.edge.kafka.share_answers import ShareAnswers
+from goqueue.edge.kafka.share_sessions import (
+    CLOSING,
+    OPENING,
+    TOO_MANY,
+    PartitionKey,
+    ShareSession,
+    ShareSessionRefused,
+    ShareSessions,
+)
+from goqueue.service.front import Front
+from goqueue.service.sharing import Acquired, ShareTake, Sharing
+from goqueue.service.topics import Topics
+from goqueue.wire.codes import INVALID_REQUEST, INVALID_SHARE_SESSION_EPOCH, NONE
+from goqueue.wire.messages import share_acknowledge as acking
+from goqueue.wire.messages import share_fetch as fetching
+
+T = TypeVar("T")
+_UNNAMED = "The group and the member need a name."
+
+
+class ShareFetchHandler:
+    def __init__(
+        self,
+        sharing: Front[Sharing],
+        topics: Front[Topics],
+        names: TopicNames,
+        sessions: ShareSessions,
+        clock: Callable[[], float],
+    ) -> None:
+        self._sharing = sharing
+        self._topics = topics
+        self._names = names
+        self._sessions = sessions
+        self._clock = clock
+
+    async def fetch(self, call: KafkaCall, request: fetching.ShareFetchRequest) -> fetching.ShareFetchResponse:
+        answers = ShareAnswers(request.topics, self._names, request.is_renew_ack)
+        session = self._session(request, answers)
+        if isinstance(session, ShareSessionRefused):
+            return fetching.ShareFetchResponse(error_code=session.code)
+        try:
+            return await self._fetch(call, request, session, answers)
+        except GoQueueError as error:
+            return fetching.ShareFetchResponse(error_code=code_of(error), error_message=error.message)
+
+    def _session(
+        self, request: fetching.ShareFetchRequest, answers: ShareAnswers
+    ) -> ShareSession | ShareSessionRefused:
+        group, member_id, epoch = request.group_id, request.member_id, request.share_session_epoch
+        if not group or not member_id or (epoch == OPENING and answers):
+            return ShareSessionRefused(INVALID_REQUEST)
+        if epoch != OPENING:
+            session = self._sessions.resume(group, member_id, epoch, self._clock())
+        else:
+            session = self._sessions.open(group, member_id, self._clock())
+        if isinstance(session, ShareSession) and epoch != CLOSING and not session.update(request):
+            self._sessions.close(group, member_id)
+            return TOO_MANY
+        return session
+
+    async def _fetch(
+        self, call: KafkaCall, request: fetching.ShareFetchRequest, session: ShareSession, answers: ShareAnswers
+    ) -> fetching.ShareFetchResponse:
+        group, member_id, caller = request.group_id or "", request.member_id or "", call.caller
+        await self._answer(caller, group, member_id, answers)
+        found: list[Acquired] = []
+        lost: dict[PartitionKey, GoQueueError] = {}
+        if request.share_session_epoch == CLOSING:
+            await self._close(caller, group, member_id)
+        elif not request.is_renew_ack and request.max_records > 0 and request.max_bytes > 0:
+            places, lost = self._places(caller, session.partitions)
+            wait_ms = 0 if lost else min(max(request.max_wait_ms, 0), FETCH_WAIT_MS_MAX)
+            found = await self._sharing.by(caller).acquire(_take(request, places, wait_ms, caller))
+        parts = {key: _data(key[1], answers.outcomes.get(key), lost.get(key)) for key in {**answers.outcomes, **lost}}
+        for one in found:
+            key = (self._names.id_of(one.at.topic), one.at.partition)
+            parts[key] = _data(one.at.partition, answers.outcomes.get(key), None, one)
+        return fetching.ShareFetchResponse(
+            acquisition_lock_timeout_ms=self._sharing.by(caller).lock_ms(group),
+            responses=[fetching.ShareFetchableTopicResponse(one, data) for one, data in _by_topic(parts).items()],
+        )
+
+    def _places(
+        self, caller: Caller, keys: Iterable[PartitionKey]
+    ) -> tuple[list[TopicPartition], dict[PartitionKey, GoQueueError]]:
+        """Partitions that are there, and what is wrong with the others."""
+        places: list[TopicPartition] = []
+        lost: dict[PartitionKey, GoQueueError] = {}
+        for topic_id, number in keys:
+            try:
+                name = self._names.by_id(topic_id)
+                if name is None:
+                    raise self._names.unknown_id()
+                places.append(self._topics.by(caller).require_users(name).partition(number).at)
+            except GoQueueError as error:
+                lost[topic_id, number] = error
+        return places, lost
+
+    # --- answers ---------------------------------------------------------------------------------------------
+
+    async def acknowledge(
+        self, call: KafkaCall, request: acking.ShareAcknowledgeRequest
+    ) -> acking.ShareAcknowledgeResponse:
+        group, member_id, epoch = request.group_id, request.member_id, request.share_session_epoch
+        if not group or not member_id:
+            return acking.ShareAcknowledgeResponse(error_code=INVALID_REQUEST, error_message=_UNNAMED)
+        if epoch == OPENING:  # a fetch opens a session
+            return acking.ShareAcknowledgeResponse(error_code=INVALID_SHARE_SESSION_EPOCH)
+        session = self._sessions.resume(group, member_id, epoch, self._clock())
+        if isinstance(session, ShareSessionRefused):
+            return acking.ShareAcknowledgeResponse(error_code=session.code)
+        try:
+            return await self._acknowledge(call.caller, group, member_id, request)
+        except GoQueueError as error:
+            return acking.ShareAcknowledgeResponse(error_code=code_of(error), error_message=error.message)
+
+    async def _acknowledge(
+        self, caller: Caller, group: str, member_id: str, request: acking.ShareAcknowledgeRequest
+    ) -> acking.ShareAcknowledgeResponse:
+        answers = ShareAnswers(request.topics, self._names, request.is_renew_ack)
+        await self._answer(caller, group, member_id, answers)
+        if request.share_session_epoch == CLOSING:
+            await self._close(caller, group, member_id)
+        parts = {key: _acknowledged(key[1], outcome) for key, outcome in answers.outcomes.items()}
+        return acking.ShareAcknowledgeResponse(
+            acquisition_lock_timeout_ms=self._sharing.by(caller).lock_ms(group),
+            responses=[acking.ShareAcknowledgeTopicResponse(one, data) for one, data in _by_topic(parts).items()],
+        )
+
+    async def _answer(self, caller: Caller, group: str, member_id: str, answers: ShareAnswers) -> None:
+        if answers.answers:
+            answers.done(await self._sharing.by(caller).acknowledge(group, member_id, answers.answers))
+
+    async def _close(self, caller: Caller, group: str, member_id: str) -> None:
+        self._sessions.close(group, member_id)
+        await self._sharing.by(caller).release(group, member_id)
+
+
+def _take(request: fetching.ShareFetchRequest, places: list[TopicPartition], wait_ms: int, caller: Caller) -> ShareTake:
+    return ShareTake(
+        request.group_id or "",
+        request.member_id or "",
+        places,
+        min(request.max_records, SHARE_RECORDS_MAX),
+        min(request.max_bytes, FETCH_BYTES_MAX),
+        wait_ms,
+        caller,
+    )
+
+
+def _told(outcome: Outcome) -> tuple[int, str | None]:
+    return (NONE, None) if outcome is None else (code_of(outcome), outcome.message)
+
+
+def _data(partition: int, answered: Outcome, lost: Outcome, found: Acquired | None = None) -> fetching.PartitionData:
+    code, message = _told(lost)
+    answer_code, answer_message = _told(answered)
+    ranges = [] if found is None else found.ranges
+    return fetching.PartitionData(
+        partition_index=partition,
+        error_code=code,
+        error_message=message,
+        acknowledge_error_code=answer_code,
+        acknowledge_error_message=answer_message,
+        records=b"" if found is None else found.batches,
+        acquired_records=[fetching.AcquiredRecords(one.first, one.last, min(one.deliveries, 32_767)) for one in ranges],
+    )
+
+
+def _acknowledged(partition: int, outcome: Outcome) -> acking.PartitionData:
+    code, message = _told(outcome)
+    return acking.PartitionData(partition_index=partition, error_code=code, error_message=message)
+
+
+def _by_topic(parts: Mapping[PartitionKey, T]) -> dict[bytes, list[T]]:
+    topics: dict[bytes, list[T]] = {}
+    for (topic_id, _), data in parts.items():
+        topics.setdefault(topic_id, []).append(data)
+    return topics

@@ -1,0 +1,346 @@
+"""Share groups (KIP-932) by the protocol itself: sessions, acquired records, every kind of answer, and their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bench.node_process import NodeProcess
+from goqueue.wire.messages import alter_share_group_offsets as moving
+from goqueue.wire.messages import delete_share_group_offsets as deleting
+from goqueue.wire.messages import describe_share_group_offsets as looking
+from goqueue.wire.messages import share_acknowledge as acking
+from goqueue.wire.messages.api_versions import ApiVersionsRequest
+from goqueue.wire.messages.delete_groups import DeleteGroupsRequest
+from goqueue.wire.messages.list_groups import ListGroupsRequest
+from goqueue.wire.messages.share_fetch import ShareFetchRequest
+from goqueue.wire.messages.share_group_describe import ShareGroupDescribeRequest
+from goqueue.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from tests.door.kafka import raw
+from tests.door.kafka.raw import Line, new_topic, unique
+from tests.door.kafka.share import ACCEPT, CLOSING, REJECT, RELEASE, RENEW, ShareMember, configure, produce
+from tests.waiting import wait_until
+
+INVALID_REQUEST, UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND = 42, 25, 68, 69
+FENCED_MEMBER_EPOCH, INCONSISTENT_GROUP_PROTOCOL = 110, 23
+INVALID_RECORD_STATE, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH = 121, 122, 123
+
+Join = Callable[[], ShareMember]
+
+
+@pytest.fixture
+def line(kafka: str) -> Iterator[Line]:
+    with Line(kafka) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(line: Line) -> str:
+    name = unique("t")
+    assert line.ask(new_topic(name, 1)).topics[0].error_code == 0
+    return name
+
+
+@pytest.fixture
+def join(kafka: str, line: Line, topic: str, group: str) -> Iterator[Join]:
+    """Members of one group that begins at the beginning."""
+    configure(line, group, share_auto_offset_reset="earliest")
+    made: list[ShareMember] = []
+
+    def more() -> ShareMember:
+        made.append(ShareMember(kafka, group, topic))
+        return made[-1]
+
+    yield more
+    for one in made:
+        one.close()
+
+
+# --- members -------------------------------------------------------------------------------------------------
+
+
+def test_share_groups_are_advertised(line: Line) -> None:
+    told = line.ask(ApiVersionsRequest("raw", "1"))
+    versions = {one.api_key: (one.min_version, one.max_version) for one in told.api_keys}
+    assert versions[76] == versions[77] == (1, 1)
+    assert versions[78] == versions[79] == (1, 2)
+    assert versions[90] == (0, 1) and versions[91] == versions[92] == (0, 0)
+    assert {one.name: one.max_version_level for one in told.finalized_features}["share.version"] == 1
+
+
+def test_every_member_is_assigned_every_partition(line: Line, topic: str, group: str, join: Join) -> None:
+    one, other = join(), join()
+    assert list(one.assigned.partitions) == list(other.assigned.partitions) == [0]
+    told = one.beat()
+    assert (told.error_code, told.assignment) == (0, None)
+    (found,) = line.ask(ShareGroupDescribeRequest([group])).groups
+    assert (found.error_code, found.group_state, found.assignor_name) == (0, "Stable", "simple")
+    assert {member.member_id for member in found.members} == {one.member_id, other.member_id}
+    (listed,) = [each for each in line.ask(ListGroupsRequest((), ["share"])).groups if each.group_id == group]
+    assert (listed.group_type, listed.protocol_type, listed.group_state) == ("share", "share", "Stable")
+    assert group not in [each.group_id for each in line.ask(ListGroupsRequest((), ["consumer"])).groups]
+
+
+def test_a_member_leaves_and_is_unknown_then(line: Line, group: str, join: Join) -> None:
+    one = join()
+    assert one.beat(7).error_code == FENCED_MEMBER_EPOCH
+    left = one.beat(-1)
+    assert (left.error_code, left.member_epoch) == (0, -1)
+    assert one.beat().error_code == UNKNOWN_MEMBER_ID
+    (found,) = line.ask(ShareGroupDescribeRequest([group])).groups
+    assert found.group_state == "Empty"
+    assert line.ask(DeleteGroupsRequest([group])).results[0].error_code == 0
+    (found,) = line.ask(ShareGroupDescribeRequest([group])).groups
+    assert (found.group_state, found.error_code) == ("Dead", GROUP_ID_NOT_FOUND)
+
+
+def test_a_group_is_shared_or_dealt_out_and_never_both(line: Line, topic: str, join: Join) -> None:
+    one = join()
+    assert line.ask(raw.beat(one.group, "c", 0, [topic], {})).error_code == INCONSISTENT_GROUP_PROTOCOL
+    other = unique("g")
+    assert line.ask(raw.beat(other, "c", 0, [topic], {})).error_code == 0
+    told = line.ask(ShareGroupHeartbeatRequest(other, "s", 0, None, [topic]))
+    assert told.error_code == INCONSISTENT_GROUP_PROTOCOL
+
+
+# --- sessions ------------------------------------------------------------------------------------------------
+
+
+def test_a_session_counts_its_requests(line: Line, topic: str, join: Join) -> None:
+    one = join()
+    assert one.ask_fetch(epoch=3).error_code == SHARE_SESSION_NOT_FOUND
+    assert one.answer({}, epoch=0).error_code == INVALID_SHARE_SESSION_EPOCH
+    assert one.ask_fetch({0: [(0, 0, ACCEPT)]}).error_code == INVALID_REQUEST, "nothing to answer for yet"
+    assert one.ask_fetch().error_code == 0
+    assert one.ask_fetch(epoch=5).error_code == INVALID_SHARE_SESSION_EPOCH
+    assert one.ask_fetch().error_code == one.answer({}).error_code == 0
+    assert one.ask_fetch(epoch=CLOSING).error_code == 0
+    assert one.ask_fetch(epoch=4).error_code == SHARE_SESSION_NOT_FOUND
+
+
+def test_a_closed_session_gives_its_records_to_others(line: Line, topic: str, join: Join) -> None:
+    produce(line, topic, b"a", b"b", b"c")
+    one, other = join(), join()
+    assert len(one.fetch()) == 3 and not other.fetch()
+    assert one.answer({0: [(1, 1, ACCEPT)]}, epoch=CLOSING).error_code == 0
+    assert other.fetch(wait_ms=5_000) == {(0, 0): (b"a", 2), (0, 2): (b"c", 2)}
+
+
+def test_a_member_that_leaves_gives_its_records_to_others(line: Line, topic: str, join: Join) -> None:
+    produce(line, topic, b"a")
+    one, other = join(), join()
+    assert one.fetch() and not other.fetch()
+    one.beat(-1)
+    assert other.fetch(wait_ms=5_000) == {(0, 0): (b"a", 2)}
+
+
+# --- records -------------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_with_one_member_until_it_is_answered_for(line: Line, topic: str, join: Join) -> None:
+    produce(line, topic, b"a", b"b", b"c", b"d")
+    one, other = join(), join()
+    assert one.fetch(max_records=2) == {(0, 0): (b"a", 1), (0, 1): (b"b", 1)}
+    assert other.fetch() == {(0, 2): (b"c", 1), (0, 3): (b"d", 1)}
+    assert one.outcome({0: [(0, 0, ACCEPT), (1, 1, RELEASE)]}) == 0
+    assert other.fetch({0: [(2, 3, ACCEPT)]}) == {(0, 1): (b"b", 2)}
+    assert other.fetch({0: [(1, 1, ACCEPT)]}) == one.fetch() == {}
+
+
+def test_a_batch_goes_out_as_it_is_stored(line: Line, topic: str, join: Join) -> None:
+    batch = raw.batch(b"a" * 1_000, b"b" * 1_000, codec=1)
+    line.ask(raw.produce_to(topic, 0, batch), 9)
+    told = join().ask_fetch(max_records=1)
+    (part,) = told.responses[0].partitions
+    assert bytes(part.records)[21:] == batch[21:], "compressed, from the attributes on"
+    assert [(one.first_offset, one.last_offset) for one in part.acquired_records] == [(0, 0)]
+    assert told.acquisition_lock_timeout_ms == 30_000
+
+
+def test_one_type_for_each_record_of_a_range(line: Line, topic: str, join: Join) -> None:
+    produce(line, topic, b"a", b"b", b"c")
+    one = join()
+    one.fetch()
+    batch = acking.AcknowledgementBatch(0, 2, [ACCEPT, RELEASE, ACCEPT])
+    part = acking.AcknowledgePartition(0, [batch])
+    told = one.line.ask(
+        acking.ShareAcknowledgeRequest(
+            one.group, one.member_id, one.epoch, False, [acking.AcknowledgeTopic(one.topic_id, [part])]
+        )
+    )
+    one.epoch += 1
+    assert told.responses[0].partitions[0].error_code == 0
+    assert one.fetch() == {(0, 1): (b"b", 2)}
+
+
+def test_answers_for_a_partition_hold_all_or_not_at_all(line: Line, topic: str, join: Join) -> None:
+    produce(line, topic, b"a", b"b")
+    one, other = join(), join()
+    assert one.fetch(max_records=1) and other.fetch(max_records=1)
+    assert one.outcome({0: [(0, 1, ACCEPT)]}) == INVALID_RECORD_STATE, "the second is another's"
+    assert one.outcome({0: [(0, 0, ACCEPT)]}) == 0
+    assert one.outcome({0: [(0, 0, ACCEPT)]}) == INVALID_RECORD_STATE
+    assert one.outcome({0: [(0, 1 << 60, ACCEPT)]}) == INVALID_RECORD_STATE
+    assert other.outcome({0: [(1, 0, ACCEPT)]}) == INVALID_REQUEST
+    assert other.outcome({0: [(1, 1, RENEW)]}) == INVALID_REQUEST, "not said to renew"
+    assert other.outcome({0: [(1, 1, ACCEPT)]}) == 0
+
+
+def test_a_fetch_waits_for_records(line: Line, topic: str, join: Join) -> None:
+    one = join()
+    one.fetch()
+    asked = one.line
+    asked.send(ShareFetchRequest(one.group, one.member_id, one.epoch, 20_000, 1, max_records=10))
+    produce(line, topic, b"late")
+    _, told = asked.receive()
+    assert [part.partition_index for part in told.responses[0].partitions] == [0]
+
+
+def test_a_new_group_begins_at_the_end(kafka: str, line: Line, topic: str) -> None:
+    produce(line, topic, b"before")
+    one = ShareMember(kafka, unique("g"), topic)
+    assert one.fetch() == {}
+    produce(line, topic, b"after")
+    assert one.fetch(wait_ms=5_000) == {(0, 1): (b"after", 1)}
+    one.close()
+
+
+# --- the end of a lock, and of patience ------------------------------------------------------------------------
+
+
+def test_a_lock_ends_and_the_record_goes_to_another(line: Line, topic: str, group: str, join: Join) -> None:
+    configure(line, group, share_record_lock_duration_ms="1000")
+    produce(line, topic, b"a")
+    one, other = join(), join()
+    assert one.fetch() and other.fetch(wait_ms=10_000) == {(0, 0): (b"a", 2)}
+    assert one.outcome({0: [(0, 0, ACCEPT)]}) == INVALID_RECORD_STATE
+
+
+def test_a_lock_is_renewed(line: Line, topic: str, group: str, join: Join) -> None:
+    configure(line, group, share_record_lock_duration_ms="1000")
+    produce(line, topic, b"a")
+    one, other = join(), join()
+    assert one.fetch()
+    configure(line, group, share_record_lock_duration_ms="60000")
+    told = one.answer({0: [(0, 0, RENEW)]}, is_renew=True)
+    assert (told.error_code, told.acquisition_lock_timeout_ms) == (0, 60_000)
+    assert not other.fetch(wait_ms=1_500), "the first lock would be over"
+    assert one.outcome({0: [(0, 0, ACCEPT)]}) == 0
+
+
+def letters(node: NodeProcess, topic: str) -> int:
+    found = httpx.get(f"{node.url}/topics/{topic}/dlq")
+    return len(found.json()["messages"]) if found.status_code == 200 else 0
+
+
+def test_a_record_that_is_rejected_is_a_dead_letter(
+    shared_node: NodeProcess, line: Line, topic: str, join: Join
+) -> None:
+    produce(line, topic, b"a", b"b")
+    one = join()
+    one.fetch()
+    assert one.outcome({0: [(0, 0, REJECT), (1, 1, ACCEPT)]}) == 0
+    assert one.fetch() == {}
+    wait_until(lambda: letters(shared_node, topic) == 1, "the letter did not come")
+
+
+def test_a_record_is_delivered_five_times_at_most(shared_node: NodeProcess, line: Line, topic: str, join: Join) -> None:
+    produce(line, topic, b"a")
+    one = join()
+    for count in range(1, 6):
+        assert one.fetch() == {(0, 0): (b"a", count)}
+        assert one.outcome({0: [(0, 0, RELEASE)]}) == 0
+    assert one.fetch() == {}
+    wait_until(lambda: letters(shared_node, topic) == 1, "the letter did not come")
+
+
+# --- where a group stands ----------------------------------------------------------------------------------------
+
+
+def start_of(line: Line, group: str, topic: str) -> tuple[int, int]:
+    """The start offset, and the lag."""
+    asked = looking.DescribeShareGroupOffsetsRequestGroup(
+        group, [looking.DescribeShareGroupOffsetsRequestTopic(topic, [0])]
+    )
+    (told,) = line.ask(looking.DescribeShareGroupOffsetsRequest([asked])).groups
+    assert told.error_code == 0, told.error_message
+    (part,) = told.topics[0].partitions
+    return part.start_offset, part.lag
+
+
+def test_offsets_of_a_share_group_are_told_moved_and_deleted(line: Line, topic: str, group: str, join: Join) -> None:
+    produce(line, topic, b"a", b"b", b"c")
+    one = join()
+    one.fetch()
+    assert one.outcome({0: [(0, 0, ACCEPT), (2, 2, ACCEPT)]}) == 0
+    assert start_of(line, group, topic) == (1, 1)
+    part = moving.AlterShareGroupOffsetsRequestPartition(0, 2)
+    move = moving.AlterShareGroupOffsetsRequest(group, [moving.AlterShareGroupOffsetsRequestTopic(topic, [part])])
+    assert line.ask(move).error_code == NON_EMPTY_GROUP
+    one.beat(-1)
+    told = line.ask(move)
+    assert (told.error_code, told.responses[0].partitions[0].error_code) == (0, 0)
+    assert start_of(line, group, topic) == (2, 1)
+    other = join()
+    assert other.fetch() == {(0, 2): (b"c", 1)}
+    other.beat(-1)
+    gone = deleting.DeleteShareGroupOffsetsRequest(group, [deleting.DeleteShareGroupOffsetsRequestTopic(topic)])
+    told = line.ask(gone)
+    assert (told.error_code, told.responses[0].error_code) == (0, 0)
+    assert start_of(line, group, topic) == (-1, -1)
+    assert join().fetch() == {(0, 0): (b"a", 1), (0, 1): (b"b", 1), (0, 2): (b"c", 1)}
+
+
+def test_no_share_group_has_no_offsets(line: Line, topic: str) -> None:
+    asked = looking.DescribeShareGroupOffsetsRequestGroup(unique("none"), None)
+    assert line.ask(looking.DescribeShareGroupOffsetsRequest([asked])).groups[0].error_code == GROUP_ID_NOT_FOUND
+    assert line.ask(moving.AlterShareGroupOffsetsRequest(unique("none"))).error_code == GROUP_ID_NOT_FOUND
+
+
+# --- other doors, and crashes --------------------------------------------------------------------------------------
+
+
+def test_rest_and_share_consumers_of_a_group_take_from_one_queue(
+    shared_node: NodeProcess, line: Line, topic: str, group: str, join: Join
+) -> None:
+    produce(line, topic, b"a", b"b", b"c")
+    one = join()
+    assert set(one.fetch(max_records=1)) == {(0, 0)}
+    with httpx.Client(base_url=shared_node.url) as client:
+        wanted = {"client_id": "c", "topics": [topic], "mode": "shared"}
+        joined = client.post(f"/groups/{group}/join", json=wanted).json()
+        place = f"/groups/{group}"
+        asked = {"member_id": joined["member_id"], "generation": joined["generation"], "limit": 1, "timeout": "0s"}
+        (message,) = client.get(f"{place}/poll", params=asked).json()["messages"]
+        assert message["offset"] == 1
+        assert one.outcome({0: [(1, 1, ACCEPT)]}) == INVALID_RECORD_STATE
+        assert set(one.fetch()) == {(0, 2)}
+        assert not client.get(f"{place}/poll", params=asked).json()["messages"]
+        assert one.outcome({0: [(0, 0, RELEASE)]}) == 0
+        (message,) = client.get(f"{place}/poll", params=asked).json()["messages"]
+        assert (message["offset"], message["attempt"]) == (0, 2)
+
+
+def test_locks_and_answers_outlive_a_kill(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data", "--kafka", f"127.0.0.1:{raw.free_port()}", "--fsync", "always") as node:
+        with Line(node.kafka) as line:
+            line.ask(new_topic("t", 1))
+            configure(line, "g", share_auto_offset_reset="earliest")
+            produce(line, "t", b"a", b"b", b"c")
+        one = ShareMember(node.kafka, "g", "t")
+        assert len(one.fetch(max_records=2)) == 2
+        assert one.outcome({0: [(0, 0, ACCEPT)]}) == 0
+        one.close()
+        node.kill()
+        node.start()
+        other = ShareMember(node.kafka, "g", "t")
+        assert other.fetch() == {(0, 2): (b"c", 1)}, "the first is done, the second is still locked"
+        one.line, one.epoch = Line(node.kafka), 0
+        assert one.beat().error_code == 0
+        assert one.fetch() == {}
+        assert one.outcome({0: [(1, 1, ACCEPT)]}) == 0, "the lock outlived the node"
+        one.close()
+        other.close()

@@ -1,0 +1,149 @@
+"""Java's `KafkaShareConsumer`: accept, release, reject, the end of a lock, several consumers, kills. Skipped where its
+jars cannot be had (see `apache.py`)."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bench.node_process import NodeProcess
+from goqueue.wire.messages import describe_share_group_offsets as looking
+from tests.door.kafka.apache import find_client_jars
+from tests.door.kafka.raw import Line, free_port, new_topic
+from tests.door.kafka.share import configure, produce
+from tests.waiting import wait_until
+
+PROGRAM = Path(__file__).parent / "ShareWorker.java"
+PARTITIONS = 2
+GROUP, TOPIC = "g", "t"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    scratch = tmp_path_factory.mktemp("java")
+    jars = find_client_jars(scratch, "4.2.0", "4.1.0")
+    if jars is None:
+        pytest.skip("there are no jars of Kafka's clients here")
+    command = ["javac", "-cp", f"{jars}/*", "-d", str(scratch / "classes"), str(PROGRAM)]
+    subprocess.run(command, check=True, timeout=300)
+    return f"{scratch / 'classes'}:{jars}/*"
+
+
+class Worker:
+    """One consumer in a process of its own, and what it printed."""
+
+    def __init__(self, class_path: str, address: str) -> None:
+        command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-cp", class_path, "ShareWorker", address, GROUP, TOPIC]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.got: list[tuple[int, int, int, str]] = []  # partition, offset, delivery count, value
+        self.done: list[tuple[int, int]] = []
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            word, *rest = line.rstrip("\n").split(" ", 4)
+            if word == "got":
+                self.got.append((int(rest[0]), int(rest[1]), int(rest[2]), rest[3]))
+            elif word == "done":
+                self.done.append((int(rest[0]), int(rest[1])))
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._end()
+
+    def stop(self) -> None:
+        """It closes its session and leaves."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._end()
+
+    def _end(self) -> None:
+        self._process.wait(60)
+        self._reading.join(60)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[NodeProcess]:
+    settings = {"GOQUEUE_GROUPS_HEARTBEAT_MS": "300"}
+    flags = ("--kafka", f"127.0.0.1:{free_port()}")
+    with NodeProcess(tmp_path / "data", *flags, settings=settings) as running:
+        with Line(running.kafka) as line:
+            assert line.ask(new_topic(TOPIC, PARTITIONS)).topics[0].error_code == 0
+            configure(line, GROUP, share_auto_offset_reset="earliest", share_record_lock_duration_ms="3000")
+        yield running
+
+
+def publish(node: NodeProcess, *values: str) -> None:
+    with Line(node.kafka) as line:
+        for number in range(PARTITIONS):
+            produce(line, TOPIC, *(value.encode() for value in values[number::PARTITIONS]), partition=number)
+
+
+def letters(node: NodeProcess) -> list[str]:
+    found = httpx.get(f"{node.url}/topics/{TOPIC}/dlq")
+    return sorted(one["value"] for one in found.json()["messages"]) if found.status_code == 200 else []
+
+
+def starts(node: NodeProcess) -> list[int]:
+    """Where the group stands in each partition."""
+    asked = looking.DescribeShareGroupOffsetsRequestGroup(GROUP, None)
+    with Line(node.kafka) as line:
+        (told,) = line.ask(looking.DescribeShareGroupOffsetsRequest([asked])).groups
+    return [part.start_offset for topic in told.topics for part in topic.partitions]
+
+
+def test_java_consumers_accept_release_and_reject(node: NodeProcess, class_path: str) -> None:
+    plain = [f"plain {number}" for number in range(200)]
+    publish(node, *plain, "release me", "reject me")
+    workers = [Worker(class_path, node.kafka) for _ in range(2)]
+    wait_until(lambda: sum(starts(node)) == 202 and letters(node) == ["reject me", "release me"], lambda: starts(node))
+    for one in workers:
+        one.stop()
+    got = [record for one in workers for record in one.got]
+    counts = Counter(value for _, _, _, value in got)
+    assert counts == Counter({**dict.fromkeys(plain, 1), "release me": 5, "reject me": 1})
+    assert sorted(count for _, _, count, value in got if value == "release me") == [1, 2, 3, 4, 5]
+    done = Counter(place for one in workers for place in one.done)
+    assert len(done) == 202
+
+
+def test_a_record_of_a_java_consumer_that_is_killed_goes_to_another(node: NodeProcess, class_path: str) -> None:
+    first = Worker(class_path, node.kafka)
+    publish(node, "hold me", "hold me too")
+    wait_until(lambda: first.got, "nothing came")
+    first.kill()
+    second = Worker(class_path, node.kafka)
+    wait_until(lambda: sum(starts(node)) == 2, lambda: (starts(node), second.got))
+    second.stop()
+    assert {value for _, _, _, value in second.got} == {"hold me", "hold me too"}
+    held = first.got[0]
+    assert [count for *place, count, _ in second.got if place == list(held[:2])] == [2]
+
+
+def test_every_record_is_accepted_at_last_though_the_node_is_killed(node: NodeProcess, class_path: str) -> None:
+    workers = [Worker(class_path, node.kafka) for _ in range(2)]
+    values = [f"plain {number}" for number in range(600)]
+    for round_ in range(3):
+        publish(node, *values[round_ * 200 : round_ * 200 + 200])
+        wait_until(lambda: any(len(one.got) > round_ * 50 for one in workers), "nothing came")  # noqa: B023
+        node.kill()
+        node.start()
+    wait_until(lambda: sum(starts(node)) == 600, lambda: starts(node))
+    for one in workers:
+        one.stop()
+    assert {value for one in workers for *_, value in one.got} == set(values)
+    assert max(Counter(place for one in workers for place in one.done).values()) == 1, "accepted once"
+    assert letters(node) == []
