@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,11 +17,17 @@ class NodeProcess:
     """`with NodeProcess(dir) as node:` serves at `node.url` until the block is left."""
 
     def __init__(
-        self, data_dir: Path, *flags: str, settings: dict[str, str] | None = None, tree: Path | None = None
+        self,
+        data_dir: Path,
+        *flags: str,
+        settings: dict[str, str] | None = None,
+        tree: Path | None = None,
+        under: Sequence[str] = (),
     ) -> None:
-        """`tree` is a checkout whose code the node runs, if not this one's."""
+        """`tree` is a checkout whose code the node runs, if not this one's; `under` a program that runs the node."""
         self.data_dir = data_dir
         self._command = [
+            *under,
             sys.executable,
             "-c",
             os.environ.get("NODE_PROGRAM", "from goqueue.cli import main; main()"),

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,9 +15,12 @@ from goqueue.base.commands import Browse, InputMessage, PublishBatch, PublishMes
 from goqueue.base.delays import SCHEDULED_HEADER
 from goqueue.base.errors import AlreadyDelivered, UnknownDelayed
 from goqueue.base.ids import TopicPartition
+from goqueue.base.limits import DELAYED_PAGES_MAX
 from goqueue.base.settings import NodeSettings, Settings
 from goqueue.broker import Broker
+from goqueue.core.schedule.due import Due
 from goqueue.drive import schedule_pages
+from goqueue.drive.schedule import Schedule
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
 from tests.service.brokers import broker_alone, broker_on, fetch, settings, shard_of
@@ -269,5 +273,31 @@ def test_an_index_that_belongs_to_another_schedule_is_made_anew(tmp_path: Path) 
         assert await values(broker, "t", 0) == ["0", "1", "2"]
         assert await values(broker, "t", 1) == ["0"]
         await broker.stop()
+
+    run_virtually(scenario)
+
+
+def test_many_listings_do_not_hold_up_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each asks the index again and again; what is due asks it too, and stands behind two of them at most."""
+    look, asked, most = Schedule.of_topic, 0, 0
+
+    async def counted(*args: Any) -> list[Due]:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        await asyncio.sleep(0.01)
+        found = await look(*args)
+        asked -= 1
+        return found
+
+    async def scenario(loop: VirtualLoop) -> None:
+        monkeypatch.setattr(Schedule, "of_topic", counted)
+        async with broker_on(SimDisk(), loop, with_shards(8)) as broker:
+            await broker.topics.create("t", 1, {})
+            for number in range(20):
+                await delay(broker, "t", 0, str(number), HOUR_MS)
+            pages = await asyncio.gather(*(broker.scheduling.list("t", 3, skip) for skip in range(50)))
+            assert [len(page) for page in pages[:21]] == [3] * 18 + [2, 1, 0]
+            assert most == DELAYED_PAGES_MAX
 
     run_virtually(scenario)

@@ -32,6 +32,7 @@ DECODE_HERE_RECORDS: Final = 20_000  # a batch with more is unfolded and cut off
 DECODE_HERE_BYTES: Final = 1 * MIB
 DECODES_AT_ONCE: Final = 2  # off the loop, node-wide: what bounds the memory that they take
 DELAYED_PER_BATCH_MAX: Final = 10_000
+DELAYED_PAGES_MAX: Final = 2  # listings that ask the indexes at once: what is due waits behind them
 BUILD_BATCH_BYTES: Final = 1 * MIB  # REST publishes are split into batches of about this size
 
 SEGMENT_BYTES_MIN: Final = 1 * KIB

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.limits import DELAYED_PAGES_MAX
 from goqueue.core.schedule.due import Due, Place
 from goqueue.core.schedule.effects import ScheduleCounts
 from goqueue.core.schedule.records import ScheduleEntry
@@ -33,6 +34,7 @@ class Schedules:
         self._parts = parts
         self._first_index = first_index
         self._name_of = name_of
+        self._listing = asyncio.Semaphore(DELAYED_PAGES_MAX)
 
     def make(self, count: int) -> None:
         self._count = count
@@ -101,7 +103,8 @@ class Schedules:
     async def page(self, topic: Topic, limit: int, skip: int) -> list[tuple[Due, ScheduleEntry | None]]:
         """Pending entries of a topic, by time; it ends after some megabytes."""
         holding = dict.fromkeys(self.at(partition.at) for partition in topic.partitions)
-        return await SchedulePages(list(holding), topic.record.id).page(limit, skip)
+        async with self._listing:
+            return await SchedulePages(list(holding), topic.record.id).page(limit, skip)
 
     async def cancel_all(self, topic_id: str) -> int:
         """All of a topic's entries; how many that were."""
