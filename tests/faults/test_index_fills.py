@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from goqueue.base.commands import InputMessage, PublishMessages, ScheduledAt
-from goqueue.base.settings import NodeSettings
+from goqueue.base.node_settings import NodeSettings
 from goqueue.broker import Broker
 from goqueue.core.schedule.records import EntryEnded, ScheduleEntry
 from goqueue.drive.schedule_index import ScheduleIndex

@@ -13,7 +13,8 @@ from goqueue.base.clock import Clock
 from goqueue.base.commands import Fetch, FetchFrom, InputMessage, PublishMessages, StoredAt
 from goqueue.base.entropy import Entropy
 from goqueue.base.ids import TopicPartition
-from goqueue.base.settings import LogSettings, NodeSettings, Settings, TopicSettings
+from goqueue.base.node_settings import NodeSettings
+from goqueue.base.settings import LogSettings, Settings, TopicSettings
 from goqueue.broker import Broker
 from goqueue.drive.schedule_index import IN_MEMORY
 from goqueue.format.batch import split

@@ -16,7 +16,8 @@ from goqueue.base.delays import SCHEDULED_HEADER
 from goqueue.base.errors import AlreadyDelivered, UnknownDelayed
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import DELAYED_PAGES_MAX
-from goqueue.base.settings import NodeSettings, Settings
+from goqueue.base.node_settings import NodeSettings
+from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.core.schedule.due import Due
 from goqueue.drive import schedule_pages

@@ -119,10 +119,6 @@ METADATA_COMMIT_KEYS_MAX: Final = 100
 METADATA_HISTORY_MAX: Final = 1_000  # changes that a watch can still be told one by one
 SHARDS_DEFAULT: Final = 8  # of a new node
 SHARDS_MAX: Final = 64  # of a node; all of them are made by one commit
-SHARDS_MEANING: Final = (
-    "How many shards the node has; more can be added, none taken away. 0 leaves it as it is; "
-    f"a new data directory gets {SHARDS_DEFAULT}."
-)
 ID_SLOTS: Final = 1_024  # groups, transactional ids and owners of staged sets are shared out by these
 
 # Schemas. What is over a limit is refused before it is parsed.

@@ -18,8 +18,9 @@ import msgspec
 from goqueue.base.choices import choices_at, listed
 from goqueue.base.errors import InvalidField, InvalidName, SettingsInvalid
 from goqueue.base.http_settings import HttpSettings
-from goqueue.base.limits import KIB, MIB, SHARDS_MAX, SHARDS_MEANING
+from goqueue.base.limits import KIB, MIB
 from goqueue.base.names import check_name
+from goqueue.base.node_settings import NodeSettings
 from goqueue.base.times import parse_duration_ms
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig
 
@@ -34,11 +35,6 @@ _UNITS = {None: 1, "B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1
 
 class DataSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dir: Annotated[str, Doc(description="Where everything durable lives.")] = "./data"
-
-
-class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    id: Annotated[int, Doc(ge=0, le=2**31 - 1, description="The node's number, as clients see it; it stays.")] = 0
-    shards: Annotated[int, Doc(ge=0, le=SHARDS_MAX, description=SHARDS_MEANING)] = 0
 
 
 class RestSettings(HttpSettings, frozen=True, forbid_unknown_fields=True):

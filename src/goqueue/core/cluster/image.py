@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -43,6 +44,9 @@ _KINDS: Final[Mapping[str, type[msgspec.Struct]]] = {
 }
 
 
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")  # of a node or a shard, in one way of writing only
+
+
 def slot_of(given_id: str, slots: int) -> int:
     """Stable for ever: what an id owns is where its slot is."""
     return crc32(given_id.encode()) % slots
@@ -57,6 +61,7 @@ class Image:
         self._records: dict[str, msgspec.Struct] = {}
         self._modified: dict[str, Revision] = {}
         self._names: dict[str, str] = {}  # of topics, by id
+        self._shards: dict[int, ShardRecord] = {}
         self._partitions: Counter[int] = Counter()  # by shard
 
     # --- changes -------------------------------------------------------------------------------------------
@@ -87,6 +92,8 @@ class Image:
         if isinstance(record, TopicRecord):
             self._names[record.id] = record.name
             self._partitions.update(self._placed(record))
+        elif isinstance(record, ShardRecord):
+            self._shards[_number(entry.key, SHARDS)] = record
 
     def _remove(self, key: str) -> None:
         self._modified.pop(key, None)
@@ -95,6 +102,8 @@ class Image:
         if isinstance(record, TopicRecord):
             self._names.pop(record.id, None)
             self._partitions.subtract(self._placed(record))
+        elif isinstance(record, ShardRecord):
+            del self._shards[_number(key, SHARDS)]
 
     @staticmethod
     def _placed(record: TopicRecord) -> Iterable[int]:
@@ -123,12 +132,12 @@ class Image:
     # --- shards --------------------------------------------------------------------------------------------
 
     def shards(self) -> list[int]:
-        return sorted(int(key.removeprefix(SHARDS)) for key in self._records if key.startswith(SHARDS))
+        return sorted(self._shards)
 
     def shard(self, number: int) -> ShardRecord:
         """`NotLeader` if this node does not know who leads it."""
-        record = self._records.get(f"{SHARDS}{number}")
-        if not isinstance(record, ShardRecord):
+        record = self._shards.get(number)
+        if record is None:
             raise NotLeader(f"Nobody is known to lead shard {number}; try again.")
         return record
 
@@ -147,7 +156,7 @@ class Image:
     def nodes(self) -> dict[int, NodeRecord]:
         """Those that live."""
         return {
-            int(key.removeprefix(NODES)): record
+            _number(key, NODES): record
             for key, record in sorted(self._records.items())
             if isinstance(record, NodeRecord)
         }
@@ -168,6 +177,10 @@ class Image:
         return record.below if isinstance(record, ReservedIds) else 0
 
 
+def _number(key: str, prefix: str) -> int:
+    return int(key.removeprefix(prefix))
+
+
 def _decoded(entry: Entry) -> msgspec.Struct | None:
     prefix = entry.key if entry.key in _KINDS else entry.key.partition("/")[0] + "/"
     kind = _KINDS.get(prefix)
@@ -178,5 +191,5 @@ def _decoded(entry: Entry) -> msgspec.Struct | None:
     if isinstance(record, SlotTable):
         return record if record.shards else None
     if isinstance(record, ShardRecord | NodeRecord):
-        return record if name.isascii() and name.isdigit() else None
+        return record if _NUMBER.fullmatch(name) else None
     return record
