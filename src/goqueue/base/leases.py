@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -39,6 +39,53 @@ def parse_receipt(text: str, field: str = "receipt") -> Receipt:
     raise InvalidReceipt(
         f"{text[:100]!r} is not a receipt; send the one that came with the message, unchanged.", field=field
     )
+
+
+def receipt_ends(at: TopicPartition, attempt: int, nonce: str) -> tuple[str, str]:
+    """What stands before and behind the offset in receipts of one handing out."""
+    return f"{at.topic}:{at.partition}:", f":{attempt}:{nonce}"
+
+
+class ReceiptRun(msgspec.Struct, frozen=True):
+    """Receipts that differ in the offset alone, as those of one poll do."""
+
+    topic: str
+    partition: int
+    attempt: int
+    nonce: str
+    offsets: list[Offset]
+
+
+def parse_receipt_run(texts: Sequence[str]) -> ReceiptRun | None:
+    """All of them at once; None if they are not a run, or one is no receipt."""
+    parts = texts[0].rsplit(":", 4)
+    if len(parts) < 5 or "\n" in texts[0] or max(map(len, texts)) > _CHARS_MAX:
+        return None
+    topic, partition, _, attempt, nonce = parts
+    head, tail, text = f"{topic}:{partition}:", f":{attempt}:{nonce}", "\n".join(texts)
+    if not (topic and partition and attempt and text.endswith(tail)):
+        return None
+    # With nothing but digits between, there are as many line ends as were put in: each text is head, number, tail.
+    numbers = text[len(head) : -len(tail)].split(f"{tail}\n{head}")
+    if len(numbers) != len(texts) or not (partition + attempt + "".join(numbers)).isdecimal():
+        return None
+    try:
+        return ReceiptRun(topic, int(partition), int(attempt), nonce, list(map(int, numbers)))
+    except ValueError:
+        return None
+
+
+def receipt_stretches(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where stretches begin and end in which receipts begin and end alike."""
+    begin = 0
+    while begin < len(texts):
+        parts = texts[begin].rsplit(":", 4)
+        head, tail = ":".join([*parts[:2], ""]), ":".join(["", *parts[3:]])
+        end = begin + 1
+        while end < len(texts) and texts[end].startswith(head) and texts[end].endswith(tail):
+            end += 1
+        yield begin, end
+        begin = end
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):

@@ -15,7 +15,7 @@ from goqueue.base.access import CLUSTER, AclOperation, AclResource, ResourceKind
 from goqueue.base.commands import Browse, PublishBatch, PublishMessages, PublishOnce
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
-from goqueue.base.leases import Take, parse_receipt
+from goqueue.base.leases import Take, parse_receipt, parse_receipt_run
 from goqueue.core.groups.requests import CommitRequest
 from goqueue.core.txn.records import TxnAnswer
 from goqueue.service.browse import Browsing
@@ -107,6 +107,8 @@ def _take(take: Take | ShareTake, *_: object, **__: object) -> list[Need]:
 
 def _receipts(receipts: Sequence[str], *_: object, **__: object) -> list[Need]:
     """What is no receipt is told by the verb."""
+    if receipts and (run := parse_receipt_run(receipts)) is not None:
+        return _topics(READ, [run.topic])
     found: dict[str, None] = {}
     for text in receipts:
         try:

@@ -26,6 +26,7 @@ from goqueue.core.groups.records import GroupGone, GroupState, Record
 from goqueue.core.groups.replies import OffsetResult, RestBeat, RestJoined
 from goqueue.core.groups.requests import CommitRequest, RestJoin
 from goqueue.service.groups import Groups
+from goqueue.service.leased_run import LeasedRun, messages_of
 from goqueue.service.leasing import Leasing
 from goqueue.service.readers import MemberReading, Reader, Readers, flat, nested
 from goqueue.service.topics import Topics
@@ -48,9 +49,14 @@ class Poll(msgspec.Struct, frozen=True):
 class PollResult(msgspec.Struct, frozen=True):
     """What was handed out. `generation` is the one to go on with; `rebalance` says that a heartbeat has news."""
 
-    messages: Sequence[Delivered]
+    runs: list[LeasedRun]
     generation: int
     rebalance: bool
+
+    @property
+    def messages(self) -> list[Delivered]:
+        """One by one."""
+        return messages_of(self.runs)
 
 
 class Consuming:
@@ -174,13 +180,14 @@ class Consuming:
                 kept = [at for at in reader.assigned if at in set(before)] if rebalance else reader.assigned
                 left_ms = max(0, ceil((deadline - loop.time()) * 1000))
                 wait_ms = 0 if rebalance or self._stopping else min(left_ms, reader.beat_ms)
-                found = await self._leasing.take(self._take(reader, poll, kept, wait_ms), woken)
+                found = await self._leasing.take_runs(self._take(reader, poll, kept, wait_ms), woken)
                 assigned = set(reader.assigned)
-                messages = [one for one in found if _at(one) in assigned]
-                if len(messages) < len(found):  # a heartbeat beside the poll took partitions away
-                    self._leasing.give_back(reader.group, [one for one in found if _at(one) not in assigned])
-                if messages or rebalance or loop.time() >= deadline or self._stopping:
-                    return PollResult(messages, reader.generation, rebalance)
+                runs = [run for run in found if run.at in assigned]
+                if len(runs) < len(found):  # a heartbeat beside the poll took partitions away
+                    lost = [run for run in found if run.at not in assigned]
+                    self._leasing.give_back(reader.group, messages_of(lost))
+                if runs or rebalance or loop.time() >= deadline or self._stopping:
+                    return PollResult(runs, reader.generation, rebalance)
 
     def _take(self, reader: Reader, poll: Poll, among: Sequence[TopicPartition], wait_ms: Millis) -> Take:
         reading = reader.reading
@@ -238,7 +245,3 @@ class Consuming:
                 await self._leasing.ack_held(reader.group, reader.member_id, lambda at: True)
             except GoQueueError:
                 return  # they come again
-
-
-def _at(one: Delivered) -> TopicPartition:
-    return TopicPartition(one.stored.topic, one.stored.partition)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain, groupby
 from typing import Final
 
 import msgspec
 
-from goqueue.base.commands import Stored
 from goqueue.base.delays import is_expired
-from goqueue.base.ids import Millis, Offset, TopicPartition
-from goqueue.base.leases import Delivered, Take
+from goqueue.base.ids import Millis, Offset
+from goqueue.base.leases import Take
 from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.keys import choose_runs
 from goqueue.core.delivery.lane import TrackedMessage
@@ -23,6 +22,7 @@ from goqueue.core.delivery.records import ViewId
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.format.records import Record
 from goqueue.service.environment import Environment
+from goqueue.service.leased_run import LeasedRun, has_headers
 from goqueue.service.queue_rules import oldest_ms
 from goqueue.service.queue_views import Source
 from goqueue.service.topics import Topics
@@ -52,7 +52,7 @@ class Handing:
         self._metrics = environment.metrics
         self._traces = traces
 
-    async def lease(self, take: Take, source: Source, lane: int, limit: int, nonce: str) -> list[Delivered]:
+    async def lease(self, take: Take, source: Source, lane: int, limit: int, nonce: str) -> list[LeasedRun]:
         """What is passed over (too old, behind a key) does not end the search."""
         while True:
             looked, leased = await self._lease_once(take, source, lane, limit, nonce)
@@ -63,7 +63,7 @@ class Handing:
 
     async def _lease_once(
         self, take: Take, source: Source, lane: int, limit: int, nonce: str
-    ) -> tuple[bool, list[Delivered]]:
+    ) -> tuple[bool, list[LeasedRun]]:
         """First what comes again, then what is new; the flag says that there was something to look at."""
         delivery = source.delivery
         opened = delivery.opened
@@ -110,7 +110,7 @@ class Handing:
         messages = await feed.at(sorted(wanted.intersection(again))) if again else {}
         return _Found(messages, fresh, seen_to, order)
 
-    def _hand_out(self, take: Take, source: Source, lane: int, found: _Found, nonce: str) -> list[Delivered]:
+    def _hand_out(self, take: Take, source: Source, lane: int, found: _Found, nonce: str) -> list[LeasedRun]:
         now = self._clock.now_ms()
         records = found.fresh
         if found.again:
@@ -118,20 +118,31 @@ class Handing:
             self._runner.write(source.delivery, source.delivery.drop(lane, gone))
             records = [message for message in found.again.values() if message is not None] + [*found.fresh]
         wanted = None if found.order is None else set(found.order)
-        leased: list[Delivered] = []
-        for fate, run in groupby(records, self._fates(source, now)):  # in order, as cells tile the log
+        leased: list[LeasedRun] = []
+        for fate, run in self._by_fate(source, records, now):  # in order, as cells tile the log
             if fate == _LIVE:
-                leased += self._grant(take, source, lane, list(run), nonce, now, wanted)
+                leased += self._grant(take, source, lane, run, nonce, now, wanted)
             else:
-                self._pass_over(source, lane, list(run), fate, now)
+                self._pass_over(source, lane, run, fate, now)
         return leased if found.order is None else _in_order(leased, found.order)
 
     def _is_current(self, delivery: Delivery, opened: int) -> bool:
         """False if the view was forgotten or opened again while its log was read."""
         return self._runner.is_current(delivery) and delivery.opened == opened
 
-    def _fates(self, source: Source, now: Millis) -> Callable[[Record], str]:
-        """Whether a message is handed out; a dead letter that was redriven or deleted is not."""
+    def _by_fate(
+        self, source: Source, records: Sequence[Record], now: Millis
+    ) -> Iterator[tuple[str, Sequence[Record]]]:
+        """Messages in a row that share their fate."""
+        fates = self._fates(source, records, now)
+        if fates is not None:
+            for fate, run in groupby(records, fates):
+                yield fate, list(run)
+        elif records:
+            yield _LIVE, records
+
+    def _fates(self, source: Source, records: Sequence[Record], now: Millis) -> Callable[[Record], str] | None:
+        """Whether a message is handed out; a dead letter that was redriven or deleted is not. None if all are."""
         at = source.partition.at
         keeper = self._runner.find(ViewId(KEEPER, at.topic, at.partition))
         topic = self._topics.find(at.topic)
@@ -145,7 +156,9 @@ class Handing:
                 return _GONE
             return plain(record)
 
-        return fate if oldest or keeper is not None else plain
+        if oldest or keeper is not None:
+            return fate
+        return plain if has_headers(records) else None
 
     async def _pass_dull(self, source: Source, lane: int) -> None:
         """However many messages at the front are not to be handed out, they cost a poll little."""
@@ -153,12 +166,12 @@ class Handing:
         records, _ = await source.feed.of_lane(lane, source.delivery.look_from(lane), _PASSED_AT_ONCE)
         if self._is_current(source.delivery, opened):
             now = self._clock.now_ms()
-            for fate, run in groupby(records, self._fates(source, now)):
+            for fate, run in self._by_fate(source, records, now):
                 if fate == _LIVE:
                     return
-                self._pass_over(source, lane, list(run), fate, now)
+                self._pass_over(source, lane, run, fate, now)
 
-    def _pass_over(self, source: Source, lane: int, records: list[Record], fate: str, now: Millis) -> None:
+    def _pass_over(self, source: Source, lane: int, records: Sequence[Record], fate: str, now: Millis) -> None:
         delivery, offsets = source.delivery, [record.offset for record in records]
         if self._traces is not None and fate == _OLD:
             self._traces.expired(delivery.view, records)
@@ -175,11 +188,11 @@ class Handing:
         take: Take,
         source: Source,
         lane: int,
-        records: list[Record],
+        records: Sequence[Record],
         nonce: str,
         now: Millis,
         among: Collection[Offset] | None,
-    ) -> list[Delivered]:
+    ) -> list[LeasedRun]:
         delivery, policy = source.delivery, source.policy
         lease_ms = policy.lease_ms if take.lease_ms is None else take.lease_ms
         grant = Grant(take.owner, nonce, now + lease_ms)
@@ -190,7 +203,7 @@ class Handing:
         chosen = records if len(offsets) == len(records) else [one for one in records if one.offset in wanted]
         if self._traces is not None:
             chosen = self._traces.leased(delivery, chosen, take.owner, lease_ms)
-        return [_delivered(source.partition.at, one, delivery.tracked(one.offset), grant) for one in chosen]
+        return _runs(delivery, chosen, grant)
 
 
 def _is_enough(known: Sequence[tuple[Offset, bytes | None]], fresh: Sequence[Record], limit: int) -> bool:
@@ -210,13 +223,25 @@ def _is_one_key(records: Sequence[Record]) -> bool:
     return len({record.key for record in records}) <= 1
 
 
-def _in_order(leased: list[Delivered], order: Sequence[Offset]) -> list[Delivered]:
+def _in_order(leased: list[LeasedRun], order: Sequence[Offset]) -> list[LeasedRun]:
     places = {offset: place for place, offset in enumerate(order)}
-    return sorted(leased, key=lambda one: places[one.stored.offset])
+    pairs = [(record, run) for run in leased for record in run.records]
+    pairs.sort(key=lambda pair: places[pair[0].offset])
+    runs = [list(some) for _, some in groupby(pairs, lambda pair: id(pair[1]))]
+    return [msgspec.structs.replace(some[0][1], records=[record for record, _ in some]) for some in runs]
 
 
-def _delivered(at: TopicPartition, record: Record, held: TrackedMessage, grant: Grant) -> Delivered:
-    offset, handed = record.offset, held.handed
-    stored = Stored(at.topic, at.partition, offset, record.timestamp_ms, record.key, record.value, record.headers)
-    receipt = f"{at.topic}:{at.partition}:{offset}:{handed}:{grant.nonce}"
-    return Delivered(stored, receipt, handed, held.failed, grant.until_ms, held.first_ms)
+def _runs(delivery: Delivery, records: Sequence[Record], grant: Grant) -> list[LeasedRun]:
+    """Those in a row that were handed out and failed equally often, and first at the same time."""
+    at, found = delivery.view.at, list[LeasedRun]()
+    begin = 0
+    held = [_history(delivery.tracked(record.offset)) for record in records]
+    for (handed, failed, first_ms), some in groupby(held):
+        end = begin + len(list(some))
+        found.append(LeasedRun(at, grant.nonce, handed, failed, grant.until_ms, first_ms, records[begin:end]))
+        begin = end
+    return found
+
+
+def _history(held: TrackedMessage) -> tuple[int, int, Millis]:
+    return held.handed, held.failed, held.first_ms

@@ -17,6 +17,7 @@ from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.wait_queue import Waiter, WaitQueue
 from goqueue.service.environment import Environment
 from goqueue.service.handing import Handing
+from goqueue.service.leased_run import LeasedRun, messages_of
 from goqueue.service.queue_views import QueueViews, Source
 
 _LANES: Final = range(len(NAMES))
@@ -58,7 +59,7 @@ class LeaseAllocator:
 
     # --- hand out --------------------------------------------------------------------------------------------
 
-    async def take(self, take: Take, interrupt: asyncio.Future[None] | None = None) -> list[Delivered]:
+    async def take(self, take: Take, interrupt: asyncio.Future[None] | None = None) -> list[LeasedRun]:
         """Messages under a lease; durable when it returns. A take that is broken off gives them back.
 
         Once `interrupt` is done it waits no longer.
@@ -72,7 +73,7 @@ class LeaseAllocator:
 
     async def _wait_for_some(
         self, take: Take, sources: Sequence[Source], interrupt: asyncio.Future[None] | None
-    ) -> list[Delivered]:
+    ) -> list[LeasedRun]:
         """Stands in line before it looks, so that nothing slips in between."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + take.wait_ms_max / 1000
@@ -148,30 +149,30 @@ class LeaseAllocator:
             return True
         return any(index.has(lane, delivery.look_from(lane)) for lane in _LANES)
 
-    async def _gather(self, take: Take, sources: Sequence[Source]) -> list[Delivered]:
-        found: list[Delivered] = []
+    async def _gather(self, take: Take, sources: Sequence[Source]) -> list[LeasedRun]:
+        found: list[LeasedRun] = []
         nonce = self._entropy.token(8).hex()
         try:
             await self._fill(take, sources, nonce, found)
             await self._runner.wait_durable(source.partition.at for source in sources)
         except (asyncio.CancelledError, GoQueueError):
             with suppress(GoQueueError):  # then their leases run out
-                self.give_back(take.group, found)
+                self.give_back(take.group, messages_of(found))
             raise
-        self._metrics.delivered.inc(len(found))
+        self._metrics.delivered.inc(_count(found))
         return found
 
-    async def _fill(self, take: Take, sources: Sequence[Source], nonce: str, found: list[Delivered]) -> None:
+    async def _fill(self, take: Take, sources: Sequence[Source], nonce: str, found: list[LeasedRun]) -> None:
         """Lane by lane, as the turn goes, until enough or nothing more."""
         turn = self._turn(take)
         room = min(take.limit, self._room(take, sources))
-        size = 0
+        count = size = 0
         now = self._clock.monotonic_ms()
         at = turn.visits % max(1, len(sources))  # another partition first each time, so that none starves
         turn.visits += 1
         sources = [*sources[at:], *sources[:at]]
         empty: set[int] = set()
-        while len(found) < room and size < take.bytes_max:
+        while count < room and size < take.bytes_max:
             waiting = [has and lane not in empty for lane, has in enumerate(await self._waiting(sources, nonce))]
             if turn.visits == 1:  # acks of an earlier life can be told only now that the lanes are known
                 for source in sources:
@@ -181,14 +182,15 @@ class LeaseAllocator:
                 return
             lane, most = chosen
             only = sum(waiting) == 1
-            wanted = room - len(found) if only else min(most, room - len(found))
+            wanted = room - count if only else min(most, room - count)
             served = 0
             for source in sources:
                 if served < wanted:
                     got = await self._handing.lease(take, source, lane, wanted - served, nonce)
                     found += got
-                    served += len(got)
-                    size += sum(len(one.stored.value or b"") for one in got)
+                    served += _count(got)
+                    size += sum([run.size for run in got])
+            count += served
             turn.served(lane, served, now)
             if not served:
                 empty.add(lane)
@@ -230,3 +232,7 @@ class LeaseAllocator:
                 policy = self._views.policy(delivery.view)
                 self._runner.write(delivery, delivery.release([offset], policy, self._clock.now_ms()))
                 self.ready(delivery.view)
+
+
+def _count(runs: Iterable[LeasedRun]) -> int:
+    return sum([len(run.records) for run in runs])

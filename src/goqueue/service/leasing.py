@@ -22,6 +22,7 @@ from goqueue.core.delivery.states import MessageState
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.service.environment import Environment
 from goqueue.service.lease_allocator import LeaseAllocator
+from goqueue.service.leased_run import LeasedRun, messages_of
 from goqueue.service.queue_events import QueueEvents
 from goqueue.service.queue_views import QueueViews
 from goqueue.service.receipts import sort_receipts
@@ -70,15 +71,19 @@ class Leasing:
     async def take(self, take: Take, interrupt: asyncio.Future[None] | None = None) -> list[Delivered]:
         """Messages under a lease; durable when it returns. Once `interrupt` is done it waits no longer."""
         if take.attempt_id is None or not take.partitions:
-            return await self._taking.take(take, interrupt)
+            return messages_of(await self._taking.take(take, interrupt))
         lease_ms, first = take.lease_ms, take.partitions[0]
         if lease_ms is None:
             lease_ms = self._views.policy(ViewId(take.group, first.topic, first.partition)).lease_ms
         found = await self._attempts.repeat(take, lease_ms)
         if not found:
-            found = await self._taking.take(take, interrupt)
+            found = messages_of(await self._taking.take(take, interrupt))
             self._attempts.keep(take, found)
         return found
+
+    async def take_runs(self, take: Take, interrupt: asyncio.Future[None] | None = None) -> list[LeasedRun]:
+        """The same without attempts, for who need not see every message."""
+        return await self._taking.take(take, interrupt)
 
     def give_back(self, group: str, found: Iterable[Delivered]) -> None:
         """Nobody got these after all."""

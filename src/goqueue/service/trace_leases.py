@@ -69,13 +69,13 @@ class TracedLeases:
 
     # --- handing out ---------------------------------------------------------------------------------------
 
-    def leased(self, delivery: Delivery, records: list[Record], owner: str, lease_ms: Millis) -> list[Record]:
+    def leased(self, delivery: Delivery, records: Sequence[Record], owner: str, lease_ms: Millis) -> Sequence[Record]:
         """Just handed out. Consumers get the header also of those whose producers sent none."""
         view = delivery.view
         topic = self._topics.find(view.topic)
         if topic is None or self._is_plain(topic, records):
             return records
-        shown = records
+        shown: list[Record] | None = None
         for place, record in enumerate(records):
             context = self._tracer.context(topic, view.partition, record)
             if context is None:
@@ -84,9 +84,9 @@ class TracedLeases:
                 view, record, context, {"attempt": delivery.tracked(record.offset).handed, "owner": owner}, lease_ms
             )
             if context_of(record.headers) is None:
-                shown = list(records) if shown is records else shown
+                shown = list(records) if shown is None else shown
                 shown[place] = replace(record, headers=with_context(record.headers, context))
-        return shown
+        return records if shown is None else shown
 
     def _is_plain(self, topic: Topic, records: Iterable[Record]) -> bool:
         share = self._tracer.share(topic)

@@ -10,7 +10,7 @@ from goqueue.base.errors import StaleReceipt
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.priority import NORMAL
 from goqueue.core.delivery.delivery_state import DeliveryState
-from goqueue.core.delivery.lane import TrackedMessage
+from goqueue.core.delivery.lane import Lease, TrackedMessage
 from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.delivery.records import Opened, Record, ViewId, ViewSnapshot
 from goqueue.core.delivery.shift import shift_deadlines
@@ -219,6 +219,17 @@ class Questions:
     def is_leased(self, offset: Offset, attempt: int, nonce: str) -> bool:
         held = self._state.held.get(offset)
         return held is not None and held.lease is not None and held.handed == attempt and held.lease.nonce == nonce
+
+    def owners_of(self, offsets: Iterable[Offset], attempt: int, nonce: str) -> set[str] | None:
+        """Who has these messages, if a receipt with the attempt and the nonce names the live lease of each of them."""
+        leases: set[Lease] = set()
+        find = self._state.held.get
+        for offset in offsets:
+            held = find(offset)
+            if held is None or held.lease is None or held.handed != attempt or held.lease.nonce != nonce:
+                return None
+            leases.add(held.lease)
+        return {lease.owner for lease in leases}
 
     def was_leased(self, offset: Offset, nonce: str) -> TrackedMessage | None:
         """The message, if the receipt named one of its last leases, that is over now."""

@@ -20,6 +20,8 @@ from goqueue.edge.rest.requests import Bodies, decode
 from goqueue.service.front import Front
 from goqueue.service.leasing import LEASE_MS_MAX, Leasing
 
+_WELL_BEGIN, _WELL_NEXT, _WELL_END = '{"results":[{"receipt":"', '","ok":true},{"receipt":"', '","ok":true}]}\n'
+
 
 class AnswerRoutes:
     def __init__(self, leasing: Front[Leasing], bodies: Bodies) -> None:
@@ -82,6 +84,8 @@ def _duration_ms(given: int | str, field: str) -> Millis:
 
 def _answer(receipts: Sequence[str], outcomes: Sequence[Outcome]) -> Response:
     """200 if all went well, 207 if some did, the problem itself if none did."""
+    if outcomes.count(None) == len(outcomes):
+        return _all_well(receipts)
     failed = [outcome for outcome in outcomes if outcome is not None]
     if len(failed) == len(outcomes):
         return problem(failed[0])
@@ -91,4 +95,11 @@ def _answer(receipts: Sequence[str], outcomes: Sequence[Outcome]) -> Response:
         else OutcomeOut(receipt, False, ErrorOut(outcome.code, outcome.message, outcome.field))
         for receipt, outcome in zip(receipts, outcomes, strict=True)
     ]
-    return json(AnswersOut(results), 207 if failed else 200)
+    return json(AnswersOut(results), 207)
+
+
+def _all_well(receipts: Sequence[str]) -> Response:
+    """`AnswersOut` of receipts that named leases: the names of topics, numbers and nonces, which JSON takes as they
+    are."""
+    text = f"{_WELL_BEGIN}{_WELL_NEXT.join(receipts)}{_WELL_END}"
+    return Response(text.encode(), 200, None, "application/json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -28,7 +29,7 @@ from goqueue.api.groups import (
     RevokeIn,
     TopicParts,
 )
-from goqueue.api.messages import ErrorOut
+from goqueue.api.messages import DeliveredOut, ErrorOut, PlainDeliveredOut
 from goqueue.base.errors import InvalidField
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.names import check_name
@@ -58,6 +59,14 @@ _POLL_PARAMS = (
     Param("limit", "At most this many messages, 1 to 10,000; default 100.", "integer"),
     Param("visibility_timeout", "How long the messages are this member's, like `30s`; default the group's."),
 )
+
+
+class _Polled(msgspec.Struct, frozen=True):
+    """`PollOut` as it is encoded."""
+
+    messages: list[DeliveredOut | PlainDeliveredOut]
+    generation: int
+    rebalance: bool
 
 
 class GroupRoutes:
@@ -169,7 +178,7 @@ class GroupRoutes:
             caller=caller_of(request),
         )
         polled = await while_connected(request, self._consuming.by(caller_of(request)).poll(poll))
-        return json(PollOut(await delivered_out(polled.messages), polled.generation, polled.rebalance))
+        return json(_Polled(await delivered_out(polled.runs), polled.generation, polled.rebalance))
 
     # --- offsets ---------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ import asyncio
 import binascii
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from goqueue.api.messages import (
     HeaderValue,
     MessageIn,
     MessageOut,
+    PlainDeliveredOut,
     RepeatIn,
 )
 from goqueue.base.commands import Headers, InputMessage, Repeat, Stored
@@ -30,8 +32,10 @@ from goqueue.base.priority import HEADER as PRIORITY_HEADER
 from goqueue.base.priority import NAMES, NORMAL, lane_of, parse_priority, priority_of
 from goqueue.base.times import parse_duration_ms, parse_time_ms
 from goqueue.base.trace_context import TRACEPARENT, TRACESTATE, join_tracestate, parse_traceparent, within
+from goqueue.service.leased_run import LeasedRun, has_headers
 
 _STRETCH: Final = 500
+_NORMAL: Final = NAMES[NORMAL]
 _NUMBER: Final = re.compile(r"\d{1,18}")
 
 
@@ -146,6 +150,49 @@ async def messages_out(messages: Sequence[Stored]) -> list[MessageOut]:
     return shown
 
 
+async def delivered_out(runs: Iterable[LeasedRun]) -> list[DeliveredOut | PlainDeliveredOut]:
+    """The same for messages under a lease."""
+    shown: list[DeliveredOut | PlainDeliveredOut] = []
+    rested = 0
+    for run in runs:
+        for at in range(0, len(run.records), _STRETCH):
+            if len(shown) - rested >= _STRETCH:
+                rested = len(shown)
+                await asyncio.sleep(0)
+            some = run if len(run.records) <= _STRETCH else replace(run, records=run.records[at : at + _STRETCH])
+            shown += _run_out(some)
+    return shown
+
+
+def _run_out(run: LeasedRun) -> Sequence[DeliveredOut | PlainDeliveredOut]:
+    if not has_headers(run.records):
+        with suppress(UnicodeDecodeError):
+            return _plain_out(run)
+    return [_one_delivered(one) for one in run.messages()]
+
+
+def _plain_out(run: LeasedRun) -> list[PlainDeliveredOut]:
+    topic, partition, (head, tail) = run.at.topic, run.at.partition, run.receipt_ends
+    attempt, failures, until_ms, headers = run.attempt, run.failures, run.leased_until_ms, dict[str, HeaderValue]()
+    return [
+        PlainDeliveredOut(
+            topic,
+            partition,
+            (offset := one.offset),
+            one.timestamp_ms,
+            None if (key := one.key) is None else key.decode(),
+            None if (value := one.value) is None else value.decode(),
+            headers,
+            _NORMAL,
+            f"{head}{offset}{tail}",
+            attempt,
+            failures,
+            until_ms,
+        )
+        for one in run.records
+    ]
+
+
 def _one_delivered(one: Delivered) -> DeliveredOut:
     stored = one.stored
     key, key_encoding = from_bytes(stored.key)
@@ -158,7 +205,7 @@ def _one_delivered(one: Delivered) -> DeliveredOut:
         key,
         value,
         headers_out(stored.headers) if stored.headers else {},
-        NAMES[priority_of(stored.headers)] if stored.headers else NAMES[NORMAL],
+        NAMES[priority_of(stored.headers)] if stored.headers else _NORMAL,
         encoding,
         key_encoding,
         receipt=one.receipt,
@@ -166,16 +213,6 @@ def _one_delivered(one: Delivered) -> DeliveredOut:
         failures=one.failures,
         leased_until=one.leased_until_ms,
     )
-
-
-async def delivered_out(messages: Sequence[Delivered]) -> list[DeliveredOut]:
-    """The same for messages under a lease."""
-    shown: list[DeliveredOut] = []
-    for at in range(0, len(messages), _STRETCH):
-        if at:
-            await asyncio.sleep(0)
-        shown += [_one_delivered(one) for one in messages[at : at + _STRETCH]]
-    return shown
 
 
 def from_bytes(data: bytes | None) -> tuple[str | None, Encoding]:

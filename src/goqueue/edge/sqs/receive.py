@@ -11,7 +11,7 @@ import msgspec
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError, InvalidField, StaleReceipt
 from goqueue.base.ids import Millis, TopicPartition
-from goqueue.base.leases import Delivered, Outcome, Take, parse_receipt
+from goqueue.base.leases import Delivered, Outcome, Take, parse_receipt, parse_receipt_run
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs import schema
 from goqueue.edge.sqs.attributes import KNOWN, is_fifo
@@ -131,7 +131,7 @@ class Receiving:
 
     async def _delete(self, caller: Caller, topic: Topic, handles: Sequence[str]) -> list[SqsError | None]:
         """In a standard queue an old handle deletes the message too, whoever has it now."""
-        errors = [_foreign(handle, topic) for handle in handles]
+        errors = _foreigners(handles, topic)
         outcomes = await self._leasing.by(caller).ack(_sound(handles, errors), late_too=not is_fifo(topic))
         return [
             error if error is not None else _deleted(handle, outcome, is_fifo(topic))
@@ -170,7 +170,7 @@ class Receiving:
         self, caller: Caller, topic: Topic, handles: Sequence[str], lease_ms: Millis
     ) -> list[SqsError | None]:
         """In a standard queue an old handle acts on whoever has the message now; on nobody, if nobody has."""
-        errors = [_foreign(handle, topic) for handle in handles]
+        errors = _foreigners(handles, topic)
         late_too, in_all = not is_fifo(topic), VISIBILITY_S_MAX * 1000 + 999  # whole seconds count
         outcomes = await self._leasing.by(caller).extend(_sound(handles, errors), lease_ms, late_too, in_all)
         return [
@@ -217,6 +217,13 @@ def _check_attempt(attempt: str, fifo: bool) -> None:
 
 
 # --- receipts -------------------------------------------------------------------------------------------
+
+
+def _foreigners(handles: Sequence[str], topic: Topic) -> list[SqsError | None]:
+    run = parse_receipt_run(handles)
+    if run is not None and run.topic == topic.name:
+        return [None] * len(handles)
+    return [_foreign(handle, topic) for handle in handles]
 
 
 def _foreign(handle: str, topic: Topic) -> SqsError | None:

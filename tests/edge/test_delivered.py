@@ -1,0 +1,60 @@
+"""What a poll answers: the same members for every message, however it was made."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+
+import msgspec
+
+from goqueue.api.messages import DeliveredOut
+from goqueue.base.ids import TopicPartition
+from goqueue.edge.rest.translate import delivered_out
+from goqueue.format.records import Record
+from goqueue.service.leased_run import LeasedRun
+
+TEXTS = [b"plain", b"", None, 'quotes " and \\ and \n and ü'.encode(), "\u2028\x00".encode()]
+
+
+def shown(*records: Record) -> list[DeliveredOut]:
+    run = LeasedRun(TopicPartition("t", 3), "abc", 2, 1, 50, 40, records)
+    encoded = msgspec.json.encode(asyncio.run(delivered_out([run, run])))
+    found = msgspec.json.decode(encoded, type=list[DeliveredOut])
+    assert found[: len(records)] == found[len(records) :]
+    assert [(one.topic, one.partition, one.attempt, one.failures, one.leased_until) for one in found] == [
+        ("t", 3, 2, 1, 50)
+    ] * len(found)
+    return found[: len(records)]
+
+
+def test_text_is_text_whatever_is_in_it() -> None:
+    records = [Record(at, 10 + at, text, text, ()) for at, text in enumerate(TEXTS)]
+    found = shown(*records)
+    assert [one.receipt for one in found] == [f"t:3:{at}:2:abc" for at in range(len(TEXTS))]
+    assert [one.timestamp for one in found] == [10 + at for at in range(len(TEXTS))]
+    expected = [None if text is None else text.decode() for text in TEXTS]
+    assert [one.value for one in found] == [one.key for one in found] == expected
+    assert all(one.headers == {} and one.priority == "normal" for one in found)
+
+
+def test_plain_messages_among_others_look_as_they_do_alone() -> None:
+    plain, binary = Record(0, 1, b"k", b"v", ()), Record(1, 2, None, b"\xff", ())
+    urgent = Record(2, 3, None, b"v", (("goqueue-priority", b"0"), ("h", b"x")))
+    alone = shown(plain)[0]
+    found = shown(plain, binary, urgent)
+    assert found[0] == alone
+    assert (found[1].value, found[1].encoding) == (b64encode(b"\xff").decode(), "base64")
+    assert (found[2].headers, found[2].priority != "normal") == ({"h": "x"}, True)
+    members = [set(msgspec.json.decode(msgspec.json.encode(asyncio.run(delivered_out([run])))[1:-1])) for run in runs()]
+    assert members[0] == members[1]
+
+
+def runs() -> list[LeasedRun]:
+    """A message that is made quickly, and one that is not."""
+    quick, other = Record(0, 1, b"k", b"v", ()), Record(0, 1, b"k", b"v", (("h", b"x"),))
+    return [LeasedRun(TopicPartition("t", 0), "n", 1, 0, 2, 1, [one]) for one in (quick, other)]
+
+
+def test_many_messages_are_all_there_and_in_order() -> None:
+    records = [Record(at, 0, None, b"%d" % at, ()) for at in range(1_801)]
+    assert [one.offset for one in shown(*records)] == list(range(1_801))
