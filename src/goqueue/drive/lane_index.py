@@ -50,6 +50,7 @@ class LaneIndex:
     def __init__(self, begin: Offset) -> None:
         self.begin = begin
         self.scanned_to = begin
+        self.lanes: list[int] = []  # of which there was something, so far
         self._spans: list[OffsetSpan] = []
 
     @property
@@ -65,9 +66,12 @@ class LaneIndex:
             else:
                 self._spans.append(span)
             self.scanned_to = span.end
+            self.lanes += [lane for lane, count in enumerate(span.counts) if count and lane not in self.lanes]
 
     def spans(self, lane: int, begin: Offset) -> Iterator[tuple[Offset, Offset]]:
         """Where messages of the lane are, from an offset on."""
+        if lane not in self.lanes:
+            return
         at = max(0, bisect_right(self._spans, begin, key=_first) - 1)
         while at < len(self._spans):
             span = self._spans[at]

@@ -99,6 +99,11 @@ class WaitQueue:
                     stop.unwatch()
                     del self._stops[partition.at]
 
+    def has_line(self, group: str, at: TopicPartition) -> bool:
+        """Whether somebody of the group is in line for news of the partition."""
+        stop = self._stops.get(at)
+        return stop is not None and group in stop.lines
+
     def wake_one(self, group: str, at: TopicPartition) -> None:
         """The first in the group's line that is not awake yet."""
         stop = self._stops.get(at)

@@ -69,7 +69,7 @@ class Handing:
         opened = delivery.opened
         if delivery.parked_count >= PARKED_MAX and not delivery.has_ready_again(lane, nonce):
             return False, []
-        found = await (self._look_for_runs if source.policy.ordered else self._look)(source, lane, limit, nonce)
+        found = await (self._look_for_runs if source.is_ordered else self._look)(source, lane, limit, nonce)
         if not self._is_current(delivery, opened):
             return False, []
         leased = self._hand_out(take, source, lane, found, nonce)
@@ -193,10 +193,10 @@ class Handing:
         now: Millis,
         among: Collection[Offset] | None,
     ) -> list[LeasedRun]:
-        delivery, policy = source.delivery, source.policy
-        lease_ms = policy.lease_ms if take.lease_ms is None else take.lease_ms
+        delivery = source.delivery
+        lease_ms = source.lease_ms if take.lease_ms is None else take.lease_ms
         grant = Grant(take.owner, nonce, now + lease_ms)
-        keys = [record.key for record in records] if policy.ordered else ()
+        keys = [record.key for record in records] if source.is_ordered else ()
         offsets, moves = delivery.lease(lane, [record.offset for record in records], keys, grant, now, among)
         self._runner.write(delivery, moves)
         wanted = set(offsets)

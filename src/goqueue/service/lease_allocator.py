@@ -20,7 +20,6 @@ from goqueue.service.handing import Handing
 from goqueue.service.leased_run import LeasedRun, messages_of
 from goqueue.service.queue_views import QueueViews, Source
 
-_LANES: Final = range(len(NAMES))
 _TURNS_MAX: Final = 10_000
 _LOOK_AGAIN_S: Final = 0.05  # while a log is being looked through
 
@@ -129,7 +128,7 @@ class LeaseAllocator:
     def _wake_next(self, group: str, sources: Sequence[Source]) -> None:
         """Who leaves something behind wakes the next in line."""
         for source in sources:
-            if self._has_more(source):
+            if self._baton.has_line(group, source.partition.at) and self._has_more(source):
                 self._baton.wake_one(group, source.partition.at)
 
     def ready(self, view: ViewId) -> None:
@@ -147,7 +146,7 @@ class LeaseAllocator:
         delivery, index = source.delivery, source.feed.index
         if index is None or index.scanned_to < source.feed.end or delivery.has_free:
             return True
-        return any(index.has(lane, delivery.look_from(lane)) for lane in _LANES)
+        return any(index.has(lane, delivery.look_from(lane)) for lane in index.lanes)
 
     async def _gather(self, take: Take, sources: Sequence[Source]) -> list[LeasedRun]:
         found: list[LeasedRun] = []
@@ -201,12 +200,10 @@ class LeaseAllocator:
         for source in sources:
             delivery = source.delivery
             index = await source.feed.look(delivery.base)  # there may be lanes that nobody looked at yet
-            again = delivery.lanes_again()
-            for lane in _LANES:
-                if not waiting[lane]:
-                    waiting[lane] = index.has(lane, delivery.look_from(lane)) or (
-                        lane in again and delivery.has_ready_again(lane, nonce)
-                    )
+            for lane in index.lanes:
+                waiting[lane] = waiting[lane] or index.has(lane, delivery.look_from(lane))
+            for lane in delivery.lanes_again():
+                waiting[lane] = waiting[lane] or delivery.has_ready_again(lane, nonce)
         return waiting
 
     def _turn(self, take: Take) -> LaneTurn:

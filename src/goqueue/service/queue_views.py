@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from goqueue.base.errors import InvalidGroup
-from goqueue.base.ids import TopicPartition
+from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.leases import Begin, QueueCounts, Take
+from goqueue.base.topic_config import TopicConfig
 from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.policy import Policy
@@ -29,7 +30,23 @@ class Source(msgspec.Struct, frozen=True):
     partition: Partition
     feed: LaneReader
     delivery: Delivery
-    policy: Policy
+    config: TopicConfig
+    rules: QueueRules
+
+    @property
+    def policy(self) -> Policy:
+        """As the settings are now."""
+        return self.rules.policy(self.delivery.view)
+
+    @property
+    def lease_ms(self) -> Millis:
+        """How long a lease is, unless who takes it says otherwise."""
+        return self.config.queue_lease_ms
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether messages of a key go in order."""
+        return self.config.queue_order == "key"
 
 
 class QueueViews:
@@ -54,7 +71,7 @@ class QueueViews:
             raise InvalidGroup(f"The broker keeps the name {KEEPER} for itself.", field="group")
         partition = topic.partition(at.partition)
         delivery = self._open(take.group, partition, take.begin)
-        return Source(partition, self._feeds.of(partition), delivery, self._rules.policy(delivery.view))
+        return Source(partition, self._feeds.of(partition), delivery, topic.config, self._rules)
 
     def _open(self, group: str, partition: Partition, begin: Begin) -> Delivery:
         view = ViewId(group, partition.at.topic, partition.at.partition)

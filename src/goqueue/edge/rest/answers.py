@@ -15,7 +15,7 @@ from goqueue.base.leases import Outcome
 from goqueue.base.times import parse_duration_ms
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.errors import problem
-from goqueue.edge.rest.operations import RestOperation, json
+from goqueue.edge.rest.operations import JsonResponse, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, decode
 from goqueue.service.front import Front
 from goqueue.service.leasing import LEASE_MS_MAX, Leasing
@@ -102,4 +102,4 @@ def _all_well(receipts: Sequence[str]) -> Response:
     """`AnswersOut` of receipts that named leases: the names of topics, numbers and nonces, which JSON takes as they
     are."""
     text = f"{_WELL_BEGIN}{_WELL_NEXT.join(receipts)}{_WELL_END}"
-    return Response(text.encode(), 200, None, "application/json")
+    return JsonResponse(text.encode(), 200, "application/json")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
+from prometheus_client import Counter, Histogram
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route, Router
+from starlette.routing import Match, Mount, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goqueue.base.errors import ForeignOrigin, GoQueueError, Invalid, UnknownHost, UnknownRoute
@@ -29,6 +31,9 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+
+_KNOWN_MAX: Final = 4_096
+_KNOWN_CHARS_MAX: Final = 512
 
 Pages = Mapping[str, tuple[str, bytes]]  # path -> (media type, content)
 
@@ -73,6 +78,27 @@ def _page(media_type: str, content: bytes):  # type: ignore[no-untyped-def]
     return serve
 
 
+class _Found:
+    """Routes of paths that were asked for, so that who asks the same again costs no search among all of them."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes
+        self._known: dict[tuple[str, str], tuple[Route, Scope]] = {}
+
+    def of(self, scope: Scope) -> tuple[Route, Scope] | None:
+        """The route, and what it adds to the scope; None if none has the path with this method."""
+        asked = (scope["method"], scope["path"])
+        found = self._known.get(asked)
+        if found is None:
+            matches = ((route, *route.matches(scope)) for route in self._routes)
+            found = next(((route, more) for route, match, more in matches if match is Match.FULL), None)
+            if found is not None and len(scope["path"]) <= _KNOWN_CHARS_MAX:
+                if len(self._known) >= _KNOWN_MAX:
+                    self._known.clear()
+                self._known[asked] = found
+        return found
+
+
 class _Door:
     """Answers errors in the door's own form and counts every request by its route."""
 
@@ -81,6 +107,8 @@ class _Door:
     ) -> None:
         self._router = router
         self._routes = routes
+        self._found = _Found(routes)
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._metrics = metrics
         self._gate = gate
         self._connections = connections
@@ -101,7 +129,7 @@ class _Door:
         try:
             self._gate.check(scope)
             self._connections.check_room()
-            await self._router(scope, receive, sending)
+            await self._serve(scope, receive, sending)
         except ClientDisconnect:
             status = status or 499
         except Exception as error:
@@ -111,6 +139,17 @@ class _Door:
                 raise  # the answer is under way; the connection must break
             await self._answer(error, scope)(scope, receive, sending)
         self._count(scope, status, time.perf_counter() - started)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As the router does; it is asked only for what is rare."""
+        found = self._found.of(scope)
+        if found is None:
+            await self._router(scope, receive, send)
+            return
+        route, more = found
+        scope.update(route=route, endpoint=more["endpoint"], path_params=dict(more["path_params"]))
+        response: Response = await route.endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
 
     def _answer(self, error: Exception, scope: Scope) -> Response:
         if isinstance(error, GoQueueError):
@@ -136,8 +175,13 @@ class _Door:
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route = scope.get("route")
         path = route.path if isinstance(route, Route) else "unknown"
-        self._metrics.requests.labels(scope["method"], path, str(status)).inc()
-        self._metrics.request_seconds.labels(path).observe(seconds)
+        series = self._series.get((scope["method"], path, status))
+        if series is None:
+            requests = self._metrics.requests.labels(scope["method"], path, str(status))
+            series = requests, self._metrics.request_seconds.labels(path)
+            self._series[scope["method"], path, status] = series
+        series[0].inc()
+        series[1].observe(seconds)
 
 
 def _http_error(error: HTTPException, scope: Scope) -> Response:

@@ -39,6 +39,16 @@ class RestOperation(msgspec.Struct, frozen=True):
     consumes: bool = False  # a GET that takes something away
 
 
+class JsonResponse(Response):
+    """Encoded JSON. Its head is what any response has, made without asking what it might be."""
+
+    def __init__(self, body: bytes, status: int, media_type: str) -> None:
+        self.status_code = status
+        self.background = None
+        self.body = body
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", media_type.encode("latin-1"))]
+
+
 def json(reply: object, status: int = 200, media_type: str = "application/json") -> Response:
     """An answer that ends its line, for those who read it in a terminal."""
-    return Response(msgspec.json.encode(reply) + b"\n", status, None, media_type)
+    return JsonResponse(msgspec.json.encode(reply) + b"\n", status, media_type)

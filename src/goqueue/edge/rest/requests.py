@@ -7,10 +7,12 @@ import contextlib
 import re
 import time
 from collections.abc import Coroutine
+from functools import lru_cache
 from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import msgspec
 from prometheus_client import Gauge
+from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
@@ -26,6 +28,8 @@ T = TypeVar("T")
 _NO_ROOM: Final = "Too many request bodies are under way; try again in a moment."
 _PATIENCE_SHARE: Final = 20  # of the time that a body may stand still, until it may be dropped to make room for others
 _MOVED_BYTES: Final = 64 * KIB  # a body that grew by less stands still
+_QUERIES_KEPT: Final = 1_024
+_QUERY_KEPT_BYTES_MAX: Final = 512
 _PATH: Final = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`")
 _MISSING: Final = re.compile(r"Object missing required field `(.*?)`")
@@ -212,11 +216,21 @@ def _field_error(told: str, kind: Any) -> InvalidField:
     return InvalidField(f"{sentence}; use {listed(words)}." if words else f"{sentence}.", field=field or None)
 
 
+@lru_cache(_QUERIES_KEPT)
+def _kept_params(query: bytes) -> QueryParams:
+    return QueryParams(query)
+
+
+def _query_params(query: bytes) -> QueryParams:
+    """Who polls asks the same again and again."""
+    return _kept_params(query) if len(query) <= _QUERY_KEPT_BYTES_MAX else QueryParams(query)
+
+
 class Query:
     """A request's query parameters; those not asked for are errors."""
 
     def __init__(self, request: Request, *known: str) -> None:
-        self._given = request.query_params
+        self._given = _query_params(request.scope["query_string"])
         for name in self._given:
             if name not in known:
                 listed = f"known are {', '.join(known)}" if known else "this route takes none"
