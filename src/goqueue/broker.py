@@ -63,6 +63,7 @@ from goqueue.service.hooks import Hooks
 from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.lease_allocator import LeaseAllocator
 from goqueue.service.leasing import Leasing
+from goqueue.service.lending import Lending
 from goqueue.service.node_config import NodeConfig
 from goqueue.service.partition_writer import PartitionWriter
 from goqueue.service.positions import Positions
@@ -156,7 +157,7 @@ class Broker:
         self.group_hosts = PerShard(node.shard_map, group_host)
         self.groups = Groups(self.group_hosts, self.topics, entropy, lambda: self.positions.catch_up())
         environment = Environment(clock, entropy, self.metrics)
-        rules = QueueRules(self.topics, self.groups.rules_of_share)
+        rules = QueueRules(self.topics, self.groups.rules_of_share, self.groups.keeps_order)
         traced = self._trace_parts.begin_leases(self.topics, lambda view: self.deliveries.knows(view))
         queue_events = QueueEvents(
             loaded=lambda: None,
@@ -181,7 +182,8 @@ class Broker:
         self.positions = Positions(self.deliveries, self.groups, self.topics, self.feeds)
         views = QueueViews(self.deliveries, self.topics, rules, self.feeds, self.positions)
         handing = Handing(self.deliveries, self.topics, environment, traced)
-        self._allocator = LeaseAllocator(self.deliveries, views, handing, environment)
+        lending = Lending(self.deliveries, self.topics, environment, traced)
+        self._allocator = LeaseAllocator(self.deliveries, views, handing, lending, environment)
         copies = AllCopies(environment)
         self.transfer = Transfer(self.deliveries, self.topics, self.publish, self.feeds, copies, traced)
         self.leasing = Leasing(self._allocator, self.deliveries, views, self.transfer, queue_events, environment)

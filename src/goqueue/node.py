@@ -199,7 +199,9 @@ class Node:
             ProducerHandler(front(broker.producer_ids), transactions, topics),
             TransactionHandler(transactions, topics),
             ShareGroupHandler(groups, front(broker.share_offsets), names),
-            ShareFetchHandler(front(broker.sharing), topics, names, ShareSessions(SHARE_SESSIONS_MAX), time.monotonic),
+            ShareFetchHandler(
+                front(broker.sharing), topics, names, ShareSessions(SHARE_SESSIONS_MAX), budget, time.monotonic
+            ),
         )
         return Dispatcher(table, broker.metrics, self._threads)
 

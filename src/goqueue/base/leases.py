@@ -105,7 +105,8 @@ class Take(msgspec.Struct, frozen=True):
     `lease_ms` None means the group's or the topic's. `in_flight_max` bounds what the owner holds at once.
     `begin` is for a group without a position; `strict` always serves the higher priority first. The same `attempt_id`
     gets the same messages again, as long as nothing happened to them. An answer ends with the message that passes
-    `bytes_max`.
+    `bytes_max`. The group holds at most `locks_max` of a partition at once. With `in_ranges` messages that nobody need
+    look at are handed out as batches; with `whole_batches` the last of these may pass `limit`.
     """
 
     group: str
@@ -120,6 +121,9 @@ class Take(msgspec.Struct, frozen=True):
     caller: Caller = ANYONE
     attempt_id: str | None = None
     bytes_max: int = 8 * MIB
+    locks_max: int | None = None
+    in_ranges: bool = False
+    whole_batches: bool = False
 
 
 Outcome = GoQueueError | None  # of one receipt; None is success

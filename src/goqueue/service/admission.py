@@ -266,6 +266,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "acquire": _take,
         "acknowledge": _shared_answers,
         "release": named(READ, GROUP),
+        "release_now": named(READ, GROUP),
         "lock_ms": named(READ, GROUP),
     },
     ShareOffsets: {

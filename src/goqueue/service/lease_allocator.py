@@ -1,27 +1,66 @@
-"""Hand out messages one by one under leases. Which come next is the lanes' business, who gets them the line's."""
+"""Hand out messages under leases. Which come next is the lanes' business, who gets them the line's."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from goqueue.base.errors import GoQueueError
-from goqueue.base.ids import TopicPartition
+from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.leases import Delivered, Take
-from goqueue.base.priority import NAMES
+from goqueue.base.priority import NAMES, NORMAL
 from goqueue.core.delivery.records import ViewId
+from goqueue.core.delivery.states import MessageState
 from goqueue.core.lanes import LaneTurn
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.wait_queue import Waiter, WaitQueue
 from goqueue.service.environment import Environment
+from goqueue.service.fetch import UNBOUNDED, ReadMemory
 from goqueue.service.handing import Handing
 from goqueue.service.leased_run import LeasedRun, messages_of
+from goqueue.service.lending import Lending, LentBatches, Room
 from goqueue.service.queue_views import QueueViews, Source
 
 _TURNS_MAX: Final = 10_000
 _LOOK_AGAIN_S: Final = 0.05  # while a log is being looked through
+
+
+class Handful:
+    """What one take was handed: messages by themselves, and whole batches."""
+
+    __slots__ = ("count", "lent", "nonce", "runs", "size", "was_refused")
+
+    def __init__(self, nonce: str) -> None:
+        self.nonce = nonce
+        self.was_refused = False  # there was no memory to read
+        self.runs: list[LeasedRun] = []
+        self.lent: list[LentBatches] = []
+        self.count = self.size = 0
+
+    def add(self, runs: Sequence[LeasedRun]) -> int:
+        count = sum([len(run.records) for run in runs])
+        self.runs += runs
+        self.count += count
+        self.size += sum([run.size for run in runs])
+        return count
+
+    def add_lent(self, lent: LentBatches) -> int:
+        self.lent.append(lent)
+        self.count += lent.count
+        self.size += lent.size
+        return lent.count
+
+    def offsets(self) -> dict[TopicPartition, list[Offset]]:
+        """Of everything."""
+        found: dict[TopicPartition, list[Offset]] = {}
+        for run in self.runs:
+            found.setdefault(run.at, []).extend(one.offset for one in run.records)
+        for lent in self.lent:
+            for first, last in lent.ranges:
+                found.setdefault(lent.at, []).extend(range(first, last + 1))
+        return found
 
 
 class LeaseAllocator:
@@ -32,11 +71,13 @@ class LeaseAllocator:
         runner: DeliveryShards,
         views: QueueViews,
         handing: Handing,
+        lending: Lending,
         environment: Environment,
     ) -> None:
         self._runner = runner
         self._views = views
         self._handing = handing
+        self._lending = lending
         self._clock = environment.clock
         self._entropy = environment.entropy
         self._metrics = environment.metrics
@@ -63,16 +104,22 @@ class LeaseAllocator:
 
         Once `interrupt` is done it waits no longer.
         """
+        return (await self.take_batches(take, UNBOUNDED, interrupt)).runs
+
+    async def take_batches(
+        self, take: Take, memory: ReadMemory, interrupt: asyncio.Future[None] | None = None
+    ) -> Handful:
+        """The same, and batches where the take wants them; as much of them as there is memory for."""
         sources = self._views.sources(take)
-        found = await self._gather(take, sources)
-        if not found and take.wait_ms_max > 0:
-            found = await self._wait_for_some(take, sources, interrupt)
+        found = await self._gather(take, sources, memory)
+        if not found.count and take.wait_ms_max > 0:
+            found = await self._wait_for_some(take, sources, memory, interrupt)
         self._wake_next(take.group, sources)
         return found
 
     async def _wait_for_some(
-        self, take: Take, sources: Sequence[Source], interrupt: asyncio.Future[None] | None
-    ) -> list[LeasedRun]:
+        self, take: Take, sources: Sequence[Source], memory: ReadMemory, interrupt: asyncio.Future[None] | None
+    ) -> Handful:
         """Stands in line before it looks, so that nothing slips in between."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + take.wait_ms_max / 1000
@@ -81,11 +128,11 @@ class LeaseAllocator:
             waiter = Waiter(take.group, [source.partition for source in sources])
             self._enter(take, sources, waiter, woken_for_nothing)
             try:
-                found = await self._gather(take, sources)
+                found = await self._gather(take, sources, memory)
                 left_s = deadline - loop.time()
-                if found or left_s <= 0 or self._stopping or (interrupt is not None and interrupt.done()):
+                if found.count or left_s <= 0 or self._stopping or (interrupt is not None and interrupt.done()):
                     return found
-                if any(source.feed.is_behind for source in sources):
+                if found.was_refused or any(source.feed.is_behind for source in sources):
                     left_s = min(left_s, _LOOK_AGAIN_S)
                 await self._wait([waiter.woken, *([] if interrupt is None else [interrupt])], left_s)
                 woken_for_nothing = True
@@ -148,31 +195,38 @@ class LeaseAllocator:
             return True
         return any(index.has(lane, delivery.look_from(lane)) for lane in index.lanes)
 
-    async def _gather(self, take: Take, sources: Sequence[Source]) -> list[LeasedRun]:
-        found: list[LeasedRun] = []
-        nonce = self._entropy.token(8).hex()
+    async def _gather(self, take: Take, sources: Sequence[Source], memory: ReadMemory) -> Handful:
+        found = Handful(self._entropy.token(8).hex())
+        granted = memory.reserve(take.bytes_max)
+        found.was_refused = not granted
         try:
-            await self._fill(take, sources, nonce, found)
+            if granted:
+                await self._fill(take, sources, granted, found)
             await self._runner.wait_durable(source.partition.at for source in sources)
         except (asyncio.CancelledError, GoQueueError):
             with suppress(GoQueueError):  # then their leases run out
-                self.give_back(take.group, messages_of(found))
+                if take.in_ranges:
+                    self.unsend(take.group, found.nonce, found.offsets())
+                else:
+                    self.give_back(take.group, messages_of(found.runs))
             raise
-        self._metrics.delivered.inc(_count(found))
+        finally:
+            memory.release(granted)
+        self._metrics.delivered.inc(found.count)
         return found
 
-    async def _fill(self, take: Take, sources: Sequence[Source], nonce: str, found: list[LeasedRun]) -> None:
+    async def _fill(self, take: Take, sources: Sequence[Source], bytes_max: int, found: Handful) -> None:
         """Lane by lane, as the turn goes, until enough or nothing more."""
         turn = self._turn(take)
         room = min(take.limit, self._room(take, sources))
-        count = size = 0
         now = self._clock.monotonic_ms()
         at = turn.visits % max(1, len(sources))  # another partition first each time, so that none starves
         turn.visits += 1
         sources = [*sources[at:], *sources[:at]]
         empty: set[int] = set()
-        while count < room and size < take.bytes_max:
-            waiting = [has and lane not in empty for lane, has in enumerate(await self._waiting(sources, nonce))]
+        while found.count < room and found.size < bytes_max:
+            there = await self._waiting(sources, found.nonce)
+            waiting = [has and lane not in empty for lane, has in enumerate(there)]
             if turn.visits == 1:  # acks of an earlier life can be told only now that the lanes are known
                 for source in sources:
                     self._runner.moved(source.delivery.view)
@@ -181,18 +235,33 @@ class LeaseAllocator:
                 return
             lane, most = chosen
             only = sum(waiting) == 1
-            wanted = room - count if only else min(most, room - count)
+            wanted = room - found.count if only else min(most, room - found.count)
             served = 0
             for source in sources:
                 if served < wanted:
-                    got = await self._handing.lease(take, source, lane, wanted - served, nonce)
-                    found += got
-                    served += _count(got)
-                    size += sum([run.size for run in got])
-            count += served
+                    room_left = Room(wanted - served, wanted - served, bytes_max - found.size)
+                    served += await self._hand(take, source, lane, room_left, found, only)
             turn.served(lane, served, now)
             if not served:
                 empty.add(lane)
+
+    async def _hand(self, take: Take, source: Source, lane: int, room: Room, found: Handful, only: bool) -> int:
+        """How many were found. What comes again goes first, message by message."""
+        delivery, wanted, most, nonce = source.delivery, room.wanted, room.most, found.nonce
+        if take.locks_max is not None:
+            most = take.locks_max - delivery.count(MessageState.LEASED)
+            wanted = min(wanted, most)
+        if wanted <= 0:
+            return 0
+        if take.in_ranges and lane == NORMAL:
+            again = len(delivery.ready_again(lane, wanted, nonce))
+            if not again:
+                room = Room(wanted, most if only and take.whole_batches else wanted, room.bytes_max)
+                lent = await self._lending.lend(take, source, room, nonce)
+                if lent is not None:
+                    return found.add_lent(lent)
+            wanted = again or wanted
+        return found.add(await self._handing.lease(take, source, lane, wanted, nonce))
 
     async def _waiting(self, sources: Sequence[Source], nonce: str) -> list[bool]:
         """Which lanes have something to hand out."""
@@ -230,6 +299,10 @@ class LeaseAllocator:
                 self._runner.write(delivery, delivery.release([offset], policy, self._clock.now_ms()))
                 self.ready(delivery.view)
 
-
-def _count(runs: Iterable[LeasedRun]) -> int:
-    return sum([len(run.records) for run in runs])
+    def unsend(self, group: str, nonce: str, offsets: Mapping[TopicPartition, Sequence[Offset]]) -> None:
+        """The same, and that this poll was handed them does not count."""
+        for at, some in offsets.items():
+            delivery = self._runner.find(ViewId(group, at.topic, at.partition))
+            if delivery is not None:
+                self._runner.write(delivery, delivery.unsend(some, nonce))
+                self.ready(delivery.view)

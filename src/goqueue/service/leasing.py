@@ -7,7 +7,7 @@ answered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -21,7 +21,8 @@ from goqueue.core.delivery.records import ViewId
 from goqueue.core.delivery.states import MessageState
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.service.environment import Environment
-from goqueue.service.lease_allocator import LeaseAllocator
+from goqueue.service.fetch import ReadMemory
+from goqueue.service.lease_allocator import Handful, LeaseAllocator
 from goqueue.service.leased_run import LeasedRun, messages_of
 from goqueue.service.queue_events import QueueEvents
 from goqueue.service.queue_views import QueueViews
@@ -85,9 +86,17 @@ class Leasing:
         """The same without attempts, for who need not see every message."""
         return await self._taking.take(take, interrupt)
 
+    async def take_batches(self, take: Take, memory: ReadMemory) -> Handful:
+        """As `take`; with `take.in_ranges` in batches, as far as nobody need look at their messages."""
+        return await self._taking.take_batches(take, memory)
+
     def give_back(self, group: str, found: Iterable[Delivered]) -> None:
         """Nobody got these after all."""
         self._taking.give_back(group, found)
+
+    def unsend(self, group: str, nonce: str, offsets: Mapping[TopicPartition, Sequence[Offset]]) -> None:
+        """The same, and that the poll with this nonce was handed them does not count."""
+        self._taking.unsend(group, nonce, offsets)
 
     def begin_at_end(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """A group that is new to these begins with what is published from now on."""

@@ -53,12 +53,14 @@ class Positions:
             if committed is not None and delivery.base < committed.offset <= end:
                 self._runner.write(delivery, delivery.pass_to(committed.offset))
 
-    def begin(self, view: ViewId, partition: Partition, place: str) -> Offset:
+    def begin(self, view: ViewId, partition: Partition, place: str, at: Offset | None = None) -> Offset:
         """Where a view that is new begins: at the group's offset, or where its consumer asks."""
         committed = self._groups.offsets(view.group, [view.at]).get(view.at)
         start, end = partition.start_offset, partition.high_watermark
         if committed is not None and start <= committed.offset <= end:
             return committed.offset
+        if at is not None:
+            return min(max(at, start), end)
         return partition.read_limit(Isolation.READ_COMMITTED) if place == "latest" else start
 
     # --- acks move offsets -----------------------------------------------------------------------------------

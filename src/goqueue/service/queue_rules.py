@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from goqueue.base.ids import Millis
+from goqueue.base.topic_config import TopicConfig
 from goqueue.core.delivery.policy import DeadLetterTarget, Policy
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.groups.share_config import ShareRules
@@ -18,10 +19,14 @@ DEAD_LETTER_SUFFIX: Final = ".dlq"
 class QueueRules:
     """Read from the topics' settings whenever something is decided, so that a change holds at once."""
 
-    def __init__(self, topics: Topics, shares: Callable[[str], ShareRules | None]) -> None:
-        """`shares` has the rules of those groups that are share groups."""
+    def __init__(
+        self, topics: Topics, shares: Callable[[str], ShareRules | None], keeps_order: Callable[[str], bool]
+    ) -> None:
+        """`shares` has the rules of those groups that are share groups; `keeps_order` of which groups each gets the
+        messages of a key in order."""
         self._topics = topics
         self._shares = shares
+        self._keeps_order = keeps_order
 
     def policy(self, view: ViewId) -> Policy:
         topic = self._topics.find(view.topic)
@@ -37,8 +42,12 @@ class QueueRules:
             retry_ms=config.queue_retry_ms,
             retry_ms_max=config.queue_retry_max_ms,
             dead_letter_target=target,
-            ordered=config.queue_order == "key",
+            ordered=self.is_ordered(config, view.group),
         )
+
+    def is_ordered(self, config: TopicConfig, group: str) -> bool:
+        """Whether the group gets messages of a key in order."""
+        return config.queue_order == "key" or self._keeps_order(group)
 
     def grave_topic(self, topic: Topic) -> str | None:
         """Dead letters of dead letters would have nowhere sensible to go."""

@@ -46,7 +46,7 @@ class Source(msgspec.Struct, frozen=True):
     @property
     def is_ordered(self) -> bool:
         """Whether messages of a key go in order."""
-        return self.config.queue_order == "key"
+        return self.rules.is_ordered(self.config, self.delivery.view.group)
 
 
 class QueueViews:
@@ -81,6 +81,18 @@ class QueueViews:
             self._runner.write(new, new.open_at(self._positions.begin(view, partition, begin)))
             delivery = self._runner.view(view)
         return delivery
+
+    async def begin_since(self, group: str, partitions: Iterable[TopicPartition], since_ms: Millis) -> None:
+        """A group that is new to these begins with what is not older."""
+        for at in partitions:
+            view = ViewId(group, at.topic, at.partition)
+            if self._runner.find(view) is None:
+                partition = self._topics.require_users(at.topic).partition(at.partition)
+                found = await partition.offset_at_time(since_ms)
+                if self._runner.find(view) is None:
+                    begin = self._positions.begin(view, partition, "latest", None if found is None else found[0])
+                    new = self._runner.view(view)
+                    self._runner.write(new, new.open_at(begin))
 
     def begin_at_end(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """A group that is new to these begins with what is published from now on."""

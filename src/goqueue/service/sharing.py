@@ -7,6 +7,7 @@ whichever door the consumer came through. What a member holds is told by its id 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -24,8 +25,12 @@ from goqueue.core.delivery.records import ViewId
 from goqueue.core.delivery.states import MessageState
 from goqueue.core.groups.records import GroupGone, GroupState, Record
 from goqueue.drive.delivery_shards import DeliveryShards
+from goqueue.format.batch import Buffer, read_header
 from goqueue.service.environment import Environment
+from goqueue.service.fetch import UNBOUNDED, ReadMemory
 from goqueue.service.groups import Groups
+from goqueue.service.lease_allocator import Handful
+from goqueue.service.leased_run import messages_of
 from goqueue.service.leasing import Leasing
 from goqueue.service.queue_views import QueueViews
 from goqueue.service.stored_batches import stored_batches
@@ -44,6 +49,7 @@ class ShareTake(msgspec.Struct, frozen=True):
     limit: int
     bytes_max: int
     wait_ms_max: Millis
+    whole_batches: bool = True  # the last batch may pass the limit
     caller: Caller = ANYONE
 
 
@@ -59,7 +65,7 @@ class Acquired(msgspec.Struct, frozen=True):
     """What was acquired of one partition: whole batches as stored, and which of their records are the member's."""
 
     at: TopicPartition
-    batches: bytes
+    batches: Sequence[Buffer]
     ranges: list[AcquiredRange]
 
 
@@ -108,16 +114,19 @@ class Sharing:
 
     # --- acquire ---------------------------------------------------------------------------------------------
 
-    async def acquire(self, asked: ShareTake) -> list[Acquired]:
+    async def acquire(self, asked: ShareTake, memory: ReadMemory = UNBOUNDED) -> list[Acquired]:
         """Durable when it returns. What a call that is broken off acquired is given back."""
         if self._groups.has_member(asked.group, asked.member_id):
             self._holders.setdefault(asked.group, set()).add(asked.member_id)
-        found = await self._leasing.take(self._take(asked))
+        begin_ms = self._groups.share_rules(asked.group).begin_ms
+        if begin_ms is not None:
+            await self._views.begin_since(asked.group, asked.partitions, self._clock.now_ms() - begin_ms)
+        found = await self._leasing.take_batches(self._take(asked), memory)
         try:
-            return [await self._with_batches(asked.group, at, some) for at, some in _by_partition(found).items()]
+            return await self._collect(asked, found, memory)
         except (asyncio.CancelledError, GoQueueError):
             with suppress(GoQueueError):  # then their locks run out
-                self._leasing.give_back(asked.group, found)
+                self._leasing.unsend(asked.group, found.nonce, found.offsets())
             raise
 
     def _take(self, asked: ShareTake) -> Take:
@@ -132,15 +141,38 @@ class Sharing:
             begin=rules.begin,
             caller=asked.caller,
             bytes_max=asked.bytes_max,
+            locks_max=rules.locks_max,
+            in_ranges=True,
+            whole_batches=asked.whole_batches,
         )
 
-    async def _with_batches(self, group: str, at: TopicPartition, found: list[Delivered]) -> Acquired:
-        """What the log lost since is given back; the next look passes over it."""
-        partition = self._topics.require(at.topic).partition(at.partition)
-        batches, reached = await stored_batches(partition, [one.stored.offset for one in found])
-        if reached < len(found):
-            self._leasing.give_back(group, found[reached:])
-        return Acquired(at, batches, _ranges(found[:reached]))
+    async def _collect(self, asked: ShareTake, found: Handful, memory: ReadMemory) -> list[Acquired]:
+        parts = await self._with_batches(asked, found, memory) if found.runs else {}
+        for lent in found.lent:
+            ranges = [AcquiredRange(first, last, 1) for first, last in lent.ranges]
+            more = Acquired(lent.at, lent.batches, ranges)
+            parts[lent.at] = _joined(parts[lent.at], more) if lent.at in parts else more
+        return list(parts.values())
+
+    async def _with_batches(
+        self, asked: ShareTake, found: Handful, memory: ReadMemory
+    ) -> dict[TopicPartition, Acquired]:
+        """Messages handed out by themselves. What does not fit, and what the log lost since, is given back."""
+        parts: dict[TopicPartition, Acquired] = {}
+        granted = left = memory.reserve(asked.bytes_max)
+        try:
+            for at, some in _by_partition(messages_of(found.runs)).items():
+                partition = self._topics.require(at.topic).partition(at.partition)
+                offsets = [one.stored.offset for one in some]
+                batches, reached = await stored_batches(partition, offsets, left)
+                left -= sum(map(len, batches))
+                if reached:
+                    parts[at] = Acquired(at, batches, _ranges(some[:reached]))
+                if reached < len(some):
+                    self._leasing.unsend(asked.group, found.nonce, {at: offsets[reached:]})
+        finally:
+            memory.release(granted)
+        return parts
 
     # --- answer ----------------------------------------------------------------------------------------------
 
@@ -163,27 +195,35 @@ class Sharing:
         if delivery is None:
             raise _not_held(ranges[0].first) if ranges else InvalidField("Name records to answer for.")
         kinds = _sorted(delivery, member_id, ranges)
+        was_full = delivery.count(MessageState.LEASED) >= self._groups.share_rules(view.group).locks_max
         self._runner.write(delivery, self._moves(delivery, kinds))
-        self._metrics.acked.inc(len(kinds[GAP]) + len(kinds[ACCEPT]))
-        self._metrics.rejected.inc(len(kinds[REJECT]))
-        if delivery.count(MessageState.READY):
+        self._metrics.acked.inc(kinds.acked_count)
+        self._metrics.rejected.inc(len(kinds.others[REJECT]))
+        if delivery.count(MessageState.READY) or was_full:
             self._runner.ready(view)
         self._runner.moved(view)
 
-    def _moves(self, delivery: Delivery, kinds: Sequence[list[Offset]]) -> list[Move]:
+    def _moves(self, delivery: Delivery, kinds: _Kinds) -> list[Move]:
+        others = kinds.others
+        if not others:
+            return delivery.ack_ranges(kinds.acked)
         policy, now = self._views.policy(delivery.view), self._clock.now_ms()
         return [
-            *delivery.ack([*kinds[GAP], *kinds[ACCEPT]]),
-            *delivery.release(kinds[RELEASE], policy, now),
-            *delivery.reject(kinds[REJECT], policy, now, _REASON),
-            *delivery.extend(kinds[RENEW], now + self.lock_ms(delivery.view.group)),
+            *delivery.ack_ranges(kinds.acked),
+            *delivery.release(others[RELEASE], policy, now),
+            *delivery.reject(others[REJECT], policy, now, _REASON),
+            *delivery.extend(others[RENEW], now + self.lock_ms(delivery.view.group)),
         ]
 
     async def release(self, group: str, member_id: str) -> None:
         """The member is done: what it did not answer for goes to others."""
         held = [one.view.at for one in self._runner.of(group) if one.in_flight_of(member_id)]
-        self._leasing.release(group, member_id, lambda at: True)
+        self.release_now(group, member_id)
         await self._runner.wait_durable(held)
+
+    def release_now(self, group: str, member_id: str) -> None:
+        """The same, and nobody waits for it."""
+        self._leasing.release(group, member_id, lambda at: True)
 
 
 def _by_partition(found: Iterable[Delivered]) -> dict[TopicPartition, list[Delivered]]:
@@ -201,22 +241,44 @@ def _ranges(found: Sequence[Delivered]) -> list[AcquiredRange]:
     return [AcquiredRange(run[0].stored.offset, run[-1].stored.offset, run[0].attempt) for run in runs]
 
 
-def _sorted(delivery: Delivery, member_id: str, ranges: Sequence[AnswerRange]) -> list[list[Offset]]:
-    """Offsets by what became of them; raises if the member does not hold one of them."""
-    kinds: list[list[Offset]] = [[] for _ in range(RENEW + 1)]
-    left = delivery.in_flight_of(member_id)
+def _joined(one: Acquired, other: Acquired) -> Acquired:
+    """Of the same partition, in the order of the log; a batch that both have goes out once."""
+    batches = {read_header(batch).base_offset: batch for batch in (*one.batches, *other.batches)}
+    ranges = sorted([*one.ranges, *other.ranges], key=lambda some: some.first)
+    return Acquired(one.at, [batch for _, batch in sorted(batches.items())], ranges)
+
+
+class _Kinds:
+    """What became of records: ranges that are done, and the offsets of all others by their kind."""
+
+    def __init__(self) -> None:
+        self.acked: list[tuple[Offset, Offset]] = []
+        self.acked_count = 0
+        self.others: defaultdict[int, list[Offset]] = defaultdict(list)
+
+    def add(self, kind: int, first: Offset, last: Offset) -> None:
+        if kind in (GAP, ACCEPT):
+            self.acked.append((first, last))
+            self.acked_count += last - first + 1
+        else:
+            self.others[kind].extend(range(first, last + 1))
+
+
+def _sorted(delivery: Delivery, member_id: str, ranges: Iterable[AnswerRange]) -> _Kinds:
+    """Raises if the member does not hold one of them."""
+    kinds = _Kinds()
     for one in ranges:
-        left -= one.last - one.first + 1
-        if left < 0:
+        if not delivery.holds(member_id, one.first, one.last):
             raise _not_held(one.first)
-        for place, offset in enumerate(range(one.first, one.last + 1)):
-            kind = one.kinds[0] if len(one.kinds) == 1 else one.kinds[place]
-            held = delivery.find(offset)
-            if held is None or held.lease is None or held.lease.owner != member_id:
-                raise _not_held(offset)
-            kinds[kind].append(offset)
+        first = one.first
+        for kind, run in groupby(one.kinds):
+            last = one.last if len(one.kinds) == 1 else first + len(list(run)) - 1
+            kinds.add(kind, first, last)
+            first = last + 1
     return kinds
 
 
 def _not_held(offset: Offset) -> StaleReceipt:
-    return StaleReceipt(f"The member does not hold the record at offset {offset}: its lock is over, or never was.")
+    return StaleReceipt(
+        f"The member does not hold all records from offset {offset} on: their lock is over, or never was."
+    )

@@ -16,20 +16,25 @@ from goqueue.format.batch import Buffer, read_header, split
 _READ_BYTES: Final = 1 * MIB
 
 
-async def stored_batches(partition: Partition, offsets: Sequence[Offset]) -> tuple[bytes, int]:
-    """The batches that hold these offsets, which ascend, and how many of the offsets they reach."""
+async def stored_batches(partition: Partition, offsets: Sequence[Offset], bytes_max: int) -> tuple[list[Buffer], int]:
+    """The batches that hold these offsets, which ascend, and how many of the offsets they reach.
+
+    The last of them is the one that passes `bytes_max`.
+    """
     chosen: list[Buffer] = []
     reached = 0
-    while reached < len(offsets):
+    left = bytes_max
+    while reached < len(offsets) and left > 0:
         try:
-            data = await partition.read(offsets[reached], _READ_BYTES, Isolation.READ_COMMITTED)
+            data = await partition.read(offsets[reached], min(_READ_BYTES, left), Isolation.READ_COMMITTED)
         except GoQueueError:
             break  # the log lost them since
         before = reached
         reached = _choose(data, offsets, reached, chosen)
+        left = bytes_max - sum(map(len, chosen))
         if reached == before:
             break
-    return b"".join(chosen), reached
+    return chosen, reached
 
 
 def _choose(data: bytes, offsets: Sequence[Offset], reached: int, chosen: list[Buffer]) -> int:

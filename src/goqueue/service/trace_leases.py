@@ -17,7 +17,17 @@ from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.trace_context import TraceContext, context_of, with_context
 from goqueue.core.dead_letter import PREFIX, REDRIVEN_FROM_HEADER, REDRIVES_HEADER
 from goqueue.core.delivery.machine import Delivery
-from goqueue.core.delivery.records import Acked, DeadLettering, Extended, Opened, Passed, Returned, ViewId, unpack_cells
+from goqueue.core.delivery.records import (
+    Acked,
+    DeadLettering,
+    Extended,
+    Opened,
+    Passed,
+    RangesAcked,
+    Returned,
+    ViewId,
+    unpack_cells,
+)
 from goqueue.core.delivery.records import Record as Move
 from goqueue.core.delivery.tally import EXPIRED as LEASE_EXPIRED
 from goqueue.core.delivery.tally import REJECTED as WAS_REJECTED
@@ -88,6 +98,10 @@ class TracedLeases:
                 shown[place] = replace(record, headers=with_context(record.headers, context))
         return records if shown is None else shown
 
+    def share(self, topic: Topic) -> int | None:
+        """0 if only messages are traced whose producers say so; None if none is looked at."""
+        return self._tracer.share(topic)
+
     def _is_plain(self, topic: Topic, records: Iterable[Record]) -> bool:
         share = self._tracer.share(topic)
         return share is None or (not share and not any(record.headers for record in records))
@@ -139,6 +153,8 @@ class TracedLeases:
             match move:
                 case Acked():
                     self._end(view, ACKED, _among(held, move.offsets), {})
+                case RangesAcked():
+                    self._end(view, ACKED, _between(held, move.ends), {})
                 case Returned(is_expired=True):
                     self._end(view, TIMEOUT, _among(held, move.offsets), {"reason": LEASE_EXPIRED})
                 case Returned():
@@ -208,6 +224,11 @@ class TracedLeases:
 def _among(held: Mapping[Offset, _Lease], offsets: Collection[Offset]) -> list[Offset]:
     """Those that are traced; however many answers there are, few of them are."""
     return sorted(held.keys() & offsets)
+
+
+def _between(held: Iterable[Offset], ends: Sequence[Offset]) -> list[Offset]:
+    pairs = list(zip(ends[::2], ends[1::2], strict=True))
+    return sorted(offset for offset in held if any(first <= offset <= last for first, last in pairs))
 
 
 def _verdict(reason: str) -> str:

@@ -9,23 +9,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from bench.maven import kafka_jars
 from tests.door.kafka.raw import Line, free_port
 from tests.waiting import wait_until
 
 VERSION = "4.1.0"
 START_S = 120
 _ARTIFACTS = ("kafka_2.13", "kafka-tools")
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>local</groupId><artifactId>kafka-beside</artifactId><version>1</version><dependencies>{}
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
-</dependencies></project>"""
-_DEPENDENCY = (
-    "<dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
-)
 _PROPERTIES = """process.roles=broker,controller
 node.id=0
 controller.quorum.voters=0@127.0.0.1:{controller}
@@ -52,29 +45,7 @@ def find_jars(scratch: Path) -> Path | None:
         return None
     if named is not None:
         return Path(named) if list(Path(named).glob("kafka_2.13-*.jar")) else None
-    return _copied(scratch, _ARTIFACTS, VERSION)
-
-
-def find_client_jars(scratch: Path, *versions: str) -> Path | None:
-    """A directory with the jars of Kafka's Java clients, of the first version that can be had."""
-    named = os.environ.get("KAFKA_JARS")
-    if shutil.which("java") is None or shutil.which("javac") is None:
-        return None
-    if named is not None:
-        return Path(named) if any(list(Path(named).glob(f"kafka-clients-{one}.jar")) for one in versions) else None
-    return next((jars for one in versions if (jars := _copied(scratch, ("kafka-clients",), one)) is not None), None)
-
-
-def _copied(scratch: Path, artifacts: Sequence[str], version: str) -> Path | None:
-    """Out of Maven's repository, with all that they need; None if they cannot be had."""
-    if shutil.which("mvn") is None:
-        return None
-    dependencies = "".join(_DEPENDENCY.format(one, version) for one in artifacts)
-    (scratch / "pom.xml").write_text(_POM.format(dependencies))
-    online = [] if os.environ.get("KAFKA_FETCH") == "1" else ["-o"]
-    command = ["mvn", "-q", "-B", *online, "dependency:copy-dependencies", f"-DoutputDirectory={scratch / 'jars'}"]
-    done = subprocess.run(command, cwd=scratch, capture_output=True, timeout=600, check=False)
-    return scratch / "jars" if done.returncode == 0 else None
+    return kafka_jars(scratch, _ARTIFACTS, VERSION)
 
 
 def run_tool(jars: Path, main: str, *arguments: str) -> subprocess.CompletedProcess[str]:

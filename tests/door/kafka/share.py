@@ -16,6 +16,7 @@ from tests.door.kafka.raw import Line, unique
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 CLOSING = -1
+BATCH_OPTIMIZED, RECORD_LIMIT = range(2)
 GROUP_RESOURCE, SET = 32, 0
 
 Answers = Mapping[int, Sequence[tuple[int, int, int]]]  # by partition: first, last, what became of them
@@ -33,6 +34,7 @@ class ShareMember:
     """Joins when it is made; its session is opened by its first fetch."""
 
     def __init__(self, address: str, group: str, topic: str) -> None:
+        self.address = address
         self.line = Line(address)
         self.group, self.topic, self.member_id = group, topic, unique("m")
         self.epoch = 0
@@ -48,14 +50,22 @@ class ShareMember:
         )
         return self.line.ask(asked)
 
-    def ask_fetch(
+    def ask_fetch(self, answers: Answers | None = None, **more: Any) -> Any:
+        """The whole response."""
+        told = self.line.ask(self.request(answers, **more))
+        if told.error_code == 0:
+            self.epoch += 1
+        return told
+
+    def request(
         self, answers: Answers | None = None, *, max_records: int = 500, wait_ms: int = 0, **more: Any
-    ) -> Any:
-        """The whole response; the first one names the partitions."""
+    ) -> fetching.ShareFetchRequest:
+        """The first one names the partitions. Never more records than asked for, unless told so."""
+        more.setdefault("share_acquire_mode", RECORD_LIMIT)
         batches = {number: _fetch_batches(some) for number, some in (answers or {}).items()}
         numbers = self.assigned.partitions if self.epoch == 0 else batches
         parts = [fetching.FetchPartition(number, 0, batches.get(number, [])) for number in numbers]
-        asked = fetching.ShareFetchRequest(
+        return fetching.ShareFetchRequest(
             self.group,
             self.member_id,
             more.pop("epoch", self.epoch),
@@ -65,10 +75,6 @@ class ShareMember:
             topics=[fetching.FetchTopic(self.topic_id, parts)] if parts else [],
             **more,
         )
-        told = self.line.ask(asked)
-        if told.error_code == 0:
-            self.epoch += 1
-        return told
 
     def fetch(self, answers: Answers | None = None, **more: Any) -> dict[tuple[int, int], tuple[bytes, int]]:
         """Values and delivery counts of the records acquired, by partition and offset."""

@@ -129,6 +129,29 @@ def test_a_closed_session_gives_its_records_to_others(line: Line, topic: str, jo
     assert other.fetch(wait_ms=5_000) == {(0, 0): (b"a", 2), (0, 2): (b"c", 2)}
 
 
+def test_a_session_ends_with_its_connection(line: Line, topic: str, join: Join) -> None:
+    produce(line, topic, b"a")
+    one, other = join(), join()
+    assert one.fetch()
+    one.close()
+    assert other.fetch(wait_ms=10_000) == {(0, 0): (b"a", 2)}
+    one.line = Line(other.address)
+    assert one.ask_fetch().error_code == SHARE_SESSION_NOT_FOUND
+    one.close()
+
+
+def test_a_session_that_goes_on_elsewhere_outlives_its_first_connection(line: Line, topic: str, join: Join) -> None:
+    produce(line, topic, b"a")
+    one, other = join(), join()
+    first = one.line
+    assert one.ask_fetch(max_records=0).error_code == 0
+    one.line, one.epoch = Line(one.address), 0
+    assert one.fetch()
+    first.close()
+    assert not other.fetch(wait_ms=500)
+    assert one.outcome({0: [(0, 0, ACCEPT)]}) == 0
+
+
 def test_a_member_that_leaves_gives_its_records_to_others(line: Line, topic: str, join: Join) -> None:
     produce(line, topic, b"a")
     one, other = join(), join()
@@ -333,8 +356,8 @@ def test_locks_and_answers_outlive_a_kill(tmp_path: Path) -> None:
         one = ShareMember(node.kafka, "g", "t")
         assert len(one.fetch(max_records=2)) == 2
         assert one.outcome({0: [(0, 0, ACCEPT)]}) == 0
-        one.close()
         node.kill()
+        one.close()
         node.start()
         other = ShareMember(node.kafka, "g", "t")
         assert other.fetch() == {(0, 2): (b"c", 1)}, "the first is done, the second is still locked"

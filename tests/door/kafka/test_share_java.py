@@ -1,5 +1,5 @@
 """Java's `KafkaShareConsumer`: accept, release, reject, the end of a lock, several consumers, kills. Skipped where its
-jars cannot be had (see `apache.py`)."""
+jars cannot be had (see `bench/maven.py`)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bench.maven import java_program
 from bench.node_process import NodeProcess
 from goqueue.wire.messages import describe_share_group_offsets as looking
-from tests.door.kafka.apache import find_client_jars
 from tests.door.kafka.raw import Line, free_port, new_topic
 from tests.door.kafka.share import configure, produce
 from tests.waiting import wait_until
@@ -28,13 +28,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    scratch = tmp_path_factory.mktemp("java")
-    jars = find_client_jars(scratch, "4.2.0", "4.1.0")
-    if jars is None:
+    found = java_program(tmp_path_factory.mktemp("java"), PROGRAM)
+    if found is None:
         pytest.skip("there are no jars of Kafka's clients here")
-    command = ["javac", "-cp", f"{jars}/*", "-d", str(scratch / "classes"), str(PROGRAM)]
-    subprocess.run(command, check=True, timeout=300)
-    return f"{scratch / 'classes'}:{jars}/*"
+    return found
 
 
 class Worker:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.delivery.lane import LaneState, Lease, TrackedMessage
+from goqueue.core.delivery.lent import LentRange
 from goqueue.core.delivery.records import (
     Acked,
     DeadLettered,
@@ -19,6 +20,8 @@ from goqueue.core.delivery.records import (
     Opened,
     Parked,
     Passed,
+    RangesAcked,
+    RangesLeased,
     Returned,
     ViewSnapshot,
     unpack_cells,
@@ -44,6 +47,42 @@ def _leased(state: DeliveryState, record: LeaseGranted) -> None:
     state.lease(record, unpack_cells(record.cells))
 
 
+def _ranges_leased(state: DeliveryState, record: RangesLeased) -> None:
+    lane, end = state.lane(record.lane), record.start
+    lease = Lease(record.nonce, record.owner, record.until_ms, record.at_ms)
+    for at in range(0, len(record.steps), 2):
+        first = end + record.steps[at]
+        last = first + record.steps[at + 1]
+        state.lend(LentRange(record.lane, end, first, last, record.at_ms, lease))
+        lane.handed += last - first + 1
+        end = last + 1
+    lane.cursor = max(lane.cursor, end)
+    lane.served_ms = record.at_ms
+    state.watch_lease(lease)
+
+
+def _ranges_acked(state: DeliveryState, record: RangesAcked) -> None:
+    for at in range(0, len(record.ends), 2):
+        offset, last = record.ends[at : at + 2]
+        while offset <= last:
+            offset = _ack_from(state, offset, last) + 1
+
+
+def _ack_from(state: DeliveryState, offset: Offset, last: Offset) -> Offset:
+    """The message there, or as much of its range as is meant; its last one."""
+    one = state.lent.find(offset)
+    if one is None:
+        held = state.held[offset]
+        moved(held.state, DeliveryEvent.ACK)
+        state.forget(offset, held)
+        state.lane(held.lane).finish_range(held.start, offset, offset)
+        return offset
+    last = min(last, one.last)
+    start = state.take_out(one, offset, last)
+    state.lane(one.lane).finish_range(start, offset, last)
+    return last
+
+
 def _parked(state: DeliveryState, record: Parked) -> None:
     lane = state.lane(record.lane)
     for (start, offset), key in zip(unpack_cells(record.cells), record.keys, strict=True):
@@ -52,6 +91,7 @@ def _parked(state: DeliveryState, record: Parked) -> None:
 
 def _extended(state: DeliveryState, record: Extended) -> None:
     leases: dict[Lease, Lease] = {}
+    state.open_ranges(record.offsets)
     for offset in record.offsets:
         held = state.held[offset]
         state.move(held, DeliveryEvent.EXTEND)
@@ -72,6 +112,7 @@ def _extended(state: DeliveryState, record: Extended) -> None:
 
 def _done(state: DeliveryState, record: Acked) -> None:
     cells: list[tuple[Offset, Offset]] = []
+    state.open_ranges(record.offsets)
     for offset in record.offsets:
         held = state.held[offset]
         if held.state is not MessageState.LEASED:
@@ -84,6 +125,7 @@ def _done(state: DeliveryState, record: Acked) -> None:
 def _returned(state: DeliveryState, record: Returned) -> None:
     lane = state.lane(record.lane)
     event = DeliveryEvent.RETURN if record.is_failure else DeliveryEvent.RELEASE
+    state.open_ranges(record.offsets)
     for offset, due_ms in zip(record.offsets, record.due_ms, strict=True):
         held = state.held[offset]
         if held.lease is not None:
@@ -92,6 +134,8 @@ def _returned(state: DeliveryState, record: Returned) -> None:
         state.dead.pop(offset, None)
         state.move(held, event)
         held.failed += record.is_failure
+        if record.is_unsent:
+            held.handed = max(1, held.handed - 1)  # it stays one that was handed out before
         if held.state is MessageState.READY:
             state.unlock(offset, held)
             lane.push_ready(offset)
@@ -149,6 +193,10 @@ def _restored(state: DeliveryState, record: ViewSnapshot) -> None:
         leases: dict[tuple[str, Millis], Lease] = {}
         for one in row.held:
             _restore(state, lane, one, leases)
+        for lent in row.lent:
+            fresh = Lease(lent.nonce, lent.owner, lent.until_ms, lent.since_ms)
+            lease = leases.setdefault((lent.nonce, lent.until_ms), fresh)
+            state.lend(LentRange(row.lane, lent.start, lent.first, lent.last, lent.first_ms, lease))
         lane.cursor = row.cursor
         for lease in leases.values():
             state.watch_lease(lease)
@@ -198,4 +246,6 @@ APPLIERS: Final[dict[type, Callable[[DeliveryState, Any], None]]] = {
     DeadLettered: _interred,
     Dropped: _dropped,
     ViewSnapshot: _restored,
+    RangesLeased: _ranges_leased,
+    RangesAcked: _ranges_acked,
 }

@@ -14,10 +14,12 @@ from goqueue.base.ids import Millis, Offset
 from goqueue.core.delivery.appliers import APPLIERS
 from goqueue.core.delivery.keys import KeyOrder, may_go
 from goqueue.core.delivery.lane import LaneState, Lease, TrackedMessage, row_of
+from goqueue.core.delivery.lent import LentRange, LentRanges
 from goqueue.core.delivery.records import (
     HeldRow,
     LaneRow,
     LeaseGranted,
+    LentRow,
     Record,
     ViewId,
     ViewSnapshot,
@@ -36,6 +38,7 @@ class DeliveryState:
         self.base: Offset = 0
         self.lanes: dict[int, LaneState] = {}
         self.held: dict[Offset, TrackedMessage] = {}
+        self.lent = LentRanges()  # messages that are in none of the others, and leased
         self.in_flight: dict[str, int] = {}  # by owner
         self.counts = [0] * len(MessageState)
         self.dead: dict[Offset, TrackedMessage] = {}
@@ -62,6 +65,9 @@ class DeliveryState:
     def by_lane(self, offsets: Iterable[Offset], event: DeliveryEvent) -> dict[int, list[Offset]]:
         """The messages that this is about to happen to; `IllegalMove` if it cannot happen to one of them."""
         found: dict[int, list[Offset]] = {}
+        if self.lent:
+            offsets = list(offsets)
+            self.open_ranges(offsets)
         is_for_leased = (MessageState.LEASED, event) in MOVES
         for offset in offsets:
             held = self.held[offset]
@@ -75,6 +81,8 @@ class DeliveryState:
     def pass_to(self, base: Offset) -> None:
         """Everything below is done, in every lane; not the dead, whose copies are still owed."""
         self.base = max(self.base, base)
+        for one in [one for one in self.lent if one.first < base]:
+            self.take_out(one, one.first, min(one.last, base - 1))
         for offset in [offset for offset in self.held if offset < base]:
             held = self.held[offset]
             if held.state is not MessageState.DEAD:
@@ -82,6 +90,48 @@ class DeliveryState:
                 self.forget(offset, held)
         for lane in self.lanes.values():
             lane.pass_to(base)
+
+    # --- ranges --------------------------------------------------------------------------------------------
+
+    def find(self, offset: Offset) -> TrackedMessage | None:
+        """The message, if it was looked at and is not done; opens the range that it is in."""
+        held = self.held.get(offset)
+        if held is None and self.lent:
+            self.open_ranges((offset,))
+            held = self.held.get(offset)
+        return held
+
+    def open_ranges(self, offsets: Iterable[Offset]) -> None:
+        """Something happens to these messages: ranges that they are in fall apart into messages."""
+        for offset in offsets if self.lent else ():
+            if offset not in self.held and (one := self.lent.find(offset)) is not None:
+                self.open_range(one)
+
+    def open_range(self, one: LentRange) -> None:
+        self.lent.remove(one)
+        for start, offset in one.cells():
+            self.held[offset] = TrackedMessage(
+                one.lane, start, None, MessageState.LEASED, 1, 0, first_ms=one.first_ms, lease=one.lease
+            )
+        one.lease.offsets.update(range(one.first, one.last + 1))
+        one.lease.lent -= one.count
+
+    def lend(self, one: LentRange) -> None:
+        """Counts a range in."""
+        self.lent.add(one)
+        self.lane(one.lane).held += one.count
+        self.counts[MessageState.LEASED] += one.count
+        one.lease.lent += one.count
+        self.in_flight[one.lease.owner] = self.in_flight.get(one.lease.owner, 0) + one.count
+
+    def take_out(self, one: LentRange, first: Offset, last: Offset) -> Offset:
+        """These are over, and the rest stays lent; where the cell of the first begins."""
+        start, count = self.lent.cut(one, first, last), last - first + 1
+        self.lane(one.lane).held -= count
+        self.counts[MessageState.LEASED] -= count
+        one.lease.lent -= count
+        self.count_out(one.lease.owner, count)
+        return start
 
     def count_redriven(self, task: str) -> None:
         self.redriven = self.redriven + 1 if self.task == task else 1
@@ -126,8 +176,11 @@ class DeliveryState:
 
     def snapshot(self) -> ViewSnapshot:
         rows: dict[int, list[HeldRow]] = {number: [] for number in self.lanes}
+        lent: dict[int, list[LentRow]] = {number: [] for number in self.lanes}
         for offset, held in self.held.items():
             rows[held.lane].append(row_of(offset, held))
+        for one in self.lent:
+            lent[one.lane].append(one.row())
         lanes = tuple(
             LaneRow(
                 number,
@@ -138,6 +191,7 @@ class DeliveryState:
                 lane.handed,
                 lane.finished,
                 lane.served_ms,
+                tuple(lent[number]),
             )
             for number, lane in self.lanes.items()
         )
@@ -164,7 +218,7 @@ class DeliveryState:
             self.keys.park(key, offset, held)
 
     def hold(self, lane: LaneState, start: Offset, offset: Offset, key: bytes | None) -> TrackedMessage:
-        held = self.held.get(offset)
+        held = self.find(offset)
         if held is None:
             held = self.held[offset] = TrackedMessage(lane.number, start, key)
             self.counts[MessageState.READY] += 1
@@ -202,8 +256,8 @@ class DeliveryState:
             lease.offsets.discard(offset)
             self.count_out(lease.owner)
 
-    def count_out(self, owner: str) -> None:
-        left = self.in_flight[owner] - 1
+    def count_out(self, owner: str, count: int = 1) -> None:
+        left = self.in_flight[owner] - count
         if left:
             self.in_flight[owner] = left
         else:
@@ -235,7 +289,7 @@ class DeliveryState:
         self._sequence += 1
         heappush(self.lease_ends, (lease.until_ms, self._sequence, lease))
         if len(self.lease_ends) > self._sweep_at:  # leases that were answered early
-            self.lease_ends = [one for one in self.lease_ends if one[2].offsets]
+            self.lease_ends = [one for one in self.lease_ends if one[2].is_live]
             heapify(self.lease_ends)
             self._sweep_at = max(_SWEEP_SIZE_MIN, 2 * len(self.lease_ends))
 
@@ -245,6 +299,7 @@ class DeliveryState:
         self.opened += 1
         self.lanes.clear()
         self.held = dict(self.dead)
+        self.lent.clear()
         self.in_flight.clear()
         self.counts = [0] * len(MessageState)
         self.counts[MessageState.DEAD] = len(self.dead)

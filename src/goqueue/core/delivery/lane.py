@@ -19,9 +19,9 @@ from goqueue.core.delivery.states import MessageState
 
 
 class Lease:
-    """What one poll was handed of one lane, at `since_ms`. Messages leave it one by one."""
+    """What one poll was handed of one lane, at `since_ms`. Messages leave it one by one, or a part of a range."""
 
-    __slots__ = ("nonce", "offsets", "owner", "since_ms", "until_ms")
+    __slots__ = ("lent", "nonce", "offsets", "owner", "since_ms", "until_ms")
 
     def __init__(self, nonce: str, owner: str, until_ms: Millis, since_ms: Millis) -> None:
         self.nonce = nonce
@@ -29,6 +29,12 @@ class Lease:
         self.until_ms = until_ms
         self.since_ms = since_ms
         self.offsets: set[Offset] = set()
+        self.lent = 0  # how many more are in ranges
+
+    @property
+    def is_live(self) -> bool:
+        """Whether somebody still holds something of it."""
+        return bool(self.offsets or self.lent)
 
 
 class TrackedMessage(msgspec.Struct, gc=False):
@@ -94,6 +100,11 @@ class LaneState:
             end = offset + 1
             self.finished += 1
         self._finish_run(first, end)
+
+    def finish_range(self, start: Offset, first: Offset, last: Offset) -> None:
+        """Messages in a row are done; the cell of the first begins at `start`."""
+        self.finished += last - first + 1
+        self._finish_run(start, last + 1)
 
     def _finish_run(self, start: Offset, end: Offset) -> None:
         if start > self.floor:

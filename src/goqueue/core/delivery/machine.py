@@ -5,8 +5,9 @@ Every decision is a list of records, and changes nothing: the driver writes them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from itertools import chain
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.priority import NORMAL
@@ -20,6 +21,7 @@ from goqueue.core.delivery.records import (
     DeadLettering,
     Dropped,
     Extended,
+    RangesAcked,
     Record,
     Returned,
     pack_cells,
@@ -57,6 +59,11 @@ class Delivery(Offers):
         lanes = self._state.by_lane(offsets, DeliveryEvent.LATE_ACK if is_late else DeliveryEvent.ACK)
         return [Acked(self.view, lane, tuple(found), is_late) for lane, found in lanes.items()]
 
+    def ack_ranges(self, ranges: Sequence[tuple[Offset, Offset]]) -> list[Record]:
+        """Done with everything from the first to the last offset of each; somebody holds it."""
+        count = sum(last - first + 1 for first, last in ranges)
+        return [RangesAcked(self.view, tuple(chain.from_iterable(ranges)), count)] if ranges else []
+
     def extend(self, offsets: Iterable[Offset], until_ms: Millis) -> list[Record]:
         lanes = self._state.by_lane(offsets, DeliveryEvent.EXTEND)
         return [Extended(self.view, lane, tuple(found), until_ms) for lane, found in lanes.items()]
@@ -69,6 +76,17 @@ class Delivery(Offers):
     def release(self, offsets: Iterable[Offset], policy: Policy, now: Millis) -> list[Record]:
         """Given back without a failure, at once ready for another; a limit on deliveries still holds."""
         return self._give_back(offsets, policy, now, is_failure=False, chance=None)
+
+    def unsend(self, offsets: Iterable[Offset], nonce: str) -> list[Record]:
+        """Nobody got what was handed out by this poll: it is ready for another, however often it was delivered."""
+        still = [
+            offset for offset in offsets if (held := self.find(offset)) and held.lease and held.lease.nonce == nonce
+        ]
+        lanes = self._state.by_lane(still, DeliveryEvent.RELEASE)
+        return [
+            Returned(self.view, lane, tuple(found), (0,) * len(found), False, is_unsent=True)
+            for lane, found in lanes.items()
+        ]
 
     def nack(
         self, offsets: Iterable[Offset], policy: Policy, now: Millis, chance: float, delay_ms: Millis | None, text: str
@@ -158,6 +176,7 @@ class Delivery(Offers):
         ends, over = self._state.lease_ends, list[tuple[Millis, int, Lease]]()
         while ends and ends[0][0] <= now:
             over.append(heappop(ends))
+        self._open_all(lease for _, _, lease in over)
         for end in over:
             if end[2].offsets:
                 heappush(ends, end)
@@ -166,7 +185,7 @@ class Delivery(Offers):
     def next_deadline(self) -> Millis | None:
         """When to tick next. It may be early, never late."""
         ends, waits = self._state.lease_ends, self._state.waits
-        while ends and not ends[0][2].offsets:
+        while ends and not ends[0][2].is_live:
             heappop(ends)
         first = [heap[0][0] for heap in (ends, waits) if heap]
         return min(first, default=None)

@@ -22,6 +22,7 @@ from goqueue.core.delivery.records import (
     Opened,
     Parked,
     Passed,
+    RangesLeased,
     Record,
     ViewId,
     pack_cells,
@@ -155,6 +156,20 @@ class Offers(Questions):
         self._unpacked = (record, cells)
         return taken, [*records, record]
 
+    def can_lend(self, lane: int) -> bool:
+        """Whether everything from `look_from` on is new to the view, and nothing of before goes first."""
+        book = self._lane(lane)
+        return max(book.done.end, max(self._state.dead, default=-1) + 1) <= book.cursor
+
+    def lend(self, lane: int, ranges: Iterable[Cell], grant: Grant, now: Millis) -> list[Record]:
+        """Hands out ranges of messages that are new to the view, in order, each as one."""
+        start = end = self._lane(lane).cursor
+        steps: list[int] = []
+        for first, last in ranges:
+            steps += (first - end, last - first)
+            end = last + 1
+        return [RangesLeased(self.view, lane, grant.nonce, grant.owner, now, grant.until_ms, start, tuple(steps))]
+
     def apply(self, record: Record) -> None:
         """The only way that durable state changes. The cells of the lease that was decided last are known."""
         last, cells = self._unpacked
@@ -260,6 +275,9 @@ class Offers(Questions):
                 done=tuple((first, min(last, end)) for first, last in row.done if first < end),
                 held=tuple(one for one in row.held if one.offset < end),
                 cursor=min(row.cursor, end),
+                lent=tuple(
+                    msgspec.structs.replace(one, last=min(one.last, end - 1)) for one in row.lent if one.first < end
+                ),
             )
             for row in whole.lanes
         )

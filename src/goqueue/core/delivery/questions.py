@@ -113,7 +113,7 @@ class Questions:
     @property
     def tracks_nothing(self) -> bool:
         """Whether everything that was looked at is done."""
-        return not self._state.held
+        return not self._state.held and not self._state.lent
 
     # --- lanes ---------------------------------------------------------------------------------------------
 
@@ -148,6 +148,8 @@ class Questions:
             number: LaneCounts(tracked=lane.held, handed=lane.handed, finished=lane.finished, served_ms=lane.served_ms)
             for number, lane in self._state.lanes.items()
         }
+        for one in self._state.lent:
+            found[one.lane].leased += one.count
         for held in self._state.held.values():
             match held.state:
                 case MessageState.READY:
@@ -177,11 +179,14 @@ class Questions:
 
     def find(self, offset: Offset) -> TrackedMessage | None:
         """The message, if it was looked at and is not done. It is read, never changed."""
-        return self._state.held.get(offset)
+        return self._state.find(offset)
 
     def tracked(self, offset: Offset) -> TrackedMessage:
         """The message, which was looked at and is not done. It is read, never changed."""
-        return self._state.held[offset]
+        held = self._state.find(offset)
+        if held is None:
+            raise KeyError(offset)
+        return held
 
     def ready_from(self, start: Offset) -> Iterator[Offset]:
         """Messages at `start` or after it that were looked at and are ready."""
@@ -193,20 +198,40 @@ class Questions:
 
     def is_in_flight(self, offset: Offset) -> bool:
         held = self._state.held.get(offset)
-        return held is not None and held.state is MessageState.LEASED
+        return self._is_lent(offset) if held is None else held.state is MessageState.LEASED
+
+    def _is_lent(self, offset: Offset) -> bool:
+        return self._state.lent.find(offset) is not None
 
     def is_done(self, lane: int, offset: Offset) -> bool:
-        if offset in self._state.held:
+        if offset in self._state.held or self._is_lent(offset):
             return False
         known = self._state.lanes.get(lane)
         return offset < self._state.base if known is None else known.is_done(offset)
 
     def leased_among(self, offsets: Iterable[Offset]) -> list[Offset]:
-        return [offset for offset in offsets if self._state.held[offset].lease is not None]
+        return [offset for offset in offsets if self.tracked(offset).lease is not None]
 
     def held_by(self, owner: str) -> list[Offset]:
         leases = {id(lease): lease for _, _, lease in self._state.lease_ends if lease.owner == owner}
+        self._open_all(leases.values())
         return [offset for lease in leases.values() for offset in lease.offsets]
+
+    def _open_all(self, leases: Iterable[Lease]) -> None:
+        for one in self._state.lent.under(leases) if self._state.lent else ():
+            self._state.open_range(one)
+
+    def holds(self, owner: str, first: Offset, last: Offset) -> bool:
+        """Whether everything from the first to the last is under leases of the owner."""
+        state, offset = self._state, first
+        while offset <= last:
+            one = state.lent.find(offset)
+            held = state.held.get(offset) if one is None else None
+            lease = one.lease if one is not None else held.lease if held is not None else None
+            if lease is None or lease.owner != owner:
+                return False
+            offset = offset + 1 if one is None else one.last + 1
+        return True
 
     # --- receipts ------------------------------------------------------------------------------------------
 
@@ -217,13 +242,13 @@ class Questions:
         return self._state.held[offset]
 
     def is_leased(self, offset: Offset, attempt: int, nonce: str) -> bool:
-        held = self._state.held.get(offset)
+        held = self._state.find(offset)
         return held is not None and held.lease is not None and held.handed == attempt and held.lease.nonce == nonce
 
     def owners_of(self, offsets: Iterable[Offset], attempt: int, nonce: str) -> set[str] | None:
         """Who has these messages, if a receipt with the attempt and the nonce names the live lease of each of them."""
         leases: set[Lease] = set()
-        find = self._state.held.get
+        find = self._state.find if self._state.lent else self._state.held.get
         for offset in offsets:
             held = find(offset)
             if held is None or held.lease is None or held.handed != attempt or held.lease.nonce != nonce:
@@ -271,7 +296,7 @@ class Questions:
     def is_open(self, offset: Offset) -> bool:
         """Whether a message that is taken out by hand, never handed out, is still there."""
         lane = self._state.lanes.get(NORMAL)
-        held = self._state.held.get(offset)
+        held = self._state.find(offset)
         if held is not None:
             return held.state is MessageState.READY
         return offset >= self._state.base if lane is None else not lane.is_done(offset)

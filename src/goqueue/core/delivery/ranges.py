@@ -47,6 +47,11 @@ class RangeSet:
         at = bisect_right(self._starts, offset) - 1
         return self._ends[at] if at >= 0 and offset < self._ends[at] else offset
 
+    @property
+    def end(self) -> Offset:
+        """Behind the last range."""
+        return self._ends[-1] if self._ends else 0
+
     def cut_below(self, offset: Offset) -> None:
         """Forgets everything below."""
         at = bisect_right(self._ends, offset)

@@ -79,6 +79,7 @@ class Returned(_Base, frozen=True, tag=6):
     due_ms: tuple[Millis, ...]
     is_failure: bool
     is_expired: bool = False  # its lease ran out
+    is_unsent: bool = False  # nobody got it: that it was handed out last does not count
 
 
 class DeadLettering(_Base, frozen=True, tag=7):
@@ -119,6 +120,26 @@ class Parked(_Base, frozen=True, tag=12):
     keys: tuple[bytes | None, ...]
 
 
+class RangesLeased(_Base, frozen=True, tag=13):
+    """Handed out for the first time: messages in a row, range after range. The first cell begins at `start`; `steps`
+    has two for each range: from the end of the one before to its first message, and from there to its last."""
+
+    lane: int
+    nonce: str
+    owner: str
+    at_ms: Millis
+    until_ms: Millis
+    start: Offset
+    steps: tuple[int, ...]
+
+
+class RangesAcked(_Base, frozen=True, tag=14):
+    """Acked: everything that is held from a first to a last offset, which are in turn in `ends`."""
+
+    ends: tuple[Offset, ...]
+    count: int
+
+
 class HeldRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One message that was looked at and is not done. `until_ms` is the end of its lease or of its wait."""
 
@@ -139,6 +160,19 @@ class HeldRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     since_ms: Millis = 0  # when its lease began
 
 
+class LentRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Messages in a row under one lease, each handed out once."""
+
+    start: Offset
+    first: Offset
+    last: Offset
+    first_ms: Millis
+    until_ms: Millis
+    owner: str
+    nonce: str
+    since_ms: Millis
+
+
 class LaneRow(msgspec.Struct, frozen=True, array_like=True):
     lane: int
     floor: Offset
@@ -148,6 +182,7 @@ class LaneRow(msgspec.Struct, frozen=True, array_like=True):
     handed: int = 0
     finished: int = 0
     served_ms: Millis | None = None
+    lent: tuple[LentRow, ...] = ()
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True):
@@ -181,6 +216,8 @@ Record: TypeAlias = (
     | Dropped
     | Forgotten
     | ViewSnapshot
+    | RangesLeased
+    | RangesAcked
 )
 
 encode_record = msgspec.msgpack.Encoder().encode

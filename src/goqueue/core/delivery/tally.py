@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.core.delivery.records import Acked, Counts, DeadLettering, Record, Returned
+from goqueue.core.delivery.records import Acked, Counts, DeadLettering, RangesAcked, Record, Returned
 
 REJECTED: Final = "REJECTED"
 EXPIRED: Final = "LEASE_EXPIRED"
@@ -26,6 +26,8 @@ class DeliveryCounts(msgspec.Struct):
         """One record for many messages."""
         if isinstance(record, Acked):
             self.acked += len(record.offsets)
+        elif isinstance(record, RangesAcked):
+            self.acked += record.count
         elif isinstance(record, Returned):
             if record.is_expired:
                 self.expired += len(record.offsets)

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
 from typing import Any, TypeAlias
 
 import msgspec
 
 from goqueue.base.commands import Caller, anonymous
+
+
+class ConnectionEnd:
+    """What has to be done when a connection ends, by a name."""
+
+    __slots__ = ("_duties",)
+
+    def __init__(self) -> None:
+        self._duties: dict[Hashable, Callable[[], None]] = {}
+
+    def then(self, name: Hashable, duty: Callable[[], None]) -> None:
+        self._duties[name] = duty
+
+    def forget(self, name: Hashable) -> None:
+        self._duties.pop(name, None)
+
+    def over(self) -> None:
+        duties, self._duties = self._duties, {}
+        for duty in duties.values():
+            duty()
 
 
 class KafkaCall(msgspec.Struct, frozen=True):
@@ -17,6 +37,7 @@ class KafkaCall(msgspec.Struct, frozen=True):
     client_id: str
     client_host: str
     local_address: tuple[str, int]
+    end: ConnectionEnd
 
     @property
     def caller(self) -> Caller:

@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast
 import msgspec
 
 from goqueue.edge.kafka.budget import Budget
+from goqueue.edge.kafka.calls import ConnectionEnd
 from goqueue.edge.kafka.idle import Activity
 from goqueue.format.batch import Buffer
 from goqueue.wire.errors import WireError
@@ -42,7 +43,9 @@ class Later(msgspec.Struct, frozen=True, gc=False):
 class Serve(Protocol):
     """Handles one frame: an answer, or one to wait for. `WireError` closes the connection."""
 
-    def __call__(self, frame: memoryview, peer: str, local: tuple[str, int]) -> Answered | Later: ...
+    def __call__(
+        self, frame: memoryview, peer: str, local: tuple[str, int], end: ConnectionEnd
+    ) -> Answered | Later: ...
 
 
 class ConnectionEvents(Protocol):
@@ -75,6 +78,7 @@ class KafkaConnection(asyncio.Protocol):
         "_answer_bytes",
         "_budget",
         "_clock",
+        "_end",
         "_ends",
         "_exclusive",
         "_finishing",
@@ -99,6 +103,7 @@ class KafkaConnection(asyncio.Protocol):
         self._budget = budget
         self.held = 0  # of the budget
         self._ends = ends
+        self._end = ConnectionEnd()
         self._clock = clock
         self._activity = Activity(clock())
         self._transport: asyncio.Transport | None = None
@@ -162,6 +167,7 @@ class KafkaConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
         self._ends.closed(self)
+        self._end.over()
 
     def evict(self) -> None:
         """All connections together hold too much, and this one the most."""
@@ -227,7 +233,7 @@ class KafkaConnection(asyncio.Protocol):
     def _pump(self) -> None:
         """Begins what may be begun, sends what may be sent, and reads on if there is room."""
         while self._frames and self._may_begin():
-            answer = self._serve(self._frames.popleft(), self.peer, self._local)
+            answer = self._serve(self._frames.popleft(), self.peer, self._local, self._end)
             if isinstance(answer, list) and not self._under_way:
                 self._write(answer)
             elif answer is not None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from goqueue.base.limits import MIB
 from goqueue.drive.offload import Offload
-from goqueue.edge.kafka.calls import Exclusive, Handler, KafkaCall
+from goqueue.edge.kafka.calls import ConnectionEnd, Exclusive, Handler, KafkaCall
 from goqueue.edge.kafka.connection import Answered, Later
 from goqueue.edge.kafka.slices import PRODUCE, answer_in_slices, at_once, elements_max
 from goqueue.service.metrics import BrokerMetrics
@@ -37,7 +37,7 @@ class Dispatcher:
         self._offload = offload
         self._large = asyncio.Semaphore(1)  # of all connections: one is decoded or encoded at a time
 
-    def __call__(self, frame: memoryview, peer: str, local: tuple[str, int]) -> Answered | Later:
+    def __call__(self, frame: memoryview, peer: str, local: tuple[str, int], end: ConnectionEnd) -> Answered | Later:
         started = time.perf_counter()
         header, at = decode_header(frame)
         api = APIS[header.api_key]
@@ -48,8 +48,8 @@ class Dispatcher:
             raise WireError(f"{api.name} of {len(frame)} bytes is larger than any sensible one")
         version = header.api_version
         if not api.min_version <= version <= api.max_version:
-            return self._other_version(api, header, peer, local, handler)
-        call = KafkaCall(version, header.client_id or "", peer, local)
+            return self._other_version(api, header, KafkaCall(-1, header.client_id or "", peer, local, end), handler)
+        call = KafkaCall(version, header.client_id or "", peer, local, end)
         self._requests[api.key].inc()
         try:
             request = api.decode_request(version, frame, at, self._at_once[api.key])
@@ -67,13 +67,10 @@ class Dispatcher:
         self._seconds[api.key].observe(time.perf_counter() - started)
         return encode_response_frame(api, version, header.correlation_id, answer)
 
-    def _other_version(
-        self, api: Api, header: RequestHeader, peer: str, local: tuple[str, int], handler: Handler
-    ) -> Answered:
+    def _other_version(self, api: Api, header: RequestHeader, call: KafkaCall, handler: Handler) -> Answered:
         """A client that is newer than the broker is told what there is, in the oldest form."""
         if api.key != API_VERSIONS:
             raise WireError(f"{api.name} version {header.api_version} is not supported")
-        call = KafkaCall(-1, header.client_id or "", peer, local)
         return encode_response_frame(api, 0, header.correlation_id, handler(call, None))
 
     async def _later(

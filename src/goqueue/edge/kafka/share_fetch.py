@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from functools import partial
+from typing import Final, TypeVar
 
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
@@ -23,6 +25,7 @@ from goqueue.edge.kafka.share_sessions import (
     ShareSessionRefused,
     ShareSessions,
 )
+from goqueue.service.fetch import ReadMemory
 from goqueue.service.front import Front
 from goqueue.service.sharing import Acquired, ShareTake, Sharing
 from goqueue.service.topics import Topics
@@ -30,7 +33,10 @@ from goqueue.wire.codes import INVALID_REQUEST, INVALID_SHARE_SESSION_EPOCH, NON
 from goqueue.wire.messages import share_acknowledge as acking
 from goqueue.wire.messages import share_fetch as fetching
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
+_RECORD_LIMIT: Final = 1  # a share acquire mode: never more records than asked for
 _UNNAMED = "The group and the member need a name."
 
 
@@ -41,17 +47,19 @@ class ShareFetchHandler:
         topics: Front[Topics],
         names: TopicNames,
         sessions: ShareSessions,
+        memory: ReadMemory,
         clock: Callable[[], float],
     ) -> None:
         self._sharing = sharing
         self._topics = topics
         self._names = names
         self._sessions = sessions
+        self._memory = memory
         self._clock = clock
 
     async def fetch(self, call: KafkaCall, request: fetching.ShareFetchRequest) -> fetching.ShareFetchResponse:
         answers = ShareAnswers(request.topics, self._names, request.is_renew_ack)
-        session = self._session(request, answers)
+        session = self._session(call, request, answers)
         if isinstance(session, ShareSessionRefused):
             return fetching.ShareFetchResponse(error_code=session.code)
         try:
@@ -60,7 +68,7 @@ class ShareFetchHandler:
             return fetching.ShareFetchResponse(error_code=code_of(error), error_message=error.message)
 
     def _session(
-        self, request: fetching.ShareFetchRequest, answers: ShareAnswers
+        self, call: KafkaCall, request: fetching.ShareFetchRequest, answers: ShareAnswers
     ) -> ShareSession | ShareSessionRefused:
         group, member_id, epoch = request.group_id, request.member_id, request.share_session_epoch
         if not group or not member_id or (epoch == OPENING and answers):
@@ -68,11 +76,19 @@ class ShareFetchHandler:
         if epoch != OPENING:
             session = self._sessions.resume(group, member_id, epoch, self._clock())
         else:
-            session = self._sessions.open(group, member_id, self._clock())
+            ended = partial(self._ended, call.caller)
+            session = self._sessions.open(group, member_id, self._clock(), call.end, ended)
         if isinstance(session, ShareSession) and epoch != CLOSING and not session.update(request):
             self._sessions.close(group, member_id)
             return TOO_MANY
         return session
+
+    def _ended(self, caller: Caller, group: str, member_id: str) -> None:
+        """The connection is gone, and with it the session: what the member held goes to others."""
+        try:
+            self._sharing.by(caller).release_now(group, member_id)
+        except GoQueueError as error:  # then its locks run out
+            logger.info("records of a share session not released", extra={"error": error.message})
 
     async def _fetch(
         self, call: KafkaCall, request: fetching.ShareFetchRequest, session: ShareSession, answers: ShareAnswers
@@ -86,11 +102,11 @@ class ShareFetchHandler:
         elif not request.is_renew_ack and request.max_records > 0 and request.max_bytes > 0:
             places, lost = self._places(caller, session.partitions)
             wait_ms = 0 if lost else min(max(request.max_wait_ms, 0), FETCH_WAIT_MS_MAX)
-            found = await self._sharing.by(caller).acquire(_take(request, places, wait_ms, caller))
+            found = await self._sharing.by(caller).acquire(_take(request, places, wait_ms, caller), self._memory)
         parts = {key: _data(key[1], answers.outcomes.get(key), lost.get(key)) for key in {**answers.outcomes, **lost}}
         for one in found:
             key = (self._names.id_of(one.at.topic), one.at.partition)
-            parts[key] = _data(one.at.partition, answers.outcomes.get(key), None, one)
+            parts[key] = _data(one.at.partition, answers.outcomes.get(key), None, one, request.batch_size)
         return fetching.ShareFetchResponse(
             acquisition_lock_timeout_ms=self._sharing.by(caller).lock_ms(group),
             responses=[fetching.ShareFetchableTopicResponse(one, data) for one, data in _by_topic(parts).items()],
@@ -160,6 +176,7 @@ def _take(request: fetching.ShareFetchRequest, places: list[TopicPartition], wai
         min(request.max_records, SHARE_RECORDS_MAX),
         min(request.max_bytes, FETCH_BYTES_MAX),
         wait_ms,
+        request.share_acquire_mode != _RECORD_LIMIT,
         caller,
     )
 
@@ -168,18 +185,25 @@ def _told(outcome: Outcome) -> tuple[int, str | None]:
     return (NONE, None) if outcome is None else (code_of(outcome), outcome.message)
 
 
-def _data(partition: int, answered: Outcome, lost: Outcome, found: Acquired | None = None) -> fetching.PartitionData:
+def _data(
+    partition: int, answered: Outcome, lost: Outcome, found: Acquired | None = None, batch_size: int = 0
+) -> fetching.PartitionData:
     code, message = _told(lost)
     answer_code, answer_message = _told(answered)
     ranges = [] if found is None else found.ranges
+    most = batch_size if batch_size > 0 else SHARE_RECORDS_MAX
     return fetching.PartitionData(
         partition_index=partition,
         error_code=code,
         error_message=message,
         acknowledge_error_code=answer_code,
         acknowledge_error_message=answer_message,
-        records=b"" if found is None else found.batches,
-        acquired_records=[fetching.AcquiredRecords(one.first, one.last, min(one.deliveries, 32_767)) for one in ranges],
+        records=b"" if found is None else b"".join(found.batches),
+        acquired_records=[
+            fetching.AcquiredRecords(first, min(first + most - 1, one.last), min(one.deliveries, 32_767))
+            for one in ranges
+            for first in range(one.first, one.last + 1, most)
+        ],
     )
 
 

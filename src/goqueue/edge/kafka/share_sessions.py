@@ -5,11 +5,14 @@ A session belongs to a member of a group, and counts its requests. A member with
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from goqueue.base.limits import SHARE_SESSION_PARTITIONS_MAX
+from goqueue.edge.kafka.calls import ConnectionEnd
 from goqueue.wire.codes import (
     INVALID_REQUEST,
     INVALID_SHARE_SESSION_EPOCH,
@@ -31,11 +34,12 @@ class ShareSessionRefused(msgspec.Struct, frozen=True):
 
 
 class ShareSession:
-    """One member's partitions."""
+    """One member's partitions. It ends with the connection that it was opened on."""
 
-    __slots__ = ("epoch", "partitions", "used")
+    __slots__ = ("end", "epoch", "partitions", "used")
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, end: ConnectionEnd) -> None:
+        self.end = end
         self.epoch = 1  # of the next request
         self.partitions: dict[PartitionKey, None] = {}
         self.used = now
@@ -64,15 +68,22 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, group: str, member_id: str, now: float) -> ShareSession | ShareSessionRefused:
-        """A new session, in the place of one that the member had."""
+    def open(
+        self, group: str, member_id: str, now: float, end: ConnectionEnd, ended: Callable[[str, str], None]
+    ) -> ShareSession | ShareSessionRefused:
+        """A new session, in the place of one that the member had; `ended` if its connection ends before it does."""
         self.close(group, member_id)
         if len(self._sessions) >= self._slots:
             self._evict(now)
         if len(self._sessions) >= self._slots:
             return ShareSessionRefused(SHARE_SESSION_LIMIT_REACHED)
-        session = self._sessions[group, member_id] = ShareSession(now)
+        session = self._sessions[group, member_id] = ShareSession(now, end)
+        end.then((group, member_id), partial(self._ended, group, member_id, ended))
         return session
+
+    def _ended(self, group: str, member_id: str, ended: Callable[[str, str], None]) -> None:
+        self.close(group, member_id)
+        ended(group, member_id)
 
     def resume(self, group: str, member_id: str, epoch: int, now: float) -> ShareSession | ShareSessionRefused:
         """The member's session, if the request is its next; one that closes it may come at any time."""
@@ -87,12 +98,14 @@ class ShareSessions:
         return session
 
     def close(self, group: str, member_id: str) -> None:
-        self._sessions.pop((group, member_id), None)
+        session = self._sessions.pop((group, member_id), None)
+        if session is not None:
+            session.end.forget((group, member_id))
 
     def _evict(self, now: float) -> None:
         """Those of members that have not come for long."""
         for key in [key for key, one in self._sessions.items() if now - one.used > EVICT_AFTER_S]:
-            del self._sessions[key]
+            self.close(*key)
 
 
 TOO_MANY: Final = ShareSessionRefused(INVALID_REQUEST)

@@ -65,7 +65,8 @@ SLICED: Final[dict[int, Sequence[Sliced]]] = {
     69: (Sliced(0, ("group_ids",), ("groups",)),),
     77: (Sliced(0, ("group_ids",), ("groups",)),),
 }
-PACED: Final = frozenset({1, 2, 19})  # Fetch, ListOffsets and CreateTopics need the whole; they pause by themselves
+# Fetch, ListOffsets, CreateTopics, ShareFetch and ShareAcknowledge need the whole; they pause by themselves.
+PACED: Final = frozenset({1, 2, 19, 78, 79})
 
 
 def elements_max(api: Api) -> int:
