@@ -246,6 +246,7 @@ class Broker:
         self.node_config.load()
         self._make_shards()
         found = await self.table.load()
+        await self.node.begin_journal()
         self._counts = self._partition_counts()
         self._doubt_a_late_clock()
         return found

@@ -94,7 +94,9 @@ class Started(msgspec.Struct, frozen=True):
     messages: int
     bytes_checked: int
     bytes_cut: int
+    bytes_replayed: int
     damaged_ranges: int
+    damaged_entries: int
     seconds: float
 
 
@@ -254,7 +256,9 @@ class Node:
             stats.messages,
             sum(one.bytes_checked for one in found),
             sum(one.bytes_cut for one in found),
+            sum(one.bytes_replayed for one in found),
             sum(one.damaged_ranges for one in found),
+            broker.node.replay.damaged,
             seconds,
         )
 

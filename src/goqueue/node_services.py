@@ -29,6 +29,9 @@ from goqueue.drive.partition_opener import OpenerParts, PartitionOpener
 from goqueue.drive.per_shard import ShardMap
 from goqueue.drive.space_watch import SpaceWatch
 from goqueue.log.disk import Disk
+from goqueue.log.journal import LogJournal
+from goqueue.log.journal_entries import KEY_BYTES
+from goqueue.log.journal_replay import JournalReplay
 from goqueue.log.space import SpaceGuard
 from goqueue.log.stats import StorageStats
 from goqueue.service.coordinator_events import SchemaEvents
@@ -72,9 +75,11 @@ class NodeServices:
             settings.traces, trace_dir, lambda: self.space.is_full, self.clock, self.entropy, self.offload
         )
         self.metrics.registry.register(TraceCollector(self.recording.recorder))
-        self.flusher = Flusher(settings.log, self.offload, self.metrics.sync_seconds.observe)
+        self.journal = LogJournal(self.disk, settings.log.journal_bytes, self.storage_stats)
+        self.replay = JournalReplay(self.disk, self.storage_stats)
+        self.flusher = Flusher(settings.log, self.offload, self.journal, self.metrics.sync_seconds.observe)
         self.opener = PartitionOpener(
-            OpenerParts(self.disk, self.flusher, self.offload, self.storage_stats, self.clock),
+            OpenerParts(self.disk, self.flusher, self.offload, self.storage_stats, self.clock, self.replay),
             settings.log,
             descriptors or DescriptorPlan(0),
         )
@@ -107,11 +112,24 @@ class NodeServices:
         """Before any partition is opened; takes the node's place in the metadata."""
         self.flusher.start()
         self._space_watch.start()
+        await self.offload(self.replay.read)
         await self._store.open()
         node_id = self.settings.node.id
         await take_over_old_files(self.disk, self.offload, self._store, node_id)
         await self.metadata.start()
         self.identity = await join(self.metadata, self.entropy, node_id, __version__, self.settings.node.shards)
+
+    async def begin_journal(self) -> None:
+        """After every partition was opened: all that the last journal held is in the logs."""
+        await self.offload(self._begin_journal)
+
+    def _begin_journal(self) -> None:
+        replay, log = self.replay, self.settings.log
+        replay.end()
+        if log.fsync == "always" and log.journal_bytes:
+            self.journal.open(replay.key or self.entropy.token(KEY_BYTES), replay.next_number, replay.next_file)
+        else:
+            self.journal.discard()
 
     async def load_schemas(self, partition: Partition) -> None:
         """From the internal partition of the shard that holds it."""

@@ -13,8 +13,10 @@ from goqueue.base.clock import Clock
 from goqueue.base.commands import Fetch, FetchFrom, InputMessage, PublishMessages, StoredAt
 from goqueue.base.entropy import Entropy
 from goqueue.base.ids import TopicPartition
+from goqueue.base.limits import KIB
+from goqueue.base.log_settings import LogSettings
 from goqueue.base.node_settings import NodeSettings
-from goqueue.base.settings import LogSettings, Settings, TopicSettings
+from goqueue.base.settings import Settings, TopicSettings
 from goqueue.broker import Broker
 from goqueue.drive.schedule_index import IN_MEMORY
 from goqueue.format.batch import split
@@ -34,7 +36,8 @@ class SeededEntropy:
 
 
 def settings(**log: object) -> Settings:
-    chosen = {"cleanup_interval_ms": 10_000, "index_interval_bytes": 256, **log}
+    small = {"cleanup_interval_ms": 10_000, "index_interval_bytes": 256, "journal_bytes": 64 * KIB}
+    chosen = {**small, **log}
     node = NodeSettings(shards=int(os.environ.get("NODE_SHARDS", "0")))
     return Settings(log=LogSettings(**chosen), topics=TopicSettings(partitions=1), node=node)  # type: ignore[arg-type]
 

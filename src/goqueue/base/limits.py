@@ -61,6 +61,7 @@ DESCRIPTORS_MIN: Final = 128  # with fewer the node does not start
 DESCRIPTORS_SPARE: Final = 8  # held back for the node's own topics, notes and directory syncs
 OPEN_SEALED_SEGMENTS_MAX: Final = 64  # node-wide: file handles and loaded indexes of sealed segments
 OPEN_ACTIVE_SEGMENTS_MAX: Final = 10_000  # node-wide: file handles of segments that are written to
+JOURNALED_BYTES_MAX: Final = 64 * KIB  # of one log in a round; what is larger is synced in the log itself
 COMPACTION_KEYS_MAX: Final = 1_000_000  # keys remembered by one compaction pass
 COMPACTION_KEY_BYTES_MAX: Final = 256 * MIB  # of all of them
 

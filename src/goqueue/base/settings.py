@@ -18,14 +18,14 @@ import msgspec
 from goqueue.base.choices import choices_at, listed
 from goqueue.base.errors import InvalidField, InvalidName, SettingsInvalid
 from goqueue.base.http_settings import HttpSettings
-from goqueue.base.limits import KIB, MIB
+from goqueue.base.limits import MIB
+from goqueue.base.log_settings import LogSettings
 from goqueue.base.names import check_name
 from goqueue.base.node_settings import NodeSettings
 from goqueue.base.times import parse_duration_ms
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig
 
 Doc = msgspec.Meta
-Fsync = Literal["always", "interval", "never"]
 ENV_PREFIX: Final = "GOQUEUE_"
 CLIENT_VARIABLES: Final = frozenset({"GOQUEUE_SERVER"})  # read by the command line's client side, not by the node
 
@@ -101,27 +101,6 @@ class SqsSettings(HttpSettings, frozen=True, forbid_unknown_fields=True):
             description="Deduplication ids of FIFO queues remembered at once; beyond it sends to them are throttled.",
         ),
     ] = 500_000
-
-
-class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    fsync: Annotated[
-        Fsync,
-        Doc(
-            description="`always`: answer after the sync; `interval`: sync in the background; "
-            "`never`: leave it to the system."
-        ),
-    ] = "interval"
-    fsync_interval_ms: Annotated[int, Doc(ge=1, description="Period of the background sync.")] = 1_000
-    index_interval_bytes: Annotated[int, Doc(ge=256, description="Log bytes between two index entries.")] = 4 * KIB
-    disk_used_percent_max: Annotated[
-        int, Doc(ge=1, le=100, description="Writes are refused above this share of the disk in use.")
-    ] = 90
-    cleanup_interval_ms: Annotated[int, Doc(ge=10, description="How often retention and compaction look for work.")] = (
-        30_000
-    )
-    clock_wait_ms: Annotated[
-        int, Doc(ge=0, description="After the machine's clock was set nothing expires by its age for so long.")
-    ] = 600_000
 
 
 class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -53,6 +53,9 @@ class ReadOnlyFile:
     def append(self, buffers: Sequence[Buffer]) -> None:
         raise io.UnsupportedOperation("append")
 
+    def write(self, position: int, data: Buffer) -> None:
+        raise io.UnsupportedOperation("write")
+
     def truncate(self, size: int) -> None:
         raise io.UnsupportedOperation("truncate")
 

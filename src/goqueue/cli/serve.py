@@ -86,6 +86,10 @@ def block(started: Started) -> str:
     checked = "clean" if not started.bytes_checked else f"checked {started.bytes_checked:,} bytes after a crash"
     if started.bytes_cut:
         checked += f", cut {started.bytes_cut:,}"
+    if started.bytes_replayed:
+        checked += f", took {started.bytes_replayed:,} from the journal"
+    if started.damaged_entries:
+        checked += f", {started.damaged_entries} damaged entries in the journal"
     if started.damaged_ranges:
         checked += f", {started.damaged_ranges} damaged ranges quarantined"
     lines = [

@@ -17,7 +17,7 @@ import msgspec
 from goqueue.base.clock import SteadyClock
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Offset
-from goqueue.base.settings import LogSettings
+from goqueue.base.log_settings import LogSettings
 from goqueue.base.topic_config import TopicConfig
 from goqueue.drive.carry_on import to_its_end
 from goqueue.drive.flusher import Flusher

@@ -5,8 +5,9 @@ often, whether or not anybody still appends, so an idle tail is safe too; `alway
 `never`: no rounds. Rolled segments are sealed beside it under every policy. A failed sync makes the partition
 read-only: its pages may be gone.
 
-Rounds are for all because the disk's journal is: files that are synced at one time share its commits. Syncing each
-partition as soon as it could be made a poll under `always` five times slower.
+Under `always` a round writes what all logs got since the last one into the journal, with one sync, and the logs
+themselves are synced later. A log that got much, or whose file is new, is synced itself. A sync of the journal that is
+short is done on the loop: handing it to a thread and back would take longer.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from goqueue.base.errors import ShuttingDown
-from goqueue.base.settings import LogSettings
+from goqueue.base.limits import JOURNALED_BYTES_MAX
+from goqueue.base.log_settings import LogSettings
+from goqueue.drive.log_syncs import LogSyncs
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
+from goqueue.drive.settling import Settler
+from goqueue.drive.sync_place import SyncPlace
 from goqueue.log.home import NO_RESOURCES, NO_SPACE
-from goqueue.log.jobs import SyncJob
+from goqueue.log.journal import JournalJob, LogJournal
+from goqueue.log.journal_share import JournalShare
 
 logger = logging.getLogger(__name__)
 
@@ -32,16 +38,23 @@ _RETRY_S = 1.0
 class Flusher:
     """Started once; `stop` leaves everything synced and sealed."""
 
-    def __init__(self, settings: LogSettings, offload: Offload, on_sync: Callable[[float], None]) -> None:
+    def __init__(
+        self, settings: LogSettings, offload: Offload, journal: LogJournal, on_sync: Callable[[float], None]
+    ) -> None:
         self._policy = settings.fsync
         self._interval_s = settings.fsync_interval_ms / 1000
         self._offload = offload
+        self._journal = journal
         self._on_sync = on_sync
+        self._syncs = LogSyncs(offload)
+        self._settler = Settler(journal, self._syncs)
+        self._place = SyncPlace(offload)
         self._dirty: dict[Partition, None] = {}
         self._to_seal: dict[Partition, None] = {}
-        self._next_round: asyncio.Future[None] | None = None
-        self._wake_sync = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []  # for a round that begins after now
+        self._rounds: asyncio.Task[None] | None = None
         self._wake_seal = asyncio.Event()
+        self._wake_sync = asyncio.Event()
         self._sealing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
@@ -56,7 +69,8 @@ class Flusher:
         self._wake_seal.set()
         await asyncio.gather(*self._tasks)
         await self._seal_all()
-        await self._round()
+        await self._join_round()
+        await self._settler.end()
 
     # --- what partitions ask -------------------------------------------------------------------------------
 
@@ -73,8 +87,9 @@ class Flusher:
         """Under `always`, waits for a round that began after now. Raises what became of the partition."""
         if self.is_durable(partition):
             return
+        log, end = partition.log, partition.log.end_offset
         await self._round_after_now()
-        if (error := partition.log.failure or partition.log.sync_refusal) is not None:
+        if log.synced_offset < end and (error := log.failure or log.sync_refusal) is not None:
             raise error
 
     async def force(self) -> None:
@@ -87,55 +102,95 @@ class Flusher:
     async def _round_after_now(self) -> None:
         if self._stopping:
             raise ShuttingDown("The node is stopping; send the request to it again later.")
-        if self._next_round is None:
-            self._next_round = asyncio.get_running_loop().create_future()
-        self._wake_sync.set()
-        await asyncio.shield(self._next_round)
+        await self._join_round()
+
+    async def _join_round(self) -> None:
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        self._waiting.append(done)
+        if self._rounds is None:
+            self._rounds = loop.create_task(self._run_rounds())
+        await done
 
     def forget(self, partition: Partition) -> None:
         """The partition is being deleted."""
         self._dirty.pop(partition, None)
         self._to_seal.pop(partition, None)
+        self._settler.forget(partition)
 
     # --- rounds --------------------------------------------------------------------------------------------
 
     async def _sync_loop(self) -> None:
-        while not self._stopping:
-            await self._pause()
-            await self._round()
-
-    async def _pause(self) -> None:
-        """Until the next round: somebody waits for it, the interval is over, or the node stops."""
+        """What nobody waits for, and what the journal made safe. Under `never` nothing but the stop."""
         timeout_s = None if self._policy == "never" else self._interval_s
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake_sync.wait(), timeout_s)
-        self._wake_sync.clear()
+        while not self._stopping:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake_sync.wait(), timeout_s)
+            self._wake_sync.clear()
+            if self._dirty:
+                await self._join_round()
+            await self._settler.settle()
+
+    async def _run_rounds(self) -> None:
+        """One behind the other, while anybody waits."""
+        try:
+            while self._waiting:
+                await self._round()
+        finally:
+            self._rounds = None
 
     async def _round(self) -> None:
-        waiting, self._next_round = self._next_round, None
+        waiting, self._waiting = self._waiting, []
         dirty, self._dirty = self._dirty, {}
-        jobs = [(partition, job) for partition in dirty if (job := partition.log.begin_sync()) is not None]
-        if jobs:
+        if dirty:
             started = time.perf_counter()
-            await asyncio.gather(*(self._sync_one(partition, job) for partition, job in jobs))
+            await self._make_safe(dirty)
             self._on_sync(time.perf_counter() - started)
-        if waiting is not None:
-            waiting.set_result(None)
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
-    async def _sync_one(self, partition: Partition, job: SyncJob) -> None:
+    async def _make_safe(self, dirty: Mapping[Partition, None]) -> None:
+        shares = self._shares(dirty)
+        job = self._journal.begin(list(shares.values())) if shares else None
+        if job is None or not job.shares:
+            shares = {}
+        itself = [partition for partition in dirty if partition not in shares]
+        if job is None:
+            await self._sync_all(itself)
+        elif not itself:
+            await self._write(job, shares)
+        else:
+            await asyncio.gather(self._write(job, shares), self._sync_all(itself))
+
+    def _shares(self, dirty: Mapping[Partition, None]) -> dict[Partition, JournalShare]:
+        """What goes into the journal."""
+        if not self._journal.is_open:
+            return {}
+        shares = ((partition, partition.log.mark.begin(JOURNALED_BYTES_MAX)) for partition in dirty)
+        return {partition: share for partition, share in shares if share is not None}
+
+    async def _write(self, job: JournalJob, shares: Mapping[Partition, JournalShare]) -> None:
         try:
-            await self._offload(job.run)
+            await self._place.run(job)
         except OSError as error:
-            if error.errno in NO_RESOURCES and not job.sync_failed:
-                logger.warning("out of resources, sync tried again", extra={"partition": str(partition.at)})
-                partition.log.refuse_sync(job, error)
-                self._dirty[partition] = None
-            elif not partition.is_closed:
-                partition.log.home.stats.sync_failures += 1
-                partition.log.fail(error)
+            self._journal.fail(error)
+            await self._sync_all(shares)
             return
-        partition.log.finish_sync(job)
-        partition.synced()
+        self._journal.finish(job)
+        for partition, share in shares.items():
+            partition.log.finish_journal(share)
+            self._settler.note(partition)
+            partition.synced()
+        if self._journal.is_filling:
+            self._wake_sync.set()
+
+    async def _sync_all(self, partitions: Iterable[Partition]) -> None:
+        await asyncio.gather(*(self._sync_one(partition) for partition in partitions))
+
+    async def _sync_one(self, partition: Partition) -> None:
+        if not await self._syncs.sync(partition) and partition.log.failure is None:
+            self._dirty[partition] = None
 
     # --- seals ---------------------------------------------------------------------------------------------
 
@@ -186,9 +241,6 @@ class Flusher:
         if partition.log.synced_offset >= partition.log.end_offset:
             return
         if self._policy == "never":
-            if (job := partition.log.begin_sync()) is not None:
-                await self._sync_one(partition, job)
-        elif self._stopping:
-            await self._round()
+            await self._syncs.sync(partition)
         else:
-            await self._round_after_now()
+            await self._join_round()

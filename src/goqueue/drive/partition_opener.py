@@ -8,7 +8,7 @@ from typing import NamedTuple
 from goqueue.base.clock import Clock
 from goqueue.base.descriptors import DescriptorPlan
 from goqueue.base.ids import TopicPartition
-from goqueue.base.settings import LogSettings
+from goqueue.base.log_settings import LogSettings
 from goqueue.base.topic_config import TopicConfig
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.partition import PartitionState
@@ -18,6 +18,7 @@ from goqueue.drive.partition import Partition
 from goqueue.drive.producers import recover_producers
 from goqueue.log.disk import Disk
 from goqueue.log.home import OpenSegments, SegmentHome
+from goqueue.log.journal_replay import JournalReplay
 from goqueue.log.partition_log import PartitionLog, RollRule
 from goqueue.log.recovery import Recovered, StrayLog, open_log
 from goqueue.log.stats import StorageStats
@@ -39,13 +40,14 @@ class OpenerParts(NamedTuple):
     offload: Offload
     stats: StorageStats
     clock: Clock
+    replay: JournalReplay
 
 
 class PartitionOpener:
     """One for all partitions of a node."""
 
     def __init__(self, parts: OpenerParts, settings: LogSettings, descriptors: DescriptorPlan) -> None:
-        self.disk, self._flusher, self.offload, self._stats, self._clock = parts
+        self.disk, self._flusher, self.offload, self._stats, self._clock, self._replay = parts
         self._settings = settings
         self._open_segments = OpenSegments(descriptors.sealed_segments, descriptors.active_segments)
         self._own_segments = OpenSegments()  # few, and the node cannot do without them
@@ -55,6 +57,7 @@ class PartitionOpener:
     ) -> tuple[Partition, Recovered]:
         """Blocks while it reads; run it off the loop. `is_own`: the topic is the broker's own."""
         log, found = self._open_log(at, topic_id, config, is_own)
+        found.bytes_replayed = self._replay.take(log, topic_id)
         dedupe, txns = recover_producers(log, found.was_clean, self._clock.now_ms())
         state = PartitionState(log.end_offset, self._settings.fsync == "always", shard, txns)
         return Partition(at, log, state, dedupe, self._flusher, self.offload), found

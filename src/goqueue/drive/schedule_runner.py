@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from goqueue.base.clock import AgreedClock, SteadyClock
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset
-from goqueue.base.settings import Fsync
+from goqueue.base.log_settings import Fsync
 from goqueue.core.schedule.due import Due, DueBatch, delivered_record
 from goqueue.core.schedule.effects import (
     EndDiscarded,

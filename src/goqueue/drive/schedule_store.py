@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from goqueue.base.errors import NotLoaded, Overloaded
 from goqueue.base.ids import Offset
 from goqueue.base.limits import MIB
-from goqueue.base.settings import Fsync
+from goqueue.base.log_settings import Fsync
 from goqueue.core.schedule.due import Due
 from goqueue.core.schedule.machine import Indexed, ScheduleMachine
 from goqueue.core.schedule.near import DueWindow

@@ -14,7 +14,7 @@ from goqueue.log.private import DIR_MODE, FILE_MODE, tighten, tighten_dir
 LOCK_FILE: Final = "node.lock"
 # What a node keeps in its directory; anything else there is not ours to change.
 _OURS: Final = (LOCK_FILE, "logs", "metadata", "topics", "traces", "redrives", "orphans", "trash", "lost+found")
-_OURS_BEGIN: Final = ("schedule.sqlite", "schedule-", "identity", "producer")
+_OURS_BEGIN: Final = ("journal-", "schedule.sqlite", "schedule-", "identity", "producer")
 
 
 class DataDir:

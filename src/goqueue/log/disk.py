@@ -30,6 +30,10 @@ class File(Protocol):
 
     def append(self, buffers: Sequence[Buffer]) -> None: ...
 
+    def write(self, position: int, data: Buffer) -> None:
+        """Overwrites a stretch of the file; neither atomic nor durable."""
+        ...
+
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
         ...

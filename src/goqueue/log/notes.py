@@ -26,12 +26,21 @@ class LogNotes:
     def __init__(self, home: SegmentHome, meta: Meta, is_changed: bool, has_directory: bool) -> None:
         self.meta = meta
         self.epoch: Epoch = NO_EPOCH  # that of the last append
-        self.cuts = 0  # how often the log was cut, in this life
         self._disk = home.disk
         self._directory = home.directory
         self._is_changed = is_changed  # since it was last written
         self._has_directory = has_directory
         self._lock = threading.Lock()
+
+    @property
+    def cuts(self) -> int:
+        """How often the log was cut."""
+        return self.meta.cuts
+
+    @property
+    def is_changed(self) -> bool:
+        """Something is not written yet."""
+        return self._is_changed
 
     def change(self, **changes: object) -> None:
         self.meta = msgspec.structs.replace(self.meta, **changes)
@@ -71,9 +80,10 @@ class LogNotes:
                 write_checkpoint(self._disk, self._directory, checkpoint)
 
     def begin_cut(self) -> None:
-        """The old promise must be gone before the bytes are."""
+        """The old promise must be gone before the bytes are, and so must what the journal holds of them."""
+        self.change(cuts=self.cuts + 1)
+        self.write()
         with self._lock:
-            self.cuts += 1
             forget_checkpoint(self._disk, self._directory)
 
     def take_back(self, end: Offset) -> None:

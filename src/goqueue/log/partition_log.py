@@ -15,20 +15,20 @@ from typing import Final, cast
 
 import msgspec
 
-from goqueue.base.errors import DamagedRange, DiskFull, OffsetOutOfRange, OutOfResources, StorageFailed
+from goqueue.base.errors import DamagedRange, DiskFull, OutOfResources, StorageFailed
 from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.base.limits import BATCH_BYTES_MAX, MIB
 from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time, strides
 from goqueue.log.epoch_history import cut_head
+from goqueue.log.extent import LogExtent
 from goqueue.log.home import NO_RESOURCES, NO_SPACE, SegmentHome, out_of_resources
 from goqueue.log.jobs import MetaJob, SealJob, SyncJob, checkpoint_of
+from goqueue.log.journal_share import JournalMark, JournalShare
 from goqueue.log.notes import LogNotes
 from goqueue.log.reader import (
     BatchTooLarge,
     NeedsVerification,
     boundary,
-    first_at_time,
-    latest_message,
     read_batches,
     read_of_earlier_run,
 )
@@ -46,20 +46,17 @@ class RollRule(msgspec.Struct, frozen=True):
     segment_ms: int
 
 
-class PartitionLog:
+class PartitionLog(LogExtent):
     """Made by `log.recovery.open_log`."""
 
     def __init__(
         self, home: SegmentHome, roll: RollRule, notes: LogNotes, segments: Sequence[Segment], syncs: int
     ) -> None:
-        self.home = home
+        super().__init__(home, notes, segments)
         self.roll_rule = roll
-        self.notes = notes
-        self.segments: tuple[Segment, ...] = tuple(segments)
-        # The start is durable at once, the records below it perhaps not.
-        self.end_offset: Offset = max(segments[-1].next_offset if segments else 0, notes.meta.start_offset)
         self.synced_offset: Offset = self.end_offset
         self.wants_seal = any(segment.seal is None for segment in segments[:-1])
+        self.mark = JournalMark(self)
         self._dirty = False
         self._new_names = False  # file names not yet durable
         self._syncs_begun = syncs
@@ -67,20 +64,6 @@ class PartitionLog:
         self.sync_refusal: OutOfResources | None = None  # of the last round, if that could not sync
 
     # --- what is there -----------------------------------------------------------------------------------
-
-    @property
-    def start_offset(self) -> Offset:
-        first = self.segments[0].base_offset if self.segments else 0
-        return max(first, self.notes.meta.start_offset)
-
-    @property
-    def newest_ms(self) -> Millis:
-        """The largest timestamp; -1 if the log is empty."""
-        return max((segment.max_timestamp for segment in self.segments), default=-1)
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(segment.length for segment in self.segments)
 
     @property
     def is_dirty(self) -> bool:
@@ -121,6 +104,11 @@ class PartitionLog:
         stats.bytes_appended += header.size
         return base_offset
 
+    def restore(self, batch: Buffer, header: BatchHeader) -> None:
+        """Puts back a batch that the end of the log has lost."""
+        self.end_offset = header.base_offset
+        self.append(batch, header, header.leader_epoch, header.max_timestamp)
+
     def _segment_for_append(self, header: BatchHeader, now: Millis) -> Segment:
         if not self.segments:
             return self._add_segment()
@@ -149,6 +137,7 @@ class PartitionLog:
         except OSError as error:
             raise self._append_failed(error) from error
         self._new_names = True
+        self.mark.forget()
         self.segments = (*self.segments, segment)
         return segment
 
@@ -187,6 +176,14 @@ class PartitionLog:
             self.synced_offset = max(self.synced_offset, job.end_offset)
             for segment, _, length in job.parts:
                 segment.synced(length)
+            self.mark.synced(job)
+
+    def finish_journal(self, share: JournalShare) -> None:
+        """The journal has it: it is as safe as after a sync."""
+        self.sync_refusal = None
+        if share.cuts == self.notes.cuts:
+            self.synced_offset = max(self.synced_offset, share.end_offset)
+            self.mark.journaled(share)
 
     def refuse_sync(self, job: SyncJob, why: OSError) -> None:
         """The system was too busy for it. Nothing is lost: the next round does it again."""
@@ -209,6 +206,7 @@ class PartitionLog:
     def needs_sync(self) -> None:
         """Asks for a sync although nothing was appended: what is safe has changed."""
         self._dirty = bool(self.segments)
+        self.mark.forget()
 
     def close(self) -> None:
         """After a last sync: writes the active segment's indexes, so that the next start reads nothing."""
@@ -231,7 +229,7 @@ class PartitionLog:
         """
         segments = self.segments
         limit = min(limit, self.end_offset)
-        self._check_range(offset)
+        self.check_range(offset)
         if offset >= limit:
             return b""
         at = bisect_right(segments, offset, key=_base_offset) - 1
@@ -261,14 +259,6 @@ class PartitionLog:
                 return data
         return b""
 
-    def _check_range(self, offset: Offset) -> None:
-        if not self.start_offset <= offset <= self.end_offset:
-            raise OffsetOutOfRange(
-                f"Offset {offset} is not in the log; it holds {self.start_offset} to {self.end_offset}.",
-                start_offset=self.start_offset,
-                end_offset=self.end_offset,
-            )
-
     def batches(self, start: Offset) -> Iterator[memoryview]:
         """All whole batches from an offset on, damage left out. Waits for the device."""
         while start < self.end_offset:
@@ -286,14 +276,6 @@ class PartitionLog:
             for at, end, _, last_offset in strides(data):
                 yield view[at:end]
                 start = last_offset + 1
-
-    def offset_at_time(self, timestamp: Millis) -> tuple[Offset, Millis] | None:
-        """The first message at or after a time, as (offset, its time); None if there is none. May wait."""
-        return first_at_time(self.segments, timestamp, self.start_offset)
-
-    def latest_time(self) -> tuple[Offset, Millis] | None:
-        """The message with the largest timestamp; None if the log is empty. May wait."""
-        return latest_message(self.segments, self.start_offset)
 
     # --- shorten -----------------------------------------------------------------------------------------
 
@@ -324,12 +306,15 @@ class PartitionLog:
         """Drops every batch that reaches `offset` or lies beyond, durably, file and indexes alike."""
         if offset >= self.end_offset:
             return
-        self._check_range(offset)
+        self.check_range(offset)
         at = bisect_right(self.segments, offset, key=_base_offset) - 1
         keep, later = self.segments[: at + 1], self.segments[at + 1 :]
         active = keep[-1]
         active.verify()
         disk = self.home.disk
+        for segment in self.segments:
+            if segment.seal is None:
+                segment.file().sync()  # some of it may be in the journal alone, which is void from here on
         self.notes.begin_cut()
         for segment in reversed(later):
             segment.remove_files()
@@ -341,7 +326,7 @@ class PartitionLog:
         disk.sync_dir(self.home.directory)
         self.segments = keep
         self.end_offset = self.synced_offset = active.next_offset
-        self._dirty = True  # so that the next sync notes the new end
+        self.needs_sync()  # which notes the new end
         self.notes.take_back(self.end_offset)
 
 

@@ -49,7 +49,13 @@ class RealFile:
             raise
         self.size = size + wanted
 
-    def _append_rest(self, data: bytes, start: int, written: int) -> None:
+    def write(self, position: int, data: Buffer) -> None:
+        written = os.pwrite(self._fd, data, position)
+        if written < len(data):
+            self._append_rest(data, position, written)
+        self.size = max(self.size, position + len(data))
+
+    def _append_rest(self, data: Buffer, start: int, written: int) -> None:
         view = memoryview(data)
         while written < len(data):
             written += os.pwrite(self._fd, view[written:], start + written)

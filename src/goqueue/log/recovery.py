@@ -41,10 +41,11 @@ class Recovered(msgspec.Struct):
     bytes_cut: int = 0
     damaged_ranges: int = 0
     foreign_files: int = 0
+    bytes_replayed: int = 0  # from the journal
 
     @property
     def was_clean(self) -> bool:
-        return self.bytes_checked == 0
+        return self.bytes_checked == 0 and self.bytes_replayed == 0
 
 
 class StrayLog(Exception):

@@ -31,6 +31,16 @@ class StorageStats(msgspec.Struct):
     append_failures: Annotated[int, Doc(description="Writes that the disk refused.")] = 0
     sync_failures: Annotated[int, Doc(description="Syncs that failed; each makes a partition read-only.")] = 0
 
+    journal_entries: Annotated[
+        int, Doc(description="Rounds of the group commit that one sync of the journal served.")
+    ] = 0
+    journal_bytes: Annotated[int, Doc(description="Bytes written to the journal.")] = 0
+    journal_failures: Annotated[
+        int, Doc(description="Writes to the journal that failed; the logs were synced instead.")
+    ] = 0
+    journal_replayed: Annotated[int, Doc(description="Record batches that the start took from the journal.")] = 0
+    journal_damaged: Annotated[int, Doc(description="Entries of the journal that the start found damaged.")] = 0
+
     def described(self) -> Iterator[tuple[str, str, int]]:
         """(name, meaning, value) of every counter."""
         for field in msgspec.structs.fields(self):

@@ -80,6 +80,11 @@ class SimFile:
         self._inode.write(self.size, data)
         self._disk.step()
 
+    def write(self, position: int, data: Buffer) -> None:
+        self._disk.take_space(max(0, position + len(data) - self.size))
+        self._inode.write(position, bytes(data))
+        self._disk.step()
+
     def append_part(self, data: bytes) -> None:
         """What a write leaves that ran out of space half way."""
         self._inode.write(self.size, data)

@@ -1,0 +1,53 @@
+"""What a log holds: its segments, where it begins and ends, its size, its times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from goqueue.base.errors import OffsetOutOfRange
+from goqueue.base.ids import Millis, Offset
+from goqueue.log.home import SegmentHome
+from goqueue.log.notes import LogNotes
+from goqueue.log.reader import first_at_time, latest_message
+from goqueue.log.segment import Segment
+
+
+class LogExtent:
+    """The tuple of segments is replaced, never changed: other threads may read it."""
+
+    def __init__(self, home: SegmentHome, notes: LogNotes, segments: Sequence[Segment]) -> None:
+        self.home = home
+        self.notes = notes
+        self.segments: tuple[Segment, ...] = tuple(segments)
+        # The start is durable at once, the records below it perhaps not.
+        self.end_offset: Offset = max(segments[-1].next_offset if segments else 0, notes.meta.start_offset)
+
+    @property
+    def start_offset(self) -> Offset:
+        first = self.segments[0].base_offset if self.segments else 0
+        return max(first, self.notes.meta.start_offset)
+
+    @property
+    def newest_ms(self) -> Millis:
+        """The largest timestamp; -1 if the log is empty."""
+        return max((segment.max_timestamp for segment in self.segments), default=-1)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.length for segment in self.segments)
+
+    def check_range(self, offset: Offset) -> None:
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(
+                f"Offset {offset} is not in the log; it holds {self.start_offset} to {self.end_offset}.",
+                start_offset=self.start_offset,
+                end_offset=self.end_offset,
+            )
+
+    def offset_at_time(self, timestamp: Millis) -> tuple[Offset, Millis] | None:
+        """The first message at or after a time, as (offset, its time); None if there is none. May wait."""
+        return first_at_time(self.segments, timestamp, self.start_offset)
+
+    def latest_time(self) -> tuple[Offset, Millis] | None:
+        """The message with the largest timestamp; None if the log is empty. May wait."""
+        return latest_message(self.segments, self.start_offset)
