@@ -10,6 +10,8 @@ import pytest
 from bench.node_process import NodeProcess
 
 SEGMENTS = {"GOQUEUE_TOPICS_SEGMENT_BYTES": "4096"}
+# After a clean stop the journal holds nothing. After a kill it holds what was written last, and would put it right.
+JOURNAL = {"stop": {}, "kill": {"GOQUEUE_LOG_JOURNAL_BYTES": "0"}}
 
 
 def fill(node: NodeProcess, count: int) -> None:
@@ -36,7 +38,7 @@ def read_from(node: NodeProcess, offset: int) -> httpx.Response:
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_a_flipped_bit_in_the_tail_batch_is_cut(tmp_path: Path, end: str) -> None:
-    node = NodeProcess(tmp_path / "data", "--fsync", "always").start()
+    node = NodeProcess(tmp_path / "data", "--fsync", "always", settings=JOURNAL[end]).start()
     fill(node, 10)
     getattr(node, end)()
     (file,) = segment_files(node)
@@ -53,7 +55,7 @@ def test_a_flipped_bit_in_the_tail_batch_is_cut(tmp_path: Path, end: str) -> Non
 @pytest.mark.parametrize("end", ["stop", "kill"])
 @pytest.mark.parametrize("which", [0, -1], ids=["sealed", "active"])
 def test_damage_in_the_middle_is_fenced_off_and_everything_else_served(tmp_path: Path, which: int, end: str) -> None:
-    node = NodeProcess(tmp_path / "data", "--fsync", "always", settings=SEGMENTS).start()
+    node = NodeProcess(tmp_path / "data", "--fsync", "always", settings=SEGMENTS | JOURNAL[end]).start()
     fill(node, 100)
     getattr(node, end)()
     file = segment_files(node)[which]
@@ -76,6 +78,31 @@ def test_damage_in_the_middle_is_fenced_off_and_everything_else_served(tmp_path:
         assert "goqueue_storage_damaged_ranges_total 1.0" in httpx.get(f"{node.url}/metrics").text
     with node:
         assert read_from(node, bad).json()["code"] == "damaged-range", "it stays known"
+
+
+def test_damage_to_what_was_written_last_is_put_right_by_the_journal(tmp_path: Path) -> None:
+    hour = {"GOQUEUE_LOG_FSYNC_INTERVAL_MS": "1h"}  # the logs are not synced meanwhile
+    node = NodeProcess(tmp_path / "data", "--fsync", "always", settings=hour).start()
+    fill(node, 50)
+    node.kill()
+    (file,) = segment_files(node)
+    for position in (1000, -5):
+        flip(file, position)
+    with node:
+        page = read_from(node, 0).json()
+        assert [one["value"][:4] for one in page["messages"]] == [f"{number:04d}" for number in range(50)]
+        assert "from the journal" in node.block
+
+
+def test_a_damaged_entry_of_the_journal_is_named_by_the_start(tmp_path: Path) -> None:
+    node = NodeProcess(tmp_path / "data", "--fsync", "always").start()
+    fill(node, 20)
+    node.kill()
+    flip(node.data_dir / "journal-0", 3 * 4096 + 100)
+    with node:
+        assert len(read_from(node, 0).json()["messages"]) == 20, "a kill takes nothing from the log"
+        assert "1 damaged entries in the journal" in node.block and "damaged entry in the journal" in node.stderr
+        assert "goqueue_storage_journal_damaged_total 1.0" in httpx.get(f"{node.url}/metrics").text
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".seal"])

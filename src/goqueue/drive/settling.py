@@ -26,7 +26,7 @@ class Settler:
     async def end(self) -> None:
         """Returns when every log is synced, and the journal says so, or when some could not be."""
         both = {**self._settling, **self._noted}
-        if both and len(await self._sync(both)) == len(both):
+        if len(await self._sync(both)) == len(both):
             await self._syncs.offload(self._journal.close)
 
     def note(self, partition: Partition) -> None:

@@ -61,6 +61,7 @@ class LogJournal:
         self._active = 0
         self._position = BLOCK
         self._number = 0  # of the next entry
+        self._opened_at = 0
         self._firsts = [0, 0]  # the number of the first entry in each file
         self._other_is_free = True
         self._noted_from = 0  # the oldest entry that is needed, as the last entry says
@@ -74,7 +75,7 @@ class LogJournal:
             self.discard()
             return
         self._key, self._number, self._firsts, self._files = key, number, [number, number], files
-        self._active, self._noted_from = active, number
+        self._active, self._noted_from, self._opened_at = active, number, number
 
     def _prepared(self, key: bytes) -> list[File] | None:
         """None if there is too little space: the journal must not take what is left from the logs."""
@@ -112,7 +113,7 @@ class LogJournal:
     def close(self) -> None:
         """After every log was synced: notes that nothing here is needed. Blocks."""
         files, self._files = self._files, []
-        if files and self._position + BLOCK <= self._file_bytes:
+        if files and self._number > self._opened_at and self._position + BLOCK <= self._file_bytes:
             note = JournalJob(files[self._active], self._position, BLOCK, self._key, self._number, self._number, ())
             with unless_full():
                 note.run()
