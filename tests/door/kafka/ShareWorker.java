@@ -1,7 +1,9 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -10,11 +12,13 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
  * A share consumer that does as it is told: address, group, topic, and what becomes of records. A value is acknowledged
- * as its first word says: release, reject, or hold, which is not answered when it comes for the first time. All others
- * are accepted.
+ * as its first word says: release, reject, renew, which is kept for four seconds first, or hold, which is not answered when
+ * it comes for the first time. All others are accepted.
  * Every record is printed as "got partition offset count value", every finished commit as "done partition offset".
  */
 public class ShareWorker {
+    private static final Map<Long, Integer> RENEWED = new HashMap<>();
+
     public static void main(String[] args) throws Exception {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", args[0]);
@@ -55,10 +59,26 @@ public class ShareWorker {
                 consumer.acknowledge(record, switch (word) {
                     case "release" -> AcknowledgeType.RELEASE;
                     case "reject" -> AcknowledgeType.REJECT;
+                    case "renew" -> renewed(record);
                     default -> AcknowledgeType.ACCEPT;
                 });
             }
             consumer.commitSync(Duration.ofSeconds(10));
+        }
+    }
+
+    /** Twice for two seconds more; the consumer is given the record again each time. */
+    private static AcknowledgeType renewed(ConsumerRecord<String, String> record) {
+        if (RENEWED.merge(record.offset(), 1, Integer::sum) > 2)
+            return AcknowledgeType.ACCEPT;
+        try {
+            Thread.sleep(2000);
+            return AcknowledgeType.valueOf("RENEW");
+        } catch (IllegalArgumentException older) {
+            print("norenew");
+            return AcknowledgeType.ACCEPT;
+        } catch (InterruptedException ended) {
+            throw new org.apache.kafka.common.errors.InterruptException(ended);
         }
     }
 
