@@ -191,6 +191,7 @@ class Sharing:
         return outcomes
 
     def _answer(self, view: ViewId, member_id: str, ranges: Sequence[AnswerRange]) -> None:
+        self._topics.require_users(view.topic).partition(view.partition)
         delivery = self._runner.find(view)
         if delivery is None:
             raise _not_held(ranges[0].first) if ranges else InvalidField("Name records to answer for.")
@@ -265,15 +266,18 @@ class _Kinds:
 
 
 def _sorted(delivery: Delivery, member_id: str, ranges: Iterable[AnswerRange]) -> _Kinds:
-    """Raises if the member does not hold one of them."""
-    kinds = _Kinds()
+    """Raises if the member does not hold one of them; what everybody is done with is passed over."""
+    kinds, done = _Kinds(), delivery.all_done_below
     for one in ranges:
-        if not delivery.holds(member_id, one.first, one.last):
+        if one.last < done:
+            continue
+        if not delivery.holds(member_id, max(one.first, done), one.last):
             raise _not_held(one.first)
         first = one.first
         for kind, run in groupby(one.kinds):
             last = one.last if len(one.kinds) == 1 else first + len(list(run)) - 1
-            kinds.add(kind, first, last)
+            if last >= done:
+                kinds.add(kind, max(first, done), last)
             first = last + 1
     return kinds
 

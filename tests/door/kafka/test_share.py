@@ -24,6 +24,7 @@ from tests.door.kafka.raw import Line, new_topic, unique
 from tests.door.kafka.share import ACCEPT, CLOSING, REJECT, RELEASE, RENEW, ShareMember, configure, produce
 from tests.waiting import wait_until
 
+UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_REQUEST, UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND = 42, 25, 68, 69
 FENCED_MEMBER_EPOCH, INCONSISTENT_GROUP_PROTOCOL = 110, 23
 INVALID_RECORD_STATE, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH = 121, 122, 123
@@ -94,7 +95,7 @@ def test_a_member_leaves_and_is_unknown_then(line: Line, group: str, join: Join)
     assert found.group_state == "Empty"
     assert line.ask(DeleteGroupsRequest([group])).results[0].error_code == 0
     (found,) = line.ask(ShareGroupDescribeRequest([group])).groups
-    assert (found.group_state, found.error_code) == ("Dead", GROUP_ID_NOT_FOUND)
+    assert (found.group_state, found.error_code) == ("", GROUP_ID_NOT_FOUND)
 
 
 def test_a_group_is_shared_or_dealt_out_and_never_both(line: Line, topic: str, join: Join) -> None:
@@ -205,11 +206,35 @@ def test_answers_for_a_partition_hold_all_or_not_at_all(line: Line, topic: str, 
     assert one.fetch(max_records=1) and other.fetch(max_records=1)
     assert one.outcome({0: [(0, 1, ACCEPT)]}) == INVALID_RECORD_STATE, "the second is another's"
     assert one.outcome({0: [(0, 0, ACCEPT)]}) == 0
-    assert one.outcome({0: [(0, 0, ACCEPT)]}) == INVALID_RECORD_STATE
+    assert one.outcome({0: [(1, 1, ACCEPT)]}) == INVALID_RECORD_STATE
     assert one.outcome({0: [(0, 1 << 60, ACCEPT)]}) == INVALID_RECORD_STATE
     assert other.outcome({0: [(1, 0, ACCEPT)]}) == INVALID_REQUEST
     assert other.outcome({0: [(1, 1, RENEW)]}) == INVALID_REQUEST, "not said to renew"
     assert other.outcome({0: [(1, 1, ACCEPT)]}) == 0
+
+
+def test_what_everybody_is_done_with_can_be_answered_for_again(line: Line, topic: str, join: Join) -> None:
+    """As with Kafka: an answer that was sent twice does no harm once the group is past it."""
+    produce(line, topic, b"a", b"b", b"c")
+    one = join()
+    one.fetch()
+    assert one.outcome({0: [(0, 1, ACCEPT)]}) == 0
+    assert one.outcome({0: [(0, 0, ACCEPT)]}) == 0
+    assert one.outcome({0: [(0, 2, RELEASE)]}) == 0
+    assert one.fetch() == {(0, 2): (b"c", 2)}
+
+
+def test_answers_that_cannot_be_meant(line: Line, topic: str, join: Join) -> None:
+    produce(line, topic, b"a", b"b", b"c", b"d")
+    one = join()
+    one.fetch()
+    assert one.outcome({0: [(0, 1, ACCEPT), (1, 2, ACCEPT)]}) == INVALID_RECORD_STATE
+    assert one.outcome({0: [(2, 3, ACCEPT), (1, 1, ACCEPT)]}) == INVALID_REQUEST
+    assert one.outcome({0: [(1, 0, ACCEPT)]}) == INVALID_REQUEST
+    assert one.outcome({0: [(0, 0, 7)]}) == INVALID_REQUEST
+    assert one.outcome({0: [(0, 0, RENEW)]}) == INVALID_REQUEST, "only where the request says that it renews"
+    assert one.outcome({7: [(0, 0, ACCEPT)]}) == UNKNOWN_TOPIC_OR_PARTITION
+    assert one.outcome({0: [(0, 3, ACCEPT)]}) == 0
 
 
 def test_a_fetch_waits_for_records(line: Line, topic: str, join: Join) -> None:

@@ -106,6 +106,11 @@ class Questions:
         return max([self._state.base, *(lane.floor for lane in self._state.lanes.values())])
 
     @property
+    def all_done_below(self) -> Offset:
+        """Nothing below is open in any lane that was looked at."""
+        return min((lane.floor for lane in self._state.lanes.values()), default=self._state.base)
+
+    @property
     def is_plain(self) -> bool:
         """Whether no message with a priority was looked at."""
         return self._state.lanes.keys() <= {NORMAL}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from goqueue.base.errors import GoQueueError, InvalidField
+from goqueue.base.errors import GoQueueError, InvalidField, StaleReceipt
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Outcome
 from goqueue.edge.kafka.names import TopicNames
@@ -53,8 +53,10 @@ def _ranges(batches: Sequence[_Batch], most: int) -> Iterator[AnswerRange]:
     end = -1
     for one in batches:
         count = one.last_offset - one.first_offset + 1
-        if one.first_offset <= end or count < 1:
-            raise InvalidField("Ranges of records that are answered for ascend and do not overlap.")
+        if one.first_offset < end or count < 1:
+            raise InvalidField("Ranges of records that are answered for ascend.")
+        if one.first_offset == end:  # Kafka tells this from the others
+            raise StaleReceipt("A record can be answered for once.")
         if len(one.acknowledge_types) not in (1, count):
             raise InvalidField("A range has one acknowledge type for all its records, or one for each.")
         if not all(0 <= kind <= most for kind in one.acknowledge_types):

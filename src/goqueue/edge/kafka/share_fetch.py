@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
-from goqueue.base.ids import TopicPartition
+from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.leases import Outcome
 from goqueue.base.limits import FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SHARE_RECORDS_MAX
 from goqueue.edge.kafka.calls import KafkaCall
@@ -25,9 +25,10 @@ from goqueue.edge.kafka.share_sessions import (
     ShareSessionRefused,
     ShareSessions,
 )
+from goqueue.format.batch import Buffer, read_header
 from goqueue.service.fetch import ReadMemory
 from goqueue.service.front import Front
-from goqueue.service.sharing import Acquired, ShareTake, Sharing
+from goqueue.service.sharing import Acquired, AcquiredRange, ShareTake, Sharing
 from goqueue.service.topics import Topics
 from goqueue.wire.codes import INVALID_REQUEST, INVALID_SHARE_SESSION_EPOCH, NONE
 from goqueue.wire.messages import share_acknowledge as acking
@@ -99,10 +100,11 @@ class ShareFetchHandler:
         lost: dict[PartitionKey, GoQueueError] = {}
         if request.share_session_epoch == CLOSING:
             await self._close(caller, group, member_id)
-        elif not request.is_renew_ack and request.max_records > 0 and request.max_bytes > 0:
+        elif not request.is_renew_ack:
             places, lost = self._places(caller, session.partitions)
-            wait_ms = 0 if lost else min(max(request.max_wait_ms, 0), FETCH_WAIT_MS_MAX)
-            found = await self._sharing.by(caller).acquire(_take(request, places, wait_ms, caller), self._memory)
+            if request.max_records > 0 and request.max_bytes > 0:
+                wait_ms = 0 if lost else min(max(request.max_wait_ms, 0), FETCH_WAIT_MS_MAX)
+                found = await self._sharing.by(caller).acquire(_take(request, places, wait_ms, caller), self._memory)
         parts = {key: _data(key[1], answers.outcomes.get(key), lost.get(key)) for key in {**answers.outcomes, **lost}}
         for one in found:
             key = (self._names.id_of(one.at.topic), one.at.partition)
@@ -191,7 +193,6 @@ def _data(
     code, message = _told(lost)
     answer_code, answer_message = _told(answered)
     ranges = [] if found is None else found.ranges
-    most = batch_size if batch_size > 0 else SHARE_RECORDS_MAX
     return fetching.PartitionData(
         partition_index=partition,
         error_code=code,
@@ -200,11 +201,22 @@ def _data(
         acknowledge_error_message=answer_message,
         records=b"" if found is None else b"".join(found.batches),
         acquired_records=[
-            fetching.AcquiredRecords(first, min(first + most - 1, one.last), min(one.deliveries, 32_767))
+            fetching.AcquiredRecords(first, last, min(one.deliveries, 32_767))
             for one in ranges
-            for first in range(one.first, one.last + 1, most)
+            for first, last in _parts(one, [] if found is None else found.batches, batch_size)
         ],
     )
+
+
+def _parts(one: AcquiredRange, batches: Sequence[Buffer], size: int) -> Iterator[tuple[Offset, Offset]]:
+    """The range in parts that have about so many records and end with a batch."""
+    first = one.first
+    if 0 < size < one.last - first + 1:
+        for last in (read_header(batch).last_offset for batch in batches):
+            if first + size - 1 <= last < one.last:
+                yield first, last
+                first = last + 1
+    yield first, one.last
 
 
 def _acknowledged(partition: int, outcome: Outcome) -> acking.PartitionData:

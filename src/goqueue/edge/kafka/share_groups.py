@@ -25,8 +25,6 @@ from goqueue.wire.messages import describe_share_group_offsets as looking
 from goqueue.wire.messages import share_group_describe as described
 from goqueue.wire.messages import share_group_heartbeat as beats
 
-_DEAD = "Dead"
-
 
 class ShareGroupHandler:
     def __init__(self, groups: Front[Groups], offsets: Front[ShareOffsets], names: TopicNames) -> None:
@@ -84,9 +82,7 @@ class ShareGroupHandler:
             if found.kind != "share":
                 raise UnknownGroup(f"{group} is not a share group.")
         except GoQueueError as error:
-            return described.DescribedGroup(
-                group_id=group, group_state=_DEAD, error_code=code_of(error), error_message=error.message
-            )
+            return described.DescribedGroup(group_id=group, error_code=code_of(error), error_message=error.message)
         return described.DescribedGroup(
             group_id=group,
             group_state="Stable" if found.members else "Empty",
