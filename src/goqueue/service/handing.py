@@ -15,7 +15,6 @@ from goqueue.base.ids import Millis, Offset
 from goqueue.base.leases import Take
 from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.keys import choose_runs
-from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.offers import PARKED_MAX, RUN_LOOK_AHEAD, Grant
 from goqueue.core.delivery.records import ViewId
@@ -196,11 +195,16 @@ class Handing:
         delivery = source.delivery
         lease_ms = source.lease_ms if take.lease_ms is None else take.lease_ms
         grant = Grant(take.owner, nonce, now + lease_ms)
-        keys = [record.key for record in records] if source.is_ordered else ()
-        offsets, moves = delivery.lease(lane, [record.offset for record in records], keys, grant, now, among)
+        offsets = [record.offset for record in records]
+        moves = [] if source.is_ordered else delivery.lend_row(lane, offsets, grant, now)
+        if not moves:
+            keys = [record.key for record in records] if source.is_ordered else ()
+            offsets, moves = delivery.lease(lane, offsets, keys, grant, now, among)
         self._runner.write(delivery, moves)
-        wanted = set(offsets)
-        chosen = records if len(offsets) == len(records) else [one for one in records if one.offset in wanted]
+        chosen = records
+        if len(offsets) < len(records):
+            wanted = set(offsets)
+            chosen = [one for one in records if one.offset in wanted]
         if self._traces is not None:
             chosen = self._traces.leased(delivery, chosen, take.owner, lease_ms)
         return _runs(delivery, chosen, grant)
@@ -235,13 +239,8 @@ def _runs(delivery: Delivery, records: Sequence[Record], grant: Grant) -> list[L
     """Those in a row that were handed out and failed equally often, and first at the same time."""
     at, found = delivery.view.at, list[LeasedRun]()
     begin = 0
-    held = [_history(delivery.tracked(record.offset)) for record in records]
-    for (handed, failed, first_ms), some in groupby(held):
-        end = begin + len(list(some))
-        found.append(LeasedRun(at, grant.nonce, handed, failed, grant.until_ms, first_ms, records[begin:end]))
-        begin = end
+    for count, (handed, failed, first_ms) in delivery.histories([record.offset for record in records]):
+        some = records if count == len(records) else records[begin : begin + count]
+        found.append(LeasedRun(at, grant.nonce, handed, failed, grant.until_ms, first_ms, some))
+        begin += count
     return found
-
-
-def _history(held: TrackedMessage) -> tuple[int, int, Millis]:
-    return held.handed, held.failed, held.first_ms

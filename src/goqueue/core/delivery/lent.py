@@ -47,11 +47,12 @@ class LentRange(msgspec.Struct):
 class LentRanges:
     """Those of one view, in order."""
 
-    __slots__ = ("_firsts", "_ranges")
+    __slots__ = ("_by_lease", "_firsts", "_ranges")
 
     def __init__(self) -> None:
         self._firsts: list[Offset] = []
         self._ranges: list[LentRange] = []
+        self._by_lease: dict[Lease, dict[Offset, LentRange]] = {}
 
     def __len__(self) -> int:
         """How many ranges."""
@@ -71,10 +72,15 @@ class LentRanges:
         place = bisect_right(self._firsts, one.first)
         self._firsts.insert(place, one.first)
         self._ranges.insert(place, one)
+        self._by_lease.setdefault(one.lease, {})[one.first] = one
 
     def remove(self, one: LentRange) -> None:
         place = bisect_right(self._firsts, one.first) - 1
         del self._firsts[place], self._ranges[place]
+        others = self._by_lease[one.lease]
+        del others[one.first]
+        if not others:
+            del self._by_lease[one.lease]
 
     def cut(self, one: LentRange, first: Offset, last: Offset) -> Offset:
         """Takes these out of the range; where the cell of the first begins. What is left on both sides stays lent."""
@@ -87,10 +93,10 @@ class LentRanges:
         return start
 
     def under(self, leases: Iterable[Lease]) -> list[LentRange]:
-        """Ranges of these leases."""
-        chosen = {id(lease) for lease in leases}
-        return [one for one in self._ranges if id(one.lease) in chosen]
+        """Ranges of these leases, each of which is named once."""
+        return [one for lease in leases for one in self._by_lease.get(lease, {}).values()]
 
     def clear(self) -> None:
         self._firsts.clear()
         self._ranges.clear()
+        self._by_lease.clear()

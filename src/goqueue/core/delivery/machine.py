@@ -26,6 +26,7 @@ from goqueue.core.delivery.records import (
     Returned,
     pack_cells,
 )
+from goqueue.core.delivery.runs import split_lent
 from goqueue.core.delivery.states import DeliveryEvent
 from goqueue.core.delivery.tally import EXPIRED, FAILED, REJECTED
 from goqueue.core.retry import backoff_ms
@@ -56,8 +57,11 @@ class Delivery(Offers):
 
     def ack(self, offsets: Iterable[Offset], is_late: bool = False) -> list[Record]:
         """Done with these; `is_late` whoever has them now, if anybody does."""
-        lanes = self._state.by_lane(offsets, DeliveryEvent.LATE_ACK if is_late else DeliveryEvent.ACK)
-        return [Acked(self.view, lane, tuple(found), is_late) for lane, found in lanes.items()]
+        rows, others = split_lent(self._state, list(offsets))
+        records = self.ack_ranges(rows)
+        lanes = self._state.by_lane(others, DeliveryEvent.LATE_ACK if is_late else DeliveryEvent.ACK)
+        records += [Acked(self.view, lane, tuple(found), is_late) for lane, found in lanes.items()]
+        return records
 
     def ack_ranges(self, ranges: Sequence[tuple[Offset, Offset]]) -> list[Record]:
         """Done with everything from the first to the last offset of each; somebody holds it."""
@@ -176,7 +180,7 @@ class Delivery(Offers):
         ends, over = self._state.lease_ends, list[tuple[Millis, int, Lease]]()
         while ends and ends[0][0] <= now:
             over.append(heappop(ends))
-        self._open_all(lease for _, _, lease in over)
+        self._open_all(dict.fromkeys(lease for _, _, lease in over))
         for end in over:
             if end[2].offsets:
                 heappush(ends, end)

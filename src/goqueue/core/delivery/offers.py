@@ -27,9 +27,11 @@ from goqueue.core.delivery.records import (
     ViewId,
     pack_cells,
 )
+from goqueue.core.delivery.runs import is_row
 from goqueue.core.delivery.states import MessageState
 
 PARKED_MAX: Final = 20_000  # messages behind locked keys, for each view
+LENT_MIN: Final = 4  # messages in a row that are kept as a range, when they are handed out one by one
 RUN_LOOK_AHEAD: Final = 100  # messages that a poll looks through for more of the key that it begins with
 
 TOO_OLD: Final = "TTL_EXPIRED"
@@ -155,6 +157,14 @@ class Offers(Questions):
         )
         self._unpacked = (record, cells)
         return taken, [*records, record]
+
+    def lend_row(self, lane: int, offsets: Sequence[Offset], grant: Grant, now: Millis) -> list[Record]:
+        """Hands out messages in a row that are new to the view, as one range; nothing if they are not, or too few to be
+        worth one."""
+        if len(offsets) < LENT_MIN or offsets[0] < self._lane(lane).cursor:
+            return []
+        is_whole = is_row(offsets) and self.can_lend(lane)
+        return self.lend(lane, [(offsets[0], offsets[-1])], grant, now) if is_whole else []
 
     def can_lend(self, lane: int) -> bool:
         """Whether everything from `look_from` on is new to the view, and nothing of before goes first."""

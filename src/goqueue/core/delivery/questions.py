@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from goqueue.core.delivery.delivery_state import DeliveryState
 from goqueue.core.delivery.lane import Lease, TrackedMessage
 from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.delivery.records import Opened, Record, ViewId, ViewSnapshot
+from goqueue.core.delivery.runs import History, histories, owners_of
 from goqueue.core.delivery.shift import shift_deadlines
 from goqueue.core.delivery.states import MessageState
 from goqueue.core.delivery.tally import DeliveryCounts
@@ -250,16 +251,13 @@ class Questions:
         held = self._state.find(offset)
         return held is not None and held.lease is not None and held.handed == attempt and held.lease.nonce == nonce
 
-    def owners_of(self, offsets: Iterable[Offset], attempt: int, nonce: str) -> set[str] | None:
+    def owners_of(self, offsets: Sequence[Offset], attempt: int, nonce: str) -> set[str] | None:
         """Who has these messages, if a receipt with the attempt and the nonce names the live lease of each of them."""
-        leases: set[Lease] = set()
-        find = self._state.find if self._state.lent else self._state.held.get
-        for offset in offsets:
-            held = find(offset)
-            if held is None or held.lease is None or held.handed != attempt or held.lease.nonce != nonce:
-                return None
-            leases.add(held.lease)
-        return {lease.owner for lease in leases}
+        return owners_of(self._state, offsets, attempt, nonce)
+
+    def histories(self, offsets: Sequence[Offset]) -> list[tuple[int, History]]:
+        """How often messages in a row were handed out and failed, by stretches that have the same."""
+        return histories(self._state, offsets)
 
     def was_leased(self, offset: Offset, nonce: str) -> TrackedMessage | None:
         """The message, if the receipt named one of its last leases, that is over now."""
