@@ -6,13 +6,13 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import msgspec
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from bench.bare_kafka import PARTITIONS
 from bench.bare_share import TOPIC
@@ -20,6 +20,7 @@ from bench.maven import java_program
 from bench.node_process import NodeProcess
 from bench.report import Figure
 from bench.share_load import has_client
+from tests.door.kafka.apache import SHARE_VERSION, ApacheKafka, find_jars
 
 SECONDS = 5.0  # of filling
 COUNT = 1_500_000
@@ -54,6 +55,31 @@ def share_figures(root: Path) -> Iterator[Figure]:
             best = max(best, rate if name != "wire" else 0.0)
             yield _figure(name, found, rate)
         yield Figure("best of the stock clients", f"{best:,.0f} msg/s", "", f"at least {BAR:,}", best >= BAR)
+    yield from _kafka_figures(root / "apache", {name: load for name, load in loads.items() if name != "wire"})
+
+
+def _kafka_figures(root: Path, loads: dict[str, Load]) -> Iterator[Figure]:
+    """Apache Kafka's own share groups, which sync when the system likes."""
+    root.mkdir()
+    jars = find_jars(root.resolve(), SHARE_VERSION)
+    if jars is None:
+        yield Figure("Apache Kafka's share groups", "left out", "there are no jars")
+        return
+    with ApacheKafka(jars, root.resolve()) as kafka:
+        _make_topic(kafka.address)
+        _run([sys.executable, "-m", "bench.kafka_load", "produce", kafka.address, TOPIC, "100", str(SECONDS)])
+        for name, load in loads.items():
+            rates = []
+            for number in range(ROUNDS):
+                configure(kafka.address, f"{name}-{number}", {"share.auto.offset.reset": "earliest"})
+                rates.append(load(kafka.address, f"{name}-{number}", COUNT // 2))
+            yield Figure(f"  Apache Kafka {SHARE_VERSION}, {name}", f"{statistics.median(rates):,.0f} msg/s")
+
+
+def _make_topic(address: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    for done in admin.create_topics([NewTopic(TOPIC, PARTITIONS)]).values():
+        done.result(60)
 
 
 def _figure(name: str, found: list[Taken], rate: float) -> Figure:
@@ -64,7 +90,7 @@ def _figure(name: str, found: list[Taken], rate: float) -> Figure:
 
 
 def _taken(node: NodeProcess, group: str, load: Load) -> Taken:
-    configure(node.kafka, group)
+    configure(node.kafka, group, SETTINGS)
     cpu = node.cpu_seconds()
     rate = load(node.kafka, group, COUNT)
     spent = node.cpu_seconds() - cpu
@@ -72,9 +98,9 @@ def _taken(node: NodeProcess, group: str, load: Load) -> Taken:
         return Taken(rate, spent / COUNT * 1e6, load(address, group, COUNT))
 
 
-def configure(address: str, group: str) -> None:
+def configure(address: str, group: str, settings: Mapping[str, str]) -> None:
     entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in SETTINGS.items()
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
     ]
     admin = AdminClient({"bootstrap.servers": address})
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)

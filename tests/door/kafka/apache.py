@@ -17,6 +17,7 @@ from tests.door.kafka.raw import Line, free_port
 from tests.waiting import wait_until
 
 VERSION = "4.1.0"
+SHARE_VERSION = "4.2.0"  # the first whose share groups are no preview
 START_S = 120
 _ARTIFACTS = ("kafka_2.13", "kafka-tools")
 _PROPERTIES = """process.roles=broker,controller
@@ -35,17 +36,21 @@ transaction.state.log.num.partitions=1
 group.initial.rebalance.delay.ms=0
 group.consumer.min.heartbeat.interval.ms=300
 group.consumer.heartbeat.interval.ms=300
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+group.share.partition.max.record.locks=10000
 """
 
 
-def find_jars(scratch: Path) -> Path | None:
+def find_jars(scratch: Path, version: str = VERSION) -> Path | None:
     """A directory with Kafka's jars; None if they cannot be had."""
     named = os.environ.get("KAFKA_JARS")
     if shutil.which("java") is None:
         return None
     if named is not None:
         return Path(named) if list(Path(named).glob("kafka_2.13-*.jar")) else None
-    return kafka_jars(scratch, _ARTIFACTS, VERSION)
+    return kafka_jars(scratch, _ARTIFACTS, version)
 
 
 def run_tool(jars: Path, main: str, *arguments: str) -> subprocess.CompletedProcess[str]:
