@@ -22,6 +22,7 @@ from bench import (
     share,
     startup,
     storage,
+    sync,
     traces,
     transactions,
 )
@@ -30,6 +31,7 @@ from bench.storage import scratch
 
 SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
     "storage": [storage.append_figures, storage.read_figures],
+    "sync": [sync.bare_figures, sync.latency_figures, sync.many_figures, sync.batch_figures],
     "opening": [opening.opening_figures, startup.startup_figures],
     "rest": [rest.publish_figures],
     "kafka": [kafka.kafka_figures],
