@@ -17,6 +17,7 @@ from bench import (
     pipeline_codec,
     queue,
     queue_fairness,
+    replay,
     rest,
     schemas,
     share,
@@ -31,7 +32,7 @@ from bench.storage import scratch
 
 SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
     "storage": [storage.append_figures, storage.read_figures],
-    "sync": [sync.bare_figures, sync.latency_figures, sync.many_figures, sync.batch_figures],
+    "sync": [sync.bare_figures, sync.latency_figures, sync.many_figures, sync.batch_figures, replay.replay_figures],
     "opening": [opening.opening_figures, startup.startup_figures],
     "rest": [rest.publish_figures],
     "kafka": [kafka.kafka_figures],

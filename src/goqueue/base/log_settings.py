@@ -26,7 +26,7 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Doc(
             ge=0, description="Size of the journal that small writes share under `always`; 0 syncs every log by itself."
         ),
-    ] = 32 * MIB
+    ] = 16 * MIB
     index_interval_bytes: Annotated[int, Doc(ge=256, description="Log bytes between two index entries.")] = 4 * KIB
     disk_used_percent_max: Annotated[
         int, Doc(ge=1, le=100, description="Writes are refused above this share of the disk in use.")
