@@ -6,8 +6,8 @@ often, whether or not anybody still appends, so an idle tail is safe too; `alway
 read-only: its pages may be gone.
 
 Under `always` a round writes what all logs got since the last one into the journal, with one sync, and the logs
-themselves are synced later. A log that got much, or whose file is new, is synced itself. A sync of the journal that is
-short is done on the loop: handing it to a thread and back would take longer.
+themselves are synced later. A log that got much, or whose file is new, is synced itself; who waits for another log does
+not wait for that.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from goqueue.base.errors import ShuttingDown
+from goqueue.base.ids import Offset
 from goqueue.base.limits import JOURNALED_BYTES_MAX
 from goqueue.base.log_settings import LogSettings
 from goqueue.drive.log_syncs import LogSyncs
@@ -50,6 +51,7 @@ class Flusher:
         self._settler = Settler(journal, self._syncs)
         self._place = SyncPlace(offload)
         self._dirty: dict[Partition, None] = {}
+        self._beside: dict[Partition, asyncio.Task[None]] = {}  # logs that are synced themselves, beside the rounds
         self._to_seal: dict[Partition, None] = {}
         self._waiting: list[asyncio.Future[None]] = []  # for a round that begins after now
         self._rounds: asyncio.Task[None] | None = None
@@ -70,6 +72,7 @@ class Flusher:
         await asyncio.gather(*self._tasks)
         await self._seal_all()
         await self._join_round()
+        await self._wait_beside()
         await self._settler.end()
 
     # --- what partitions ask -------------------------------------------------------------------------------
@@ -89,12 +92,14 @@ class Flusher:
             return
         log, end = partition.log, partition.log.end_offset
         await self._round_after_now()
+        await self._wait_itself(partition, end)
         if log.synced_offset < end and (error := log.failure or log.sync_refusal) is not None:
             raise error
 
     async def force(self) -> None:
         """Waits for a round that began after now, under every policy."""
         await self._round_after_now()
+        await self._wait_beside()
 
     def is_durable(self, partition: Partition) -> bool:
         return self._policy != "always" or partition.log.synced_offset >= partition.log.end_offset
@@ -111,6 +116,18 @@ class Flusher:
         if self._rounds is None:
             self._rounds = loop.create_task(self._run_rounds())
         await done
+
+    async def _wait_itself(self, partition: Partition, end: Offset) -> None:
+        """For the sync of the log itself that reaches the offset, if that is not safe yet."""
+        while partition.log.synced_offset < end:
+            under_way = self._syncs.under_way(partition) or self._beside.get(partition)
+            if under_way is None:
+                return
+            await asyncio.wait([under_way])
+
+    async def _wait_beside(self) -> None:
+        if self._beside:
+            await asyncio.wait(list(self._beside.values()))
 
     def forget(self, partition: Partition) -> None:
         """The partition is being deleted."""
@@ -156,12 +173,19 @@ class Flusher:
         if job is None or not job.shares:
             shares = {}
         itself = [partition for partition in dirty if partition not in shares]
-        if job is None:
+        if not self._journal.is_open:
             await self._sync_all(itself)
-        elif not itself:
+            return
+        for partition in itself:
+            self._sync_beside(partition)
+        if job is not None:
             await self._write(job, shares)
-        else:
-            await asyncio.gather(self._write(job, shares), self._sync_all(itself))
+
+    def _sync_beside(self, partition: Partition) -> None:
+        """One that is under way may have begun too early; this one waits for it."""
+        task = asyncio.get_running_loop().create_task(self._sync_one(partition))
+        self._beside[partition] = task
+        task.add_done_callback(lambda done: self._beside.get(partition) is done and self._beside.pop(partition))
 
     def _shares(self, dirty: Mapping[Partition, None]) -> dict[Partition, JournalShare]:
         """What goes into the journal."""
@@ -242,5 +266,7 @@ class Flusher:
             return
         if self._policy == "never":
             await self._syncs.sync(partition)
-        else:
-            await self._join_round()
+            return
+        end = partition.log.end_offset
+        await self._join_round()
+        await self._wait_itself(partition, end)

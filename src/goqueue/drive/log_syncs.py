@@ -23,6 +23,10 @@ class LogSyncs:
         self.offload = offload
         self._running: dict[Partition, asyncio.Future[None]] = {}
 
+    def under_way(self, partition: Partition) -> asyncio.Future[None] | None:
+        """The one that runs."""
+        return self._running.get(partition)
+
     async def sync(self, partition: Partition) -> bool:
         """Makes all that the log holds now safe in its own files; False if that did not work."""
         while (other := self._running.get(partition)) is not None:
