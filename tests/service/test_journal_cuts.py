@@ -36,7 +36,7 @@ from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.cuts import run_until_cut
 from tests.log.logs import read_all
-from tests.service.brokers import broker_on, settings
+from tests.service.brokers import broker_on, publish, settings
 
 ROUNDS: Final = 1_000 if os.environ.get("GOQUEUE_LONG_TESTS") == "1" else 200
 MODES: Final[tuple[CrashMode, ...]] = ("dropped", "torn", "torn", "kept")
@@ -104,7 +104,7 @@ async def topics(broker: Broker, ledger: Ledger) -> None:
         ledger.lives = life
         for number in range(4):
             value = f"{life}.{number}"
-            await broker.publish.messages(PublishMessages("again", [InputMessage(None, value.encode())]))
+            await publish(broker, "again", value)
             ledger.stored["again", 0, number] = value
         if life < 3:
             for number in range(4):

@@ -18,7 +18,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from goqueue.base.errors import ShuttingDown
+from goqueue.base.errors import ShuttingDown, StorageFailed
 from goqueue.base.ids import Offset
 from goqueue.base.limits import JOURNALED_BYTES_MAX
 from goqueue.base.log_settings import LogSettings
@@ -93,8 +93,8 @@ class Flusher:
         log, end = partition.log, partition.log.end_offset
         await self._round_after_now()
         await self._wait_itself(partition, end)
-        if log.synced_offset < end and (error := log.failure or log.sync_refusal) is not None:
-            raise error
+        if log.synced_offset < end and not partition.is_closed:
+            raise log.failure or log.sync_refusal or StorageFailed("Nobody knows whether it is safe; try again.")
 
     async def force(self) -> None:
         """Waits for a round that began after now, under every policy."""
