@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from functools import lru_cache
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 import msgspec
 from prometheus_client import Gauge
@@ -173,9 +173,42 @@ class BodyReader:
         self._parts = []
 
 
+class _Begun(Generic[T]):
+    """Work whose first step was taken at once. Mostly there is no other, and then no task to make for it."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._waits_for: Any = None
+        self.results: list[T] = []  # one, if it is done
+        self._step(None)
+
+    def _step(self, error: BaseException | None) -> bool:
+        """Whether it has to wait for something."""
+        try:
+            self._waits_for = self._work.send(None) if error is None else self._work.throw(error)
+        except StopIteration as done:
+            self.results.append(done.value)
+        return not self.results
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """The rest of it, in a task."""
+        waits = not self.results
+        while waits:
+            error: BaseException | None = None
+            try:
+                yield self._waits_for
+            except BaseException as thrown:
+                error = thrown
+            waits = self._step(error)
+        return self.results[0]
+
+
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Gives the work up when the client has gone, so that nothing is handed out to nobody."""
-    working = asyncio.ensure_future(work)
+    begun = _Begun(work)
+    if begun.results:
+        return begun.results[0]
+    working = asyncio.ensure_future(begun)
     leaving = asyncio.ensure_future(_gone(request))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
