@@ -22,11 +22,20 @@ PARTS = {
     "HTTP and JSON": ("uvicorn", "httptools", "starlette", "goqueue/edge"),
     "taking: what is ready, leases, receipts": (
         "service/consume",
-        "service/lease_allocator",
+        "service/handing",
+        "service/lease",
+        "service/queue_views",
         "core/lanes",
         "drive/lane_index",
     ),
     "acknowledging: receipts, the book of what is done": ("service/leasing", "service/receipts", "base/leases"),
+    "reading messages from the log": (
+        "drive/lane_reader",
+        "drive/batch_cache",
+        "format/slices",
+        "decode (goqueue/format",
+        "decode.<locals>.<listcomp> (goqueue/format",
+    ),
     "the machine and its book, for both": ("core/delivery",),
     "durable records: building, checksum, append": (
         "drive/delivery_runner",
@@ -34,7 +43,6 @@ PARTS = {
         "goqueue/log",
         "format/",
     ),
-    "reading messages from the log": ("drive/lane_reader", "drive/batch_cache"),
     "positions of groups": ("service/positions", "core/groups", "service/groups"),
 }
 OTHER = "the event loop and everything else"
