@@ -39,6 +39,7 @@ REST_READERS = {
 }
 KAFKA_READERS = {
     "ConsumerGroupHeartbeat",
+    "ShareGroupHeartbeat",
     "DescribeConfigs",
     "DescribeLogDirs",
     "DescribeProducers",
