@@ -26,6 +26,7 @@ from tests.door.kafka.share import (
     configure,
     produce,
 )
+from tests.door.sqs.clients import client
 from tests.waiting import wait_until
 
 INVALID_RECORD_STATE = 121
@@ -233,3 +234,21 @@ def test_ranges_and_their_answers_outlive_a_kill(tmp_path: Path) -> None:
         assert one.outcome({0: [(0, 19, ACCEPT), (40, 99, ACCEPT)]}) == 0, "the locks outlived the node"
         one.close()
         other.close()
+
+
+def test_an_sqs_consumer_takes_from_the_same_queue(shared_node: NodeProcess, line: Line) -> None:
+    queue, group = unique("q"), "sqs"
+    configure(line, group, share_auto_offset_reset="earliest")
+    with client(shared_node.sqs) as sqs:
+        url = sqs.create_queue(QueueName=queue)["QueueUrl"]
+        for body in ("a", "b"):
+            sqs.send_message(QueueUrl=url, MessageBody=body)
+        one = ShareMember(shared_node.kafka, group, queue)
+        assert [value for value, _ in one.fetch(max_records=1).values()] == [b"a"]
+        (other,) = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+        assert other["Body"] == "b"
+        assert not one.fetch()
+        assert one.outcome({0: [(0, 0, RELEASE)]}) == 0
+        (again,) = sqs.receive_message(QueueUrl=url, AttributeNames=["ApproximateReceiveCount"])["Messages"]
+        assert (again["Body"], again["Attributes"]["ApproximateReceiveCount"]) == ("a", "2")
+        one.close()
