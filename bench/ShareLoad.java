@@ -7,7 +7,9 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** Takes and accepts so many records of a topic, each by itself: address, group, topic, count. Prints the rate. */
+/**
+ * Takes and accepts so many records of a topic, each by itself: address, group, topic, count. Prints how many
+ * were taken, and from when to when. */
 public class ShareLoad {
     public static void main(String[] args) {
         Properties settings = new Properties();
@@ -16,7 +18,7 @@ public class ShareLoad {
         settings.put("share.acknowledgement.mode", "explicit");
         settings.put("max.poll.records", "5000");
         long count = Long.parseLong(args[3]), got = 0, warm = count / 4, from = 0;
-        long began = System.nanoTime();
+        long began = System.currentTimeMillis();
         try (KafkaShareConsumer<byte[], byte[]> consumer =
                 new KafkaShareConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             consumer.subscribe(List.of(args[2]));
@@ -27,12 +29,12 @@ public class ShareLoad {
                 got += records.count();
                 if (from == 0 && got >= warm) {  // the machine's compiler has seen everything by now
                     from = got;
-                    began = System.nanoTime();
+                    began = System.currentTimeMillis();
                 }
             }
             consumer.commitSync(Duration.ofSeconds(30));
-            double spent = (System.nanoTime() - began) / 1e9;
-            System.out.println("{\"rate\": " + (got - from) / spent + ", \"count\": " + got + "}");
+            System.out.println("{\"count\": " + (got - from) + ", \"began\": " + began / 1000.0
+                    + ", \"ended\": " + System.currentTimeMillis() / 1000.0 + "}");
         }
     }
 }

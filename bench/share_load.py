@@ -1,4 +1,5 @@
-"""Share consumers as a load: `python -m bench.share_load client|wire ADDRESS GROUP TOPIC COUNT`, one figure as JSON.
+"""Share consumers as a load: `python -m bench.share_load client|wire ADDRESS GROUP TOPIC COUNT`, how many messages were
+taken and from when to when, as JSON.
 
 `client` is the stock C client, `wire` a socket that asks for batches and acknowledges them whole, and costs next to
 nothing itself.
@@ -51,11 +52,11 @@ def client(address: str, group: str, topic: str, count: int) -> dict[str, float]
             consumer.acknowledge(message)
         got += len(messages)
         if not since and got >= count // _WARM:
-            since, began = got, time.perf_counter()
+            since, began = got, time.time()
     consumer.commit_sync(30)
-    spent = time.perf_counter() - began
+    found = {"count": got - since, "began": began, "ended": time.time()}
     consumer.close()
-    return {"rate": (got - since) / spent, "count": got}
+    return found
 
 
 class Wire:
@@ -116,11 +117,11 @@ class Wire:
 def wire(address: str, group: str, topic: str, count: int) -> dict[str, float]:
     member = Wire(address, group, topic)
     got, answers = 0, member.fetch({})
-    began = time.perf_counter()
+    began = time.time()
     while got < count:
         got += sum(last - first + 1 for ranges in answers.values() for first, last in ranges)
         answers = member.fetch(answers)
-    return {"rate": got / (time.perf_counter() - began), "count": got}
+    return {"count": got, "began": began, "ended": time.time()}
 
 
 def main(arguments: list[str]) -> None:

@@ -135,7 +135,7 @@ class Lending:
 
     async def _choose(self, source: Source, begin: Offset, room: Room, marks: Sequence[bytes]) -> _Chosen:
         partition = source.partition
-        chosen = _Chosen(max(begin, partition.log.start_offset), room, marks)
+        chosen = _Chosen(max(begin, partition.start_offset), room, marks)
         while not chosen.is_over and chosen.next < source.feed.end:
             try:
                 data = partition.read_now(chosen.next, _READ_BYTES, _COMMITTED)

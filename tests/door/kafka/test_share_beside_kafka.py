@@ -6,6 +6,7 @@ Skipped where a Kafka with share groups cannot be had; `apache.py` says how it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from goqueue.wire.messages.api_versions import ApiVersionsRequest
 from goqueue.wire.messages.find_coordinator import FindCoordinatorRequest
 from goqueue.wire.messages.share_group_describe import ShareGroupDescribeRequest
 from goqueue.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from tests.door.kafka.apache import SHARE_VERSION, ApacheKafka, find_jars
+from tests.door.kafka.apache import SHARE_VERSION, ApacheKafka, find_jars, run_tool
 from tests.door.kafka.raw import Line, new_topic, unique
 from tests.door.kafka.share import ACCEPT, GAP, REJECT, RELEASE, RENEW, configure, produce
 from tests.waiting import wait_until
@@ -29,12 +30,16 @@ LOADING = (3, 14, 15, 16)  # a coordinator or a partition that is not there yet
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    scratch = tmp_path_factory.mktemp("apache")
-    jars = find_jars(scratch, SHARE_VERSION)
-    if jars is None:
+def jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = find_jars(tmp_path_factory.mktemp("jars"), SHARE_VERSION)
+    if found is None:
         pytest.skip("the jars of a Kafka with share groups, or Java, are not here")
-    with ApacheKafka(jars, scratch) as running:
+    return found
+
+
+@pytest.fixture(scope="module")
+def theirs(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ApacheKafka(jars, tmp_path_factory.mktemp("apache")) as running:
         yield running.address
 
 
@@ -224,3 +229,28 @@ def test_answers(theirs: str, ours: str) -> None:
         return told
 
     both(theirs, ours, case)
+
+
+def test_kafkas_tool_for_share_groups(jars: Path, ours: str) -> None:
+    member = Member(ours)
+    member.join()
+    member.fetch_some()
+    member.answer((0, 4, [ACCEPT]))
+
+    def tool(*arguments: str) -> list[list[str]]:
+        main = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+        done = run_tool(jars, main, "--bootstrap-server", ours, *arguments)
+        return [line.split() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+
+    group, topic = ("--group", member.group), ("--topic", member.topic)
+    assert [member.group] in tool("--list")
+    assert tool("--describe", *group)[-1] == [member.group, member.topic, "0", "5", "5"]
+    assert tool("--describe", *group, "--members")[-1][1] == member.member_id
+    reset = ("--reset-offsets", *group, *topic, "--to-earliest", "--execute")
+    assert "not empty" in " ".join(tool(*reset)[-1])
+    assert member.beat(-1).error_code == 0
+    member.line.close()
+    assert tool(*reset)[-1] == [member.group, member.topic, "0", "0"]
+    assert tool("--delete-offsets", *group, *topic)[-1] == [member.topic, "Successful"]
+    assert "successful" in " ".join(tool("--delete", *group)[-1])
+    assert [member.group] not in tool("--list")
