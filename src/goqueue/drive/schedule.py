@@ -158,10 +158,14 @@ class Schedule:
 
     async def _find_locked(self, topic_id: str, partition: int, offset: Offset) -> Due | EntryEnded | None:
         store, machine = self._store, self._host.machine
-        await store.flush_locked()
-        found: Due | EntryEnded | None = machine.near.get(offset)
-        if found is None:
-            found = await store.ask(lambda: store.index.find(offset))
+        found: Due | EntryEnded | None = None
+        while True:
+            await store.flush_locked()
+            found = machine.near.get(offset)
+            if found is None:
+                found = await store.ask(lambda: store.index.find(offset))
+            if not machine.has_news_of(offset):  # else it was fired or ended while the index was asked
+                break
         found = machine.known(offset, found, self._clock.now_ms())
         return None if found is None or (found.topic_id, found.partition) != (topic_id, partition) else found
 

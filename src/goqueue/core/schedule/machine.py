@@ -127,6 +127,10 @@ class ScheduleMachine:
         """The index could not be written: they are handed out again."""
         self._unindexed = records + self._unindexed
 
+    def has_news_of(self, offset: Offset) -> bool:
+        """Something became of an entry that the index has yet to learn."""
+        return any(offset in _entries_of(record) for _, record in self._unindexed)
+
     @property
     def is_behind(self) -> bool:
         return len(self._unindexed) >= UNINDEXED_HIGH
@@ -346,3 +350,14 @@ def _end_of(due: Due, state: State, now: Millis) -> list[ScheduleRecord]:
     """Its end, and that of the record of its next time if it repeated."""
     ended = due.ended(state, now)
     return [ended, NextEnded(due.offset)] if due.count else [ended]
+
+
+def _entries_of(record: ScheduleRecord) -> list[Offset]:
+    """The entries that a record says something new of."""
+    match record:
+        case Firing():
+            return [entry for entry, _ in record.entries]
+        case EntryEnded() | NextDue() | NextEnded():
+            return [record.offset]
+        case _:
+            return []
