@@ -113,23 +113,6 @@ class DeliveredOut(MessageOut, frozen=True, omit_defaults=True, gc=False, kw_onl
     leased_until: int
 
 
-class PlainDeliveredOut(msgspec.Struct, frozen=True, gc=False):
-    """The same of one without headers whose key and value are text, as most are: quickly made and encoded."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: str | None
-    value: str | None
-    headers: dict[str, HeaderValue]
-    priority: str
-    receipt: str
-    attempt: int
-    failures: int
-    leased_until: int
-
-
 class PartitionPageOut(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: list[MessageOut]
     next_offset: int

@@ -29,7 +29,7 @@ from goqueue.api.groups import (
     RevokeIn,
     TopicParts,
 )
-from goqueue.api.messages import DeliveredOut, ErrorOut, PlainDeliveredOut
+from goqueue.api.messages import DeliveredOut, ErrorOut
 from goqueue.base.errors import InvalidField
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.names import check_name
@@ -42,7 +42,7 @@ from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.errors import problem
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, while_connected
-from goqueue.edge.rest.translate import delivered_out
+from goqueue.edge.rest.translate import PlainDeliveredOut, delivered_out
 from goqueue.service.consume import Consuming, Poll
 from goqueue.service.front import Front
 from goqueue.service.groups import Groups, PartitionLag

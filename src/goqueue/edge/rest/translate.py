@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 from starlette.requests import Request
 
@@ -21,7 +22,6 @@ from goqueue.api.messages import (
     HeaderValue,
     MessageIn,
     MessageOut,
-    PlainDeliveredOut,
     RepeatIn,
 )
 from goqueue.base.commands import Headers, InputMessage, Repeat, Stored
@@ -148,6 +148,23 @@ async def messages_out(messages: Sequence[Stored]) -> list[MessageOut]:
             await asyncio.sleep(0)
         shown += [message_out(one) for one in messages[at : at + _STRETCH]]
     return shown
+
+
+class PlainDeliveredOut(msgspec.Struct, frozen=True, gc=False):
+    """`DeliveredOut` of one without headers whose key and value are text, as most are: quickly made and encoded."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: str | None
+    value: str | None
+    headers: dict[str, HeaderValue]
+    priority: str
+    receipt: str
+    attempt: int
+    failures: int
+    leased_until: int
 
 
 async def delivered_out(runs: Iterable[LeasedRun]) -> list[DeliveredOut | PlainDeliveredOut]:
