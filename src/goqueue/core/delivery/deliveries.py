@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -14,6 +14,9 @@ from goqueue.core.delivery.policy import Policy
 from goqueue.core.delivery.records import DeadLettering, Forgotten, Opened, Record, ViewId, ViewSnapshot
 from goqueue.core.delivery.states import IllegalMove
 from goqueue.core.machine import Decision
+
+K = TypeVar("K")
+N = TypeVar("N")
 
 _TICK_MESSAGES_MAX: Final = 50_000  # whose leases one decision ends; what is due beyond comes with the next
 
@@ -34,6 +37,7 @@ class Deliveries:
         self.views: dict[ViewId, Delivery] = {}
         self._policy_of = policy_of
         self._by_place: dict[TopicPartition, dict[str, Delivery]] = {}
+        self._by_group: dict[str, dict[TopicPartition, Delivery]] = {}
         self._deadlines: list[tuple[Millis, ViewId]] = []  # a heap; may be early
         self._armed: dict[ViewId, Millis] = {}
         self._untold: dict[ViewId, None] = {}  # woken by the last tick, in case that it cannot be written
@@ -51,7 +55,8 @@ class Deliveries:
         return iter(self._by_place.get(at, {}).values())
 
     def of(self, group: str) -> list[Delivery]:
-        return [delivery for view, delivery in self.views.items() if view.group == group]
+        """One group's views of all partitions."""
+        return list(self._by_group.get(group, {}).values())
 
     # --- records -------------------------------------------------------------------------------------------
 
@@ -84,15 +89,14 @@ class Deliveries:
     def _add(self, view: ViewId) -> Delivery:
         delivery = self.views[view] = Delivery(view)
         self._by_place.setdefault(view.at, {})[view.group] = delivery
+        self._by_group.setdefault(view.group, {})[view.at] = delivery
         return delivery
 
     def _drop(self, view: ViewId) -> None:
         self.views.pop(view, None)
         self._armed.pop(view, None)
-        places = self._by_place.get(view.at, {})
-        places.pop(view.group, None)
-        if not places:
-            self._by_place.pop(view.at, None)
+        _leave(self._by_place, view.at, view.group)
+        _leave(self._by_group, view.group, view.at)
 
     def loaded(self, now: Millis) -> Decision[Record]:
         """From now on a record that does not fit is an error."""
@@ -161,6 +165,14 @@ class Deliveries:
         self._deadlines = [(deadline + by_ms, view) for deadline, view in self._deadlines]
         self._armed = {view: deadline + by_ms for view, deadline in self._armed.items()}
         return Decision()
+
+
+def _leave(table: dict[K, dict[N, Delivery]], key: K, name: N) -> None:
+    """Nothing is left of what is empty."""
+    inner = table.get(key, {})
+    inner.pop(name, None)
+    if not inner:
+        table.pop(key, None)
 
 
 def _weight(record: Record) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
 from typing import Any, TypeAlias
 
@@ -11,7 +12,8 @@ from goqueue.base.commands import Caller, anonymous
 
 
 class ConnectionEnd:
-    """What has to be done when a connection ends, by a name."""
+    """What has to be done when a connection ends, by a name. One thing in each pass of the loop: a connection can have
+    thousands of them, and others do not wait for all."""
 
     __slots__ = ("_duties",)
 
@@ -25,8 +27,10 @@ class ConnectionEnd:
         self._duties.pop(name, None)
 
     def over(self) -> None:
-        duties, self._duties = self._duties, {}
-        for duty in duties.values():
+        if self._duties:
+            name = next(iter(self._duties))
+            duty = self._duties.pop(name)
+            asyncio.get_running_loop().call_soon(self.over)
             duty()
 
 
