@@ -267,6 +267,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "acknowledge": _shared_answers,
         "release": named(READ, GROUP),
         "release_now": named(READ, GROUP),
+        "check_member": named(READ, GROUP),
         "lock_ms": named(READ, GROUP),
     },
     ShareOffsets: {

@@ -23,6 +23,7 @@ from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.records import Record as Move
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.delivery.states import MessageState
+from goqueue.core.groups.errors import UnknownMember
 from goqueue.core.groups.records import GroupGone, GroupState, Record
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.format.batch import Buffer, read_header
@@ -107,6 +108,12 @@ class Sharing:
                 for member_id in self._holders[record.group].difference(record.consumer):
                     self._holders[record.group].discard(member_id)
                     self._leasing.release(record.group, member_id, lambda at: True)
+
+    def check_member(self, group: str, member_id: str) -> None:
+        """`UnknownMember` if the group does not know it: what a group holds is bounded by the bound on groups, and a
+        name that nobody joined under is none."""
+        if not self._groups.has_member(group, member_id):
+            raise UnknownMember("The group does not know this member; it has to join by a heartbeat first.")
 
     def lock_ms(self, group: str) -> Millis:
         """How long a member holds what it acquires now."""

@@ -18,6 +18,7 @@ def test_sends_and_deletes_survive(node: NodeProcess, fifo: bool) -> None:
     kind = {"FifoQueue": "true", "ContentBasedDeduplication": "true"} if fifo else {}
     sent: list[str] = []
     deleted: list[str] = []
+    deleting: set[str] = set()  # what the node was asked to delete: it may have done so and died before its answer
     tried: set[str] = set()
     gone = threading.Event()
 
@@ -39,6 +40,7 @@ def test_sends_and_deletes_survive(node: NodeProcess, fifo: bool) -> None:
                 try:
                     answer = sqs.receive_message(QueueUrl=name, MaxNumberOfMessages=10, WaitTimeSeconds=1)
                     for body, handle in zip(bodies(answer), handles(answer), strict=True):
+                        deleting.add(body)
                         sqs.delete_message(QueueUrl=name, ReceiptHandle=handle)
                         deleted.append(body)
                 except (BotoCoreError, ClientError):
@@ -58,9 +60,10 @@ def test_sends_and_deletes_survive(node: NodeProcess, fifo: bool) -> None:
     assert len(sent) > 50
     with client(node.sqs) as sqs:
         left = _rest(sqs, name)
-    assert set(sent) <= {*deleted, *left}, "an acknowledged message is lost"
+    assert len(deleting - set(deleted)) <= 1
+    assert set(sent) <= {*deleting, *left}, "an acknowledged message is lost"
     assert not set(deleted) & set(left), "a deleted message came back"
-    assert {*deleted, *left} <= tried
+    assert {*deleting, *left} <= tried
     if fifo:
         assert len(left) == len(set(left))
         for group in range(7):

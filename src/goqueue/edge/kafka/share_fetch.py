@@ -77,12 +77,18 @@ class ShareFetchHandler:
         if epoch != OPENING:
             session = self._sessions.resume(group, member_id, epoch, self._clock())
         else:
-            ended = partial(self._ended, call.caller)
-            session = self._sessions.open(group, member_id, self._clock(), call.end, ended)
+            session = self._open(call, group, member_id)
         if isinstance(session, ShareSession) and epoch != CLOSING and not session.update(request):
             self._sessions.close(group, member_id)
             return TOO_MANY
         return session
+
+    def _open(self, call: KafkaCall, group: str, member_id: str) -> ShareSession | ShareSessionRefused:
+        try:
+            self._sharing.by(call.caller).check_member(group, member_id)
+        except GoQueueError as error:
+            return ShareSessionRefused(code_of(error))
+        return self._sessions.open(group, member_id, self._clock(), call.end, partial(self._ended, call.caller))
 
     def _ended(self, caller: Caller, group: str, member_id: str) -> None:
         """The connection is gone, and with it the session: what the member held goes to others."""
