@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Protocol
 
-from goqueue.base.metadata import Metadata
+from goqueue.base.metadata import Metadata, Revision
 from goqueue.drive.embedded_metadata import EmbeddedMetadata
+from goqueue.drive.etcd_calls import COMPACT, EtcdCalls, EtcdSettings
+from goqueue.drive.etcd_metadata import EtcdMetadata
 from goqueue.log.disk import Disk
 from goqueue.log.real_disk import RealDisk
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.metadata import SimMetadataStore
 from goqueue.sim.time import in_place
+from goqueue.wire import etcd_pb2
 
 
 class Form(Protocol):
     async def open(self) -> Metadata: ...
+
+    async def forget(self, revision: Revision) -> None:
+        """Changes up to there are no longer known one by one. Nothing to do for those that forget by themselves."""
+        ...
 
 
 class EmbeddedForm:
@@ -27,6 +35,8 @@ class EmbeddedForm:
         await store.open()
         return store
 
+    async def forget(self, revision: Revision) -> None: ...
+
 
 class SimulatedForm:
     def __init__(self) -> None:
@@ -36,11 +46,32 @@ class SimulatedForm:
         self.store = self.store or SimMetadataStore()
         return self.store.client()
 
+    async def forget(self, revision: Revision) -> None: ...
 
-def form_of(name: str, directory: Path) -> Form:
+
+class EtcdForm:
+    """Keys of its own in an etcd that other tests use too."""
+
+    def __init__(self, member: str) -> None:
+        self.settings = EtcdSettings([member], f"test-{uuid.uuid4().hex}/", session_s=2)
+
+    async def open(self) -> EtcdMetadata:
+        store = EtcdMetadata(self.settings)
+        await store.open()
+        return store
+
+    async def forget(self, revision: Revision) -> None:
+        calls = EtcdCalls(self.settings)
+        await calls.ask(COMPACT, etcd_pb2.CompactRequest(revision=revision))
+        await calls.close()
+
+
+def form_of(name: str, directory: Path, etcd: str = "") -> Form:
     if name == "simulated":
         return SimulatedForm()
+    if name == "etcd":
+        return EtcdForm(etcd)
     return EmbeddedForm(SimDisk() if name == "embedded" else RealDisk(directory))
 
 
-FORMS = ("embedded", "embedded on a real disk", "simulated")
+FORMS = ("embedded", "embedded on a real disk", "simulated", "etcd")

@@ -1,0 +1,251 @@
+"""The metadata store on a real etcd whose members die, stop in the middle and forget."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import uvloop
+
+from goqueue.base.errors import GoQueueError, MetadataConflict, StoreOutOfReach
+from goqueue.base.metadata import ABSENT, Commit, WatchedTooLate
+from goqueue.drive.etcd_calls import COMPACT, EtcdCalls, EtcdSettings
+from goqueue.drive.etcd_metadata import EtcdMetadata
+from goqueue.wire import etcd_pb2
+from tests.etcd import EtcdMember, etcd_members
+from tests.waiting import wait_until_async
+
+SESSION_S = 2
+
+
+@pytest.fixture
+def members(tmp_path: Path) -> Iterator[list[EtcdMember]]:
+    with etcd_members(tmp_path, 3) as found:
+        yield found
+
+
+def on_store(settings: EtcdSettings, scenario: Callable[[EtcdMetadata], Awaitable[None]]) -> None:
+    async def main() -> None:
+        store = EtcdMetadata(settings)
+        await until_done(store.open)
+        try:
+            await asyncio.wait_for(scenario(store), 240)
+        finally:
+            await store.close()
+
+    uvloop.run(main())
+
+
+def settings(members: list[EtcdMember]) -> EtcdSettings:
+    return EtcdSettings([one.client for one in members], session_s=SESSION_S, call_s=1.0)
+
+
+async def until_done(work: Callable[[], Awaitable[object]]) -> None:
+    """Tried again while the store elects, as its users do."""
+    for _ in range(200):
+        try:
+            await work()
+            return
+        except StoreOutOfReach:
+            await asyncio.sleep(0.1)
+    raise AssertionError("the store never came back")
+
+
+async def put(store: EtcdMetadata, key: str, value: str) -> None:
+    await until_done(lambda: store.commit(Commit({key: value})))
+
+
+def test_reads_writes_and_watches_go_on_when_members_die_one_after_the_other(members: list[EtcdMember]) -> None:
+    async def scenario(store: EtcdMetadata) -> None:
+        seen: dict[str, str] = {}
+        begin = (await store.read()).revision
+
+        async def follow() -> None:
+            async for change in store.watch(begin):
+                seen.update({entry.key: entry.value for entry in change.puts})
+
+        following = asyncio.create_task(follow())
+        await put(store, "topics/before", "1")
+        for number, member in enumerate(members):
+            member.kill()
+            await put(store, f"topics/t{number}", "made while one was away")
+            member.start()
+        await put(store, "topics/last", "1")
+        await wait_until_async(lambda: "topics/last" in seen, lambda: seen)
+        assert list(seen) == ["topics/before", "topics/t0", "topics/t1", "topics/t2", "topics/last"]
+        assert set((await store.read()).entries) == set(seen)
+        following.cancel()
+
+    on_store(settings(members), scenario)
+
+
+def test_a_member_that_stops_in_the_middle_is_left(members: list[EtcdMember]) -> None:
+    async def scenario(store: EtcdMetadata) -> None:
+        seen: list[str] = []
+        begin = (await store.read()).revision
+
+        async def follow() -> None:
+            async for change in store.watch(begin):
+                seen.extend(entry.key for entry in change.puts)
+
+        following = asyncio.create_task(follow())
+        session = await store.open_session()
+        await store.commit(Commit({"nodes/1": "me"}, session=session.id))
+        members[0].signal(signal.SIGSTOP)  # the one that is asked first
+        try:
+            await put(store, "topics/a", "1")
+            await wait_until_async(lambda: "topics/a" in seen, lambda: seen)
+            await asyncio.sleep(2 * SESSION_S)
+            assert not session.is_lost, "another member renewed it"
+            assert "nodes/1" in (await store.read()).entries
+        finally:
+            members[0].signal(signal.SIGCONT)
+            following.cancel()
+
+    on_store(settings(members), scenario)
+
+
+def test_without_a_quorum_nothing_hangs_and_the_session_is_lost_by_our_own_clock(members: list[EtcdMember]) -> None:
+    async def scenario(store: EtcdMetadata) -> None:
+        session = await store.open_session()
+        await store.commit(Commit({"nodes/1": "me"}, session=session.id))
+        for member in members[:2]:
+            member.kill()
+        with pytest.raises(StoreOutOfReach):
+            async with asyncio.timeout(60):
+                await store.commit(Commit({"topics/a": "1"}))
+        await wait_until_async(lambda: session.is_lost)
+        for member in members[:2]:
+            member.start()
+        await put(store, "topics/a", "2")
+        assert session.is_lost, "what is lost stays lost"
+        fresh = await store.open_session()
+        await until_done(lambda: store.commit(Commit({"nodes/1": "again"}, session=fresh.id)))
+        assert (await store.read()).entries["nodes/1"].session == fresh.id
+
+    on_store(settings(members), scenario)
+
+
+def test_the_keys_of_a_node_that_is_gone_without_a_word_end_with_its_session(members: list[EtcdMember]) -> None:
+    async def scenario(store: EtcdMetadata) -> None:
+        gone = EtcdMetadata(settings(members))
+        session = await gone.open_session()
+        begin = await gone.commit(Commit({"nodes/2": "mute", "controller": "2"}, session=session.id))
+        await session._tasks.stop()  # nobody renews it
+        async for change in store.watch(begin):
+            assert sorted(change.deletes) == ["controller", "nodes/2"]
+            break
+        assert not (await store.read()).entries
+        await gone.close()
+
+    on_store(settings(members), scenario)
+
+
+def test_a_watch_that_compaction_overtook_says_so(members: list[EtcdMember]) -> None:
+    async def scenario(store: EtcdMetadata) -> None:
+        begin = (await store.read()).revision
+        await put(store, "topics/a", "1")
+        await put(store, "topics/a", "2")
+        calls = EtcdCalls(settings(members))
+        await calls.ask(COMPACT, etcd_pb2.CompactRequest(revision=(await store.read()).revision))
+        await calls.close()
+        with pytest.raises(WatchedTooLate):
+            async for _ in store.watch(begin):
+                raise AssertionError("told a change that it cannot know")
+
+    on_store(settings(members), scenario)
+
+
+def test_more_keys_than_a_page_are_read_as_of_one_revision(members: list[EtcdMember]) -> None:
+    async def scenario(store: EtcdMetadata) -> None:
+        for first in range(0, 500, 100):
+            await store.commit(Commit({f"topics/{number:03}": "x" for number in range(first, first + 100)}))
+        found = await store.read()
+        assert sorted(found.entries) == [f"topics/{number:03}" for number in range(500)]
+        for number in range(3):
+            with pytest.raises(MetadataConflict):
+                await store.commit(Commit({"slots": "1"}, modified={f"topics/{number:03}": ABSENT}))
+
+    on_store(settings(members[:1]), scenario)
+
+
+def test_nobody_there_is_told_at_once() -> None:
+    async def main() -> None:
+        store = EtcdMetadata(EtcdSettings(["127.0.0.1:1"], call_s=1.0))
+        with pytest.raises(StoreOutOfReach, match="cannot be reached"):
+            await store.open()
+        await store.close()
+
+    uvloop.run(main())
+
+
+# --- who may ----------------------------------------------------------------------------------------------
+
+
+def certificates(directory: Path) -> tuple[str, ...]:
+    """An authority, and a certificate of it for server and client alike."""
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=60)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=test authority", "-days", "2")
+    openssl("req", *key, "-keyout", "node.key", "-out", "node.csr", "-subj", "/CN=node")
+    (directory / "names").write_text("subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n")
+    signed = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names", "-days", "2")
+    openssl("x509", "-req", "-in", "node.csr", "-out", "node.crt", *signed)
+    return tuple(str(directory / name) for name in ("ca.crt", "node.crt", "node.key"))
+
+
+def test_mutual_tls(tmp_path: Path) -> None:
+    ca, cert, key = certificates(tmp_path)
+    flags = (f"--cert-file={cert}", f"--key-file={key}", f"--trusted-ca-file={ca}", "--client-cert-auth")
+
+    async def scenario(store: EtcdMetadata) -> None:
+        await store.commit(Commit({"topics/a": "1"}))
+        assert "topics/a" in (await store.read()).entries
+        stranger = EtcdMetadata(EtcdSettings([member.client], ca_file=ca, call_s=1.0))
+        with pytest.raises(StoreOutOfReach):
+            await stranger.open()
+        await stranger.close()
+
+    with etcd_members(tmp_path, 1, *flags, scheme="https") as (member,):
+        on_store(EtcdSettings([member.client], ca_file=ca, cert_file=cert, key_file=key), scenario)
+
+
+def test_user_and_password_and_a_token_that_ran_out(tmp_path: Path) -> None:
+    """Tokens of two seconds: calls, watch and session go on with new ones."""
+
+    async def scenario(store: EtcdMetadata) -> None:
+        session = await store.open_session()
+        begin = await store.commit(Commit({"nodes/1": "me"}, session=session.id))
+        await asyncio.sleep(4)
+        await store.commit(Commit({"topics/a": "1"}))
+        async for change in store.watch(begin):
+            assert [one.key for one in change.puts] == ["topics/a"]
+            break
+        assert not session.is_lost
+        for user, password in (("root", "wrong"), ("nobody", "x"), ("", "")):
+            stranger = EtcdMetadata(EtcdSettings([member.client], user=user, password=password))
+            with pytest.raises(GoQueueError):
+                await stranger.read()
+            await stranger.close()
+
+    with etcd_members(tmp_path, 1, "--auth-token-ttl=2") as (member,):
+        allow_only_root(member.client)
+        on_store(EtcdSettings([member.client], user="root", password="secret", session_s=SESSION_S), scenario)
+
+
+def allow_only_root(member: str) -> None:
+    def post(what: str, **body: str) -> None:
+        httpx.post(f"http://{member}/v3/auth/{what}", json=body, timeout=60).raise_for_status()
+
+    post("user/add", name="root", password="secret")
+    post("role/add", name="root")
+    post("user/grant", user="root", role="root")
+    post("enable")
