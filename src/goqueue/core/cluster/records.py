@@ -37,14 +37,26 @@ class TopicRecord(msgspec.Struct, frozen=True):
         return self.shards[partition] if partition < len(self.shards) else 0
 
 
+NOBODY: Final = -1  # leads a shard that waits
+
+
 class ShardRecord(msgspec.Struct, frozen=True):
-    """Who leads a shard, in which epoch, and who holds it."""
+    """Who leads a shard, in which epoch, and who holds it.
+
+    `starts` names the start (incarnation) of each node that counts: of the leader, of those in sync and of those that
+    are eligible because they fell out while too few were in sync. Another start of the same node does not count.
+    """
 
     leader: int
     epoch: Epoch
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
     eligible: tuple[int, ...] = ()
+    starts: dict[int, str] = {}
+
+    def counts(self, node: int, start: str) -> bool:
+        """Whether this start of a node is in sync."""
+        return node in self.in_sync and self.starts.get(node) == start
 
 
 class NodeRecord(msgspec.Struct, frozen=True):
@@ -54,6 +66,8 @@ class NodeRecord(msgspec.Struct, frozen=True):
     incarnation: str  # another one for every start
     addresses: dict[str, str] = {}
     rack: str = ""
+    disk: str = ""  # the id of its data directory
+    lost_tail: bool = False  # the machine went down since the last clean stop, and not every write was synced
 
 
 class ClusterRecord(msgspec.Struct, frozen=True):

@@ -1,0 +1,79 @@
+"""What the controller decides about shards: who leads, and which start of a node counts. Rules, without a state.
+
+Each change is to be committed on the record's revision, together with the controller's own key as it was made: a
+controller that was deposed can do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
+from goqueue.core.replication.rules import ALL_RULES, Rule, Rules
+
+
+def admitted(record: ShardRecord, node: int, found: NodeRecord, disk: str, rules: Rules = ALL_RULES) -> ShardRecord:
+    """A node was started again, which is written down before it may count or lead. `disk` is the one it had.
+
+    A start on the same disk that lost nothing takes the place of the one before, but does not go on as the leader. One
+    that lost its tail, or its disk, leaves the sets. If nobody else is in them, a tail is given up for lost; a disk is
+    waited for.
+    """
+    if node not in (*record.in_sync, *record.eligible) or record.starts.get(node) == found.incarnation:
+        return record
+    if node == record.leader and Rule.NEW_EPOCH in rules:
+        record = msgspec.structs.replace(record, leader=NOBODY)
+    same_disk, others = found.disk == disk, {*record.in_sync, *record.eligible} - {node}
+    if Rule.START not in rules or (same_disk and not (found.lost_tail and others)):
+        return msgspec.structs.replace(record, starts={**record.starts, node: found.incarnation})
+    return _left(record, node) if others else record
+
+
+def _left(record: ShardRecord, node: int) -> ShardRecord:
+    in_sync = tuple(one for one in record.in_sync if one != node)
+    eligible = tuple(one for one in record.eligible if one != node)
+    starts = {one: start for one, start in record.starts.items() if one != node}
+    return msgspec.structs.replace(record, in_sync=in_sync, eligible=eligible, starts=starts)
+
+
+def needs_leader(record: ShardRecord, living: Mapping[int, NodeRecord], rules: Rules = ALL_RULES) -> bool:
+    """The leader is gone, or was started again: it never goes on in its old epoch."""
+    found = living.get(record.leader)
+    if found is None:
+        return True
+    return Rule.NEW_EPOCH in rules and record.starts.get(record.leader) != found.incarnation
+
+
+def elected(
+    record: ShardRecord, living: Mapping[int, NodeRecord], unclean: bool = False, rules: Rules = ALL_RULES
+) -> ShardRecord | None:
+    """The record with another leader and a higher epoch; nobody leads while none of those that may is alive. None if
+    that is how it is already."""
+    for node in _candidates(record, living, unclean, rules):
+        in_sync = record.in_sync if node in record.in_sync else (node,)
+        eligible = tuple(one for one in record.eligible if one != node) if node in record.eligible else record.eligible
+        starts = {**record.starts, node: living[node].incarnation}
+        chosen = {"leader": node, "epoch": record.epoch + 1, "in_sync": in_sync, "eligible": eligible, "starts": starts}
+        return msgspec.structs.replace(record, **chosen)
+    return None if record.leader == NOBODY else msgspec.structs.replace(record, leader=NOBODY, epoch=record.epoch + 1)
+
+
+def _candidates(record: ShardRecord, living: Mapping[int, NodeRecord], unclean: bool, rules: Rules) -> Iterator[int]:
+    """In the order of preference: in sync, then eligible, each in the order in which replicas are named."""
+    if Rule.IN_SYNC_ONLY not in rules:
+        yield from (node for node in record.replicas if node in living)
+    for chosen in (record.in_sync, record.eligible):
+        for node in record.replicas:
+            if node in chosen and _is_that_start(record, node, living, rules):
+                yield node
+    if unclean:
+        yield from (node for node in record.replicas if node in living)
+
+
+def _is_that_start(record: ShardRecord, node: int, living: Mapping[int, NodeRecord], rules: Rules) -> bool:
+    found = living.get(node)
+    if found is None:
+        return False
+    return Rule.START not in rules or record.starts.get(node) == found.incarnation

@@ -1,0 +1,213 @@
+"""The leader's side of one shard in one epoch: what followers have, how far readers may go, who is in sync.
+
+It is told what was appended, synced and fetched, and what the metadata store says of the shard. It answers with high
+watermarks, and with the changes of the in-sync set that it wants; those count when the store has confirmed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
+from goqueue.base.metadata import Revision
+from goqueue.core.cluster.records import ShardRecord
+from goqueue.core.replication.rules import ALL_RULES, Rule, Rules
+
+LogId: TypeAlias = TopicPartition
+
+
+class Replica(NamedTuple):
+    """One start of a node."""
+
+    node: int
+    start: str
+
+
+class FetchedLog(NamedTuple):
+    """How far a follower is with a log, when it asks for more."""
+
+    end: Offset
+    safe: Offset  # what is on its disk
+
+
+class LeaderLog(msgspec.Struct):
+    """One log that the shard holds, as its leader sees it."""
+
+    end: Offset
+    safe: Offset
+    minimum: int  # of replicas that have to be in sync
+    began_at: Offset  # where its end was when the epoch began
+    high_watermark: Offset
+
+
+class Follower(msgspec.Struct):
+    """What is known of one start of another replica, in this epoch."""
+
+    ends: dict[LogId, Offset] = {}
+    caught_up_ms: Millis = 0
+
+
+class SetChange(NamedTuple):
+    """An in-sync set that the leader wants: to be committed if the record is still of this revision."""
+
+    record: ShardRecord
+    revision: Revision
+
+
+class ShardLeader:
+    """Made when the record names this start of this node; another epoch needs another one."""
+
+    def __init__(
+        self,
+        me: Replica,
+        record: ShardRecord,
+        revision: Revision,
+        waits_for_sync: bool,
+        lag_ms: Millis,
+        rules: Rules = ALL_RULES,
+    ) -> None:
+        self.me = me
+        self.record = record
+        self.revision = revision
+        self.logs: dict[LogId, LeaderLog] = {}
+        self._waits_for_sync = waits_for_sync and Rule.SYNCED in rules
+        self._lag_ms = lag_ms
+        self._rules = rules
+        self._followers: dict[Replica, Follower] = {}
+        self._asked: SetChange | None = None
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.record.epoch
+
+    def open_log(self, log: LogId, end: Offset, safe: Offset, known_mark: Offset, minimum: int) -> None:
+        """`known_mark` is the high watermark that was told to this node when it followed: others are at least there."""
+        mark = known_mark if Rule.LEARN in self._rules else end
+        self.logs[log] = LeaderLog(end, safe, minimum, end, min(mark, end))
+
+    def close_log(self, log: LogId) -> None:
+        self.logs.pop(log, None)
+        for follower in self._followers.values():
+            follower.ends.pop(log, None)
+
+    # --- what happens --------------------------------------------------------------------------------------
+
+    def appended(self, log: LogId, end: Offset) -> bool:
+        """True if the high watermark moved."""
+        self.logs[log].end = end
+        return self._advance(log)
+
+    def synced(self, log: LogId, safe: Offset) -> bool:
+        """True if the high watermark moved."""
+        self.logs[log].safe = safe
+        return self._advance(log)
+
+    def fetched(self, by: Replica, asked: Mapping[LogId, FetchedLog], now: Millis) -> list[LogId]:
+        """A follower asks for what is behind these places, which are on the leader's history. The logs whose high
+        watermark moved."""
+        follower = self._followers.setdefault(by if Rule.START in self._rules else Replica(by.node, ""), Follower())
+        for log, (end, safe) in asked.items():
+            if log in self.logs:
+                follower.ends[log] = max(follower.ends.get(log, 0), safe if self._waits_for_sync else end)
+        if all(follower.ends.get(log, 0) >= self._own(one) for log, one in self.logs.items()):
+            follower.caught_up_ms = now
+        return [log for log in asked if log in self.logs and self._advance(log)]
+
+    def _own(self, log: LeaderLog) -> Offset:
+        return log.safe if self._waits_for_sync else log.end
+
+    def _advance(self, log: LogId) -> bool:
+        one = self.logs[log]
+        if len(self.record.in_sync) < one.minimum and Rule.MINIMUM in self._rules:
+            return False
+        mark = min([self._own(one), *(self._end_of(replica, log) for replica in self._counted())])
+        if mark <= one.high_watermark:
+            return False
+        one.high_watermark = mark
+        return True
+
+    def _counted(self) -> Iterable[Replica]:
+        """Those without whom nothing is acknowledged: in sync by the store's word, or asked to be added."""
+        counted = self._members(self.record)
+        if self._asked is not None:
+            asked = self._members(self._asked.record)
+            counted = counted | asked if Rule.COUNT_ALL in self._rules else asked
+        return counted
+
+    def _members(self, record: ShardRecord) -> set[Replica]:
+        return {Replica(node, record.starts.get(node, "")) for node in record.in_sync if node != self.me.node}
+
+    def _end_of(self, replica: Replica, log: LogId) -> Offset:
+        return self._follower(replica).ends.get(log, 0)
+
+    def _follower(self, replica: Replica) -> Follower:
+        known = replica if Rule.START in self._rules else Replica(replica.node, "")
+        return self._followers.get(known) or Follower()
+
+    # --- who is in sync ------------------------------------------------------------------------------------
+
+    def confirmed(self, record: ShardRecord, revision: Revision) -> list[LogId]:
+        """What the store says of the shard now, in the same epoch: whether a change was made or not, it is decided. The
+        logs whose high watermark moved."""
+        self.record, self.revision, self._asked = record, revision, None
+        return [log for log in self.logs if self._advance(log)]
+
+    def wanted(self, living: Mapping[int, str], now: Millis) -> SetChange | None:
+        """The next change of the in-sync set. `living` are the nodes that are registered, with their starts.
+
+        It is wanted until the record has another revision, and old and new members hold the high watermark back until
+        then: a change that was sent may be made at any time while the record is as it was.
+        """
+        if self._asked is None:
+            record = self._without_laggards(now) or self._with_caught_up(living)
+            self._asked = None if record is None else SetChange(record, self.revision)
+        return self._asked
+
+    def _without_laggards(self, now: Millis) -> ShardRecord | None:
+        lagging = [
+            one.node for one in self._members(self.record) if now - self._follower(one).caught_up_ms > self._lag_ms
+        ]
+        return None if not lagging else without(self.record, lagging, self._minimum)
+
+    def _with_caught_up(self, living: Mapping[int, str]) -> ShardRecord | None:
+        for node in self.record.replicas:
+            start = living.get(node)
+            if start is not None and node not in self.record.in_sync and self._has_all(Replica(node, start)):
+                return including(self.record, Replica(node, start), self._minimum)
+        return None
+
+    def _has_all(self, replica: Replica) -> bool:
+        """Everything that is acknowledged, and where this epoch begins."""
+        ends = self._follower(replica).ends
+        if Rule.CAUGHT_UP not in self._rules:
+            return bool(ends)
+        return all(ends.get(log, -1) >= max(one.high_watermark, one.began_at) for log, one in self.logs.items())
+
+    @property
+    def _minimum(self) -> int:
+        """With fewer in sync no log of the shard moves on."""
+        return min((one.minimum for one in self.logs.values()), default=1)
+
+
+def without(record: ShardRecord, gone: Iterable[int], minimum: int) -> ShardRecord:
+    """Those who leave while too few stay keep what was acknowledged, since nothing more is: they remain eligible."""
+    leaving = [node for node in record.in_sync if node in set(gone)]
+    staying = tuple(node for node in record.in_sync if node not in leaving)
+    return _kept(record, staying, (*record.eligible, *leaving) if len(staying) < minimum else ())
+
+
+def including(record: ShardRecord, replica: Replica, minimum: int) -> ShardRecord:
+    in_sync = (*record.in_sync, replica.node)
+    eligible = tuple(node for node in record.eligible if node != replica.node)
+    starts = {**record.starts, replica.node: replica.start}
+    changed = msgspec.structs.replace(record, starts=starts)
+    return _kept(changed, in_sync, eligible if len(in_sync) < minimum else ())
+
+
+def _kept(record: ShardRecord, in_sync: tuple[int, ...], eligible: tuple[int, ...]) -> ShardRecord:
+    """Starts are remembered of those that count alone."""
+    starts = {node: start for node, start in record.starts.items() if node in (*in_sync, *eligible, record.leader)}
+    return msgspec.structs.replace(record, in_sync=in_sync, eligible=eligible, starts=starts)
