@@ -247,6 +247,14 @@ class StoreOutOfReach(Unavailable):
     """The metadata store does not answer. What was asked of it may have been done or not."""
 
 
+class PeerLost(Unavailable):
+    """Another node does not answer. What was asked of it may have been done or not."""
+
+
+class WrongCluster(Forbidden):
+    """A node of another cluster, or one that pretends to be this node, asks."""
+
+
 class NotLeader(Unavailable):
     """Another node leads the shard, or nobody does yet; ask for the leader again."""
 
