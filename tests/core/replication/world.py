@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from goqueue.base.ids import TopicPartition
+from goqueue.base.replication import LogKey
 from goqueue.core.cluster.elections import admitted, elected, needs_leader
 from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
 from goqueue.core.replication.follower import Parting, Place, cut_at, parting
@@ -19,7 +19,7 @@ from goqueue.core.replication.leader import FetchedLog, Replica, SetChange, Shar
 from goqueue.core.replication.rules import ALL_RULES, Rule, Rules
 from goqueue.log.epoch_history import Epochs, begun, end_of_epoch
 
-LOG = TopicPartition("t", 0)
+LOG = LogKey("t", 0)
 LAG_MS = 20
 LENGTH_MAX = 7
 

@@ -7,16 +7,15 @@ watermarks, and with the changes of the in-sync set that it wants; those count w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
-from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
+from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.base.metadata import Revision
+from goqueue.base.replication import LogKey
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.replication.rules import ALL_RULES, Rule, Rules
-
-LogId: TypeAlias = TopicPartition
 
 
 class Replica(NamedTuple):
@@ -46,7 +45,7 @@ class LeaderLog(msgspec.Struct):
 class Follower(msgspec.Struct):
     """What is known of one start of another replica, in this epoch."""
 
-    ends: dict[LogId, Offset] = {}
+    ends: dict[LogKey, Offset] = {}
     caught_up_ms: Millis = 0
 
 
@@ -72,7 +71,7 @@ class ShardLeader:
         self.me = me
         self.record = record
         self.revision = revision
-        self.logs: dict[LogId, LeaderLog] = {}
+        self.logs: dict[LogKey, LeaderLog] = {}
         self._waits_for_sync = waits_for_sync and Rule.SYNCED in rules
         self._lag_ms = lag_ms
         self._rules = rules
@@ -83,29 +82,29 @@ class ShardLeader:
     def epoch(self) -> Epoch:
         return self.record.epoch
 
-    def open_log(self, log: LogId, end: Offset, safe: Offset, known_mark: Offset, minimum: int) -> None:
+    def open_log(self, log: LogKey, end: Offset, safe: Offset, known_mark: Offset, minimum: int) -> None:
         """`known_mark` is the high watermark that was told to this node when it followed: others are at least there."""
         mark = known_mark if Rule.LEARN in self._rules else end
         self.logs[log] = LeaderLog(end, safe, minimum, end, min(mark, end))
 
-    def close_log(self, log: LogId) -> None:
+    def close_log(self, log: LogKey) -> None:
         self.logs.pop(log, None)
         for follower in self._followers.values():
             follower.ends.pop(log, None)
 
     # --- what happens --------------------------------------------------------------------------------------
 
-    def appended(self, log: LogId, end: Offset) -> bool:
+    def appended(self, log: LogKey, end: Offset) -> bool:
         """True if the high watermark moved."""
         self.logs[log].end = end
         return self._advance(log)
 
-    def synced(self, log: LogId, safe: Offset) -> bool:
+    def synced(self, log: LogKey, safe: Offset) -> bool:
         """True if the high watermark moved."""
         self.logs[log].safe = safe
         return self._advance(log)
 
-    def fetched(self, by: Replica, asked: Mapping[LogId, FetchedLog], now: Millis) -> list[LogId]:
+    def fetched(self, by: Replica, asked: Mapping[LogKey, FetchedLog], now: Millis) -> list[LogKey]:
         """A follower asks for what is behind these places, which are on the leader's history. The logs whose high
         watermark moved."""
         follower = self._followers.setdefault(by if Rule.START in self._rules else Replica(by.node, ""), Follower())
@@ -119,7 +118,7 @@ class ShardLeader:
     def _own(self, log: LeaderLog) -> Offset:
         return log.safe if self._waits_for_sync else log.end
 
-    def _advance(self, log: LogId) -> bool:
+    def _advance(self, log: LogKey) -> bool:
         one = self.logs[log]
         if len(self.record.in_sync) < one.minimum and Rule.MINIMUM in self._rules:
             return False
@@ -140,7 +139,7 @@ class ShardLeader:
     def _members(self, record: ShardRecord) -> set[Replica]:
         return {Replica(node, record.starts.get(node, "")) for node in record.in_sync if node != self.me.node}
 
-    def _end_of(self, replica: Replica, log: LogId) -> Offset:
+    def _end_of(self, replica: Replica, log: LogKey) -> Offset:
         return self._follower(replica).ends.get(log, 0)
 
     def _follower(self, replica: Replica) -> Follower:
@@ -149,7 +148,7 @@ class ShardLeader:
 
     # --- who is in sync ------------------------------------------------------------------------------------
 
-    def confirmed(self, record: ShardRecord, revision: Revision) -> list[LogId]:
+    def confirmed(self, record: ShardRecord, revision: Revision) -> list[LogKey]:
         """What the store says of the shard now, in the same epoch: whether a change was made or not, it is decided. The
         logs whose high watermark moved."""
         self.record, self.revision, self._asked = record, revision, None

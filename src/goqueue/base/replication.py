@@ -1,0 +1,64 @@
+"""What a follower asks of a leader, and what it is told: fetches of all shards that two nodes share, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from goqueue.base.ids import Epoch, Millis, Offset
+
+
+class LogKey(NamedTuple):
+    """A log by its topic's id: a topic that is made again under an old name is another."""
+
+    topic_id: str
+    partition: int
+
+
+class LogFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far the follower has a log, how much of it is on its disk, and the epoch of its last batch (-1: none)."""
+
+    log: LogKey
+    end: Offset
+    safe: Offset
+    last_epoch: Epoch
+
+
+class ShardFetch(msgspec.Struct, frozen=True, array_like=True):
+    shard: int
+    epoch: Epoch
+    logs: Sequence[LogFetch]
+
+
+class FetchAsk(msgspec.Struct, frozen=True, array_like=True):
+    """Whole batches behind those ends, up to so many bytes; wait so long if there is nothing new."""
+
+    shards: Sequence[ShardFetch]
+    bytes_max: int
+    wait_ms_max: Millis
+
+
+class LogAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Batches byte for byte; or, with `parting`, where the follower's history leaves the leader's: the largest epoch up
+    to the follower's that the leader knows, and where that ends with it."""
+
+    log: LogKey
+    high_watermark: Offset
+    start: Offset
+    batches: bytes = b""
+    parting: tuple[Epoch, Offset] | None = None
+
+
+Refusal: TypeAlias = Literal["", "not_leader", "fenced_epoch", "unknown_epoch"]
+
+
+class ShardAnswer(msgspec.Struct, frozen=True, array_like=True):
+    shard: int
+    refusal: Refusal
+    logs: Sequence[LogAnswer] = ()
+
+
+class FetchAnswer(msgspec.Struct, frozen=True, array_like=True):
+    shards: Sequence[ShardAnswer]
