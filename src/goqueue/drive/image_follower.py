@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from typing import Final
 
-from goqueue.base.errors import ShuttingDown
+from goqueue.base.errors import ShuttingDown, StoreOutOfReach
 from goqueue.base.metadata import Change, Commit, Metadata, Revision, WatchedTooLate
 from goqueue.core.cluster.image import Image
 
 logger = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.5
 
 
 class ImageFollower:
@@ -54,14 +57,22 @@ class ImageFollower:
         self._changed(self.image.load(await self.store.read()))
 
     async def _follow(self) -> None:
+        """A store that is out of reach is tried again; meanwhile the image is what it was."""
+        is_behind = False
         while True:
             try:
+                if is_behind:
+                    await self._read_all()
+                    is_behind = False
                 async for change in self.store.watch(self.image.revision):
                     self.image.apply(change)
                     self._changed(change)
                 return  # the store was closed
             except WatchedTooLate:
-                await self._read_all()
+                is_behind = True
+            except StoreOutOfReach as error:
+                logger.warning("the metadata store is out of reach; trying again", extra={"error": error.message})
+                await asyncio.sleep(_RETRY_S)
 
     def _changed(self, change: Change) -> None:
         self._on_change(change)

@@ -17,6 +17,8 @@ from goqueue.base.names import is_name
 from goqueue.core.cluster.records import (
     ALL_NODES,
     CLUSTER,
+    CONTROLLER,
+    MEMBERS,
     NODES,
     PRODUCER_IDS,
     SETTINGS,
@@ -25,6 +27,8 @@ from goqueue.core.cluster.records import (
     TOPICS,
     ChangedSettings,
     ClusterRecord,
+    ControllerRecord,
+    MemberRecord,
     NodeRecord,
     ReservedIds,
     ShardRecord,
@@ -37,6 +41,8 @@ _KINDS: Final[Mapping[str, type[msgspec.Struct]]] = {
     TOPICS: TopicRecord,
     SHARDS: ShardRecord,
     NODES: NodeRecord,
+    MEMBERS: MemberRecord,
+    CONTROLLER: ControllerRecord,
     SETTINGS: ChangedSettings,
     SLOTS: SlotTable,
     CLUSTER: ClusterRecord,
@@ -60,6 +66,7 @@ class Image:
         self.unreadable: set[str] = set()  # keys whose values are none that this version knows
         self._records: dict[str, msgspec.Struct] = {}
         self._modified: dict[str, Revision] = {}
+        self._created: dict[str, Revision] = {}
         self._names: dict[str, str] = {}  # of topics, by id
         self._shards: dict[int, ShardRecord] = {}
         self._partitions: Counter[int] = Counter()  # by shard
@@ -84,6 +91,7 @@ class Image:
     def _put(self, entry: Entry) -> None:
         self._remove(entry.key)
         self._modified[entry.key] = entry.modified
+        self._created[entry.key] = entry.created
         record = _decoded(entry)
         if record is None:
             self.unreadable.add(entry.key)
@@ -97,6 +105,7 @@ class Image:
 
     def _remove(self, key: str) -> None:
         self._modified.pop(key, None)
+        self._created.pop(key, None)
         self.unreadable.discard(key)
         record = self._records.pop(key, None)
         if isinstance(record, TopicRecord):
@@ -114,6 +123,10 @@ class Image:
     def modified(self, key: str) -> Revision:
         """When the key was last written; `ABSENT` if it is not there."""
         return self._modified.get(key, 0)
+
+    def created(self, key: str) -> Revision:
+        """When the key was made; `ABSENT` if it is not there."""
+        return self._created.get(key, 0)
 
     def topics(self) -> list[TopicRecord]:
         """By name."""
@@ -161,6 +174,16 @@ class Image:
             if isinstance(record, NodeRecord)
         }
 
+    def member(self, node: int) -> MemberRecord | None:
+        """A node that belongs to the cluster, whether it lives or not."""
+        record = self._records.get(f"{MEMBERS}{node}")
+        return record if isinstance(record, MemberRecord) else None
+
+    @property
+    def controller(self) -> ControllerRecord | None:
+        record = self._records.get(CONTROLLER)
+        return record if isinstance(record, ControllerRecord) else None
+
     def settings(self, name: str = ALL_NODES) -> Mapping[str, str]:
         """What was changed of a node's settings, by its id, or of all nodes'."""
         record = self._records.get(SETTINGS + name)
@@ -190,6 +213,6 @@ def _decoded(entry: Entry) -> msgspec.Struct | None:
         return record if record.name == name and is_name(name) and record.partitions >= 1 else None
     if isinstance(record, SlotTable):
         return record if record.shards else None
-    if isinstance(record, ShardRecord | NodeRecord):
+    if isinstance(record, ShardRecord | NodeRecord | MemberRecord):
         return record if _NUMBER.fullmatch(name) else None
     return record

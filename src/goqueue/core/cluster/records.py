@@ -15,6 +15,8 @@ SHARDS: Final = "shards/"
 NODES: Final = "nodes/"
 SETTINGS: Final = "settings/"
 SLOTS: Final = "slots"
+MEMBERS: Final = "members/"
+CONTROLLER: Final = "controller"
 CLUSTER: Final = "cluster"
 PRODUCER_IDS: Final = "producer-ids/next"
 ALL_NODES: Final = "cluster"  # the name under `settings/` that stands for every node
@@ -68,6 +70,20 @@ class NodeRecord(msgspec.Struct, frozen=True):
     rack: str = ""
     disk: str = ""  # the id of its data directory
     lost_tail: bool = False  # the machine went down since the last clean stop, and not every write was synced
+
+
+class MemberRecord(msgspec.Struct, frozen=True):
+    """A node that belongs to the cluster, alive or not, and the disk that its data is on."""
+
+    disk: str
+    rack: str = ""
+
+
+class ControllerRecord(msgspec.Struct, frozen=True):
+    """Who decides about shards; the key ends with that node's session."""
+
+    node: int
+    incarnation: str
 
 
 class ClusterRecord(msgspec.Struct, frozen=True):

@@ -1,0 +1,58 @@
+"""What the controller does about the cluster as it is: one change after the other, each of one shard or one node.
+
+Pure: from an image to commits. Every commit expects the record as the image has it, and the controller's key as it was
+made, so that whoever decides from an old image, or was deposed, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from goqueue.base.metadata import Commit, Revision
+from goqueue.core.cluster.elections import admitted, elected, needs_leader
+from goqueue.core.cluster.image import Image
+from goqueue.core.cluster.records import CONTROLLER, MEMBERS, SHARDS, MemberRecord, NodeRecord, ShardRecord, encode
+
+
+class Controlling:
+    """Made with the revision that made this controller's key."""
+
+    def __init__(self, created: Revision) -> None:
+        self._created = created
+
+    def commits(self, image: Image) -> Iterator[Commit]:
+        """What is to be done, in any order. Starts are written down for all shards before the node is a member with its
+        new disk: until then the old one is what its shards are held against."""
+        living = image.nodes()
+        for number in image.shards():
+            before = image.shard(number)
+            record = self._led(self._admitted(image, before, living), living)
+            if record != before:
+                yield self._commit(image, f"{SHARDS}{number}", encode(record))
+        for node, found in living.items():
+            known = image.member(node)
+            if (known is None or known.disk != found.disk) and self._is_written_down(image, node, found):
+                yield self._commit(image, f"{MEMBERS}{node}", encode(MemberRecord(found.disk, found.rack)))
+
+    def _admitted(self, image: Image, record: ShardRecord, living: Mapping[int, NodeRecord]) -> ShardRecord:
+        for node, found in living.items():
+            known = image.member(node)
+            record = admitted(record, node, found, found.disk if known is None else known.disk)
+        return record
+
+    def _led(self, record: ShardRecord, living: Mapping[int, NodeRecord]) -> ShardRecord:
+        if not needs_leader(record, living):
+            return record
+        return elected(record, living) or record
+
+    def _is_written_down(self, image: Image, node: int, found: NodeRecord) -> bool:
+        """No shard still waits for a word about this start."""
+        records = map(image.shard, image.shards())
+        return all(
+            one.starts.get(node) in (None, found.incarnation)
+            for one in records
+            if node in (*one.in_sync, *one.eligible)
+        )
+
+    def _commit(self, image: Image, key: str, value: str) -> Commit:
+        return Commit({key: value}, modified={key: image.modified(key)}, created={CONTROLLER: self._created})

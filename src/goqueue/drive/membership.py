@@ -1,0 +1,124 @@
+"""This node's place in the cluster: registered while its session holds, and registered again when it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Final
+
+from goqueue.base.errors import GoQueueError, MetadataConflict, WrongNodeId
+from goqueue.base.metadata import ABSENT, Commit, Session
+from goqueue.core.cluster.controlling import Controlling
+from goqueue.core.cluster.records import CONTROLLER, NODES, ControllerRecord, NodeRecord, encode
+from goqueue.drive.image_follower import ImageFollower
+
+logger = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.2
+
+
+class Membership:
+    """`join` before anything is led or followed. `session` is asked before an answer is given that others rely on."""
+
+    def __init__(self, metadata: ImageFollower, node_id: int, record: NodeRecord, wait_s: float) -> None:
+        """`wait_s`: how long a start of the same node that died may still be registered."""
+        self._metadata = metadata
+        self._node_id = node_id
+        self._record = record
+        self._wait_s = wait_s
+        self._session: Session | None = None
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def is_held(self) -> bool:
+        """False once the session could be over: others may have been told that this node is gone."""
+        return self._session is not None and not self._session.is_lost
+
+    async def join(self) -> None:
+        """`WrongNodeId` if another node has this number."""
+        self._session = await self._metadata.store.open_session()
+        await self._register(self._session)
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._stay()), loop.create_task(self._control())]
+
+    async def leave(self) -> None:
+        """Others hear of it at once."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._session is not None:
+            await self._session.end()
+
+    def metadata_changed(self) -> None:
+        """The image has news."""
+        self._changed.set()
+
+    async def _register(self, session: Session) -> None:
+        loop = asyncio.get_running_loop()
+        key, deadline = f"{NODES}{self._node_id}", loop.time() + self._wait_s
+        while True:
+            try:
+                puts = {key: encode(self._record)}
+                await self._metadata.commit(Commit(puts, modified={key: ABSENT}, session=session.id))
+                return
+            except MetadataConflict:
+                if loop.time() > deadline:
+                    message = f"Node {self._node_id} is running already; every node needs a number of its own."
+                    raise WrongNodeId(message, field="node.id") from None
+                await asyncio.sleep(_RETRY_S)
+
+    async def _stay(self) -> None:
+        """A session that is lost, because the store or this node stood still, is followed by another."""
+        while True:
+            await asyncio.sleep(_RETRY_S)
+            if self.is_held:
+                continue
+            try:
+                session = await self._metadata.store.open_session()
+                await self._register(session)
+                self._session = session
+                logger.warning("registered again after the session was lost")
+            except GoQueueError as error:
+                logger.error("not registered; trying again", extra={"error": error.message})
+
+    # --- the controller --------------------------------------------------------------------------------------
+
+    async def _control(self) -> None:
+        """Whoever makes the key decides, until its session ends. The others wait for that."""
+        while True:
+            try:
+                if (controlling := await self._elected()) is not None:
+                    await self._decide(controlling)
+            except GoQueueError as error:
+                logger.warning("the controller's change was not made; looking again", extra={"error": error.message})
+                await asyncio.sleep(_RETRY_S)
+            await self._news()
+
+    async def _news(self) -> None:
+        self._changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RETRY_S):
+                await self._changed.wait()
+
+    async def _elected(self) -> Controlling | None:
+        image, session = self._metadata.image, self._session
+        if session is None or session.is_lost:
+            return None
+        me = ControllerRecord(self._node_id, self._record.incarnation)
+        if image.controller is None:
+            wanted = Commit({CONTROLLER: encode(me)}, modified={CONTROLLER: ABSENT}, session=session.id)
+            try:
+                await self._metadata.commit(wanted)
+            except MetadataConflict:
+                return None
+        return Controlling(image.created(CONTROLLER)) if image.controller == me else None
+
+    async def _decide(self, controlling: Controlling) -> None:
+        for commit in list(controlling.commits(self._metadata.image)):
+            try:
+                await self._metadata.commit(commit)
+            except MetadataConflict:
+                continue  # the image was old: the next look sees more

@@ -1,0 +1,213 @@
+"""Nodes of a cluster on a simulated store: who is registered, who decides, and who leads a shard afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from goqueue.base.errors import MetadataConflict, WrongNodeId
+from goqueue.base.metadata import Change, Commit
+from goqueue.core.cluster.controlling import Controlling
+from goqueue.core.cluster.records import CONTROLLER, NOBODY, SHARDS, NodeRecord, ShardRecord, encode
+from goqueue.drive.image_follower import ImageFollower
+from goqueue.drive.membership import Membership
+from goqueue.sim.metadata import SimMetadata, SimMetadataStore
+from goqueue.sim.time import VirtualLoop, run_virtually
+
+WAIT_S = 3.0
+
+
+class Member:
+    """A node as far as its membership goes."""
+
+    def __init__(self, store: SimMetadataStore, number: int, start: int = 1, disk: str = "") -> None:
+        self.client: SimMetadata = store.client()
+        self.follower = ImageFollower(self.client, self._changed)
+        self.record = NodeRecord("", f"{number}.{start}", disk=disk or f"disk {number}")
+        self.membership = Membership(self.follower, number, self.record, WAIT_S)
+
+    def _changed(self, change: Change) -> None:
+        self.membership.metadata_changed()
+
+    async def join(self) -> None:
+        await self.follower.start()
+        await self.membership.join()
+
+    async def leave(self) -> None:
+        await self.membership.leave()
+        await self.follower.stop()
+
+    @property
+    def shard(self) -> ShardRecord:
+        return self.follower.image.shard(0)
+
+
+async def three(store: SimMetadataStore) -> list[Member]:
+    record = ShardRecord(NOBODY, 0, (0, 1, 2), (0, 1, 2), starts={node: f"{node}.1" for node in range(3)})
+    store.commit(Commit({f"{SHARDS}0": encode(record)}))
+    members = [Member(store, number) for number in range(3)]
+    for member in members:
+        await member.join()
+    await asyncio.sleep(1)
+    return members
+
+
+def run(scenario: Callable[[SimMetadataStore, list[Member]], Awaitable[None]]) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        store = SimMetadataStore()
+        members = await three(store)
+        try:
+            await scenario(store, members)
+        finally:
+            for member in members:
+                await member.leave()
+
+    run_virtually(main)
+
+
+def deciding(members: list[Member]) -> Member:
+    record = members[0].follower.image.controller
+    assert record is not None
+    return members[record.node]
+
+
+async def vanish(store: SimMetadataStore, member: Member) -> None:
+    """As a process that is killed: its session ends by itself."""
+    for task in member.membership._tasks:
+        task.cancel()
+    member.client.is_cut_off = True
+    for session in member.client._sessions:
+        store.end_session(session)
+
+
+def test_all_are_registered_one_decides_and_the_first_replica_leads() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        for member in members:
+            assert list(member.follower.image.nodes()) == [0, 1, 2]
+            assert (member.shard.leader, member.shard.epoch) == (0, 1)
+            assert member.membership.is_held
+        assert len({one.follower.image.controller for one in members}) == 1
+        assert [members[0].follower.image.member(node) is not None for node in range(3)] == [True] * 3
+
+    run(scenario)
+
+
+def test_a_leader_that_is_gone_is_followed_by_one_in_sync() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        await vanish(store, members[0])
+        await asyncio.sleep(1)
+        assert (members[1].shard.leader, members[1].shard.epoch) == (1, 2)
+        await vanish(store, members[1])
+        await asyncio.sleep(1)
+        assert (members[2].shard.leader, members[2].shard.epoch) == (2, 3)
+
+    run(scenario)
+
+
+def test_nobody_leads_while_none_of_those_that_may_is_there() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        record = members[0].shard
+        alone = ShardRecord(0, record.epoch, (0, 1, 2), (0,), starts={0: "0.1"})
+        store.commit(Commit({f"{SHARDS}0": encode(alone)}))
+        await vanish(store, members[0])
+        await asyncio.sleep(1)
+        assert members[1].shard.leader == NOBODY
+        again = Member(store, 0, start=2)
+        await again.join()
+        await asyncio.sleep(1)
+        assert (again.shard.leader, again.shard.starts[0]) == (0, "0.2")
+        assert again.shard.epoch > record.epoch, "never in its old epoch"
+        await again.leave()
+
+    run(scenario)
+
+
+def test_a_node_that_lost_its_disk_does_not_count_any_more() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        await vanish(store, members[0])
+        await asyncio.sleep(1)
+        again = Member(store, 0, start=2, disk="a new disk")
+        await again.join()
+        await asyncio.sleep(1)
+        assert again.shard.leader in (1, 2) and 0 not in again.shard.in_sync
+        found = again.follower.image.member(0)
+        assert found is not None and found.disk == "a new disk"
+        await again.leave()
+
+    run(scenario)
+
+
+def test_who_decides_is_replaced_and_the_deposed_one_can_do_nothing() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        first = deciding(members)
+        image = first.follower.image
+        old = Controlling(image.created(CONTROLLER))
+        await vanish(store, first)
+        await asyncio.sleep(1)
+        others = [one for one in members if one is not first]
+        second = others[0].follower.image.controller
+        assert second is not None and second.node != first.membership._node_id
+        first.client.is_cut_off = False
+        commits = list(old.commits(image)) or [Commit({"slots": "x"}, created={CONTROLLER: old._created})]
+        for commit in commits:
+            with pytest.raises(MetadataConflict):
+                await first.client.commit(commit)
+
+    run(scenario)
+
+
+def test_a_start_waits_for_the_one_before_it_to_be_forgotten() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        again = Member(store, 1, start=2)
+        joining = asyncio.create_task(again.join())
+        await asyncio.sleep(1)
+        assert not joining.done()
+        await vanish(store, members[1])
+        await asyncio.sleep(1)
+        assert joining.done() and again.follower.image.nodes()[1].incarnation == "1.2"
+        await again.leave()
+
+    run(scenario)
+
+
+def test_a_number_that_is_taken_is_refused() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        other = Member(store, 1, start=7)
+        with pytest.raises(WrongNodeId, match="number of its own"):
+            await other.join()
+        await other.follower.stop()
+
+    run(scenario)
+
+
+def test_a_node_whose_session_ended_while_it_lived_registers_again() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        leader = members[0]
+        store.end_session(leader.client._sessions[-1])
+        held = [leader.membership.is_held]
+        await asyncio.sleep(2)
+        held.append(leader.membership.is_held)
+        assert held == [False, True]
+        assert list(members[1].follower.image.nodes()) == [0, 1, 2]
+        assert members[1].shard.leader != NOBODY
+
+    run(scenario)
+
+
+def test_a_store_that_is_out_of_reach_or_silent_stops_nothing_for_good() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        for member in members:
+            member.client.loses_answers = True
+        await vanish(store, members[0])
+        await asyncio.sleep(2)
+        for member in members[1:]:
+            member.client.loses_answers, member.client.is_cut_off = False, True
+        await asyncio.sleep(2)
+        for member in members[1:]:
+            member.client.is_cut_off = False
+        await asyncio.sleep(2)
+        assert members[2].shard.leader in (1, 2)
+
+    run(scenario)
