@@ -1,7 +1,8 @@
 """How far a partition may be read and by whom it may be written. Pure: told what happened, it moves its marks.
 
 On one node the high watermark is the end of the log, or, where every answer waits for the disk, the end of what is
-synced: nobody reads what a power cut could take back. The last stable offset bounds readers of committed data.
+synced: nobody reads what a power cut could take back. With replicas it is where replication puts it. The last stable
+offset bounds readers of committed data.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ALONE: Final = ShardRecord(0, 0, (0,), (0,))
 class PartitionState:
     """The marks of one partition."""
 
-    __slots__ = ("_reads_wait_for_sync", "end_offset", "high_watermark", "leader_epoch", "shard", "txns")
+    __slots__ = ("_reads_wait_for_sync", "end_offset", "high_watermark", "is_alone", "leader_epoch", "shard", "txns")
 
     def __init__(
         self,
@@ -32,7 +33,7 @@ class PartitionState:
         self._reads_wait_for_sync = reads_wait_for_sync
         self.led_by(shard)
         self.end_offset = end_offset
-        self.high_watermark = end_offset
+        self.high_watermark = end_offset if self.is_alone else 0
         self.txns = PartitionTxns() if txns is None else txns
 
     @property
@@ -44,6 +45,7 @@ class PartitionState:
         """What is written from now on is of the shard's epoch."""
         self.shard = shard
         self.leader_epoch = shard.epoch
+        self.is_alone = len(shard.replicas) <= 1
 
     def check_epoch(self, claimed: Epoch) -> None:
         """Raises if the caller believes in another leader; -1 means that it does not say."""
@@ -64,11 +66,15 @@ class PartitionState:
     def appended(self, end_offset: Offset) -> bool:
         """The log grew. True if readers can go further."""
         self.end_offset = end_offset
-        return not self._reads_wait_for_sync and self._advance(end_offset)
+        return self.is_alone and not self._reads_wait_for_sync and self._advance(end_offset)
 
     def synced(self, end_offset: Offset) -> bool:
         """Everything below is on disk. True if readers can go further."""
-        return self._advance(end_offset)
+        return self.is_alone and self._advance(end_offset)
+
+    def replicated(self, high_watermark: Offset) -> bool:
+        """Everybody in sync has everything below. True if readers can go further."""
+        return self._advance(min(high_watermark, self.end_offset))
 
     def truncated(self, end_offset: Offset) -> None:
         self.end_offset = end_offset

@@ -6,7 +6,7 @@ import asyncio
 from typing import Protocol
 
 from goqueue.base.commands import Acks, Isolation
-from goqueue.base.errors import UnknownTopic
+from goqueue.base.errors import NotLeader, UnknownTopic
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import BATCH_BYTES_MAX
 from goqueue.core.dedupe import Dedupe, StoredBatch
@@ -16,7 +16,7 @@ from goqueue.drive.offload import Offload
 from goqueue.drive.partition_marks import PartitionMarks
 from goqueue.drive.partition_producers import PartitionProducers
 from goqueue.drive.producers import note_transaction
-from goqueue.format.batch import BatchHeader, Buffer
+from goqueue.format.batch import BatchHeader, Buffer, read_header, split, verify
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reader import NeedsVerification, WouldBlock
 
@@ -65,21 +65,56 @@ class Partition(PartitionMarks):
         if self.is_closed:
             raise UnknownTopic(f"The topic {self.at.topic!r} was deleted.", field="topic")
         base_offset = self.log.append(batch, header, self.state.leader_epoch, now, append_time)
+        self._note(batch, header, base_offset, now)
+        self._syncs.note_append(self)
+        return base_offset
+
+    def _note(self, batch: Buffer, header: BatchHeader, base_offset: Offset, now: Millis) -> None:
+        """The batch is in the log there."""
         self.dedupe.appended(header, base_offset, now)
         if header.is_transactional:
             note_transaction(self.state.txns, self.dedupe, batch, header, base_offset)
         if self.state.appended(self.log.end_offset):
             self.wake()
-        self._syncs.note_append(self)
-        return base_offset
 
     @property
     def is_durable(self) -> bool:
-        return self._syncs.is_durable(self)
+        if self.state.is_alone:
+            return self._syncs.is_durable(self)
+        return self.state.high_watermark >= self.log.end_offset
 
     async def wait_durable(self) -> None:
-        """Returns when all that was appended so far is as safe as the node promises."""
+        """Returns when all that was appended so far is as safe as the node promises: on its disk if that is asked for,
+        and with everybody who is in sync."""
+        epoch, end = self.state.leader_epoch, self.log.end_offset
         await self._syncs.wait_durable(self)
+        while not self.state.is_alone and self.state.high_watermark < end:
+            if self.state.leader_epoch != epoch or self.is_closed:
+                raise NotLeader("Another node leads the partition now; what was asked for may have been done or not.")
+            moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.watch(moved)
+            await moved
+
+    # --- replicate ---------------------------------------------------------------------------------------
+
+    def take(self, batches: bytes, now: Millis) -> None:
+        """Appends batches as the leader wrote them."""
+        for batch in split(batches):
+            header = read_header(batch)
+            verify(batch, header)
+            self.log.restore(batch, header)
+            self._note(batch, header, header.base_offset, now)
+        self._syncs.note_append(self)
+
+    def cut(self, offset: Offset) -> None:
+        """Drops what is behind: the leader does not have it. Waits for the device."""
+        self.log.truncate(offset)
+        self.state.truncated(self.log.end_offset)
+        self.dedupe.cut(self.log.end_offset)
+
+    def replicated(self, high_watermark: Offset) -> None:
+        if self.state.replicated(high_watermark):
+            self.wake()
 
     def synced(self) -> None:
         """The group commit reached this partition."""
