@@ -31,10 +31,18 @@ class Syncs(Protocol):
     async def wait_durable(self, partition: Partition) -> None: ...
 
 
+class Leading(Protocol):
+    """The shard that a partition is led in, where it has replicas: it is told what its log holds."""
+
+    def appended(self, partition: Partition) -> None: ...
+
+    def synced(self, partition: Partition) -> None: ...
+
+
 class Partition(PartitionMarks):
     """One partition of one topic."""
 
-    __slots__ = ("_offload", "_syncs", "_watchers", "dedupe", "is_closed", "producers")
+    __slots__ = ("_leading", "_offload", "_syncs", "_watchers", "dedupe", "is_closed", "producers")
 
     def __init__(
         self,
@@ -51,6 +59,7 @@ class Partition(PartitionMarks):
         self._syncs = syncs
         self._offload = offload
         self._watchers: list[asyncio.Future[None]] = []
+        self._leading: Leading | None = None
         self.is_closed = False
 
     # --- write -------------------------------------------------------------------------------------------
@@ -67,6 +76,8 @@ class Partition(PartitionMarks):
         base_offset = self.log.append(batch, header, self.state.leader_epoch, now, append_time)
         self._note(batch, header, base_offset, now)
         self._syncs.note_append(self)
+        if self._leading is not None:
+            self._leading.appended(self)
         return base_offset
 
     def _note(self, batch: Buffer, header: BatchHeader, base_offset: Offset, now: Millis) -> None:
@@ -97,6 +108,11 @@ class Partition(PartitionMarks):
 
     # --- replicate ---------------------------------------------------------------------------------------
 
+    def lead(self, leading: Leading | None) -> None:
+        """Its shard is led here from now on, or no longer: whoever waits for replicas hears of it."""
+        self._leading = leading
+        self.wake()
+
     def take(self, batches: bytes, now: Millis) -> None:
         """Appends batches as the leader wrote them."""
         for batch in split(batches):
@@ -120,6 +136,8 @@ class Partition(PartitionMarks):
         """The group commit reached this partition."""
         if self.state.synced(self.log.synced_offset):
             self.wake()
+        if self._leading is not None:
+            self._leading.synced(self)
 
     # --- read --------------------------------------------------------------------------------------------
 

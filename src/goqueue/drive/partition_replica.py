@@ -1,0 +1,54 @@
+"""A partition as replication sees it, whether this node leads it or follows."""
+
+from __future__ import annotations
+
+from goqueue.base.clock import Clock
+from goqueue.base.ids import Epoch, Offset
+from goqueue.base.replication import LogKey
+from goqueue.drive.partition import Partition
+from goqueue.log.epoch_history import end_of_epoch
+
+
+class PartitionReplica:
+    """A `ReplicaLog`."""
+
+    def __init__(self, key: LogKey, partition: Partition, minimum: int, clock: Clock) -> None:
+        self.key = key
+        self.partition = partition
+        self.minimum = minimum
+        self._clock = clock
+
+    @property
+    def start_offset(self) -> Offset:
+        return self.partition.start_offset
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.partition.end_offset
+
+    @property
+    def synced_offset(self) -> Offset:
+        return self.partition.log.synced_offset
+
+    @property
+    def high_watermark(self) -> Offset:
+        return self.partition.high_watermark
+
+    @property
+    def last_epoch(self) -> Epoch:
+        return self.partition.log.notes.epoch if self.partition.end_offset else -1
+
+    def end_of_epoch(self, epoch: Epoch) -> tuple[Epoch, Offset]:
+        return end_of_epoch(self.partition.log.notes.meta.epochs, epoch, self.partition.end_offset)
+
+    def read_tail(self, offset: Offset, bytes_max: int) -> bytes:
+        return self.partition.log.read(offset, bytes_max, self.partition.end_offset, wait=True)
+
+    def take(self, batches: bytes) -> None:
+        self.partition.take(batches, self._clock.now_ms())
+
+    def cut(self, offset: Offset) -> None:
+        self.partition.cut(offset)
+
+    def mark(self, high_watermark: Offset) -> None:
+        self.partition.replicated(high_watermark)
