@@ -69,8 +69,9 @@ pipeline-demo: $(VENV)/.pipeline java
 # The tests' lock is resolved first; the others take the same versions.
 lock: setup
 	$(INSTALL) uv
-	$(COMPILE) --extra schemas --extra link --extra pipeline --extra dev --output-file requirements-test.lock
+	$(COMPILE) --extra schemas --extra cluster --extra link --extra pipeline --extra dev --output-file requirements-test.lock
 	$(COMPILE) --constraint requirements-test.lock --extra schemas --extra link --output-file requirements-node.lock
+	$(COMPILE) --constraint requirements-test.lock --extra cluster --output-file requirements-cluster.lock
 	$(COMPILE) --constraint requirements-test.lock --extra pipeline --output-file requirements-pipeline.lock
 	$(COMPILE) --constraint requirements-test.lock --extra pipeline --extra bench --output-file requirements-bench.lock
 

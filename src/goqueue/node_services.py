@@ -91,7 +91,7 @@ class NodeServices:
         self._store = EmbeddedMetadata(self.disk, self.offload)
         self._followers: list[Callable[[Change], None]] = []
         self.metadata = ImageFollower(self._store, self._metadata_changed)
-        self.shard_map = ShardMap(self.metadata.image)
+        self.shard_map = ShardMap(self.metadata.image, settings.node.id)
         self.follow_metadata(self.shard_map.metadata_changed)
         self.producer_ids = ProducerIds(self.metadata)
         self.identity = Identity(settings.node.id)

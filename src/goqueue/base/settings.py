@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 import msgspec
 
 from goqueue.base.choices import choices_at, listed
+from goqueue.base.cluster_settings import ClusterSettings
 from goqueue.base.errors import InvalidField, InvalidName, SettingsInvalid
 from goqueue.base.http_settings import HttpSettings
 from goqueue.base.limits import MIB
@@ -223,6 +224,7 @@ class Settings(msgspec.Struct, frozen=True):
     """All settings, by section."""
 
     node: NodeSettings = NodeSettings()
+    cluster: ClusterSettings = ClusterSettings()
     data: DataSettings = DataSettings()
     rest: RestSettings = RestSettings()
     kafka: KafkaSettings = KafkaSettings()
@@ -362,9 +364,12 @@ def _contradictions(settings: Settings) -> list[str]:
         "rest.listen": settings.rest.listen,
         "kafka.listen": settings.kafka.listen,
         "sqs.listen": settings.sqs.listen,
+        "cluster.listen": settings.cluster.listen,
     }
     if settings.kafka.advertised:
         addresses["kafka.advertised"] = settings.kafka.advertised
+    if settings.cluster.advertised:
+        addresses["cluster.advertised"] = settings.cluster.advertised
     for name, address in addresses.items():
         try:
             parse_address(address)
@@ -384,6 +389,12 @@ def _contradictions(settings: Settings) -> list[str]:
         check_name(settings.sqs.group, "group")
     except InvalidName as error:
         found.append(f"sqs.group: {error.message}")
+    if settings.cluster.store and not re.fullmatch(r"etcd://[^/,\s:]+:\d+(,[^/,\s:]+:\d+)*", settings.cluster.store):
+        found.append(f"cluster.store: {settings.cluster.store!r} is not a store; write it like etcd://a:2379,b:2379")
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", settings.cluster.name):
+        found.append("cluster.name: use letters, digits, '.', '_' and '-'")
+    if settings.cluster.nodes < settings.cluster.replication_factor:
+        found.append("cluster.nodes must be at least cluster.replication_factor")
     if not re.fullmatch(r"[a-z0-9-]{1,64}", settings.sqs.region):
         found.append(f"sqs.region: {settings.sqs.region!r} is not a region; write it like us-east-1")
     for name in ("retention.ms", "retention.bytes", "segment.bytes", "max.message.bytes"):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from goqueue.base.errors import NotLoaded
+from goqueue.base.errors import NotLeader, NotLoaded
 from goqueue.base.ids import TopicPartition
 from goqueue.base.metadata import Change
 from goqueue.core.cluster.image import Image
-from goqueue.core.cluster.records import TOPICS
+from goqueue.core.cluster.records import NOBODY, TOPICS
 
 T = TypeVar("T")
 
@@ -22,10 +22,27 @@ class ShardMap:
     """Asked for every command, so it remembers partitions that are there until the metadata changes. Of names that
     clients make up it remembers nothing."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, node: int = 0) -> None:
+        """`node` is this one."""
+        self.node = node
         self._image = image
         self._partitions: dict[TopicPartition, int] = {}
         self.of_id = image.shard_of_id
+
+    def leader(self, shard: int) -> int:
+        """The node that leads it; `NotLeader` if nobody does, or nothing is known of it."""
+        leader = self._image.shard(shard).leader
+        if leader == NOBODY:
+            raise NotLeader(f"Nobody leads shard {shard} at the moment; try again.")
+        return leader
+
+    def leader_of(self, at: TopicPartition) -> int:
+        """The node that leads a partition."""
+        return self.leader(self.of_partition(at))
+
+    def leader_of_id(self, given_id: str) -> int:
+        """The node that keeps a group, a transactional id or an owner."""
+        return self.leader(self.of_id(given_id))
 
     def of_partition(self, at: TopicPartition) -> int:
         """0 for a partition that is not there: nothing is known of it in any shard."""

@@ -1,0 +1,48 @@
+"""The other nodes of the cluster, by their numbers: where each of them is, the image of the metadata says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from goqueue.base.errors import PeerLost
+from goqueue.core.cluster.image import Image
+from goqueue.drive.peer_link import PeerLink
+from goqueue.wire.node_frames import Hello
+
+NODE_PORT: Final = "node"  # under which a node's record names its port for other nodes
+
+
+class Peers:
+    """Links are made when they are first used, for each purpose one of its own: a large answer on one holds up nothing
+    on another. A node that has moved gets new ones."""
+
+    def __init__(self, image: Image, me: Callable[[], Hello]) -> None:
+        self._image = image
+        self._me = me
+        self._links: dict[tuple[int, str], tuple[str, PeerLink]] = {}
+
+    async def call(self, node: int, verb: str, body: bytes, within_s: float, lane: str = "calls") -> bytes:
+        """`PeerLost` if the node is not there, or goes away before it answers: then it may have done it."""
+        return await self._link(node, lane).call(verb, body, within_s)
+
+    def _link(self, node: int, lane: str) -> PeerLink:
+        record = self._image.nodes().get(node)
+        address = None if record is None else record.addresses.get(NODE_PORT)
+        if address is None:
+            self._drop((node, lane))
+            raise PeerLost(f"Node {node} is not there.")
+        known = self._links.get((node, lane))
+        if known is None or known[0] != address:
+            self._drop((node, lane))
+            host, _, port = address.rpartition(":")
+            known = self._links[node, lane] = address, PeerLink(host.strip("[]"), int(port), self._me(), node)
+        return known[1]
+
+    def _drop(self, key: tuple[int, str]) -> None:
+        if (known := self._links.pop(key, None)) is not None:
+            known[1].close()
+
+    def close(self) -> None:
+        for key in list(self._links):
+            self._drop(key)
