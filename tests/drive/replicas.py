@@ -12,7 +12,7 @@ from goqueue.core.cluster.elections import admitted, elected, needs_leader
 from goqueue.core.cluster.records import NodeRecord, ShardRecord
 from goqueue.core.replication.leader import Replica, ShardLeader
 from goqueue.drive.leading_shard import LeadingShard
-from goqueue.drive.replica_fetches import Fetching, FetchServer, FollowedShard
+from goqueue.drive.replica_fetches import FetchServer, FollowedShard, ReplicaFetching
 from goqueue.format.batch import read_header, split
 from goqueue.format.records import decode
 from goqueue.log.epoch_history import end_of_epoch
@@ -90,7 +90,7 @@ class SmallNode:
         self.follows: dict[int, FollowedShard] = {}
         self.leader = -1
         self.server = FetchServer(self.leads, cluster.clock)
-        self.fetching: Fetching | None = None
+        self.fetching: ReplicaFetching | None = None
 
     @property
     def me(self) -> Replica:
@@ -143,7 +143,9 @@ class SmallNode:
             self.leader = record.leader
         if self.fetching is None:
             leader = self.cluster.nodes[record.leader]
-            self.fetching = Fetching(lambda ask: self.cluster.call(self, leader, ask), lambda: [*self.follows.values()])
+            self.fetching = ReplicaFetching(
+                lambda ask: self.cluster.call(self, leader, ask), lambda: [*self.follows.values()]
+            )
             self.fetching.start()
 
     async def _stop_fetching(self) -> None:

@@ -12,7 +12,7 @@ from goqueue.base.metadata import Change, Commit
 from goqueue.core.cluster.controlling import Controlling
 from goqueue.core.cluster.records import CONTROLLER, NOBODY, SHARDS, NodeRecord, ShardRecord, encode
 from goqueue.drive.image_follower import ImageFollower
-from goqueue.drive.membership import Membership
+from goqueue.drive.membership import NodeMembership
 from goqueue.sim.metadata import SimMetadata, SimMetadataStore
 from goqueue.sim.time import VirtualLoop, run_virtually
 
@@ -26,7 +26,7 @@ class Member:
         self.client: SimMetadata = store.client()
         self.follower = ImageFollower(self.client, self._changed)
         self.record = NodeRecord("", f"{number}.{start}", disk=disk or f"disk {number}")
-        self.membership = Membership(self.follower, number, self.record, WAIT_S)
+        self.membership = NodeMembership(self.follower, number, self.record, WAIT_S)
 
     def _changed(self, change: Change) -> None:
         self.membership.metadata_changed()

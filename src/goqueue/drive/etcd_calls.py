@@ -46,7 +46,7 @@ class EtcdSettings(msgspec.Struct, frozen=True):
     password: str = ""
 
 
-class Message(Protocol):
+class ProtoMessage(Protocol):
     def SerializeToString(self) -> bytes: ...  # noqa: N802
 
 
@@ -57,7 +57,7 @@ class Method(Generic[Q, A]):
         self.path = f"/etcdserverpb.{path}"
         self._answer = answer
 
-    def encode(self, request: Message) -> bytes:
+    def encode(self, request: ProtoMessage) -> bytes:
         return request.SerializeToString()
 
     def decode(self, data: bytes) -> A:

@@ -8,7 +8,7 @@ from goqueue.base.ids import Millis
 from goqueue.base.metadata import Revision
 from goqueue.base.replication import LogAnswer, LogFetch, LogKey, Refusal, ShardAnswer, ShardFetch
 from goqueue.core.cluster.records import ShardRecord
-from goqueue.core.replication.follower import Place, parting
+from goqueue.core.replication.follower import LogPlace, parting
 from goqueue.core.replication.leader import FetchedLog, Replica, SetChange, ShardLeader
 from goqueue.drive.replica_log import ReplicaLog
 
@@ -84,7 +84,7 @@ class LeadingShard:
         log = self._logs.get(asked.log)
         if log is None:
             return None
-        told = parting(Place(asked.end, asked.last_epoch), *log.end_of_epoch(asked.last_epoch))
+        told = parting(LogPlace(asked.end, asked.last_epoch), *log.end_of_epoch(asked.last_epoch))
         return None if told is None else LogAnswer(asked.log, 0, log.start_offset, parting=(told.epoch, told.end))
 
     def _news(self, key: LogKey, asked: LogFetch, bytes_max: int) -> LogAnswer:

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _RETRY_S: Final = 0.2
 
 
-class Membership:
+class NodeMembership:
     """`join` before anything is led or followed. `session` is asked before an answer is given that others rely on."""
 
     def __init__(self, metadata: ImageFollower, node_id: int, record: NodeRecord, wait_s: float) -> None:

@@ -14,10 +14,10 @@ from goqueue.base.errors import GoQueueError, Overloaded, PeerLost
 from goqueue.wire.node_frames import (
     FRAME_BYTES_MAX,
     BadFrame,
-    Frame,
     FrameSplitter,
     Hello,
     Kind,
+    NodeFrame,
     decode_hello,
     encode_call,
     encode_frame,
@@ -67,7 +67,7 @@ class PeerConnection(asyncio.Protocol):
             self.welcomed.set_exception(lost)
         self.welcomed.exception()  # perhaps nobody waits for it any more
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: NodeFrame) -> None:
         if frame.kind is Kind.WELCOME and not self.welcomed.done():
             self.welcomed.set_result(decode_hello(frame.body))
             self._splitter.bytes_max = FRAME_BYTES_MAX
@@ -78,7 +78,7 @@ class PeerConnection(asyncio.Protocol):
         else:
             raise BadFrame(f"{frame.kind.name} was not expected")
 
-    def _answer(self, frame: Frame) -> None:
+    def _answer(self, frame: NodeFrame) -> None:
         """A reply that nobody waits for any more is dropped."""
         waiting = self._waiting.pop(frame.number, None)
         if waiting is None or waiting.done():

@@ -12,7 +12,7 @@ from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError
 from goqueue.base.limits import MIB
 from goqueue.base.replication import FetchAnswer, FetchAsk, LogAnswer, LogFetch, LogKey, ShardAnswer, ShardFetch
-from goqueue.core.replication.follower import Parting, Place, cut_at
+from goqueue.core.replication.follower import LogPlace, Parting, cut_at
 from goqueue.core.replication.leader import Replica
 from goqueue.drive.leading_shard import LeadingShard
 from goqueue.drive.replica_log import ReplicaLog
@@ -93,7 +93,7 @@ class FollowedShard:
 
 def _take(log: ReplicaLog, answer: LogAnswer) -> None:
     if answer.parting is not None:
-        place, told = Place(log.end_offset, log.last_epoch), Parting(*answer.parting)
+        place, told = LogPlace(log.end_offset, log.last_epoch), Parting(*answer.parting)
         log.cut(cut_at(place, told, Parting(*log.end_of_epoch(told.epoch)), log.high_watermark))
         return
     if answer.batches:
@@ -107,7 +107,7 @@ class Asking(Protocol):
     async def __call__(self, ask: FetchAsk) -> FetchAnswer: ...
 
 
-class Fetching:
+class ReplicaFetching:
     """One task for one leading node, for all shards that are followed from it."""
 
     def __init__(self, ask: Asking, followed: Callable[[], Sequence[FollowedShard]]) -> None:

@@ -22,7 +22,7 @@ from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.leading_shard import LeadingShard
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_replica import PartitionReplica
-from goqueue.drive.replica_fetches import Asking, Fetching, FetchServer, FollowedShard
+from goqueue.drive.replica_fetches import Asking, FetchServer, FollowedShard, ReplicaFetching
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class ShardRoles:
         self._leading: dict[int, LeadingShard] = {}
         self._follows: dict[int, FollowedShard] = {}
         self._leaders: dict[int, int] = {}  # of those that are followed
-        self._fetches: dict[int, Fetching] = {}  # by leading node
+        self._fetches: dict[int, ReplicaFetching] = {}  # by leading node
         self.server = FetchServer(self._leading, self._clock)
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -180,7 +180,7 @@ class ShardRoles:
         for node in [node for node in self._fetches if node not in wanted]:
             await self._fetches.pop(node).stop()
         for node in wanted - self._fetches.keys():
-            self._fetches[node] = fetching = Fetching(self._asking(node), partial(self._followed_from, node))
+            self._fetches[node] = fetching = ReplicaFetching(self._asking(node), partial(self._followed_from, node))
             fetching.start()
 
     def _followed_from(self, node: int) -> list[FollowedShard]:

@@ -36,7 +36,7 @@ class BadFrame(Exception):
     """What came is none of ours; the connection ends."""
 
 
-class Frame(NamedTuple):
+class NodeFrame(NamedTuple):
     kind: Kind
     number: int
     body: bytes
@@ -108,13 +108,13 @@ class FrameSplitter:
     def held(self) -> int:
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[NodeFrame]:
         """Whole frames, as far as they go. `BadFrame` for what can be none."""
         self._buffer += data
         while (frame := self._next()) is not None:
             yield frame
 
-    def _next(self) -> Frame | None:
+    def _next(self) -> NodeFrame | None:
         buffer = self._buffer
         if len(buffer) < _HEAD.size:
             return None
@@ -124,6 +124,6 @@ class FrameSplitter:
             raise BadFrame(f"a frame of kind {kind} with {size} bytes")
         if len(buffer) < size + 4:
             return None
-        frame = Frame(Kind(kind), number, bytes(memoryview(buffer)[_HEAD.size : size + 4]))
+        frame = NodeFrame(Kind(kind), number, bytes(memoryview(buffer)[_HEAD.size : size + 4]))
         del buffer[: size + 4]
         return frame

@@ -7,14 +7,14 @@ from typing import Final
 
 import pytest
 
-from goqueue.core.replication.rules import ALL_RULES, Rule
+from goqueue.core.replication.rules import ALL_RULES, ReplicationRule
 from tests.core.replication.world import Violation, World
 
 STEPS: Final = 250
 WALKS: Final = 20_000 if os.environ.get("GOQUEUE_LONG_TESTS") == "1" else 400
 WALKS_TO_FIND: Final = 4_000
 # A fetch that is counted in a later epoch has to be late by two elections, which is rare: where to begin, and how far.
-RARE: Final = {Rule.EPOCH: (1_700, 800)}
+RARE: Final = {ReplicationRule.EPOCH: (1_700, 800)}
 
 
 @pytest.mark.parametrize("syncs", [True, False], ids=["always", "interval"])
@@ -31,8 +31,8 @@ def test_nothing_acknowledged_is_lost(syncs: bool) -> None:
     assert acknowledged > 2 * WALKS and elections > WALKS, "the walks went somewhere"
 
 
-@pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.name.lower())
-def test_a_rule_that_is_not_kept_is_missed(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", ReplicationRule, ids=lambda rule: rule.name.lower())
+def test_a_rule_that_is_not_kept_is_missed(rule: ReplicationRule) -> None:
     first, steps = RARE.get(rule, (0, STEPS))
     for seed in range(first, first + WALKS_TO_FIND):
         try:

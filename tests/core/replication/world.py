@@ -14,9 +14,9 @@ from typing import NamedTuple
 from goqueue.base.replication import LogKey
 from goqueue.core.cluster.elections import admitted, elected, needs_leader
 from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
-from goqueue.core.replication.follower import Parting, Place, cut_at, parting
+from goqueue.core.replication.follower import LogPlace, Parting, cut_at, parting
 from goqueue.core.replication.leader import FetchedLog, Replica, SetChange, ShardLeader
-from goqueue.core.replication.rules import ALL_RULES, Rule, Rules
+from goqueue.core.replication.rules import ALL_RULES, ReplicationRule, Rules
 from goqueue.log.epoch_history import Epochs, begun, end_of_epoch
 
 LOG = LogKey("t", 0)
@@ -32,14 +32,14 @@ class Fetch(NamedTuple):
     by: Replica
     to: int
     epoch: int
-    place: Place
+    place: LogPlace
     safe: int
 
 
 class Parted(NamedTuple):
     to: Replica
     epoch: int
-    place: Place
+    place: LogPlace
     told: Parting
 
 
@@ -91,8 +91,8 @@ class Node:
         return found
 
     @property
-    def place(self) -> Place:
-        return Place(len(self.log), self.log[-1][0] if self.log else -1)
+    def place(self) -> LogPlace:
+        return LogPlace(len(self.log), self.log[-1][0] if self.log else -1)
 
 
 Message = Fetch | Parted | Data | SetChange
@@ -157,7 +157,7 @@ class World:
             node.follows = record if record.leader not in (NOBODY, node.number) else None
 
     def _names_me(self, record: ShardRecord, node: Node) -> bool:
-        is_this_start = record.starts.get(node.number) == node.me.start or Rule.NEW_EPOCH not in self.rules
+        is_this_start = record.starts.get(node.number) == node.me.start or ReplicationRule.NEW_EPOCH not in self.rules
         return record.leader == node.number and is_this_start
 
     def _lead(self, node: Node, record: ShardRecord, revision: int) -> None:
@@ -259,7 +259,7 @@ class World:
             case Data():
                 self._take(self.nodes[message.to.node], message)
             case SetChange():
-                if message.revision == self.store.revision or Rule.COMPARE not in self.rules:
+                if message.revision == self.store.revision or ReplicationRule.COMPARE not in self.rules:
                     self.store.put(message.record)
 
     def _asked(self, node: Node, fetch: Fetch) -> None:
@@ -277,7 +277,7 @@ class World:
         self.network.append(Data(fetch.by, fetch.epoch, fetch.place.end, batches, mark))
 
     def _is_same(self, ours: int, theirs: int) -> bool:
-        return ours == theirs or Rule.EPOCH not in self.rules
+        return ours == theirs or ReplicationRule.EPOCH not in self.rules
 
     def _follows(self, node: Node, to: Replica, epoch: int) -> bool:
         return node.is_up and node.me == to and node.follows is not None and self._is_same(node.follows.epoch, epoch)
@@ -302,7 +302,7 @@ class World:
         leader = node.leads
         assert leader is not None
         node.high_watermark = max(node.high_watermark, leader.logs[LOG].high_watermark)
-        if len(leader.record.in_sync) < self.minimum and Rule.MINIMUM in self.rules:
+        if len(leader.record.in_sync) < self.minimum and ReplicationRule.MINIMUM in self.rules:
             return
         for offset, (_, value) in enumerate(node.log[: leader.logs[LOG].high_watermark]):
             if self.acknowledged.setdefault(offset, value) != value:

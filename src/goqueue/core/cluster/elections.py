@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
-from goqueue.core.replication.rules import ALL_RULES, Rule, Rules
+from goqueue.core.replication.rules import ALL_RULES, ReplicationRule, Rules
 
 
 def admitted(record: ShardRecord, node: int, found: NodeRecord, disk: str, rules: Rules = ALL_RULES) -> ShardRecord:
@@ -23,10 +23,10 @@ def admitted(record: ShardRecord, node: int, found: NodeRecord, disk: str, rules
     """
     if node not in (*record.in_sync, *record.eligible) or record.starts.get(node) == found.incarnation:
         return record
-    if node == record.leader and Rule.NEW_EPOCH in rules:
+    if node == record.leader and ReplicationRule.NEW_EPOCH in rules:
         record = msgspec.structs.replace(record, leader=NOBODY)
     same_disk, others = found.disk == disk, {*record.in_sync, *record.eligible} - {node}
-    if Rule.START not in rules or (same_disk and not (found.lost_tail and others)):
+    if ReplicationRule.START not in rules or (same_disk and not (found.lost_tail and others)):
         return msgspec.structs.replace(record, starts={**record.starts, node: found.incarnation})
     return _left(record, node) if others else record
 
@@ -43,7 +43,7 @@ def needs_leader(record: ShardRecord, living: Mapping[int, NodeRecord], rules: R
     found = living.get(record.leader)
     if found is None:
         return True
-    return Rule.NEW_EPOCH in rules and record.starts.get(record.leader) != found.incarnation
+    return ReplicationRule.NEW_EPOCH in rules and record.starts.get(record.leader) != found.incarnation
 
 
 def elected(
@@ -62,7 +62,7 @@ def elected(
 
 def _candidates(record: ShardRecord, living: Mapping[int, NodeRecord], unclean: bool, rules: Rules) -> Iterator[int]:
     """In the order of preference: in sync, then eligible, each in the order in which replicas are named."""
-    if Rule.IN_SYNC_ONLY not in rules:
+    if ReplicationRule.IN_SYNC_ONLY not in rules:
         yield from (node for node in record.replicas if node in living)
     for chosen in (record.in_sync, record.eligible):
         for node in record.replicas:
@@ -76,4 +76,4 @@ def _is_that_start(record: ShardRecord, node: int, living: Mapping[int, NodeReco
     found = living.get(node)
     if found is None:
         return False
-    return Rule.START not in rules or record.starts.get(node) == found.incarnation
+    return ReplicationRule.START not in rules or record.starts.get(node) == found.incarnation

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from goqueue.base.ids import Epoch, Offset
-from goqueue.core.replication.rules import ALL_RULES, Rule, Rules
+from goqueue.core.replication.rules import ALL_RULES, ReplicationRule, Rules
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """The end of a log, and the epoch of its last batch."""
 
     end: Offset
@@ -23,14 +23,14 @@ class Parting(NamedTuple):
     end: Offset
 
 
-def parting(place: Place, epoch: Epoch, end: Offset) -> Parting | None:
+def parting(place: LogPlace, epoch: Epoch, end: Offset) -> Parting | None:
     """As the leader sees it; `epoch` and `end` are what its own history answers for the place's last epoch."""
     return Parting(epoch, end) if place.end and (epoch != place.last_epoch or end < place.end) else None
 
 
-def cut_at(place: Place, told: Parting, own: Parting, high_watermark: Offset, rules: Rules = ALL_RULES) -> Offset:
+def cut_at(place: LogPlace, told: Parting, own: Parting, high_watermark: Offset, rules: Rules = ALL_RULES) -> Offset:
     """Where the follower cuts; `own` is what its own history answers for the leader's epoch. It asks again afterwards:
     several epochs may have to go, one after the other."""
-    if Rule.CUT_AT_EPOCH not in rules:
+    if ReplicationRule.CUT_AT_EPOCH not in rules:
         return min(high_watermark, place.end)
     return min(told.end, own.end, place.end)

@@ -15,7 +15,7 @@ from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.base.metadata import Revision
 from goqueue.base.replication import LogKey
 from goqueue.core.cluster.records import ShardRecord
-from goqueue.core.replication.rules import ALL_RULES, Rule, Rules
+from goqueue.core.replication.rules import ALL_RULES, ReplicationRule, Rules
 
 
 class Replica(NamedTuple):
@@ -72,7 +72,7 @@ class ShardLeader:
         self.record = record
         self.revision = revision
         self.logs: dict[LogKey, LeaderLog] = {}
-        self._waits_for_sync = waits_for_sync and Rule.SYNCED in rules
+        self._waits_for_sync = waits_for_sync and ReplicationRule.SYNCED in rules
         self._lag_ms = lag_ms
         self._rules = rules
         self._followers: dict[Replica, Follower] = {}
@@ -84,7 +84,7 @@ class ShardLeader:
 
     def open_log(self, log: LogKey, end: Offset, safe: Offset, known_mark: Offset, minimum: int) -> None:
         """`known_mark` is the high watermark that was told to this node when it followed: others are at least there."""
-        mark = known_mark if Rule.LEARN in self._rules else end
+        mark = known_mark if ReplicationRule.LEARN in self._rules else end
         self.logs[log] = LeaderLog(end, safe, minimum, end, min(mark, end))
 
     def close_log(self, log: LogKey) -> None:
@@ -107,7 +107,9 @@ class ShardLeader:
     def fetched(self, by: Replica, asked: Mapping[LogKey, FetchedLog], now: Millis) -> list[LogKey]:
         """A follower asks for what is behind these places, which are on the leader's history. The logs whose high
         watermark moved."""
-        follower = self._followers.setdefault(by if Rule.START in self._rules else Replica(by.node, ""), Follower())
+        follower = self._followers.setdefault(
+            by if ReplicationRule.START in self._rules else Replica(by.node, ""), Follower()
+        )
         for log, (end, safe) in asked.items():
             if log in self.logs:
                 follower.ends[log] = max(follower.ends.get(log, 0), safe if self._waits_for_sync else end)
@@ -120,7 +122,7 @@ class ShardLeader:
 
     def _advance(self, log: LogKey) -> bool:
         one = self.logs[log]
-        if len(self.record.in_sync) < one.minimum and Rule.MINIMUM in self._rules:
+        if len(self.record.in_sync) < one.minimum and ReplicationRule.MINIMUM in self._rules:
             return False
         mark = min([self._own(one), *(self._end_of(replica, log) for replica in self._counted())])
         if mark <= one.high_watermark:
@@ -133,7 +135,7 @@ class ShardLeader:
         counted = self._members(self.record)
         if self._asked is not None:
             asked = self._members(self._asked.record)
-            counted = counted | asked if Rule.COUNT_ALL in self._rules else asked
+            counted = counted | asked if ReplicationRule.COUNT_ALL in self._rules else asked
         return counted
 
     def _members(self, record: ShardRecord) -> set[Replica]:
@@ -143,7 +145,7 @@ class ShardLeader:
         return self._follower(replica).ends.get(log, 0)
 
     def _follower(self, replica: Replica) -> Follower:
-        known = replica if Rule.START in self._rules else Replica(replica.node, "")
+        known = replica if ReplicationRule.START in self._rules else Replica(replica.node, "")
         return self._followers.get(known) or Follower()
 
     # --- who is in sync ------------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ class ShardLeader:
     def _has_all(self, replica: Replica) -> bool:
         """Everything that is acknowledged, and where this epoch begins."""
         ends = self._follower(replica).ends
-        if Rule.CAUGHT_UP not in self._rules:
+        if ReplicationRule.CAUGHT_UP not in self._rules:
             return bool(ends)
         return all(ends.get(log, -1) >= max(one.high_watermark, one.began_at) for log, one in self.logs.items())
 

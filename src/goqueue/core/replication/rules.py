@@ -10,7 +10,7 @@ import enum
 from typing import Final, TypeAlias
 
 
-class Rule(enum.Enum):
+class ReplicationRule(enum.Enum):
     COMPARE = "a shard's record is written only as it was read: two leaders"
     EPOCH = "whoever believes in another epoch is refused: zombies"
     CUT_AT_EPOCH = "a follower cuts where its history parts from the leader's: loss after two quick failovers"
@@ -24,5 +24,5 @@ class Rule(enum.Enum):
     SYNCED = "under fsync=always only what is on the disk counts: loss in a power cut"
 
 
-Rules: TypeAlias = frozenset[Rule]
-ALL_RULES: Final[Rules] = frozenset(Rule)
+Rules: TypeAlias = frozenset[ReplicationRule]
+ALL_RULES: Final[Rules] = frozenset(ReplicationRule)

@@ -18,10 +18,10 @@ from goqueue.wire.node_frames import (
     FRAME_BYTES_MAX,
     BadFrame,
     Call,
-    Frame,
     FrameSplitter,
     Hello,
     Kind,
+    NodeFrame,
     decode_call,
     decode_hello,
     encode_frame,
@@ -83,7 +83,7 @@ class PeerServing(asyncio.Protocol):
             logger.warning("not a node of ours", extra={"error": str(error)})
             self.close()
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: NodeFrame) -> None:
         if self._peer is None:
             self._greet(frame)
         elif frame.kind is Kind.CALL and frame.number not in self._calls:
@@ -94,7 +94,7 @@ class PeerServing(asyncio.Protocol):
         else:
             raise BadFrame(f"{frame.kind.name} was not expected")
 
-    def _greet(self, frame: Frame) -> None:
+    def _greet(self, frame: NodeFrame) -> None:
         if frame.kind is not Kind.HELLO:
             raise BadFrame("no hello")
         hello, me = decode_hello(frame.body), self._port.me
