@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from goqueue.base.decoders import from_msgpack
 from goqueue.base.limits import BATCH_BYTES_MAX, KIB, MIB
 
 HELLO_BYTES_MAX: Final = 16 * KIB
@@ -89,7 +90,7 @@ def encode_hello(hello: Hello) -> bytes:
 
 def decode_hello(body: bytes) -> Hello:
     try:
-        found = msgspec.msgpack.decode(body, type=Hello)
+        found = from_msgpack(body, Hello)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadFrame(f"not a hello: {error}") from None
     if found.protocol != PROTOCOL:
