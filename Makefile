@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 DATA   ?= ./data
+CLUSTER ?= ./cluster
 COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
   --no-emit-index-url --no-emit-find-links
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup java run test check codec bench pipeline-demo lock clean
+.PHONY: setup java run cluster test check codec bench pipeline-demo lock clean
 
 # What a node needs. Everything comes from lock files, hashes checked; the project itself is linked in place.
 setup: $(VENV)/.node
@@ -29,6 +30,10 @@ $(VENV)/.%: requirements-%.lock | $(VENV)/.node
 
 run: setup
 	$(BIN)/goqueue serve --data $(DATA)
+
+# Three nodes and an etcd on this machine. etcd comes from ETCD, the path or the cache, or is built by Go.
+cluster: $(VENV)/.cluster
+	$(BIN)/goqueue cluster up --nodes 3 --data $(CLUSTER)
 
 # Spark needs Java 17 or 21: what JAVA_HOME or the path names, or Debian's.
 java:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("node", "pipeline", "bench", "test")
+LOCKS = ("node", "cluster", "pipeline", "bench", "test")
 PIN = re.compile(r"^([a-z0-9.-]+)(?:\[[a-z0-9,-]+\])?==(\S+)", re.MULTILINE)
 
 # Imports every module of the node, the commands and the client while only the named distributions can be imported.
@@ -35,9 +35,17 @@ import goqueue
 root = Path(goqueue.__file__).parent
 for file in sorted(root.rglob("*.py")):
     parts = file.relative_to(root).with_suffix("").parts
-    if parts[0] not in ("pipeline", "sim") and parts[-1] != "__main__":
+    of_store = parts[0] == "drive" and parts[-1].startswith("etcd_")  # a node that is alone has no client for it
+    if parts[0] not in ("pipeline", "sim") and parts[-1] != "__main__" and not of_store:
         import_module(".".join(("goqueue", *(part for part in parts if part != "__init__"))))
 import google.protobuf, jsonschema_rs
+from click.testing import CliRunner
+from goqueue.cli import app
+store = {"GOQUEUE_CLUSTER_STORE": "etcd://127.0.0.1:1"}
+for command in (["serve", "--data", "/nowhere"], ["cluster", "up", "--data", "/nowhere"]):
+    done = CliRunner().invoke(app, command, env=store)
+    told = ("pip install 'goqueue[cluster]'", "make cluster")
+    assert done.exit_code == 1 and all(text in done.stderr for text in told), done.output
 try:
     import pyspark
 except ModuleNotFoundError:
@@ -89,6 +97,7 @@ def test_the_nodes_lock_is_all_that_the_node_the_commands_and_the_client_import(
     ("target", "locks"),
     [
         ("run", ["node"]),
+        ("cluster", ["node", "cluster"]),
         ("test", ["node", "test"]),
         ("bench", ["node", "bench"]),
         ("pipeline-demo", ["node", "pipeline"]),

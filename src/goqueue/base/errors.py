@@ -291,6 +291,10 @@ class SettingsInvalid(Startup):
     """One or more settings are unreadable; `detail["mistakes"]` lists them all."""
 
 
+class PackageMissing(Startup):
+    """What was asked for needs a package that is not installed."""
+
+
 class DataDirUnusable(Startup):
     """The data directory cannot be created, read or written."""
 

@@ -21,6 +21,7 @@ class Lazy(NamedTuple):
 
 COMMANDS: Final = {
     "serve": Lazy("goqueue.cli.serve:serve", "Run a node until SIGTERM or Ctrl-C."),
+    "cluster": Lazy("goqueue.cli.cluster:cluster", "Run a cluster on this machine, and show how a cluster is."),
     "topic": Lazy("goqueue.cli.topic:topic", "Create, list, describe, alter and delete topics."),
     "produce": Lazy("goqueue.cli.produce:produce", "Publish messages."),
     "consume": Lazy("goqueue.cli.consume:consume", "Read messages, or take them as a member of a group."),

@@ -15,6 +15,7 @@ import uvloop
 
 from goqueue.base.errors import DiskFull, Startup
 from goqueue.base.settings import Settings, load_settings
+from goqueue.cli.cluster_extra import require_cluster_extra
 from goqueue.cli.logs import set_up_logs
 from goqueue.console import pages
 from goqueue.node import Node, Started
@@ -54,6 +55,8 @@ def serve(
     }
     try:
         settings = load_settings(config, os.environ, {key: text for key, text in flags.items() if text is not None})
+        if settings.cluster.store:
+            require_cluster_extra()
         set_up_logs(settings.logging)
         sys.setswitchinterval(_SWITCH_S)
         uvloop.run(_serve(settings))

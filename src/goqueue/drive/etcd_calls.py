@@ -6,7 +6,6 @@ deadline passes. A call whose answer did not come may have been carried out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -15,6 +14,7 @@ import grpc
 import msgspec
 
 from goqueue.base.errors import GoQueueError, MetadataTooLarge, SessionLost, StoreOutOfReach
+from goqueue.base.etcd_versions import NEEDED, has_known_faults
 from goqueue.wire import etcd_pb2 as etcd
 
 Q = TypeVar("Q")
@@ -28,8 +28,6 @@ _OPTIONS: Final = (
 )
 _OF_THE_MEMBER: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 _NEVER_SENT: Final = "failed to connect"
-_VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
-_VERSIONS_MIN: Final = {(3, 5): 28, (3, 6): 9}  # earlier ones lose events of watches, or end leases wrongly
 
 
 class EtcdSettings(msgspec.Struct, frozen=True):
@@ -157,10 +155,8 @@ class EtcdCalls:
     async def check_version(self) -> None:
         """Of the member that answers; the others of a cluster are at most one version away."""
         told = (await self.ask(STATUS, etcd.StatusRequest())).version
-        found = _VERSION.match(told)
-        major, minor, patch = map(int, found.groups()) if found else (0, 0, 0)
-        if (major, minor) < (3, 5) or patch < _VERSIONS_MIN.get((major, minor), 0):
-            raise StoreOutOfReach(f"etcd {told} has known faults; 3.5.28, 3.6.9 or a newer version is needed.")
+        if has_known_faults(told):
+            raise StoreOutOfReach(f"etcd {told} has known faults; {NEEDED}.")
 
     async def close(self) -> None:
         for channel in self._channels:
