@@ -50,6 +50,7 @@ from goqueue.edge.kafka.transactions import TransactionHandler
 from goqueue.edge.kafka.txn_produce import TransactionalProduce
 from goqueue.edge.rest.answers import AnswerRoutes
 from goqueue.edge.rest.app import Pages, build_app
+from goqueue.edge.rest.cluster import ClusterRoutes
 from goqueue.edge.rest.dead_letters import DeadLetterRoutes
 from goqueue.edge.rest.delayed import DelayedRoutes
 from goqueue.edge.rest.doors import DoorRoutes
@@ -72,6 +73,8 @@ from goqueue.log.data_dir import DataDir
 from goqueue.log.real_disk import RealDisk
 from goqueue.log.recovery import Recovered
 from goqueue.node_services import NodeServices, Ports
+from goqueue.service.cluster_metrics import ClusterCollector, LeaderChanges
+from goqueue.service.cluster_view import ClusterView, NoFollowers
 from goqueue.service.front import Front
 from goqueue.service.metrics import GroupCollector, MetricsPage, StorageCollector
 from goqueue.service.queue_metrics import QueueCollector
@@ -145,6 +148,8 @@ class Node:
         ports = Ports(disk, self._threads, SystemClock(), SystemEntropy())
         services = NodeServices(self._settings, ports, str(self._data_dir.path / "traces"), plan, self._admit)
         self._broker = broker = Broker(services, index)
+        leader_changes = LeaderChanges(services.metadata.image)
+        services.follow_metadata(leader_changes.metadata_changed)
         found = await broker.start()
         seconds = time.perf_counter() - began
         collector = StorageCollector(broker.table, broker.storage_stats, broker.space, seconds)
@@ -155,7 +160,8 @@ class Node:
             door = self._settings.rest
             connections = Connections("rest", door, door.body_bytes_max, broker.metrics, slots)
             gate = Gate(door.allowed_hosts, rest[0] if rest else "", "rest.allowed_hosts")
-            app = self._rest_app(broker, doors, gate, connections)
+            cluster = self._cluster_view(broker, doors)
+            app = self._rest_app(broker, doors, (cluster, leader_changes), gate, connections)
             self._rest = HttpServer(app, rest_socket, door.drain_ms, connections, rest_rendered)
             addresses["REST"] = f"http://{self._rest.address}"
             await self._rest.start()
@@ -210,7 +216,24 @@ class Node:
     def _front(self, service: S) -> Front[S]:
         return Front(service, self._admit)
 
-    def _rest_app(self, broker: Broker, doors: DoorAddresses, gate: Gate, connections: Connections):  # type: ignore[no-untyped-def]
+    def _cluster_view(self, broker: Broker, doors: DoorAddresses) -> ClusterView:
+        return ClusterView(
+            broker.metadata.image,
+            broker.node.identity.node_id,
+            self._settings.topic_defaults().min_insync_replicas,
+            doors.all("127.0.0.1"),
+            NoFollowers(),
+            is_alone=not self._settings.cluster.store,
+        )
+
+    def _rest_app(  # type: ignore[no-untyped-def]
+        self,
+        broker: Broker,
+        doors: DoorAddresses,
+        cluster: tuple[ClusterView, LeaderChanges],
+        gate: Gate,
+        connections: Connections,
+    ):
         bodies = Bodies(self._settings.rest, broker.metrics.http_body_bytes.labels("rest"))
         front, health, transactions = self._front, self._front(broker.health), self._front(broker.transactions)
         messages = MessageRoutes(
@@ -223,9 +246,10 @@ class Node:
         transaction_routes = TransactionRoutes(
             transactions, front(broker.txn_publish), bodies, self._settings.transactions, broker.entropy
         )
-        queues = QueueCollector(broker.queue_stats)
+        queues, shards = QueueCollector(broker.queue_stats), ClusterCollector(*cluster)
         broker.metrics.registry.register(queues)
-        page = MetricsPage(broker.metrics.registry, queues.look)
+        broker.metrics.registry.register(shards)
+        page = MetricsPage(broker.metrics.registry, (queues.look, shards.look))
         operations = [
             *TopicRoutes(front(broker.topics), bodies).operations(),
             *messages.operations(),
@@ -239,6 +263,7 @@ class Node:
             *TraceRoutes(front(broker.traces)).operations(),
             *SchemaRoutes(front(broker.schemas), bodies).operations(),
             *SchemaSettingsRoutes(front(broker.schemas), bodies).operations(),
+            *ClusterRoutes(front(cluster[0])).operations(),
             *NodeRoutes(health, front(page), self._threads).operations(),
             *DoorRoutes(doors).operations(),
         ]

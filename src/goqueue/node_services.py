@@ -90,7 +90,7 @@ class NodeServices:
         self._space_watch = SpaceWatch(self.space, self.offload)
         self._store = EmbeddedMetadata(self.disk, self.offload)
         self._followers: list[Callable[[Change], None]] = []
-        self.metadata = ImageFollower(self._store, self._metadata_changed)
+        self.metadata = ImageFollower(self._store, self._metadata_changed, self.metrics.store_seconds.observe)
         self.shard_map = ShardMap(self.metadata.image, settings.node.id)
         self.follow_metadata(self.shard_map.metadata_changed)
         self.producer_ids = ProducerIds(self.metadata)

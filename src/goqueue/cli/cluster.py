@@ -13,8 +13,8 @@ import click
 from goqueue.cli.cluster_dir import ClusterDir, LocalProcess, end, free_ports, runs
 from goqueue.cli.cluster_extra import require_cluster_extra
 from goqueue.cli.failures import Failed
-from goqueue.cli.options import CommandGroup
-from goqueue.cli.show import remark
+from goqueue.cli.options import CommandGroup, F, output_option, server_option
+from goqueue.cli.show import print_json, remark
 
 _START_S_MAX: Final = 120.0
 _STOP_S_MAX: Final = 60.0
@@ -23,6 +23,14 @@ _PAUSE_S: Final = 0.1
 _data = click.option(
     "--data", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The cluster's directory."
 )
+
+
+def _of_cluster(command: F) -> F:
+    """Which cluster is meant, and how the answer is shown."""
+    local = click.option(
+        "--data", type=click.Path(path_type=Path), metavar="DIR", help="Ask a node of `goqueue cluster up` here."
+    )
+    return server_option(output_option(local(command)))
 
 
 @click.group(cls=CommandGroup)
@@ -53,6 +61,49 @@ def up(nodes: int, data: Path, base_port: int | None, restart: bool) -> None:
         port = base_port or base_port_of(known) or free_ports((nodes + 1) * 10)
         running = LocalCluster(directory, planned(known, nodes, port), program, restart, click.echo)
         raise click.exceptions.Exit(running.run(os.environ))
+
+
+@cluster.command()
+@_of_cluster
+def status(server: str, output: str, data: Path | None) -> None:
+    """Show how the cluster is: nodes, controller, what is wrong.
+
+    Exit code 1 if something cannot be read or written.
+    """
+    from goqueue.cli.cluster_show import ask, server_in, show_status
+
+    state, health = ask(server_in(data) if data else server)
+    if output == "json":
+        print_json({"health": health, "state": state})
+    else:
+        show_status(state, health)
+    raise click.exceptions.Exit(1 if health.status == "unavailable" else 0)
+
+
+@cluster.command()
+@_of_cluster
+def nodes(server: str, output: str, data: Path | None) -> None:
+    """List nodes: who lives, who leads how many shards."""
+    from goqueue.cli.cluster_show import ask, server_in, show_nodes
+
+    state, _ = ask(server_in(data) if data else server)
+    if output == "json":
+        print_json(state.nodes)
+    else:
+        show_nodes(state.nodes)
+
+
+@cluster.command()
+@_of_cluster
+def shards(server: str, output: str, data: Path | None) -> None:
+    """List shards: leader, epoch, replicas, who is in sync, who is behind."""
+    from goqueue.cli.cluster_show import ask, server_in, show_shards
+
+    state, _ = ask(server_in(data) if data else server)
+    if output == "json":
+        print_json(state.shards)
+    else:
+        show_shards(state.shards)
 
 
 @cluster.group(cls=CommandGroup)

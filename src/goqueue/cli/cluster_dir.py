@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from goqueue.base.decoders import from_json
 from goqueue.cli.failures import Failed
 
 HOST: Final = "127.0.0.1"
@@ -64,7 +65,7 @@ class ClusterDir:
     def read(self) -> ClusterFile:
         """Empty if nothing was started here yet."""
         try:
-            return msgspec.json.decode(self.file.read_bytes(), type=ClusterFile)
+            return from_json(self.file.read_bytes(), ClusterFile)
         except FileNotFoundError:
             return ClusterFile()
         except msgspec.DecodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -20,8 +21,12 @@ _RETRY_S: Final = 0.5
 class ImageFollower:
     """`on_change` is told after the image changed."""
 
-    def __init__(self, store: Metadata, on_change: Callable[[Change], None]) -> None:
+    def __init__(
+        self, store: Metadata, on_change: Callable[[Change], None], observe: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """`observe` is told how many seconds each commit took."""
         self.store = store
+        self._observe = observe
         self.image = Image()
         self._on_change = on_change
         self._waiting: list[tuple[Revision, asyncio.Future[None]]] = []
@@ -45,7 +50,10 @@ class ImageFollower:
 
     async def commit(self, commit: Commit) -> None:
         """Durable and in the image when it returns; `MetadataConflict` if something is not as expected."""
-        await self._reach(await self.store.commit(commit))
+        began = time.perf_counter()
+        revision = await self.store.commit(commit)
+        self._observe(time.perf_counter() - began)
+        await self._reach(revision)
 
     async def _reach(self, revision: Revision) -> None:
         if self.image.revision < revision:

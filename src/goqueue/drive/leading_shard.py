@@ -9,7 +9,7 @@ from goqueue.base.metadata import Revision
 from goqueue.base.replication import LogAnswer, LogFetch, LogKey, Refusal, ShardAnswer, ShardFetch
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.replication.follower import LogPlace, parting
-from goqueue.core.replication.leader import FetchedLog, Replica, SetChange, ShardLeader
+from goqueue.core.replication.leader import FetchedLog, FollowerLag, Replica, SetChange, ShardLeader
 from goqueue.drive.replica_log import ReplicaLog
 
 
@@ -53,6 +53,9 @@ class LeadingShard:
 
     def wanted(self, living: Mapping[int, str], now: Millis) -> SetChange | None:
         return self._leader.wanted(living, now)
+
+    def lags(self, now: Millis) -> dict[int, FollowerLag]:
+        return self._leader.lags(now)
 
     def _mark(self, keys: Iterable[LogKey]) -> None:
         for key in keys:

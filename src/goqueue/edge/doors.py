@@ -31,6 +31,11 @@ class DoorAddresses(msgspec.Struct, frozen=True):
     def kafka_address(self, reached: str) -> str | None:
         return None if self.kafka is None else self.advertised or _seen(self.kafka, reached)
 
+    def all(self, reached: str) -> dict[str, str]:
+        """Those that are open, by name."""
+        found = {"rest": self.rest_url(reached), "kafka": self.kafka_address(reached), "sqs": self.sqs_url(reached)}
+        return {name: address for name, address in found.items() if address is not None}
+
     def sqs_url(self, reached: str) -> str | None:
         return None if self.sqs is None else f"http://{_seen(self.sqs, reached)}"
 

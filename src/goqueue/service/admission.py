@@ -19,6 +19,7 @@ from goqueue.base.leases import Take, parse_receipt, parse_receipt_run
 from goqueue.core.groups.requests import CommitRequest
 from goqueue.core.txn.records import TxnAnswer
 from goqueue.service.browse import Browsing
+from goqueue.service.cluster_view import ClusterView
 from goqueue.service.consume import Consuming
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
@@ -363,6 +364,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "search": always(DESCRIBE, CLUSTER),
         "stats": always(DESCRIBE, CLUSTER),
     },
+    ClusterView: dict.fromkeys(("state", "health", "metadata", "nodes", "shards"), always(DESCRIBE, CLUSTER)),
     Health: {"checks": anybody, "stopping": Attribute(), "stats": always(DESCRIBE, CLUSTER)},
     MetricsPage: {"look": always(DESCRIBE, CLUSTER), "render": always(DESCRIBE, CLUSTER)},
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import msgspec
 
 from goqueue.base.clock import SteadyClock
@@ -38,13 +40,21 @@ class Health:
     """Looks, never changes anything else."""
 
     def __init__(
-        self, table: TopicTable, space: SpaceGuard, stats: StorageStats, clock: SteadyClock, version: str
+        self,
+        table: TopicTable,
+        space: SpaceGuard,
+        stats: StorageStats,
+        clock: SteadyClock,
+        version: str,
+        is_joined: Callable[[], bool] | None = None,
     ) -> None:
+        """`is_joined` tells of a node of a cluster whether the others count on it; a node that is alone has none."""
         self._table = table
         self._space = space
         self._stats = stats
         self._clock = clock
         self._version = version
+        self._is_joined = is_joined
         self._started_ms = clock.monotonic_ms()
         self.stopping = False
 
@@ -68,7 +78,13 @@ class Health:
                 f"{usage.used_percent:.0f} % used, {usage.free_bytes / GIB:.1f} GiB free",
             ),
             Check("logs", not failed, f"read-only after disk errors: {', '.join(failed)}" if failed else "writable"),
+            *self._cluster(),
         ]
+
+    def _cluster(self) -> Iterator[Check]:
+        if self._is_joined is not None:
+            is_joined = self._is_joined()
+            yield Check("cluster", is_joined, "joined" if is_joined else "not registered with the metadata store")
 
     def stats(self) -> Stats:
         topics = [topic for topic in self._table.all() if not topic.is_internal]

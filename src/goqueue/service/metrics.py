@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics, generate_latest
@@ -201,6 +201,12 @@ class BrokerMetrics:
             buckets=_LATENCY_S,
             registry=registry,
         )
+        self.store_seconds = Histogram(
+            "goqueue_cluster_store_seconds",
+            "Commits to the metadata store.",
+            buckets=_LATENCY_S,
+            registry=registry,
+        )
         self.schemas = Gauge("goqueue_schemas_registered", "Schemas with an id in use.", registry=registry)
         self.schema_validations = Counter(
             "goqueue_schemas_validations",
@@ -328,11 +334,11 @@ class MetricsPage:
     def __init__(
         self,
         registry: CollectorRegistry,
-        look: Callable[[], None] = lambda: None,
+        looks: Sequence[Callable[[], None]] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._registry = registry
-        self._look = look
+        self._looks = looks
         self._monotonic = monotonic
         self._text = b""
         self._at = float("-inf")
@@ -340,7 +346,8 @@ class MetricsPage:
     def look(self) -> None:
         """Takes the numbers that only the loop may read."""
         if self._monotonic() - self._at >= 1.0:
-            self._look()
+            for look in self._looks:
+                look()
 
     def render(self) -> bytes:
         now = self._monotonic()

@@ -179,6 +179,10 @@ class Image:
         record = self._records.get(f"{MEMBERS}{node}")
         return record if isinstance(record, MemberRecord) else None
 
+    def members(self) -> list[int]:
+        """Those that belong to the cluster, whether they live or not."""
+        return [_number(key, MEMBERS) for key, record in self._records.items() if isinstance(record, MemberRecord)]
+
     @property
     def controller(self) -> ControllerRecord | None:
         record = self._records.get(CONTROLLER)

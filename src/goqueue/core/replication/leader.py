@@ -49,6 +49,13 @@ class Follower(msgspec.Struct):
     caught_up_ms: Millis = 0
 
 
+class FollowerLag(NamedTuple):
+    """How far another replica is behind."""
+
+    messages: int
+    ms: Millis  # since it last had everything
+
+
 class SetChange(NamedTuple):
     """An in-sync set that the leader wants: to be committed if the record is still of this revision."""
 
@@ -147,6 +154,14 @@ class ShardLeader:
     def _follower(self, replica: Replica) -> Follower:
         known = replica if ReplicationRule.START in self._rules else Replica(replica.node, "")
         return self._followers.get(known) or Follower()
+
+    def lags(self, now: Millis) -> dict[int, FollowerLag]:
+        """Of each node that has asked in this epoch; of several starts, the one that is furthest."""
+        found: dict[int, FollowerLag] = {}
+        for replica, follower in sorted(self._followers.items(), key=lambda one: one[1].caught_up_ms):
+            behind = sum(max(0, self._own(one) - follower.ends.get(log, 0)) for log, one in self.logs.items())
+            found[replica.node] = FollowerLag(behind, now - follower.caught_up_ms if behind else 0)
+        return found
 
     # --- who is in sync ------------------------------------------------------------------------------------
 
