@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
+
+import msgspec
 
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.long import LONG
 from tests.service.brokers import broker_alone
 
 L = TypeVar("L")
 
-# The long form cuts the power at every write, the short one at every third: another third for each way to lose writes.
-CUT_STEP: Final = 1 if os.environ.get("GOQUEUE_LONG_TESTS") == "1" else 3
-_MODES: Final[tuple[CrashMode, ...]] = ("kept", "dropped", "torn")
+# The long form cuts the power at every write, the short one at every seventh: at others for each way to lose writes.
+CUT_STEP: Final = 1 if LONG else 7
+_FIRST: Final[dict[CrashMode, int]] = {"kept": 0, "dropped": 2, "torn": 4}
 
 
 def first_cut(mode: CrashMode = "kept") -> int:
-    return _MODES.index(mode) % CUT_STEP
+    return _FIRST[mode] % CUT_STEP
+
+
+def tears(mode: CrashMode, cut: int, most: int = 3) -> Sequence[int]:
+    """The seeds by which to tear what a cut takes: several in the long form, in the short one another for each cut."""
+    if mode != "torn":
+        return (0,)
+    return range(most) if LONG else (cut % most,)
+
+
+def at_leisure(chosen: Settings) -> Settings:
+    """For a long life after the cut, of which only the end is looked at: the disk may follow slowly."""
+    return msgspec.structs.replace(chosen, log=msgspec.structs.replace(chosen.log, fsync_interval_ms=10_000))
 
 
 def run_until_cut(disk: SimDisk, chosen: Settings, script: Callable[[Broker, L], Awaitable[None]], ledger: L) -> bool:
@@ -59,3 +73,15 @@ def run_until_cut(disk: SimDisk, chosen: Settings, script: Callable[[Broker, L],
     except PowerCut:
         assert cut
     return cut
+
+
+def steps_of(chosen: Settings, prepare: Callable[[Broker], Awaitable[object]]) -> int:
+    """How often a life writes until it is so far: what comes before is cut by others."""
+    disk, noted = SimDisk(), list[int]()
+
+    async def script(broker: Broker, noted: list[int]) -> None:
+        await prepare(broker)
+        noted.append(disk.steps)
+
+    assert not run_until_cut(disk, chosen, script, noted)
+    return noted[0]

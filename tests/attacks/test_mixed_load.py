@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -19,8 +18,9 @@ from bench.node_process import NodeProcess
 from goqueue.base.limits import MIB
 from tests.attacks.attackers import ATTACKERS
 from tests.attacks.probes import MemoryWatch, Probe, kafka_probe, queue_probe, rest_probe, sqs_probe
+from tests.long import LONG
 
-SECONDS = 600.0 if os.environ.get("GOQUEUE_LONG_TESTS") else 15.0
+SECONDS = 600.0 if LONG else 15.0
 P99_MS_MAX = 250.0
 MEMORY_BYTES_MAX = 1024 * MIB
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 import uuid
@@ -18,9 +17,8 @@ import pytest
 from bench.node_process import NodeProcess
 from tests.door.members import Join, members, wait_durable
 from tests.door.test_rest import problem
+from tests.long import LONG
 from tests.waiting import let_pass, wait_until, wait_until_async
-
-LONG = bool(os.environ.get("GOQUEUE_LONG_TESTS"))
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import LONG
+
 ROOT = Path(__file__).parents[2]
 SHORT = (
     "test_rest.py",
@@ -21,7 +23,6 @@ SHORT = (
     "test_rest_transactions.py",
     "sqs/test_standard.py",
 )
-LONG = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
 
 
 @pytest.mark.slow

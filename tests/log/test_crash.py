@@ -9,6 +9,7 @@ from goqueue.log.compaction import Swap, compact
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.scan import Flaw, walk
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
+from tests.cuts import tears
 from tests.log.logs import append, batch, compacted, open_at, read_all, seal, sync, values
 
 
@@ -80,7 +81,7 @@ def test_a_crash_at_every_write_and_sync_loses_nothing_safe(mode: CrashMode) -> 
     total = steps_of(Script)
     assert total > 150
     for crash_at in range(total):
-        for seed in range(4 if mode == "torn" else 1):
+        for seed in tears(mode, crash_at, most=4):
             disk = SimDisk(crash_at)
             script = Script(disk)
             with pytest.raises(PowerCut):

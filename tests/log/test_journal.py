@@ -13,7 +13,7 @@ from goqueue.log.journal_entries import BLOCK, FILES, JournalPart, encode_entry,
 from goqueue.log.journal_replay import JournalReplay
 from goqueue.log.stats import StorageStats
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
-from tests.cuts import CUT_STEP, first_cut
+from tests.cuts import CUT_STEP, first_cut, tears
 from tests.log.logs import append, batch, open_at, seal, sync, values
 
 KEY = b"unguessd"
@@ -123,7 +123,7 @@ def test_a_crash_at_every_write_and_sync_loses_nothing_promised(mode: CrashMode)
     total = steps()
     assert total > 200
     for crash_at in range(first_cut(mode), total, CUT_STEP):
-        for seed in range(3 if mode == "torn" else 1):
+        for seed in tears(mode, crash_at):
             disk = SimDisk(crash_at)
             life = Life(disk)
             with pytest.raises(PowerCut):

@@ -17,12 +17,13 @@ import pytest
 from bench.node_process import NodeProcess
 from goqueue.client import Client, NewMessage
 from goqueue.pipeline.session.java import find_java
+from tests.long import LONG
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(os.environ.get("GOQUEUE_LONG_TESTS") != "1", reason="runs with GOQUEUE_LONG_TESTS=1"),
+    pytest.mark.skipif(not LONG, reason="runs with GOQUEUE_LONG_TESTS=1"),
 ]
 PROJECT = Path(__file__).parents[2] / "examples" / "pipelines" / "orders"
 PROGRAM = Path(sys.executable).parent / "spark-pipelines"

@@ -17,7 +17,7 @@ from goqueue.format.batch import HEADER_BYTES, assemble, read_header, split
 from goqueue.format.records import NewRecord, build, decode
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
-from tests.cuts import CUT_STEP, first_cut
+from tests.cuts import CUT_STEP, at_leisure, first_cut, tears
 from tests.service.brokers import broker_alone, broker_on, fetch_all, settings, shard_of
 
 AT = TopicPartition("t", 0)
@@ -161,11 +161,11 @@ def test_a_cut_at_every_write_and_a_producer_that_retries(fsync: str, mode: Cras
             run_virtually(first)
         if not cut:
             break
-        for seed in range(3 if mode == "torn" else 1):
+        for seed in tears(mode, crash_at):
             after = disk.crash(mode, seed)
 
             async def second(loop: VirtualLoop, after: SimDisk = after, acked: int = acked) -> None:
-                async with broker_on(after, loop, chosen) as broker:
+                async with broker_on(after, loop, at_leisure(chosen)) as broker:
                     if broker.topics.find("t") is None:
                         await broker.topics.create("t", 1, {"retention.ms": -1})
                     for one in batches[acked:]:

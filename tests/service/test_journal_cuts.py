@@ -7,7 +7,6 @@ journal is small, so that its files take turns, and much is large enough to be s
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from typing import Final
 
@@ -36,9 +35,10 @@ from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.cuts import run_until_cut
 from tests.log.logs import read_all
+from tests.long import LONG
 from tests.service.brokers import broker_on, publish, settings
 
-ROUNDS: Final = 1_000 if os.environ.get("GOQUEUE_LONG_TESTS") == "1" else 200
+ROUNDS: Final = 1_000 if LONG else 200
 MODES: Final[tuple[CrashMode, ...]] = ("dropped", "torn", "torn", "kept")
 PARTITIONS: Final = 3
 

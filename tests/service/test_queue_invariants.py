@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -29,9 +28,10 @@ from goqueue.service.consume import Poll
 from goqueue.service.readers import MemberReading
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
+from tests.long import LONG
 from tests.service.brokers import broker_alone, settings
 
-SEEDS = range(400 if os.environ.get("GOQUEUE_LONG_TESTS") else 40)
+SEEDS = range(400 if LONG else 40)
 PARTITIONS = 2
 LEASE_MS = 20_000
 SESSION_MS = 6_000

@@ -16,7 +16,7 @@ from goqueue.drive import delivery_runner
 from goqueue.service import dead_letters
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.cuts import CUT_STEP, first_cut, run_until_cut
+from tests.cuts import CUT_STEP, first_cut, run_until_cut, tears
 from tests.service.brokers import broker_on, fetch_all, settings
 from tests.service.dead import bury, letters, over
 
@@ -137,7 +137,7 @@ def cut_everywhere(chosen: Settings, mode: CrashMode, begin: int) -> None:
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, a_short_life, ledger):
             break
-        for seed in range(3 if mode == "torn" else 1):
+        for seed in tears(mode, crash_at):
             try:
                 check_after(disk.crash(mode, seed), chosen, ledger)
             except BaseException:

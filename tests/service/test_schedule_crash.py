@@ -14,7 +14,7 @@ from goqueue.base.settings import Settings
 from goqueue.broker import Broker
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.cuts import CUT_STEP, first_cut, run_until_cut
+from tests.cuts import CUT_STEP, at_leisure, first_cut, run_until_cut, tears
 from tests.service.brokers import broker_on, fetch_all, settings
 
 
@@ -91,14 +91,14 @@ async def crowds(broker: Broker, ledger: Ledger) -> None:
 def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:
     async def scenario(loop: VirtualLoop) -> None:
         loop._virtual.now_s = 60.0
-        async with broker_on(disk, loop, chosen) as broker:
+        async with broker_on(disk, loop, at_leisure(chosen)) as broker:
             if broker.topics.find("t") is None:
                 assert not ledger.due
                 return
             await asyncio.sleep(10)
             await ledger.check(broker)
             assert (await broker.scheduling.stats()).pending == 0
-        async with broker_on(disk, loop, chosen) as broker:
+        async with broker_on(disk, loop, at_leisure(chosen)) as broker:
             await asyncio.sleep(10)
             await ledger.check(broker)
 
@@ -116,7 +116,7 @@ def test_a_cut_at_every_write(script: Script, fsync: str, mode: CrashMode) -> No
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, script, ledger):
             break
-        for seed in range(3 if mode == "torn" else 1):
+        for seed in tears(mode, crash_at):
             try:
                 check_after(disk.crash(mode, seed), chosen, ledger)
             except BaseException:
@@ -146,7 +146,7 @@ def test_messages_that_waited_long_survive_a_power_cut_without_fsync_always(mode
         disk, ledger = SimDisk(crash_at), Ledger()
         if not run_until_cut(disk, chosen, script, ledger):
             break
-        for seed in range(6 if mode == "torn" else 1):
+        for seed in tears(mode, crash_at, most=6):
             try:
                 check_after(disk.crash(mode, seed), chosen, ledger)
             except BaseException:

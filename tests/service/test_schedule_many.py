@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import resource
 
@@ -16,11 +15,12 @@ from goqueue.core.schedule import near
 from goqueue.format.records import decode
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
+from tests.long import LONG
 from tests.service.brokers import broker_on, settings
 
 DAY_S = 86_400
 RACED = 40  # one in so many is cancelled at about its time
-COUNT = 1_000_000 if os.environ.get("GOQUEUE_LONG_TESTS") else 20_000
+COUNT = 1_000_000 if LONG else 20_000
 
 
 class Race:

@@ -16,7 +16,7 @@ from goqueue.core.txn.effects import ScheduleDelayed
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.cuts import CUT_STEP, first_cut, run_until_cut
+from tests.cuts import CUT_STEP, at_leisure, first_cut, run_until_cut, steps_of
 from tests.service.brokers import broker_on, fetch
 from tests.service.test_schedules import with_shards
 from tests.txn.test_effects import Courier
@@ -79,7 +79,7 @@ Script = Callable[[Broker, Ledger], Awaitable[None]]
 def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:
     async def scenario(loop: VirtualLoop) -> None:
         loop._virtual.now_s = 60.0
-        async with broker_on(disk, loop, chosen) as broker:
+        async with broker_on(disk, loop, at_leisure(chosen)) as broker:
             if broker.topics.find("t") is None:
                 assert not ledger.due
                 return
@@ -90,21 +90,13 @@ def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:
     run_virtually(scenario)
 
 
-def steps_of_a_start(chosen: Settings) -> int:
-    """What an empty node writes when it starts."""
-    disk = SimDisk()
-    steps: list[int] = []
-
-    async def nothing(broker: Broker, steps: list[int]) -> None:
-        steps.append(disk.steps)
-
-    run_until_cut(disk, chosen, nothing, steps)
-    return steps[0]
+async def nothing(broker: Broker) -> None:
+    """What an empty node writes when it starts is cut by others."""
 
 
 def cut_everywhere(script: Script, fsync: str, mode: CrashMode) -> int:
     chosen = with_shards(SHARDS, fsync=fsync, fsync_interval_ms=100)
-    first = steps_of_a_start(chosen)
+    first = steps_of(chosen, nothing)
     crash_at = first + first_cut(mode)
     while True:
         disk, ledger = SimDisk(crash_at), Ledger()

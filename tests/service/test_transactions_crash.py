@@ -23,7 +23,7 @@ from goqueue.drive.host import Host
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.cuts import CUT_STEP, first_cut, run_until_cut
+from tests.cuts import CUT_STEP, at_leisure, first_cut, run_until_cut
 from tests.service.brokers import broker_on, publish, settings
 
 INPUTS = 4
@@ -123,7 +123,7 @@ def check_after(disk: SimDisk, chosen: Settings, ledger: Ledger) -> None:
 
     async def scenario(loop: VirtualLoop) -> None:
         loop._virtual.now_s = 60.0
-        async with broker_on(disk, loop, chosen) as broker:
+        async with broker_on(disk, loop, at_leisure(chosen)) as broker:
             await asyncio.sleep(TIMEOUT_MS / 1000 + 90)  # leases that a transaction asked to extend hold so long
             await ledger.check(broker)
         async with broker_on(disk, loop, chosen) as broker:

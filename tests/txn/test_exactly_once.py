@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -22,12 +21,12 @@ from goqueue.wire.messages.describe_transactions import DescribeTransactionsRequ
 from goqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from goqueue.wire.messages.list_transactions import ListTransactionsRequest
 from tests.door.kafka.raw import Line, free_port, new_topic, unique
+from tests.long import LONG
 from tests.txn.checker import check
 from tests.txn.history import FINAL, History, Outcome
 from tests.txn.worker import TIMEOUT_MS, Job
 from tests.waiting import has_come, let_pass
 
-LONG = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
 KILLS = 54 if LONG else 6
 PARTITIONS = 3
 WORKERS = 3

@@ -3,14 +3,11 @@ dies between any two steps: it is wholly visible or wholly invisible."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 import pytest
 
-from goqueue.base.settings import Settings
 from goqueue.broker import Broker
-from goqueue.sim.disk import CrashMode, SimDisk
-from tests.cuts import run_until_cut
+from goqueue.sim.disk import CrashMode
+from tests.cuts import steps_of
 from tests.service import test_transactions_crash as everything
 from tests.service.brokers import publish, settings, sharded
 from tests.txn import test_power_cuts as power_cuts
@@ -36,18 +33,6 @@ def assert_apart(broker: Broker, *ids: str, topics: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("mode", ["kept", "dropped"])
 def test_a_death_between_any_two_steps_of_an_end_that_crosses_shards(commit: bool, mode: CrashMode) -> None:
     assert die_everywhere(EVERYWHERE, commit, mode, SHARDS) >= 4 + commit * 6
-
-
-def steps_of(chosen: Settings, prepare: Callable[[Broker], Awaitable[None]]) -> int:
-    """How often a life writes until it is so far: what comes before is cut by others."""
-    disk, noted = SimDisk(), list[int]()
-
-    async def script(broker: Broker, noted: list[int]) -> None:
-        await prepare(broker)
-        noted.append(disk.steps)
-
-    assert not run_until_cut(disk, chosen, script, noted)
-    return noted[0]
 
 
 async def places(broker: Broker) -> None:

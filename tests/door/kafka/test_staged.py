@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
@@ -24,6 +23,7 @@ from goqueue.wire.messages.end_txn import EndTxnRequest
 from goqueue.wire.messages.init_producer_id import InitProducerIdRequest
 from goqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.door.kafka.raw import Line, free_port, produce_to, unique
+from tests.long import LONG
 from tests.txn.watching import assert_sound
 from tests.txn.world import transactional_batch
 from tests.waiting import let_pass
@@ -34,7 +34,6 @@ T = TypeVar("T")
 PARTITIONS = 3
 FENCED, OLD_FENCED, INVALID_TXN_STATE, NO_MAPPING = 90, 47, 48, 49
 PATIENCE_S = 30
-LONG = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
 KILLS = 60 if LONG else 8
 LATEST = -1
 

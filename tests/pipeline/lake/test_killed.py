@@ -1,13 +1,12 @@
 """Exactly once under SIGKILL: the driver, its JVM, Python workers and the node die at random moments of an archive.
 
-The short form kills the driver a few times. `GOQUEUE_LONG_TESTS=1` makes it over 100 batches with all kinds of deaths.
+The short form kills the driver once. `GOQUEUE_LONG_TESTS=1` makes it over 100 batches with all kinds of deaths.
 """
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
-import os
 import random
 import subprocess
 import time
@@ -18,12 +17,12 @@ import pytest
 from deltalake import DeltaTable
 
 from bench.node_process import NodeProcess
+from tests.long import LONG
 from tests.pipeline.topics import Row, contents, fill, make_topic
 from tests.pipeline.victims import Victim, free_address
 from tests.waiting import wait_until
 
-LONG = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
-BATCHES, KILLS, SECONDS = (160, 25, 2_400) if LONG else (14, 2, 400)
+BATCHES, KILLS, SECONDS = (160, 25, 2_400) if LONG else (8, 1, 400)
 BATCH_ROWS = 60
 TOPICS = {"killed-a": 3, "killed-b": 2}
 DEATHS = ("driver", "all", "worker", "node") if LONG else ("driver", "all")

@@ -1,13 +1,12 @@
 """Exactly once under SIGKILL: the driver, its JVM, Python workers and the node die at random moments of a copy.
 
-The short form kills a few times. `GOQUEUE_LONG_TESTS=1 pytest -o faulthandler_timeout=3000` makes it over 100 batches
+The short form kills once. `GOQUEUE_LONG_TESTS=1 pytest -o faulthandler_timeout=3000` makes it over 100 batches
 with all kinds of deaths.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import subprocess
 import time
@@ -18,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from bench.node_process import NodeProcess
+from tests.long import LONG
 from tests.pipeline.sink.copier import BEGUN
 from tests.pipeline.topics import Row, Stored, contents, fill, make_topic
 from tests.pipeline.victims import Victim, free_address
 from tests.waiting import wait_until
 
-LONG = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
-BATCHES, KILLS, SECONDS = (120, 25, 2_400) if LONG else (12, 2, 400)
+BATCHES, KILLS, SECONDS = (120, 25, 2_400) if LONG else (6, 1, 400)
 BATCH_ROWS = 60
 DEATHS = ("driver", "all", "worker", "node") if LONG else ("driver", "all")
 
