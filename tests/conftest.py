@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,11 @@ __all__ = ["watched"]  # a fixture
 # An example may take as long as a busy machine makes it take.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+# Every JVM that a test starts is over before the better compiler would pay. The room for code is a fifth without it,
+# and would not last for what Spark generates: then the JVM dies.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m")
 
 
 def pytest_configure(config: pytest.Config) -> None:

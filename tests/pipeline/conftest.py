@@ -42,11 +42,7 @@ class Sessions:
         """Two cores, two attempts a task, 1 GB of heap."""
         from goqueue.pipeline.session import session
 
-        # Small queries end before the better compiler would pay. The room for code is a fifth without it, and would
-        # not last for what Spark generates in all tests: then the JVM dies.
-        java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-        quick = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": java}
-        return session("tests", "local[2,2]", settings=quick)
+        return session("tests", "local[2,2]", settings={"spark.driver.memory": "1g"})
 
     def restart(self) -> None:
         """Whoever holds the session holds the new one: the object stays, and what is in it is replaced."""

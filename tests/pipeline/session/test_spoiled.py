@@ -27,7 +27,7 @@ def test_starts(spark, held):
     assert spark.range(3).count() == 3
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(8)
 def test_hangs(spark):
     for _ in range(4):  # all cores, and more waits
         import threading

@@ -29,6 +29,7 @@ def daemon(kind: str, directory: Path, *arguments: str) -> Iterator[None]:
     environ = {
         "PATH": f"{directory / 'bin'}:/usr/bin:/bin",
         "JAVA_HOME": str(find_java().home),
+        "JDK_JAVA_OPTIONS": os.environ["JDK_JAVA_OPTIONS"],
         "SPARK_HOME": str(installed_spark()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
