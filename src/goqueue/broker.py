@@ -111,7 +111,7 @@ class Broker:
         self.schema_host, self.schemas, self.validation = node.schema_host, node.schemas, node.validation
         self.traces, self._trace_parts = node.recording.traces, TraceParts(node.recording)
         self.metadata, self.producer_ids = node.metadata, node.producer_ids
-        defaults = settings.topic_defaults()
+        defaults = settings.topics.defaults(settings.cluster.min_insync_default)
         self.table = TopicTable(self.metadata, node.opener, defaults, OWN_TOPICS, self._topics_changed)
         node.follow_metadata(self.table.metadata_changed)
         self.node_config = NodeConfig(self.metadata, settings.node.id, self.table, defaults)

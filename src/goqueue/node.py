@@ -220,7 +220,7 @@ class Node:
         return ClusterView(
             broker.metadata.image,
             broker.node.identity.node_id,
-            self._settings.topic_defaults().min_insync_replicas,
+            self._settings.cluster.min_insync_default,
             doors.all("127.0.0.1"),
             NoFollowers(),
             is_alone=not self._settings.cluster.store,

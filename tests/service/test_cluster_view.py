@@ -222,9 +222,9 @@ def test_a_node_that_is_alone_is_a_cluster_of_one() -> None:
         ({"cluster.replication_factor": "1"}, 1),
         ({"cluster.store": "etcd://a:1"}, 2),
         ({"cluster.store": "etcd://a:1", "cluster.replication_factor": "1"}, 1),
-        ({"cluster.store": "etcd://a:1", "topics.min_insync_replicas": "1"}, 1),
-        ({"cluster.store": "etcd://a:1", "topics.min_insync_replicas": "3"}, 3),
+        ({"cluster.store": "etcd://a:1", "cluster.min_insync_replicas": "1"}, 1),
+        ({"cluster.store": "etcd://a:1", "cluster.min_insync_replicas": "3"}, 3),
     ],
 )
 def test_two_replicas_have_to_be_in_sync_where_there_are_two(flags: dict[str, str], minimum: int) -> None:
-    assert load_settings(None, {}, flags).topic_defaults().min_insync_replicas == minimum
+    assert load_settings(None, {}, flags).cluster.min_insync_default == minimum

@@ -34,6 +34,14 @@ class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replication_factor: Annotated[
         int, Doc(ge=1, le=9, description="How many nodes hold each shard of a new cluster.")
     ] = 3
+    min_insync_replicas: Annotated[
+        int,
+        Doc(
+            ge=0,
+            le=9,
+            description="Default of `min.insync.replicas` in a cluster; 0 means 2, or 1 if there is one replica alone.",
+        ),
+    ] = 0
     session_ms: Annotated[
         int,
         Doc(
@@ -48,3 +56,10 @@ class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key_file: Annotated[str, Doc(description="Its key, PEM.")] = ""
     user: Annotated[str, Doc(description="The user for the store, if it asks for one.")] = ""
     password: Annotated[str, Doc(description="That user's password.")] = ""
+
+    @property
+    def min_insync_default(self) -> int:
+        """Of topics that do not say."""
+        if not self.store:
+            return 1
+        return self.min_insync_replicas or min(2, self.replication_factor)

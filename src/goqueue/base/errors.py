@@ -291,10 +291,6 @@ class SettingsInvalid(Startup):
     """One or more settings are unreadable; `detail["mistakes"]` lists them all."""
 
 
-class PackageMissing(Startup):
-    """What was asked for needs a package that is not installed."""
-
-
 class DataDirUnusable(Startup):
     """The data directory cannot be created, read or written."""
 
@@ -309,6 +305,10 @@ class DataTooNew(Startup):
 
 class WrongNodeId(Startup):
     """The data belongs to a node with another id."""
+
+
+class NeedsExtra(Startup):
+    """A package is missing that this needs and a plain install leaves out."""
 
 
 class FewerShards(Startup):

@@ -119,18 +119,11 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_message_bytes: Annotated[int, Doc(ge=1, description="Default of `max.message.bytes`.")] = (
         TopicConfig().max_message_bytes
     )
-    min_insync_replicas: Annotated[
-        int,
-        Doc(
-            ge=0,
-            description="Default of `min.insync.replicas`; 0 means 2 in a cluster of which each shard has two replicas "
-            "or more, and 1 elsewhere.",
-        ),
-    ] = 0
 
-    def defaults(self) -> TopicConfig:
-        """Without what depends on other sections."""
+    def defaults(self, min_insync_replicas: int = 1) -> TopicConfig:
+        """The node's defaults for what topics leave unsaid."""
         return TopicConfig(
+            min_insync_replicas=min_insync_replicas,
             retention_ms=self.retention_ms,
             retention_bytes=self.retention_bytes,
             segment_bytes=self.segment_bytes,
@@ -244,12 +237,6 @@ class Settings(msgspec.Struct, frozen=True):
     transactions: TransactionSettings = TransactionSettings()
     traces: TraceSettings = TraceSettings()
     logging: LoggingSettings = LoggingSettings()
-
-    def topic_defaults(self) -> TopicConfig:
-        """The node's defaults for what topics leave unsaid."""
-        replicas = self.cluster.replication_factor if self.cluster.store else 1
-        minimum = self.topics.min_insync_replicas or min(2, replicas)
-        return msgspec.structs.replace(self.topics.defaults(), min_insync_replicas=minimum)
 
 
 class SettingKey(msgspec.Struct, frozen=True):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from goqueue.base.errors import PackageMissing
+from goqueue.base.errors import NeedsExtra
 
 
 def require_cluster_extra() -> None:
-    """`PackageMissing` names what to install."""
+    """`NeedsExtra` names what to install."""
     try:
         import grpc  # noqa: F401
     except ModuleNotFoundError as error:
-        raise PackageMissing(
+        raise NeedsExtra(
             f"A cluster needs the package {error.name}, which is not installed. Install it with "
             "pip install 'goqueue[cluster]', or with make cluster in a checkout."
         ) from None

@@ -17,7 +17,7 @@ from goqueue.base.ids import Millis
 from goqueue.base.metadata import Commit
 from goqueue.base.replication import LogKey
 from goqueue.core.cluster.records import NOBODY, SHARDS, ShardRecord, encode
-from goqueue.core.replication.leader import FollowerLag, Replica, ShardLeader
+from goqueue.core.replication.leader import Replica, ShardLeader
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.leading_shard import LeadingShard
 from goqueue.drive.partition import Partition
@@ -108,11 +108,6 @@ class ShardRoles:
 
     def metadata_changed(self) -> None:
         self._changed.set()
-
-    def lags(self) -> dict[int, dict[int, FollowerLag]]:
-        """How far the followers of the shards that are led here are behind, by shard and node."""
-        now = self._clock.now_ms()
-        return {shard: leading.lags(now) for shard, leading in self._leading.items()}
 
     async def _run(self) -> None:
         while True:
