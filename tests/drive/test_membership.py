@@ -46,10 +46,10 @@ class Member:
 
 async def three(store: SimMetadataStore) -> list[Member]:
     record = ShardRecord(NOBODY, 0, (0, 1, 2), (0, 1, 2), starts={node: f"{node}.1" for node in range(3)})
-    store.commit(Commit({f"{SHARDS}0": encode(record)}))
     members = [Member(store, number) for number in range(3)]
     for member in members:
         await member.join()
+    store.commit(Commit({f"{SHARDS}0": encode(record)}))
     await asyncio.sleep(1)
     return members
 

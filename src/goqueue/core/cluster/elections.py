@@ -7,11 +7,14 @@ controller that was deposed can do nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import msgspec
 
 from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
 from goqueue.core.replication.rules import ALL_RULES, ReplicationRule, Rules
+
+ENOUGH: Final = 2  # replicas that outlive the loss of one
 
 
 def admitted(record: ShardRecord, node: int, found: NodeRecord, disk: str, rules: Rules = ALL_RULES) -> ShardRecord:
@@ -52,12 +55,21 @@ def elected(
     """The record with another leader and a higher epoch; nobody leads while none of those that may is alive. None if
     that is how it is already."""
     for node in _candidates(record, living, unclean, rules):
-        in_sync = record.in_sync if node in record.in_sync else (node,)
+        in_sync = _still_in_sync(record, node, living)
         eligible = tuple(one for one in record.eligible if one != node) if node in record.eligible else record.eligible
         starts = {**record.starts, node: living[node].incarnation}
         chosen = {"leader": node, "epoch": record.epoch + 1, "in_sync": in_sync, "eligible": eligible, "starts": starts}
         return msgspec.structs.replace(record, **chosen)
     return None if record.leader == NOBODY else msgspec.structs.replace(record, leader=NOBODY, epoch=record.epoch + 1)
+
+
+def _still_in_sync(record: ShardRecord, leader: int, living: Mapping[int, NodeRecord]) -> tuple[int, ...]:
+    """Those that live, if they are enough, so that writes need not wait for the others. Else all stay: what the leader
+    alone has is not to be given up with its disk."""
+    if leader not in record.in_sync:
+        return (leader,)
+    alive = tuple(one for one in record.in_sync if one == leader or one in living)
+    return alive if len(alive) >= ENOUGH else record.in_sync
 
 
 def _candidates(record: ShardRecord, living: Mapping[int, NodeRecord], unclean: bool, rules: Rules) -> Iterator[int]:

@@ -47,6 +47,14 @@ class Follower(msgspec.Struct):
 
     ends: dict[LogKey, Offset] = {}
     caught_up_ms: Millis = 0
+    heard_ms: Millis = 0
+
+
+class Patience(NamedTuple):
+    """How long a replica that counts is waited for: one that is behind, and one that nothing is heard of."""
+
+    lag_ms: Millis
+    silent_ms: Millis
 
 
 class FollowerLag(NamedTuple):
@@ -72,7 +80,8 @@ class ShardLeader:
         record: ShardRecord,
         revision: Revision,
         waits_for_sync: bool,
-        lag_ms: Millis,
+        patience: Patience,
+        began_ms: Millis,
         rules: Rules = ALL_RULES,
     ) -> None:
         self.me = me
@@ -80,7 +89,8 @@ class ShardLeader:
         self.revision = revision
         self.logs: dict[LogKey, LeaderLog] = {}
         self._waits_for_sync = waits_for_sync and ReplicationRule.SYNCED in rules
-        self._lag_ms = lag_ms
+        self._patience = patience
+        self._began_ms = began_ms
         self._rules = rules
         self._followers: dict[Replica, Follower] = {}
         self._asked: SetChange | None = None
@@ -93,6 +103,16 @@ class ShardLeader:
         """`known_mark` is the high watermark that was told to this node when it followed: others are at least there."""
         mark = known_mark if ReplicationRule.LEARN in self._rules else end
         self.logs[log] = LeaderLog(end, safe, minimum, end, min(mark, end))
+
+    def set_minimum(self, log: LogKey, minimum: int) -> bool:
+        """True if the high watermark moved."""
+        self.logs[log].minimum = minimum
+        return self._advance(log)
+
+    def lag_of(self, node: int) -> int:
+        """How many messages a replica is behind, as far as it is known."""
+        ends = next((one.ends for by, one in self._followers.items() if by.node == node), {})
+        return sum(max(0, one.end - ends.get(log, 0)) for log, one in self.logs.items())
 
     def close_log(self, log: LogKey) -> None:
         self.logs.pop(log, None)
@@ -114,9 +134,9 @@ class ShardLeader:
     def fetched(self, by: Replica, asked: Mapping[LogKey, FetchedLog], now: Millis) -> list[LogKey]:
         """A follower asks for what is behind these places, which are on the leader's history. The logs whose high
         watermark moved."""
-        follower = self._followers.setdefault(
-            by if ReplicationRule.START in self._rules else Replica(by.node, ""), Follower()
-        )
+        known = by if ReplicationRule.START in self._rules else Replica(by.node, "")
+        follower = self._followers.setdefault(known, Follower())
+        follower.heard_ms = now
         for log, (end, safe) in asked.items():
             if log in self.logs:
                 follower.ends[log] = max(follower.ends.get(log, 0), safe if self._waits_for_sync else end)
@@ -183,10 +203,13 @@ class ShardLeader:
         return self._asked
 
     def _without_laggards(self, now: Millis) -> ShardRecord | None:
-        lagging = [
-            one.node for one in self._members(self.record) if now - self._follower(one).caught_up_ms > self._lag_ms
-        ]
+        lagging = [one.node for one in self._members(self.record) if self._is_lagging(self._follower(one), now)]
         return None if not lagging else without(self.record, lagging, self._minimum)
+
+    def _is_lagging(self, follower: Follower, now: Millis) -> bool:
+        behind_ms = now - max(follower.caught_up_ms, self._began_ms)
+        silent_ms = now - max(follower.heard_ms, self._began_ms)
+        return behind_ms > self._patience.lag_ms or silent_ms > self._patience.silent_ms
 
     def _with_caught_up(self, living: Mapping[int, str]) -> ShardRecord | None:
         for node in self.record.replicas:
