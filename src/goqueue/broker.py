@@ -10,6 +10,7 @@ from typing import Final
 
 from goqueue import __version__
 from goqueue.base.entropy import new_uuid
+from goqueue.base.errors import NotLoaded
 from goqueue.base.ids import Millis
 from goqueue.base.limits import CLOCK_LATE_MS
 from goqueue.base.settings import Settings
@@ -23,6 +24,8 @@ from goqueue.core.traces.span import Span
 from goqueue.core.txn.machine import Transactions, TxnLimits
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.clock_watch import ClockWatch, Timekeeper
+from goqueue.drive.cluster_member import ClusterMember
+from goqueue.drive.cluster_shards import ClusterShards
 from goqueue.drive.coordinators import (
     GROUPS_CODEC,
     GROUPS_CONFIG,
@@ -44,6 +47,8 @@ from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
 from goqueue.drive.schedule_runner import ScheduleParts
 from goqueue.drive.schedule_targets import DueTargets
 from goqueue.drive.schedules import Schedules
+from goqueue.drive.schema_follower import SchemaFollower
+from goqueue.drive.shard_roles import ReplicationSettings
 from goqueue.drive.topic_table import TopicTable
 from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.drive.txn_coordinators import TransactionCoordinators
@@ -75,6 +80,7 @@ from goqueue.service.queue_stats import QueueStats
 from goqueue.service.queue_views import QueueViews
 from goqueue.service.redriven import AllCopies
 from goqueue.service.scheduling import DelayCollector, DelayEvents, Scheduling
+from goqueue.service.shard_loading import ShardBooks, ShardLoading
 from goqueue.service.share_offsets import ShareOffsets
 from goqueue.service.sharing import Sharing
 from goqueue.service.staged import StagedVerbs
@@ -212,26 +218,69 @@ class Broker:
         self.txn_recovery = TransactionRecovery(self.topics, self.txn_questions, partitions)
         self.staged = StagedVerbs(self.txn_coordinators, effects, chosen)
         self.txn_publish = TransactionalPublish(self.txn_coordinators, self.transactions, self.publish, self.topics)
-        self.timekeepers: list[Timekeeper] = [
-            self.schedules,
-            self._trace_parts,
-            self,
-        ]
+        self.timekeepers: list[Timekeeper] = [self.schedules, self._trace_parts, self]
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
         self._clock_watch = ClockWatch(clock, self.timekeepers, self.metrics.clock_stepped)
+        self._schema_follower: SchemaFollower | None = None
+        self._cluster = None if node.member is None else self._join_cluster(node.member, settings)
+
+    def _join_cluster(self, member: ClusterMember, settings: Settings) -> ClusterShards:
+        books = ShardBooks(self.group_hosts, self.delivery_runners, self.schedules, self.txn_coordinators)
+        loading = ShardLoading(books, self.open_internal_partition, self._recover_shard, self._forget_shard)
+        always = settings.log.fsync == "always"
+        replication = ReplicationSettings(always, settings.cluster.lag_ms)
+        shards = ClusterShards(member, self.node.metadata, self.node.shard_map, self.table, loading, self.cleaner)
+        shards.begin(self.clock, replication)
+        self.node.follow_metadata(shards.metadata_changed, first=True)
+        return shards
 
     async def start(self) -> list[Recovered]:
         """What recovery found."""
         await self.node.start()
         found = await self._open()
-        await self._load(await self.traces.start())
+        spans = await self.traces.start()
+        if self._cluster is None:
+            await self._load(spans)
+        else:
+            await self._follow(self._cluster, spans)
         self._clock_watch.start()
         return found
+
+    async def _follow(self, cluster: ClusterShards, spans: Sequence[Span]) -> None:
+        """Coordinators are loaded when their shard is led here."""
+        self._trace_parts.recall(spans)
+        for topic in OWN_TOPICS:
+            await self.open_internal_partition(topic)
+        self._schema_follower = SchemaFollower(
+            await self.open_internal_partition(SCHEMAS_TOPIC), self.node.load_schemas
+        )
+        await self._schema_follower.start()
+        self.transfer.resume()
+        await self.redrives.recover()
+        self.cleaner.start()
+        cluster.start()
+
+    async def _recover_shard(self, shard: int) -> None:
+        """What its last leader left: transactions in doubt are finished while leases still hold."""
+        await self.txn_recovery.abort_orphans()
+        await self.txn_coordinators.tried()
+        await self.txn_recovery.pass_lost_epochs()
+
+    def _forget_shard(self, shard: int) -> None:
+        """Others wrote to these partitions: what was read of them before may not be there any more."""
+        topics = {topic.record.id for topic, _ in self.table.in_shard(shard)}
+        self.publish_once.forget(topics)
+        for _, partition in self.table.in_shard(shard):
+            self.feeds.forget_partition(partition.at)
 
     async def stop(self) -> None:
         """Everything that was accepted is safe when this returns."""
         self.stop_waiting()
         await self._clock_watch.stop()
+        if self._schema_follower is not None:
+            await self._schema_follower.stop()
+        if self._cluster is not None:
+            await self._cluster.stop()
         await self._drain()
         await self.node.stop()
         await self.table.close()
@@ -256,8 +305,6 @@ class Broker:
         for kind in (self.group_hosts, self.delivery_runners, self.schedules):
             kind.make(count)
         self.txn_coordinators.make(count)
-        self.timekeepers += [*self.group_hosts, *(runner.host for runner in self.delivery_runners)]
-        self.timekeepers += [one.host for one in self.txn_coordinators]
 
     async def _load_each(self, topic: str, load: Callable[[int, Partition], Awaitable[object]]) -> None:
         """Every shard's partition of an internal topic, side by side."""
@@ -305,9 +352,11 @@ class Broker:
 
     async def open_internal_partition(self, name: str, shard: int = 0) -> Partition:
         """A shard's partition of an internal topic, which is made by the first start."""
+        if self.table.get(name) is None:
+            await self.table.create_own(name, new_uuid(self.entropy), self.clock.now_ms())
         topic = self.table.get(name)
         if topic is None:
-            topic = await self.table.create_own(name, new_uuid(self.entropy), self.clock.now_ms())
+            raise NotLoaded(f"The topic {name} is being made; try again in a moment.")
         return topic.partitions[shard]
 
     def _groups_wrote(self, records: Sequence[GroupRecord]) -> None:
@@ -329,21 +378,33 @@ class Broker:
             self.feeds.forget(deleted)
         self._counts = self._partition_counts()
         self._tell_topics(range(len(self.group_hosts)))
+        if self._cluster is not None:
+            self._cluster.logs_changed()
 
     def _tell_topics(self, shards: Iterable[int]) -> None:
         counts = self._counts
         for shard in shards:
-            self.group_hosts[shard].tell(lambda groups, now: groups.topics_changed(counts, now))
+            if self.node.shard_map.is_led(shard):
+                self.group_hosts[shard].tell(lambda groups, now: groups.topics_changed(counts, now))
 
     def _groups_elsewhere(self, shard: int, exact: bool) -> int:
-        hosts = [host for number, host in enumerate(self.group_hosts) if number != shard and host.is_loaded]
-        return sum(host.machine.count(exact) for host in hosts)
+        here = self.group_hosts[shard] if self.node.shard_map.is_led(shard) else None
+        return sum(host.machine.count(exact) for host in self.group_hosts if host is not here and host.is_loaded)
+
+    def _hosts(self) -> Iterator[Timekeeper]:
+        yield from self.group_hosts
+        yield from (runner.host for runner in self.delivery_runners)
+        yield from (one.host for one in self.txn_coordinators)
 
     def look_again(self) -> None:
         """A partition has no deadlines."""
+        for host in self._hosts():
+            host.look_again()
 
     def clock_moved(self, by_ms: Millis) -> None:
         """Producers are remembered for as long as they would have been."""
+        for host in self._hosts():
+            host.clock_moved(by_ms)
         for partition, _ in self._logs():
             partition.producers.shift(by_ms)
 

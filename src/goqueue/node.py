@@ -19,6 +19,7 @@ from goqueue.base.entropy import SystemEntropy
 from goqueue.base.limits import DESCRIPTORS_SPARE, SHARE_SESSIONS_MAX
 from goqueue.base.settings import Settings, parse_address
 from goqueue.broker import Broker
+from goqueue.drive.cluster_member import ClusterPorts
 from goqueue.drive.offload import Threads
 from goqueue.edge.doors import Address, DoorAddresses
 from goqueue.edge.http.connections import Connections
@@ -48,6 +49,7 @@ from goqueue.edge.kafka.share_groups import ShareGroupHandler
 from goqueue.edge.kafka.share_sessions import ShareSessions
 from goqueue.edge.kafka.transactions import TransactionHandler
 from goqueue.edge.kafka.txn_produce import TransactionalProduce
+from goqueue.edge.peers.joining import ClusterDoor
 from goqueue.edge.rest.answers import AnswerRoutes
 from goqueue.edge.rest.app import Pages, build_app
 from goqueue.edge.rest.cluster import ClusterRoutes
@@ -117,6 +119,7 @@ class Node:
         self._rest: HttpServer | None = None
         self._kafka: KafkaListener | None = None
         self._sqs: HttpServer | None = None
+        self._cluster_door: ClusterDoor | None = None
 
     async def start(self) -> Started:
         """Raises a `Startup` error with nothing left behind, or serves."""
@@ -146,7 +149,8 @@ class Node:
         disk = self._disk = RealDisk(self._data_dir.path, DESCRIPTORS_SPARE)
         index = str(self._data_dir.path / "schedule.sqlite")
         ports = Ports(disk, self._threads, SystemClock(), SystemEntropy())
-        services = NodeServices(self._settings, ports, str(self._data_dir.path / "traces"), plan, self._admit)
+        traces = str(self._data_dir.path / "traces")
+        services = NodeServices(self._settings, ports, traces, plan, self._admit, await self._cluster_ports(doors))
         self._broker = broker = Broker(services, index)
         leader_changes = LeaderChanges(services.metadata.image)
         services.follow_metadata(leader_changes.metadata_changed)
@@ -180,6 +184,13 @@ class Node:
             addresses["SQS"] = f"http://{self._sqs.address}"
             await self._sqs.start()
         return self._report(broker, found, addresses, seconds)
+
+    async def _cluster_ports(self, doors: DoorAddresses) -> ClusterPorts | None:
+        """None if the node is alone."""
+        if not self._settings.cluster.store:
+            return None
+        self._cluster_door = ClusterDoor(self._settings.cluster)
+        return await self._cluster_door.open(doors.told())
 
     def _kafka_door(self, broker: Broker, doors: DoorAddresses, budget: Budget) -> Dispatcher:
         names = TopicNames(broker.topics)
@@ -299,6 +310,8 @@ class Node:
             await self._rest.stop()
         if self._broker is not None:
             await self._broker.stop()
+        if self._cluster_door is not None:
+            await self._cluster_door.close()
         self._threads.close()
         if self._disk is not None:
             self._disk.close()

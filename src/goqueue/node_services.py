@@ -15,6 +15,7 @@ from goqueue.base.entropy import Entropy
 from goqueue.base.metadata import Change
 from goqueue.base.settings import Settings
 from goqueue.core.schemas.registry import Registry
+from goqueue.drive.cluster_member import ClusterMember, ClusterPorts
 from goqueue.drive.coordinators import SCHEMAS_CODEC, SchemaHost
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.embedded_metadata import EmbeddedMetadata
@@ -26,6 +27,7 @@ from goqueue.drive.offload import Offload
 from goqueue.drive.old_files import take_over_old_files
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import OpenerParts, PartitionOpener
+from goqueue.drive.peers import Peers, PeerVerb
 from goqueue.drive.per_shard import ShardMap
 from goqueue.drive.space_watch import SpaceWatch
 from goqueue.log.disk import Disk
@@ -62,7 +64,9 @@ class NodeServices:
         trace_dir: str = "",
         descriptors: DescriptorPlan | None = None,
         admit: Admit | None = None,
+        cluster: ClusterPorts | None = None,
     ) -> None:
+        """`cluster` if the node is one of several."""
         self.settings = settings
         self.disk, self.offload, wall, self.entropy = ports
         self.clock = SteadyClock(wall)
@@ -88,21 +92,41 @@ class NodeServices:
         self.schemas = Schemas(self.schema_host, self.offload)
         self.validation = Validation(self.schemas, self.metrics)
         self._space_watch = SpaceWatch(self.space, self.offload)
-        self._store = EmbeddedMetadata(self.disk, self.offload)
+        self._embedded = EmbeddedMetadata(self.disk, self.offload) if cluster is None else None
         self._followers: list[Callable[[Change], None]] = []
-        self.metadata = ImageFollower(self._store, self._metadata_changed, self.metrics.store_seconds.observe)
+        store = self._embedded if cluster is None else cluster.store
+        assert store is not None
+        self.metadata = ImageFollower(store, self._metadata_changed, self.metrics.store_seconds.observe)
         self.shard_map = ShardMap(self.metadata.image, settings.node.id)
         self.follow_metadata(self.shard_map.metadata_changed)
         self.producer_ids = ProducerIds(self.metadata)
         self.identity = Identity(settings.node.id)
+        self.member = (
+            None
+            if cluster is None
+            else ClusterMember(settings, cluster, self.metadata, self.disk, self.offload, self.entropy)
+        )
+        if self.member is not None:
+            member = self.member
+            self.follow_metadata(lambda _: member.metadata_changed())
+
+    @property
+    def peers(self) -> Peers | None:
+        """The other nodes, if there are any."""
+        return None if self.member is None else self.member.peers
+
+    @property
+    def peer_verbs(self) -> dict[str, PeerVerb]:
+        """What other nodes may call, by name: to be filled before the start."""
+        return {} if self.member is None else self.member.verbs
 
     def _schemas_changed(self, registry: Registry) -> None:
         self.validation.changed()
         self.metrics.schemas.set(len(registry.table.stored))
 
-    def follow_metadata(self, follower: Callable[[Change], None]) -> None:
-        """A shard hears of every change, from the start on."""
-        self._followers.append(follower)
+    def follow_metadata(self, follower: Callable[[Change], None], first: bool = False) -> None:
+        """It hears of every change, from the start on; before the others, if they build on what it does."""
+        self._followers.insert(0 if first else len(self._followers), follower)
 
     def _metadata_changed(self, change: Change) -> None:
         for follower in self._followers:
@@ -113,9 +137,14 @@ class NodeServices:
         self.flusher.start()
         self._space_watch.start()
         await self.offload(self.replay.read)
-        await self._store.open()
         node_id = self.settings.node.id
-        await take_over_old_files(self.disk, self.offload, self._store, node_id)
+        if self.member is not None:
+            await self.metadata.start()
+            self.identity = Identity(node_id, await self.member.join())
+            return
+        assert self._embedded is not None
+        await self._embedded.open()
+        await take_over_old_files(self.disk, self.offload, self._embedded, node_id)
         await self.metadata.start()
         self.identity = await join(self.metadata, self.entropy, node_id, __version__, self.settings.node.shards)
 
@@ -145,4 +174,6 @@ class NodeServices:
 
     async def close(self) -> None:
         """After the logs are closed."""
+        if self.member is not None:
+            await self.member.leave()
         await self.metadata.stop()

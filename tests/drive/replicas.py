@@ -64,9 +64,15 @@ class SmallLog:
             header = read_header(one)
             self.log.append(one, header, header.leader_epoch, header.max_timestamp)
 
+    async def wait_synced(self) -> None:
+        """The world around it syncs when it likes."""
+
     def cut(self, offset: Offset) -> None:
         self.log.truncate(offset)
         self.high_watermark = min(self.high_watermark, self.log.end_offset)
+
+    def begin_at(self, start: Offset) -> None:
+        """Nothing is dropped here."""
 
     def mark(self, high_watermark: Offset) -> None:
         self.high_watermark = max(self.high_watermark, high_watermark)

@@ -307,6 +307,14 @@ class WrongNodeId(Startup):
     """The data belongs to a node with another id."""
 
 
+class ForeignData(Startup):
+    """The data directory belongs to another node, or to another cluster."""
+
+
+class StoreUnreachable(Startup):
+    """The metadata store of the cluster does not answer, or refuses this node."""
+
+
 class NeedsExtra(Startup):
     """A package is missing that this needs and a plain install leaves out."""
 

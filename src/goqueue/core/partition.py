@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from goqueue.base.commands import Acks, Isolation
-from goqueue.base.errors import FencedEpoch, NotEnoughReplicas, UnknownEpoch
+from goqueue.base.errors import FencedEpoch, NotEnoughReplicas, NotLeader, UnknownEpoch
 from goqueue.base.ids import Epoch, Offset
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.partition_txns import PartitionTxns
@@ -21,7 +21,17 @@ ALONE: Final = ShardRecord(0, 0, (0,), (0,))
 class PartitionState:
     """The marks of one partition."""
 
-    __slots__ = ("_reads_wait_for_sync", "end_offset", "high_watermark", "is_alone", "leader_epoch", "shard", "txns")
+    __slots__ = (
+        "_reads_wait_for_sync",
+        "end_offset",
+        "high_watermark",
+        "is_alone",
+        "is_led",
+        "is_served",
+        "leader_epoch",
+        "shard",
+        "txns",
+    )
 
     def __init__(
         self,
@@ -31,6 +41,7 @@ class PartitionState:
         txns: PartitionTxns | None = None,
     ) -> None:
         self._reads_wait_for_sync = reads_wait_for_sync
+        self.is_led = self.is_served = False
         self.led_by(shard)
         self.end_offset = end_offset
         self.high_watermark = end_offset if self.is_alone else 0
@@ -45,10 +56,18 @@ class PartitionState:
         """What is written from now on is of the shard's epoch."""
         self.shard = shard
         self.leader_epoch = shard.epoch
-        self.is_alone = len(shard.replicas) <= 1
+        self.is_alone = len(shard.replicas) <= 1 and not shard.starts  # those of a cluster name the starts that count
+        if self.is_alone:
+            self.is_led = self.is_served = True
+
+    def check_served(self) -> None:
+        """`NotLeader` if another node answers for the partition, or nobody does yet."""
+        if not self.is_served:
+            raise NotLeader("Another node leads the partition, or nobody does yet; ask for the leader again.")
 
     def check_epoch(self, claimed: Epoch) -> None:
         """Raises if the caller believes in another leader; -1 means that it does not say."""
+        self.check_served()
         if claimed < 0 or claimed == self.leader_epoch:
             return
         if claimed < self.leader_epoch:
@@ -56,7 +75,8 @@ class PartitionState:
         raise UnknownEpoch(f"The leader's epoch is {self.leader_epoch} here, and not yet {claimed}; try again.")
 
     def check_acks(self, acks: Acks, min_insync_replicas: int) -> None:
-        """`NotEnoughReplicas` if `acks=all` asks for more than there are."""
+        """`NotEnoughReplicas` if `acks=all` asks for more than there are; `NotLeader` if others write here."""
+        self.check_served()
         if acks is Acks.ALL and len(self.shard.in_sync) < min_insync_replicas:
             raise NotEnoughReplicas(
                 f"acks=all needs {min_insync_replicas} in-sync replicas and there are {len(self.shard.in_sync)}; "

@@ -34,6 +34,14 @@ class LeadingShard:
         self._logs[log.key] = log
         self._leader.open_log(log.key, log.end_offset, log.synced_offset, log.high_watermark, log.minimum)
 
+    def set_minimum(self, key: LogKey, minimum: int) -> None:
+        if self._leader.set_minimum(key, minimum):
+            self._mark([key])
+
+    def lag_of(self, node: int) -> int:
+        """How many messages a replica is behind."""
+        return self._leader.lag_of(node)
+
     def close(self, key: LogKey) -> None:
         self._logs.pop(key, None)
         self._leader.close_log(key)

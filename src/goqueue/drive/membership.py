@@ -8,8 +8,9 @@ from contextlib import suppress
 from typing import Final
 
 from goqueue.base.errors import GoQueueError, MetadataConflict, WrongNodeId
-from goqueue.base.metadata import ABSENT, Commit, Session
+from goqueue.base.metadata import ABSENT, Commit, Revision, Session
 from goqueue.core.cluster.controlling import Controlling
+from goqueue.core.cluster.formation import Formation
 from goqueue.core.cluster.records import CONTROLLER, NODES, ControllerRecord, NodeRecord, encode
 from goqueue.drive.image_follower import ImageFollower
 
@@ -21,12 +22,21 @@ _RETRY_S: Final = 0.2
 class NodeMembership:
     """`join` before anything is led or followed. `session` is asked before an answer is given that others rely on."""
 
-    def __init__(self, metadata: ImageFollower, node_id: int, record: NodeRecord, wait_s: float) -> None:
-        """`wait_s`: how long a start of the same node that died may still be registered."""
+    def __init__(
+        self,
+        metadata: ImageFollower,
+        node_id: int,
+        record: NodeRecord,
+        wait_s: float,
+        formation: Formation | None = None,
+    ) -> None:
+        """`wait_s`: how long another node of this number may still be registered that is gone."""
         self._metadata = metadata
         self._node_id = node_id
         self._record = record
         self._wait_s = wait_s
+        self._formation = formation
+        self._suspected: frozenset[int] = frozenset()
         self._session: Session | None = None
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -56,19 +66,30 @@ class NodeMembership:
         """The image has news."""
         self._changed.set()
 
+    def suspect(self, nodes: frozenset[int]) -> None:
+        """These do not answer, as far as this node can tell."""
+        self._suspected = nodes
+        self._changed.set()
+
     async def _register(self, session: Session) -> None:
         loop = asyncio.get_running_loop()
         key, deadline = f"{NODES}{self._node_id}", loop.time() + self._wait_s
         while True:
             try:
                 puts = {key: encode(self._record)}
-                await self._metadata.commit(Commit(puts, modified={key: ABSENT}, session=session.id))
+                await self._metadata.commit(Commit(puts, modified={key: self._expected(key)}, session=session.id))
                 return
             except MetadataConflict:
                 if loop.time() > deadline:
                     message = f"Node {self._node_id} is running already; every node needs a number of its own."
                     raise WrongNodeId(message, field="node.id") from None
                 await asyncio.sleep(_RETRY_S)
+
+    def _expected(self, key: str) -> Revision:
+        """An earlier start on the same disk is over, since only one at a time can hold a data directory."""
+        known = self._metadata.image.nodes().get(self._node_id)
+        is_ours = known is not None and known.disk == self._record.disk
+        return self._metadata.image.modified(key) if is_ours else ABSENT
 
     async def _stay(self) -> None:
         """A session that is lost, because the store or this node stood still, is followed by another."""
@@ -108,16 +129,33 @@ class NodeMembership:
         if session is None or session.is_lost:
             return None
         me = ControllerRecord(self._node_id, self._record.incarnation)
+        await self._depose()
         if image.controller is None:
             wanted = Commit({CONTROLLER: encode(me)}, modified={CONTROLLER: ABSENT}, session=session.id)
             try:
                 await self._metadata.commit(wanted)
             except MetadataConflict:
                 return None
-        return Controlling(image.created(CONTROLLER)) if image.controller == me else None
+        if image.controller != me:
+            return None
+        return Controlling(image.created(CONTROLLER), self._formation, self._record.incarnation)
+
+    async def _depose(self) -> None:
+        """A controller that does not answer is not waited for: its key goes, and with that it can change nothing. Of
+        those who are left the first does it."""
+        image = self._metadata.image
+        found = image.controller
+        if found is None or found.node not in self._suspected or found.node == self._node_id:
+            return
+        if self._node_id == min(set(image.nodes()) - self._suspected, default=self._node_id):
+            logger.warning("the controller does not answer and is deposed", extra={"node": found.node})
+            with suppress(MetadataConflict):
+                await self._metadata.commit(
+                    Commit(deletes=[CONTROLLER], modified={CONTROLLER: image.modified(CONTROLLER)})
+                )
 
     async def _decide(self, controlling: Controlling) -> None:
-        for commit in list(controlling.commits(self._metadata.image)):
+        for commit in list(controlling.commits(self._metadata.image, self._suspected)):
             try:
                 await self._metadata.commit(commit)
             except MetadataConflict:

@@ -73,6 +73,8 @@ class Partition(PartitionMarks):
         """Puts a verified batch at the end and returns its base offset; safe only after `wait_durable`."""
         if self.is_closed:
             raise UnknownTopic(f"The topic {self.at.topic!r} was deleted.", field="topic")
+        if not self.state.is_led:
+            raise NotLeader(f"Another node leads {self.at}; ask for the leader again.")
         base_offset = self.log.append(batch, header, self.state.leader_epoch, now, append_time)
         self._note(batch, header, base_offset, now)
         self._syncs.note_append(self)
@@ -94,13 +96,21 @@ class Partition(PartitionMarks):
             return self._syncs.is_durable(self)
         return self.state.high_watermark >= self.log.end_offset
 
+    @property
+    def is_written(self) -> bool:
+        return self._syncs.is_durable(self)
+
+    async def wait_written(self) -> None:
+        """Returns when all that was appended so far is on this node's disk, if that is asked for."""
+        await self._syncs.wait_durable(self)
+
     async def wait_durable(self) -> None:
         """Returns when all that was appended so far is as safe as the node promises: on its disk if that is asked for,
         and with everybody who is in sync."""
         epoch, end = self.state.leader_epoch, self.log.end_offset
         await self._syncs.wait_durable(self)
         while not self.state.is_alone and self.state.high_watermark < end:
-            if self.state.leader_epoch != epoch or self.is_closed:
+            if self.state.leader_epoch != epoch or not self.state.is_led or self.is_closed:
                 raise NotLeader("Another node leads the partition now; what was asked for may have been done or not.")
             moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.watch(moved)
@@ -111,7 +121,17 @@ class Partition(PartitionMarks):
     def lead(self, leading: Leading | None) -> None:
         """Its shard is led here from now on, or no longer: whoever waits for replicas hears of it."""
         self._leading = leading
+        self.state.is_led, self.state.is_served = leading is not None, False
         self.wake()
+
+    def serve(self) -> None:
+        """Clients may write and read from now on."""
+        self.state.is_served = True
+        self.wake()
+
+    def check_led(self) -> None:
+        """`NotLeader` if another node answers for it."""
+        self.state.check_served()
 
     def take(self, batches: bytes, now: Millis) -> None:
         """Appends batches as the leader wrote them."""

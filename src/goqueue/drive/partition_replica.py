@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from goqueue.base.clock import Clock
 from goqueue.base.ids import Epoch, Offset
 from goqueue.base.replication import LogKey
@@ -12,11 +14,19 @@ from goqueue.log.epoch_history import end_of_epoch
 class PartitionReplica:
     """A `ReplicaLog`."""
 
-    def __init__(self, key: LogKey, partition: Partition, minimum: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        key: LogKey,
+        partition: Partition,
+        minimum: int,
+        clock: Clock,
+        drop_head: Callable[[Partition, Offset], None],
+    ) -> None:
         self.key = key
         self.partition = partition
         self.minimum = minimum
         self._clock = clock
+        self._drop_head = drop_head
 
     @property
     def start_offset(self) -> Offset:
@@ -47,8 +57,14 @@ class PartitionReplica:
     def take(self, batches: bytes) -> None:
         self.partition.take(batches, self._clock.now_ms())
 
+    async def wait_synced(self) -> None:
+        await self.partition.wait_written()
+
     def cut(self, offset: Offset) -> None:
         self.partition.cut(offset)
+
+    def begin_at(self, start: Offset) -> None:
+        self._drop_head(self.partition, start)
 
     def mark(self, high_watermark: Offset) -> None:
         self.partition.replicated(high_watermark)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
 
 from goqueue.base.errors import PeerLost
 from goqueue.core.cluster.image import Image
 from goqueue.drive.peer_link import PeerLink
 from goqueue.wire.node_frames import Hello
 
+PeerVerb: TypeAlias = Callable[[Hello, bytes], Awaitable[bytes]]  # what others may call: who calls, and with what
 NODE_PORT: Final = "node"  # under which a node's record names its port for other nodes
 
 

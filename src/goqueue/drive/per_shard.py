@@ -25,9 +25,14 @@ class ShardMap:
     def __init__(self, image: Image, node: int = 0) -> None:
         """`node` is this one."""
         self.node = node
+        self.led: set[int] | None = None  # the shards that this node leads; None if it is alone and leads all
         self._image = image
         self._partitions: dict[TopicPartition, int] = {}
         self.of_id = image.shard_of_id
+
+    def is_led(self, shard: int) -> bool:
+        """Whether this node answers for it."""
+        return self.led is None or shard in self.led
 
     def leader(self, shard: int) -> int:
         """The node that leads it; `NotLeader` if nobody does, or nothing is known of it."""
@@ -81,13 +86,24 @@ class PerShard(Generic[T]):
         return self[self._map.of_id(given_id) if len(self._all) > 1 else 0]
 
     def __getitem__(self, shard: int) -> T:
+        """`NotLeader` if another node has it."""
+        if not self._map.is_led(shard):
+            raise NotLeader(f"Another node leads shard {shard}, or nobody does yet; ask for the leader again.")
         try:
             return self._all[shard]
         except IndexError:
             raise NotLoaded("The node is starting; try again in a moment.") from None
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._all)
+        """Those of the shards that this node leads."""
+        if self._map.led is None:
+            return iter(self._all)
+        return (one for shard, one in enumerate(self._all) if shard in self._map.led)
+
+    def renew(self, shard: int) -> T:
+        """Another one in its place; the one that was there, for its owner to stop."""
+        before, self._all[shard] = self._all[shard], self._new(shard)
+        return before
 
     def __len__(self) -> int:
         return len(self._all)

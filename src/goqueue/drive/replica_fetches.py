@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError
 from goqueue.base.limits import MIB
-from goqueue.base.replication import FetchAnswer, FetchAsk, LogAnswer, LogFetch, LogKey, ShardAnswer, ShardFetch
+from goqueue.base.replication import FetchAnswer, FetchAsk, LogAnswer, LogFetch, ShardAnswer, ShardFetch
 from goqueue.core.replication.follower import LogPlace, Parting, cut_at
 from goqueue.core.replication.leader import Replica
 from goqueue.drive.leading_shard import LeadingShard
@@ -72,23 +72,25 @@ class FollowedShard:
         self.epoch = epoch
         self._logs = {log.key: log for log in logs}
 
-    def open(self, log: ReplicaLog) -> None:
-        self._logs[log.key] = log
-
-    def close(self, key: LogKey) -> None:
-        self._logs.pop(key, None)
+    def keep(self, logs: Iterable[ReplicaLog]) -> None:
+        """These are its logs from now on."""
+        self._logs = {log.key: log for log in logs}
 
     def ask(self) -> ShardFetch:
         places = [LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch) for log in self._logs.values()]
         return ShardFetch(self.shard, self.epoch, places)
 
-    def take(self, asked: ShardFetch, told: ShardAnswer) -> None:
-        """Only what still fits: a log that has changed since it was asked for is asked for again."""
+    def take(self, asked: ShardFetch, told: ShardAnswer) -> list[ReplicaLog]:
+        """Only what still fits: a log that has changed since it was asked for is asked for again. Those that grew."""
         ends = {one.log: one.end for one in asked.logs}
+        grown: list[ReplicaLog] = []
         for answer in told.logs:
             log = self._logs.get(answer.log)
             if log is not None and ends.get(answer.log) == log.end_offset:
                 _take(log, answer)
+                if answer.batches:
+                    grown.append(log)
+        return grown
 
 
 def _take(log: ReplicaLog, answer: LogAnswer) -> None:
@@ -99,6 +101,8 @@ def _take(log: ReplicaLog, answer: LogAnswer) -> None:
     if answer.batches:
         log.take(answer.batches)
     log.mark(min(answer.high_watermark, log.end_offset))
+    if log.start_offset < answer.start <= log.end_offset:
+        log.begin_at(answer.start)
 
 
 class Asking(Protocol):
@@ -110,10 +114,13 @@ class Asking(Protocol):
 class ReplicaFetching:
     """One task for one leading node, for all shards that are followed from it."""
 
-    def __init__(self, ask: Asking, followed: Callable[[], Sequence[FollowedShard]]) -> None:
-        """`followed` are the shards as they are now."""
+    def __init__(
+        self, ask: Asking, followed: Callable[[], Sequence[FollowedShard]], waits_for_sync: bool = False
+    ) -> None:
+        """`followed` are the shards as they are now. `waits_for_sync`: the leader counts what is on the disk."""
         self._ask = ask
         self._followed = followed
+        self._waits_for_sync = waits_for_sync
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -144,8 +151,10 @@ class ReplicaFetching:
             return True
         answer = await self._ask(FetchAsk(list(asked.values()), FETCH_BYTES, FETCH_WAIT_MS))
         told = {one.shard: one for one in answer.shards}
-        living = set(self._followed())
+        living, grown = set(self._followed()), list[ReplicaLog]()
         for shard, places in asked.items():
             if shard in living and (one := told.get(shard.shard)) is not None and not one.refusal:
-                shard.take(places, one)
+                grown += shard.take(places, one)
+        if self._waits_for_sync and grown:
+            await asyncio.gather(*(log.wait_synced() for log in grown))
         return any(one.refusal for one in answer.shards)

@@ -48,8 +48,16 @@ class ReplicaLog(Protocol):
         """Appends batches as another node wrote them."""
         ...
 
+    async def wait_synced(self) -> None:
+        """Returns when everything that it holds is on the disk."""
+        ...
+
     def cut(self, offset: Offset) -> None:
         """Drops what is behind."""
+        ...
+
+    def begin_at(self, start: Offset) -> None:
+        """The leader has dropped what is before."""
         ...
 
     def mark(self, high_watermark: Offset) -> None:

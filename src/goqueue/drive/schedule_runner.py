@@ -102,7 +102,12 @@ class ScheduleRunner(Sink[ScheduleMachine, ScheduleRecord]):
     def restore(self, machine: ScheduleMachine, partition: Partition) -> Offset:
         """Everything that waits is in the index, which reads what it does not know yet."""
         topic_id, number = self._targets.topic_id(partition.at.topic), partition.at.partition
-        return self.store.open(machine, partition, f"{topic_id}/{number}" if number else topic_id)
+        name, cuts = f"{topic_id}/{number}" if number else topic_id, partition.log.notes.cuts
+        return self.store.open(machine, partition, f"{name}@{cuts}" if cuts else name)
+
+    def unload(self, error: GoQueueError) -> None:
+        """Another node has it: nothing is due here any more."""
+        self._host.unload(error)
 
     async def stop(self) -> None:
         """What is pending stays on disk."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import DELAYED_PAGES_MAX
 from goqueue.core.schedule.due import Due, Place
@@ -115,6 +116,13 @@ class Schedules:
     async def start(self, shard: int, partition: Partition) -> None:
         """The shard's schedule goes on where it was."""
         await self._runners[shard].start(partition)
+
+    def unload(self, shard: int, error: GoQueueError) -> None:
+        self._runners[shard].unload(error)
+
+    def renew(self, shard: int) -> ScheduleRunner:
+        """Another one in its place; the one that was there."""
+        return self._runners.renew(shard)
 
     async def stop(self) -> None:
         """What is pending stays on disk."""

@@ -1,10 +1,15 @@
-"""Which shards this node leads and which it follows, as the metadata says; each change is carried out in order."""
+"""Which shards this node leads and which it follows, as the metadata says.
+
+What another node leads is given up the moment that the image says so, before anything else is done with the change.
+What this node is to lead is taken over step by step: everybody in sync has what the logs hold, then the coordinators
+are loaded, then clients are served.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
@@ -12,21 +17,29 @@ from typing import Final, Protocol
 import msgspec
 
 from goqueue.base.clock import Clock
-from goqueue.base.errors import GoQueueError
+from goqueue.base.encoding import decode, encode
+from goqueue.base.errors import GoQueueError, NotLeader
 from goqueue.base.ids import Millis
 from goqueue.base.metadata import Commit
-from goqueue.base.replication import LogKey
-from goqueue.core.cluster.records import NOBODY, SHARDS, ShardRecord, encode
-from goqueue.core.replication.leader import Replica, ShardLeader
+from goqueue.base.replication import FetchAnswer, FetchAsk, LogKey
+from goqueue.core.cluster.records import NOBODY, SHARDS, ShardRecord
+from goqueue.core.cluster.records import encode as encode_record
+from goqueue.core.replication.leader import Patience, Replica, ShardLeader
+from goqueue.drive.cluster_member import ClusterMember
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.leading_shard import LeadingShard
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_replica import PartitionReplica
-from goqueue.drive.replica_fetches import Asking, FetchServer, FollowedShard, ReplicaFetching
+from goqueue.drive.per_shard import ShardMap
+from goqueue.drive.replica_fetches import FETCH_WAIT_MS, FetchServer, FollowedShard, ReplicaFetching
+from goqueue.wire.node_frames import Hello
 
 logger = logging.getLogger(__name__)
 
+FETCH: Final = "fetch"  # the verb, and the link that has nothing else on it
 _LOOK_S: Final = 0.2
+_RETRY_S: Final = 0.5
+_ANSWER_S: Final = FETCH_WAIT_MS / 1000 + 5
 
 
 class ShardCoordinators(Protocol):
@@ -34,18 +47,51 @@ class ShardCoordinators(Protocol):
 
     async def load(self, shard: int) -> None: ...
 
-    def unload(self, shard: int) -> None: ...
+    def unload(self, shard: int) -> Awaitable[None]:
+        """Nobody is answered any more when this returns; what is awaited is that everything has stopped."""
+        ...
 
 
-class LeadPartitions:
-    """Tells a shard's leader what its partitions hold."""
+class Replicas(Protocol):
+    """The logs of a shard, as they are now."""
 
-    def __init__(self, shard: LeadingShard, replicas: Iterable[PartitionReplica], grown: Callable[[], None]) -> None:
+    def __call__(self, shard: int) -> Sequence[PartitionReplica]: ...
+
+
+class LedShard:
+    """A shard in the epoch that this node leads it in. Tells replication what its partitions hold."""
+
+    def __init__(self, shard: LeadingShard, grown: Callable[[], None]) -> None:
         self.shard = shard
-        self._keys: dict[Partition, LogKey] = {one.partition: one.key for one in replicas}
+        self.is_served = False
+        self.takeover: asyncio.Task[None] | None = None
         self._grown = grown
+        self._keys: dict[Partition, LogKey] = {}
+
+    def keep(self, replicas: Sequence[PartitionReplica]) -> None:
+        """These are its logs from now on."""
+        held = {one.partition: one for one in replicas}
+        for partition in [one for one in self._keys if one not in held]:
+            self.shard.close(self._keys.pop(partition))
+            partition.lead(None)
+        for partition, replica in held.items():
+            if partition not in self._keys:
+                self._keys[partition] = replica.key
+                self.shard.open(replica)
+                partition.lead(self)
+                if self.is_served:
+                    partition.serve()
+            else:
+                self.shard.set_minimum(replica.key, replica.minimum)
+
+    def serve(self) -> None:
+        self.is_served = True
         for partition in self._keys:
-            partition.lead(self)
+            partition.serve()
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return list(self._keys)
 
     def appended(self, partition: Partition) -> None:
         self.shard.appended(self._keys[partition])
@@ -55,6 +101,8 @@ class LeadPartitions:
         self.shard.synced(self._keys[partition])
 
     def end(self) -> None:
+        if self.takeover is not None:
+            self.takeover.cancel()
         for partition in self._keys:
             partition.lead(None)
 
@@ -64,33 +112,38 @@ class ReplicationSettings(msgspec.Struct, frozen=True):
 
     waits_for_sync: bool = True  # what is acknowledged is on the disk of everybody in sync
     lag_ms: Millis = 10_000  # who is behind for longer is not in sync
+    silent_ms: Millis = 2_000  # nor is who is not heard of for longer
 
 
 class ShardRoles:
-    """Woken by every change of the metadata. One shard changes its role at a time."""
+    """`metadata_changed` comes before partitions hear of the change."""
 
     def __init__(
         self,
-        me: Replica,
+        member: ClusterMember,
         metadata: ImageFollower,
-        replicas_of: Callable[[int], Sequence[PartitionReplica]],
+        shards: ShardMap,
+        replicas: Replicas,
         coordinators: ShardCoordinators,
-        asking: Callable[[int], Asking],
         parts: tuple[Clock, ReplicationSettings],
     ) -> None:
-        """`replicas_of` are the logs of a shard; `asking` sends fetches to a node."""
-        self._me = me
+        self._member = member
+        self._me: Replica = member.me
         self._metadata = metadata
-        self._replicas_of = replicas_of
+        self._shards = shards
+        self._led: set[int] = set()
+        shards.led = self._led
+        self._replicas = replicas
         self._coordinators = coordinators
-        self._asking = asking
         self._clock, self._settings = parts
-        self._leads: dict[int, LeadPartitions] = {}
+        self._leads: dict[int, LedShard] = {}
         self._leading: dict[int, LeadingShard] = {}
         self._follows: dict[int, FollowedShard] = {}
         self._leaders: dict[int, int] = {}  # of those that are followed
         self._fetches: dict[int, ReplicaFetching] = {}  # by leading node
+        self._stopping: dict[int, asyncio.Task[None]] = {}  # coordinators of shards that were given up
         self.server = FetchServer(self._leading, self._clock)
+        member.verbs[FETCH] = self._answer_fetch
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -98,23 +151,53 @@ class ShardRoles:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        tasks = [task for task in (self._task, *(one.takeover for one in self._leads.values())) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         for fetching in self._fetches.values():
             await fetching.stop()
         for lead in self._leads.values():
             lead.end()
+        if self._stopping:
+            await asyncio.wait(list(self._stopping.values()))
+
+    @property
+    def led(self) -> Mapping[int, LeadingShard]:
+        """The shards that this node leads, by number."""
+        return self._leading
+
+    # --- what the image says ---------------------------------------------------------------------------------
 
     def metadata_changed(self) -> None:
+        """What is not led here any more ends at once: nothing is written under an epoch that is another node's."""
+        image = self._metadata.image
+        for shard, leading in list(self._leading.items()):
+            record = image.shard(shard)
+            if self._is_mine(record) and record.epoch == leading.epoch:
+                leading.confirmed(record, image.modified(f"{SHARDS}{shard}"))
+            else:
+                self._stop_leading(shard)
         self._changed.set()
+
+    def logs_changed(self) -> None:
+        """Topics were made, changed or deleted."""
+        for shard, lead in self._leads.items():
+            lead.keep(self._replicas(shard))
+        for shard, followed in self._follows.items():
+            followed.keep(self._replicas(shard))
+        self.server.grown()
+
+    def _is_mine(self, record: ShardRecord) -> bool:
+        return record.leader == self._me.node and record.starts.get(self._me.node) == self._me.start
 
     async def _run(self) -> None:
         while True:
             self._changed.clear()
             for shard in self._metadata.image.shards():
                 try:
-                    await self._carry_out(shard)
+                    self._carry_out(shard)
                     await self._ask_for_change(shard)
                 except GoQueueError as error:
                     logger.warning("a shard's role is tried again", extra={"shard": shard, "error": error.message})
@@ -123,45 +206,74 @@ class ShardRoles:
                 async with asyncio.timeout(_LOOK_S):
                     await self._changed.wait()
 
-    # --- one shard -------------------------------------------------------------------------------------------
-
-    async def _carry_out(self, shard: int) -> None:
+    def _carry_out(self, shard: int) -> None:
         record = self._metadata.image.shard(shard)
-        if record.leader == self._me.node and record.starts.get(self._me.node) == self._me.start:
-            await self._lead(shard, record)
+        if self._is_mine(record):
+            self._lead(shard, record)
         else:
-            self._stop_leading(shard)
             self._follow(shard, record)
 
-    async def _lead(self, shard: int, record: ShardRecord) -> None:
-        revision = self._metadata.image.modified(f"{SHARDS}{shard}")
-        leading = self._leading.get(shard)
-        if leading is not None and leading.epoch == record.epoch:
-            leading.confirmed(record, revision)
+    # --- lead ------------------------------------------------------------------------------------------------
+
+    def _lead(self, shard: int, record: ShardRecord) -> None:
+        if shard in self._leads:
             return
-        self._stop_leading(shard)
         self._follows.pop(shard, None)
-        replicas = self._replicas_of(shard)
-        machine = ShardLeader(self._me, record, revision, self._settings.waits_for_sync, self._settings.lag_ms)
-        self._leading[shard] = leading = LeadingShard(machine, replicas)
-        self._leads[shard] = LeadPartitions(leading, replicas, self.server.grown)
+        patience = Patience(self._settings.lag_ms, self._settings.silent_ms)
+        revision, now = self._metadata.image.modified(f"{SHARDS}{shard}"), self._clock.now_ms()
+        machine = ShardLeader(self._me, record, revision, self._settings.waits_for_sync, patience, now)
+        self._leading[shard] = leading = LeadingShard(machine, ())
+        self._leads[shard] = lead = LedShard(leading, self.server.grown)
+        lead.keep(self._replicas(shard))
         self.server.grown()
-        await self._coordinators.load(shard)
+        logger.info("leads a shard", extra={"shard": shard, "epoch": record.epoch})
+        lead.takeover = asyncio.get_running_loop().create_task(self._take_over(shard, lead))
+
+    async def _take_over(self, shard: int, lead: LedShard) -> None:
+        """Tried again while it fails: nobody else leads."""
+        while True:
+            try:
+                await self._caught_up(lead.partitions)
+                if (stopping := self._stopping.get(shard)) is not None:
+                    await asyncio.wait([stopping])
+                self._led.add(shard)
+                await self._coordinators.load(shard)
+                lead.serve()
+                logger.info("serves a shard", extra={"shard": shard, "epoch": lead.shard.epoch})
+                return
+            except GoQueueError as error:
+                logger.warning("a shard is not served yet", extra={"shard": shard, "error": error.message})
+            except Exception:
+                logger.exception("a shard is not served yet", extra={"shard": shard})
+            if shard in self._led:
+                self._give_up(shard)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _caught_up(self, partitions: Iterable[Partition]) -> None:
+        """Everybody in sync has what these held when the epoch began, so that it is acknowledged."""
+        for partition in partitions:
+            end = partition.end_offset
+            while partition.high_watermark < end:
+                if not partition.state.is_led:
+                    raise NotLeader("Another node leads the shard by now.")
+                moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                partition.watch(moved)
+                await moved
 
     def _stop_leading(self, shard: int) -> None:
-        if (lead := self._leads.pop(shard, None)) is not None:
-            self._coordinators.unload(shard)
-            lead.end()
-            del self._leading[shard]
-            self.server.grown()
+        lead = self._leads.pop(shard)
+        del self._leading[shard]
+        lead.end()
+        if shard in self._led:
+            self._give_up(shard)
+        self.server.grown()
+        logger.info("does not lead a shard any more", extra={"shard": shard, "epoch": lead.shard.epoch})
 
-    def _follow(self, shard: int, record: ShardRecord) -> None:
-        followed = self._follows.get(shard)
-        if record.leader == NOBODY or self._me.node not in record.replicas or record.leader == self._me.node:
-            self._follows.pop(shard, None)
-        elif followed is None or followed.epoch != record.epoch:
-            self._follows[shard] = FollowedShard(shard, record.epoch, self._replicas_of(shard))
-            self._leaders[shard] = record.leader
+    def _give_up(self, shard: int) -> None:
+        stopped = self._coordinators.unload(shard)
+        self._led.discard(shard)
+        before = self._stopping.get(shard)
+        self._stopping[shard] = asyncio.get_running_loop().create_task(_one_after_the_other(before, stopped))
 
     async def _ask_for_change(self, shard: int) -> None:
         leading = self._leading.get(shard)
@@ -170,9 +282,17 @@ class ShardRoles:
         living = {number: one.incarnation for number, one in self._metadata.image.nodes().items()}
         if (change := leading.wanted(living, self._clock.now_ms())) is not None:
             key = f"{SHARDS}{shard}"
-            await self._metadata.commit(Commit({key: encode(change.record)}, modified={key: change.revision}))
+            await self._metadata.commit(Commit({key: encode_record(change.record)}, modified={key: change.revision}))
 
-    # --- fetches ---------------------------------------------------------------------------------------------
+    # --- follow ----------------------------------------------------------------------------------------------
+
+    def _follow(self, shard: int, record: ShardRecord) -> None:
+        followed = self._follows.get(shard)
+        if record.leader == NOBODY or self._me.node not in record.replicas or record.leader == self._me.node:
+            self._follows.pop(shard, None)
+        elif followed is None or followed.epoch != record.epoch:
+            self._follows[shard] = FollowedShard(shard, record.epoch, self._replicas(shard))
+            self._leaders[shard] = record.leader
 
     async def _keep_fetches(self) -> None:
         """One task for each node that leads something that is followed."""
@@ -180,8 +300,23 @@ class ShardRoles:
         for node in [node for node in self._fetches if node not in wanted]:
             await self._fetches.pop(node).stop()
         for node in wanted - self._fetches.keys():
-            self._fetches[node] = fetching = ReplicaFetching(self._asking(node), partial(self._followed_from, node))
+            ask, followed = partial(self._ask, node), partial(self._followed_from, node)
+            self._fetches[node] = fetching = ReplicaFetching(ask, followed, self._settings.waits_for_sync)
             fetching.start()
 
     def _followed_from(self, node: int) -> list[FollowedShard]:
         return [one for shard, one in self._follows.items() if self._leaders[shard] == node]
+
+    # --- between nodes ---------------------------------------------------------------------------------------
+
+    async def _ask(self, node: int, ask: FetchAsk) -> FetchAnswer:
+        return decode(await self._member.peers.call(node, FETCH, encode(ask), _ANSWER_S, lane=FETCH), FetchAnswer)
+
+    async def _answer_fetch(self, by: Hello, body: bytes) -> bytes:
+        return encode(await self.server.fetch(Replica(by.node_id, by.start), decode(body, FetchAsk)))
+
+
+async def _one_after_the_other(before: asyncio.Task[None] | None, then: Awaitable[None]) -> None:
+    if before is not None:
+        await asyncio.wait([before])
+    await then

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Final
 
 import msgspec
 
-from goqueue.base.errors import DiskFull, GoQueueError, UnknownPartition
+from goqueue.base.errors import DiskFull, GoQueueError, MetadataConflict, UnknownPartition
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.limits import OPENED_FIRST, OPENING_AT_ONCE, OPENING_SLOW
 from goqueue.base.metadata import Change, Commit
@@ -116,6 +116,13 @@ class TopicTable:
         """Another topic whose name differs in `.` and `_` alone; Kafka's metrics cannot tell the two apart."""
         return next((one for one in sorted(self._by_unified.get(unified(name), ())) if one != name), None)
 
+    def in_shard(self, shard: int) -> Iterator[tuple[Topic, Partition]]:
+        """The partitions of a shard, with their topics."""
+        for topic in self._topics.values():
+            for number, partition in enumerate(topic.partitions):
+                if topic.record.shard_of(number) == shard:
+                    yield topic, partition
+
     def all(self) -> list[Topic]:
         """By name."""
         return [self._topics[name] for name in sorted(self._topics)]
@@ -159,12 +166,12 @@ class TopicTable:
         """A partition in each shard, but for what there is one of."""
         return (0,) if name in SINGLE else tuple(self._metadata.image.shards())
 
-    async def create_own(self, name: str, new_id: str, now: Millis) -> Topic:
-        """One of the broker's own topics, by the first start."""
+    async def create_own(self, name: str, new_id: str, now: Millis) -> None:
+        """One of the broker's own topics, by the first start; of several nodes one makes it."""
         shards = self._own_shards(name)
-        topic = await self.create(TopicRecord(name, new_id, len(shards), dict(self._own[name]), now, shards=shards))
-        assert topic is not None
-        return topic
+        record = TopicRecord(name, new_id, len(shards), dict(self._own[name]), now, shards=shards)
+        if await self.create(record) is None:
+            await self.catch_up()
 
     def _report_orphans(self) -> None:
         for name in self._disk.names(LOGS):
@@ -197,7 +204,10 @@ class TopicTable:
             check(record.name)
             if record.name not in self._own:
                 await self._offload(lambda: self._set_aside_orphan(record))
-            topic = self._new_topic(await self._write(record))
+            try:
+                topic = self._new_topic(await self._write(record))
+            except MetadataConflict:
+                return None  # another node was first
             await self._open_all([topic])
             self._on_changed(None)
             return topic
@@ -208,15 +218,17 @@ class TopicTable:
 
     async def _change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord]) -> None:
         async with self._changing:
-            record = await self._write(decide(topic.record))
-            config = resolve(record.overrides, self._defaults)
-            if config.partitioner != topic.config.partitioner:
-                topic.partitioner = Partitioner(config.partitioner)
-            topic.record, topic.config = record, config
-            for partition in topic.partitions:
-                partition.log.roll_rule = roll_rule(config)
-            await self._open_all([topic])
+            await self._apply(topic, await self._write(decide(topic.record)))
             self._on_changed(None)
+
+    async def _apply(self, topic: Topic, record: TopicRecord) -> None:
+        config = resolve(record.overrides, self._defaults)
+        if config.partitioner != topic.config.partitioner:
+            topic.partitioner = Partitioner(config.partitioner)
+        topic.record, topic.config = record, config
+        for partition in topic.partitions:
+            partition.log.roll_rule = roll_rule(config)
+        await self._open_all([topic])
 
     def set_defaults(self, defaults: TopicConfig) -> None:
         """What topics leave unsaid; holds for those that are open too."""
@@ -235,13 +247,16 @@ class TopicTable:
             if self._topics.get(topic.name) is not topic:
                 return
             await self._note_deletion(topic.record)
-            del self._topics[topic.name], self._names[topic.record.id]
-            self._by_unified[unified(topic.name)].discard(topic.name)
-            for partition in topic.partitions:
-                self._opener.release(partition)
+            self._forget(topic)
             await self._carry_out_deletion(topic.record)
             self._on_changed(topic.name)
             self._empty_trash()
+
+    def _forget(self, topic: Topic) -> None:
+        del self._topics[topic.name], self._names[topic.record.id]
+        self._by_unified[unified(topic.name)].discard(topic.name)
+        for partition in topic.partitions:
+            self._opener.release(partition)
 
     def metadata_changed(self, change: Change) -> None:
         """Partitions are led as their shard is from now on."""
@@ -249,6 +264,36 @@ class TopicTable:
             for topic in self._topics.values():
                 for partition in topic.partitions:
                     partition.state.led_by(self._shard(topic, partition.at.partition))
+
+    # --- what other nodes changed --------------------------------------------------------------------------
+
+    async def catch_up(self) -> None:
+        """Opens, changes and removes topics as the image says."""
+        async with self._changing:
+            wanted = {record.name: record for record in self._metadata.image.topics() if _is_sane(record)}
+            known = {name: topic.record for name, topic in self._topics.items()}
+            gone = [name for name, record in known.items() if _is_over(wanted.get(name), record)]
+            for name in gone:
+                await self._remove(self._topics[name])
+            for record in wanted.values():
+                if not record.deleting:
+                    await self._take_over(record)
+
+    async def _take_over(self, record: TopicRecord) -> None:
+        topic = self._topics.get(record.name)
+        if topic is None:
+            await self._open_all([self._new_topic(record)])
+        elif topic.record != record:
+            await self._apply(topic, record)
+        else:
+            return
+        self._on_changed(None)
+
+    async def _remove(self, topic: Topic) -> None:
+        self._forget(topic)
+        await self._offload(lambda: self._throw_away(topic.record))
+        self._on_changed(topic.name)
+        self._empty_trash()
 
     def _shard(self, topic: Topic, partition: int) -> ShardRecord:
         return self._metadata.image.shard(topic.record.shard_of(partition))
@@ -341,6 +386,11 @@ class TopicTable:
         task = asyncio.create_task(empty())
         self._emptying.add(task)
         task.add_done_callback(self._emptying.discard)
+
+
+def _is_over(record: TopicRecord | None, known: TopicRecord) -> bool:
+    """Deleted, or deleted and made again."""
+    return record is None or record.deleting or record.id != known.id
 
 
 def _close_logs(jobs: Sequence[tuple[Callable[[], None], Callable[[], None]]]) -> None:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from goqueue.base.errors import GoQueueError
 from goqueue.core.txn.records import TxnState
 from goqueue.core.txn.staged import kept_with
 from goqueue.drive.partition import Partition
@@ -35,6 +36,16 @@ class TransactionCoordinators:
 
     async def load(self, shard: int, partition: Partition) -> None:
         await self._each[shard].load(partition)
+
+    def unload(self, shard: int, error: GoQueueError) -> None:
+        self._each[shard].host.unload(error)
+
+    def renew(self, shard: int) -> TransactionCoordinator:
+        """Another one in its place; the one that was there."""
+        self._producers.clear()
+        before = self._each.renew(shard)
+        self._only = self._each[shard] if len(self._each) == 1 else None
+        return before
 
     async def tried(self) -> None:
         """Ends that were begun so far are carried out, or are tried again in the background."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Final
 
 import msgspec
@@ -24,6 +25,15 @@ class DoorAddresses(msgspec.Struct, frozen=True):
     @property
     def is_rest_everywhere(self) -> bool:
         return self.rest is not None and self.rest[0] in _WILDCARDS
+
+    def told(self) -> dict[str, str]:
+        """What the other nodes of a cluster tell their clients. A door that listens everywhere is at this machine."""
+        here = socket.gethostname()
+        kafka = None if self.kafka is None else self.advertised or _seen(self.kafka, here)
+        found = {"kafka": kafka} | {
+            name: None if at is None else _seen(at, here) for name, at in (("rest", self.rest), ("sqs", self.sqs))
+        }
+        return {name: address for name, address in found.items() if address is not None}
 
     def rest_url(self, reached: str) -> str | None:
         return None if self.rest is None else f"http://{_seen(self.rest, reached)}"

@@ -153,7 +153,7 @@ def _batch(command: PublishBatch, *_: object, **__: object) -> tuple[Need]:
     return ((WRITE, AclResource(TOPIC, command.at.topic)),)
 
 
-def _written(at: TopicPartition) -> tuple[Need]:
+def _written(at: TopicPartition, *_: object) -> tuple[Need]:
     return ((WRITE, AclResource(TOPIC, at.topic)),)
 
 

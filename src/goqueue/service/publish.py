@@ -85,7 +85,7 @@ class Publish:
         """Stores one encoded batch as it is, and waits until it is as safe as promised."""
         appended = await self.append_any(command)
         if command.acks is not Acks.NONE:
-            await self.wait_durable(command.at)
+            await self.wait_durable(command.at, command.acks)
         return appended
 
     async def append_any(self, command: PublishBatch) -> Appended:
@@ -158,13 +158,14 @@ class Publish:
         asked = InspectedBatch(topic, command.at, wanted, command.batch, header, self._clock.now_ms())
         return look_here(asked, self._hooks.schema)
 
-    def is_durable(self, at: TopicPartition) -> bool:
+    def is_durable(self, at: TopicPartition, acks: Acks = Acks.ALL) -> bool:
         """Nothing that was appended still waits to be made safe."""
-        return self._topics.require(at.topic).partition(at.partition).is_durable
+        partition = self._topics.require(at.topic).partition(at.partition)
+        return partition.is_written if acks is Acks.LEADER else partition.is_durable
 
-    async def wait_durable(self, at: TopicPartition) -> None:
+    async def wait_durable(self, at: TopicPartition, acks: Acks = Acks.ALL) -> None:
         """Returns when all that was appended to the partition is as safe as the node promises."""
-        await self._topics.require(at.topic).partition(at.partition).wait_durable()
+        await _wait_for(self._topics.require(at.topic).partition(at.partition), acks)
 
     async def messages(self, command: PublishMessages) -> list[PublishResult]:
         """Stores messages in the open, one batch for each partition (or a few, if they are large)."""
@@ -187,7 +188,7 @@ class Publish:
         waits = self._store_delayed(topic, sorting.delayed, results, command) if sorting.delayed else []
         touched |= {schedule.partition: [one.place for one in some] for schedule, some in waits}
         if command.acks is not Acks.NONE:
-            await self._wait_durable(touched, results)
+            await self._wait_durable(touched, results, command.acks)
         for schedule, _ in waits:
             await schedule.keep_up()
         for result in results:
@@ -270,11 +271,13 @@ class Publish:
             for one, entry in zip(delayed, traced, strict=True):
                 one.entry = entry
 
-    async def _wait_durable(self, touched: dict[Partition, list[int]], results: list[PublishResult | None]) -> None:
+    async def _wait_durable(
+        self, touched: dict[Partition, list[int]], results: list[PublishResult | None], acks: Acks
+    ) -> None:
         """Waits for all partitions; one round of the group commit serves them. Where it fails, nothing was promised."""
         for partition, places in touched.items():
             try:
-                await partition.wait_durable()
+                await _wait_for(partition, acks)
             except GoQueueError as error:
                 for at in places:
                     results[at] = error
@@ -348,6 +351,11 @@ class Publish:
         if hooks.quota is not None:
             hooks.quota(caller, "write", topic.name, size)
         self._space.check()
+
+
+async def _wait_for(partition: Partition, acks: Acks) -> None:
+    """`acks=leader` asks for no replicas."""
+    await (partition.wait_written() if acks is Acks.LEADER else partition.wait_durable())
 
 
 def _check_size(topic: Topic, header: BatchHeader) -> None:

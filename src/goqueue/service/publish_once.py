@@ -7,7 +7,7 @@ the log's end when a topic is first published to after a start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 import msgspec
@@ -104,6 +104,11 @@ class DeduplicatedPublish:
             for key in fresh:
                 del self._under_way[key]
             done.set_result(None)
+
+    def forget(self, topic_ids: Iterable[str]) -> None:
+        """Others may have published to these: what their logs hold is read again."""
+        for topic_id in topic_ids:
+            self._loads.pop(topic_id, None)
 
     async def last_sequence(self, scope: DeduplicationScope) -> int:
         """A number that is larger than that of every message before, and smaller than that of every one after."""

@@ -6,10 +6,11 @@ made, so that whoever decides from an old image, or was deposed, changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from goqueue.base.metadata import Commit, Revision
 from goqueue.core.cluster.elections import admitted, elected, needs_leader
+from goqueue.core.cluster.formation import Formation, forming
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import CONTROLLER, MEMBERS, SHARDS, MemberRecord, NodeRecord, ShardRecord, encode
 
@@ -17,13 +18,20 @@ from goqueue.core.cluster.records import CONTROLLER, MEMBERS, SHARDS, MemberReco
 class Controlling:
     """Made with the revision that made this controller's key."""
 
-    def __init__(self, created: Revision) -> None:
+    def __init__(self, created: Revision, formation: Formation | None = None, cluster_id: str = "") -> None:
+        """`cluster_id` is what a new cluster is called."""
         self._created = created
+        self._formation = formation
+        self._cluster_id = cluster_id
 
-    def commits(self, image: Image) -> Iterator[Commit]:
+    def commits(self, image: Image, suspected: Set[int] = frozenset()) -> Iterator[Commit]:
         """What is to be done, in any order. Starts are written down for all shards before the node is a member with its
         new disk: until then the old one is what its shards are held against."""
-        living = image.nodes()
+        living = {node: found for node, found in image.nodes().items() if node not in suspected}
+        if self._formation is not None:
+            commit = forming(image, living, self._formation, self._cluster_id, self._created)
+            if commit is not None:
+                yield commit
         for number in image.shards():
             before = image.shard(number)
             record = self._led(self._admitted(image, before, living), living)

@@ -61,8 +61,8 @@ class ProduceHandler:
             return Exclusive(self._append_large(caller, response, stored, large, acks))
         if acks is Acks.NONE:
             return None
-        waiting = {place: one for place, one in stored.items() if not publish.is_durable(one)}
-        return self._settled(caller, response, waiting) if waiting else response
+        waiting = {place: one for place, one in stored.items() if not publish.is_durable(one, acks or Acks.ALL)}
+        return self._settled(caller, response, waiting, acks) if waiting else response
 
     def _append(
         self,
@@ -108,14 +108,16 @@ class ProduceHandler:
                 answers[place] = _failed(command.at.partition, error)
         if acks is Acks.NONE:
             return None
-        return await self._settled(caller, _with(response, answers), stored)
+        return await self._settled(caller, _with(response, answers), stored, acks)
 
-    async def _settled(self, caller: Caller, response: ProduceResponse, waiting: Places) -> ProduceResponse:
+    async def _settled(
+        self, caller: Caller, response: ProduceResponse, waiting: Places, acks: Acks | None
+    ) -> ProduceResponse:
         """Where making it safe fails, nothing is promised: the partition's answer becomes the error."""
         failed: dict[tuple[int, int], GoQueueError] = {}
         for place, at in waiting.items():
             try:
-                await self._publish.by(caller).wait_durable(at)
+                await self._publish.by(caller).wait_durable(at, acks or Acks.ALL)
             except GoQueueError as error:
                 failed[place] = error
         told = {place: _failed(waiting[place].partition, error) for place, error in failed.items()}

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol, TypeAlias, cast
+from collections.abc import Mapping
+from typing import Final, Protocol, cast
 
 from goqueue.base.encoding import encode
 from goqueue.base.errors import GoQueueError, NotFound, Overloaded, PeerLost, WrongCluster
+from goqueue.drive.peers import PeerVerb
 from goqueue.wire.node_frames import (
     FRAME_BYTES_MAX,
     BadFrame,
@@ -36,13 +37,11 @@ HELLO_S: Final = 5.0
 _WITHIN_MS_MAX: Final = 120_000
 _UNREAD_MAX: Final = 64 * 1024 * 1024  # bytes of replies that the caller has not taken
 
-Verb: TypeAlias = Callable[[Hello, bytes], Awaitable[bytes]]
-
 
 class Port(Protocol):
     me: Hello
 
-    def verb(self, name: str) -> Verb: ...
+    def verb(self, name: str) -> PeerVerb: ...
 
     def opened(self, connection: PeerServing) -> bool: ...
 
@@ -157,7 +156,7 @@ class PeerServing(asyncio.Protocol):
 class PeerDoor:
     """Serves verbs by their names, each with bytes in and out."""
 
-    def __init__(self, me: Hello, sock: socket.socket, verbs: Mapping[str, Verb]) -> None:
+    def __init__(self, me: Hello, sock: socket.socket, verbs: Mapping[str, PeerVerb]) -> None:
         self.me = me
         self._socket = sock
         self._verbs = verbs
@@ -179,7 +178,7 @@ class PeerDoor:
         for connection in list(self._connections):
             connection.close()
 
-    def verb(self, name: str) -> Verb:
+    def verb(self, name: str) -> PeerVerb:
         found = self._verbs.get(name)
         if found is None:
             raise NotFound(f"This node knows no verb {name[:60]!r}.")

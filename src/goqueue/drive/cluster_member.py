@@ -1,0 +1,144 @@
+"""This node as one of several: it joins, waits for the cluster to be formed, and is there for the others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from goqueue import __version__
+from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.limits import SHARDS_DEFAULT
+from goqueue.base.metadata import Metadata
+from goqueue.base.settings import Settings
+from goqueue.core.cluster.formation import Formation
+from goqueue.core.cluster.records import NodeRecord
+from goqueue.core.replication.leader import Replica
+from goqueue.drive.disk_note import DiskNote, boot_id, check_cluster, lost_tail, read_note, write_note
+from goqueue.drive.image_follower import ImageFollower
+from goqueue.drive.membership import NodeMembership
+from goqueue.drive.offload import Offload
+from goqueue.drive.peers import Peers, PeerVerb
+from goqueue.drive.probing import PING, Probing, answer_ping
+from goqueue.log.disk import Disk
+from goqueue.wire.node_frames import PROTOCOL, Hello
+
+logger = logging.getLogger(__name__)
+
+_SAY_S: Final = 5.0  # how often it is said that nodes are waited for
+
+
+class ClusterPorts(NamedTuple):
+    """The world that a node of a cluster needs beside its own machine."""
+
+    store: Metadata
+    addresses: Mapping[str, str]  # that the others are told, by door
+    open_door: Callable[[Hello, Mapping[str, PeerVerb]], Awaitable[None]]  # for the other nodes
+
+
+class ClusterMember:
+    """`join` before any partition is opened."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ports: ClusterPorts,
+        metadata: ImageFollower,
+        disk: Disk,
+        offload: Offload,
+        entropy: Entropy,
+    ) -> None:
+        self.verbs: dict[str, PeerVerb] = {PING: answer_ping}
+        self.peers = Peers(metadata.image, self.hello)
+        self._settings = settings
+        self._ports = ports
+        self._metadata = metadata
+        self._disk = disk
+        self._offload = offload
+        self._entropy = entropy
+        self.me = Replica(settings.node.id, new_uuid(entropy))
+        self._note = DiskNote("", settings.node.id)
+        self._changed = asyncio.Event()
+        self.membership: NodeMembership | None = None
+        self._probing = Probing(self.peers, self._others, self._suspicion)
+
+    def hello(self) -> Hello:
+        return Hello(PROTOCOL, self._metadata.image.cluster_id, self.me.node, self.me.start, __version__)
+
+    @property
+    def is_held(self) -> bool:
+        """False once others may have been told that this node is gone."""
+        return self.membership is not None and self.membership.is_held
+
+    def metadata_changed(self) -> None:
+        self._changed.set()
+        if self.membership is not None:
+            self.membership.metadata_changed()
+
+    # --- join and leave --------------------------------------------------------------------------------------
+
+    async def join(self) -> str:
+        """The cluster's id, when there is one: a new cluster waits for its nodes. `ForeignData`, `WrongNodeId`."""
+        boot = boot_id()
+        self._note = await self._offload(lambda: read_note(self._disk, self._entropy, self.me.node))
+        check_cluster(self._note, self._metadata.image.cluster_id)
+        has_lost = lost_tail(self._note, boot, self._settings.log.fsync == "always")
+        self.membership = NodeMembership(
+            self._metadata, self.me.node, self._record(has_lost), self._wait_s, self._formation
+        )
+        await self.membership.join()
+        cluster_id = await self._formed()
+        await self._write_note(cluster_id=cluster_id, boot=boot, was_stopped=False)
+        await self._ports.open_door(self.hello(), self.verbs)
+        self._probing.start()
+        return cluster_id
+
+    async def leave(self) -> None:
+        """After the last sync. Others hear of it at once."""
+        await self._probing.stop()
+        if self.membership is not None:
+            await self.membership.leave()
+        self.peers.close()
+        await self._write_note(was_stopped=True)
+
+    async def _write_note(self, **changes: object) -> None:
+        self._note = note = msgspec.structs.replace(self._note, **changes)
+        await self._offload(lambda: write_note(self._disk, note))
+
+    @property
+    def _wait_s(self) -> float:
+        return 2 * self._settings.cluster.session_ms / 1000 + 2
+
+    @property
+    def _formation(self) -> Formation:
+        cluster = self._settings.cluster
+        return Formation(cluster.nodes, cluster.replication_factor, self._settings.node.shards or SHARDS_DEFAULT)
+
+    def _record(self, has_lost: bool) -> NodeRecord:
+        addresses, rack = dict(self._ports.addresses), self._settings.cluster.rack
+        return NodeRecord(__version__, self.me.start, addresses, rack, self._note.disk, has_lost)
+
+    async def _formed(self) -> str:
+        image = self._metadata.image
+        while not image.shards() or not image.cluster_id:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(_SAY_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                facts = {"there": sorted(image.nodes()), "wanted": self._settings.cluster.nodes}
+                logger.warning("waiting for the nodes of a new cluster", extra=facts)
+        logger.info("in the cluster", extra={"cluster": image.cluster_id})
+        return image.cluster_id
+
+    # --- the others ------------------------------------------------------------------------------------------
+
+    def _others(self) -> set[int]:
+        return set(self._metadata.image.nodes()) - {self.me.node}
+
+    def _suspicion(self) -> None:
+        if self.membership is not None:
+            self.membership.suspect(self._probing.suspected)

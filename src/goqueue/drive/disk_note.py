@@ -1,0 +1,61 @@
+"""What a data directory knows of itself, beside its logs: its id, whose it is, and how the node that used it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.errors import ForeignData
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
+from goqueue.log.disk import Disk
+
+_PATH: Final = "disk-note"
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class DiskNote(msgspec.Struct, frozen=True):
+    disk: str
+    node_id: int
+    cluster_id: str = ""
+    boot: str = ""  # of the machine, when a node last began to write here
+    was_stopped: bool = False  # cleanly, after a last sync
+
+
+def boot_id() -> str:
+    """Another one after every start of the machine; empty where it cannot be told."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""
+
+
+def read_note(disk: Disk, entropy: Entropy, node_id: int) -> DiskNote:
+    """A new one for a directory that has none. `ForeignData` if it is another node's."""
+    found = decode_crc_json(disk.read_file(_PATH), DiskNote)
+    if found is None:
+        return DiskNote(new_uuid(entropy), node_id, was_stopped=True)
+    if found.node_id != node_id:
+        message = f"The data directory belongs to node {found.node_id}, not to node {node_id}."
+        raise ForeignData(message, field="node.id")
+    return found
+
+
+def check_cluster(note: DiskNote, cluster_id: str) -> None:
+    if note.cluster_id and cluster_id and note.cluster_id != cluster_id:
+        raise ForeignData(
+            f"The data directory belongs to cluster {note.cluster_id}, and the store to cluster {cluster_id}. "
+            "Check cluster.store, or choose another directory with --data.",
+            field="data.dir",
+        )
+
+
+def lost_tail(note: DiskNote, boot: str, syncs_always: bool) -> bool:
+    """The machine went down with writes that were not synced."""
+    return not syncs_always and not note.was_stopped and note.boot != boot
+
+
+def write_note(disk: Disk, note: DiskNote) -> None:
+    disk.write_file(_PATH, encode_crc_json(note))

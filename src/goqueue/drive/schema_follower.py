@@ -1,0 +1,60 @@
+"""The schemas on a node that does not write them: read again whenever their log has grown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from goqueue.base.errors import GoQueueError
+from goqueue.drive.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+
+
+class SchemaFollower:
+    """The node that leads the log writes to it and knows; when it begins to lead, it reads once more."""
+
+    def __init__(self, partition: Partition, load: Callable[[Partition], Awaitable[None]]) -> None:
+        self._partition = partition
+        self._load = load
+        self._read_to = -1
+        self._led_in = -1  # the epoch in which this node leads
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self._look()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while True:
+            moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._partition.watch(moved)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await moved
+            self._partition.unwatch(moved)
+            try:
+                await self._look()
+            except (GoQueueError, OSError) as error:
+                logger.error("schemas cannot be read; trying again", extra={"error": str(error)})
+                await asyncio.sleep(_LOOK_S)
+
+    async def _look(self) -> None:
+        state = self._partition.state
+        led_in = state.leader_epoch if state.is_led else -1
+        if led_in >= 0 and led_in == self._led_in:
+            return
+        mark = self._partition.end_offset if led_in >= 0 else self._partition.high_watermark
+        if mark != self._read_to or led_in != self._led_in:
+            await self._load(self._partition)
+            self._read_to, self._led_in = mark, led_in
