@@ -6,49 +6,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 from goqueue import __version__
 from goqueue.base.entropy import new_uuid
 from goqueue.base.errors import NotLoaded
 from goqueue.base.ids import Millis
 from goqueue.base.limits import CLOCK_LATE_MS
-from goqueue.base.settings import Settings
 from goqueue.base.topic_config import TopicConfig
+from goqueue.clustering import BrokerParts, Clustering
 from goqueue.core.delivery.records import Record as QueueRecord
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.groups.coordinator import Coordinator
 from goqueue.core.groups.records import Record as GroupRecord
-from goqueue.core.groups.settings import GroupSettings
+from goqueue.core.groups.settings import group_settings_of
 from goqueue.core.traces.span import Span
 from goqueue.core.txn.machine import Transactions, TxnLimits
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.clock_watch import ClockWatch, Timekeeper
-from goqueue.drive.cluster_member import ClusterMember
-from goqueue.drive.cluster_shards import ClusterShards
-from goqueue.drive.coordinators import (
-    GROUPS_CODEC,
-    GROUPS_CONFIG,
-    GROUPS_TOPIC,
-    SCHEMAS_CONFIG,
-    SCHEMAS_TOPIC,
-    TRANSACTIONS_CONFIG,
-    TRANSACTIONS_TOPIC,
-    GroupHost,
-)
-from goqueue.drive.delivery_runner import DELIVERIES_CONFIG, DELIVERIES_TOPIC, DeliveryRunner
+from goqueue.drive.coordinators import GROUPS_CODEC, GROUPS_TOPIC, SCHEMAS_TOPIC, TRANSACTIONS_TOPIC, GroupHost
+from goqueue.drive.delivery_runner import DELIVERIES_TOPIC, DeliveryRunner
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.host import Host
+from goqueue.drive.own_topics import OWN_TOPICS
 from goqueue.drive.partition import Partition
 from goqueue.drive.per_shard import PerShard
 from goqueue.drive.redrive_notes import RedriveNotes
 from goqueue.drive.schedule_index import IN_MEMORY
-from goqueue.drive.schedule_log import SCHEDULE_CONFIG, SCHEDULE_TOPIC
+from goqueue.drive.schedule_log import SCHEDULE_TOPIC
 from goqueue.drive.schedule_runner import ScheduleParts
 from goqueue.drive.schedule_targets import DueTargets
 from goqueue.drive.schedules import Schedules
-from goqueue.drive.schema_follower import SchemaFollower
-from goqueue.drive.shard_roles import ReplicationSettings
 from goqueue.drive.topic_table import TopicTable
 from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.drive.txn_coordinators import TransactionCoordinators
@@ -80,7 +67,7 @@ from goqueue.service.queue_stats import QueueStats
 from goqueue.service.queue_views import QueueViews
 from goqueue.service.redriven import AllCopies
 from goqueue.service.scheduling import DelayCollector, DelayEvents, Scheduling
-from goqueue.service.shard_loading import ShardBooks, ShardLoading
+from goqueue.service.shard_loading import ShardBooks
 from goqueue.service.share_offsets import ShareOffsets
 from goqueue.service.sharing import Sharing
 from goqueue.service.staged import StagedVerbs
@@ -95,15 +82,6 @@ from goqueue.service.txn_publish import TransactionalPublish
 from goqueue.service.txn_questions import CoordinatorQuestions
 from goqueue.service.txn_recovery import TransactionRecovery
 from goqueue.service.unreadable import UnreadableRecords
-
-# The broker's own topics and their settings.
-OWN_TOPICS: Final = {
-    GROUPS_TOPIC: GROUPS_CONFIG,
-    TRANSACTIONS_TOPIC: TRANSACTIONS_CONFIG,
-    SCHEDULE_TOPIC: SCHEDULE_CONFIG,
-    DELIVERIES_TOPIC: DELIVERIES_CONFIG,
-    SCHEMAS_TOPIC: SCHEMAS_CONFIG,
-}
 
 
 class Broker:
@@ -143,7 +121,7 @@ class Broker:
             self.topics, self.publish, self.browsing, self.scheduling, clock, settings.sqs.deduplication_ids_max
         )
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
-        group_settings = _group_settings(settings)
+        group_settings = group_settings_of(settings.groups)
         self._counts: dict[str, int] = {}  # of partitions, by topic; made anew, never changed
 
         def group_host(shard: int) -> GroupHost:
@@ -221,64 +199,23 @@ class Broker:
         self.timekeepers: list[Timekeeper] = [self.schedules, self._trace_parts, self]
         self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
         self._clock_watch = ClockWatch(clock, self.timekeepers, self.metrics.clock_stepped)
-        self._schema_follower: SchemaFollower | None = None
-        self._cluster = None if node.member is None else self._join_cluster(node.member, settings)
-
-    def _join_cluster(self, member: ClusterMember, settings: Settings) -> ClusterShards:
         books = ShardBooks(self.group_hosts, self.delivery_runners, self.schedules, self.txn_coordinators)
-        loading = ShardLoading(books, self.open_internal_partition, self._recover_shard, self._forget_shard)
-        always = settings.log.fsync == "always"
-        replication = ReplicationSettings(always, settings.cluster.lag_ms)
-        shards = ClusterShards(member, self.node.metadata, self.node.shard_map, self.table, loading, self.cleaner)
-        shards.begin(self.clock, replication)
-        self.node.follow_metadata(shards.metadata_changed, first=True)
-        return shards
+        held = BrokerParts(self.table, books, self.cleaner, self.txn_recovery, self.feeds, self.publish_once)
+        member = node.member
+        self._cluster = None if member is None else Clustering(node, member, held, self.open_internal_partition)
 
     async def start(self) -> list[Recovered]:
         """What recovery found."""
         await self.node.start()
         found = await self._open()
-        spans = await self.traces.start()
-        if self._cluster is None:
-            await self._load(spans)
-        else:
-            await self._follow(self._cluster, spans)
+        await self._load(await self.traces.start())
         self._clock_watch.start()
         return found
-
-    async def _follow(self, cluster: ClusterShards, spans: Sequence[Span]) -> None:
-        """Coordinators are loaded when their shard is led here."""
-        self._trace_parts.recall(spans)
-        for topic in OWN_TOPICS:
-            await self.open_internal_partition(topic)
-        self._schema_follower = SchemaFollower(
-            await self.open_internal_partition(SCHEMAS_TOPIC), self.node.load_schemas
-        )
-        await self._schema_follower.start()
-        self.transfer.resume()
-        await self.redrives.recover()
-        self.cleaner.start()
-        cluster.start()
-
-    async def _recover_shard(self, shard: int) -> None:
-        """What its last leader left: transactions in doubt are finished while leases still hold."""
-        await self.txn_recovery.abort_orphans()
-        await self.txn_coordinators.tried()
-        await self.txn_recovery.pass_lost_epochs()
-
-    def _forget_shard(self, shard: int) -> None:
-        """Others wrote to these partitions: what was read of them before may not be there any more."""
-        topics = {topic.record.id for topic, _ in self.table.in_shard(shard)}
-        self.publish_once.forget(topics)
-        for _, partition in self.table.in_shard(shard):
-            self.feeds.forget_partition(partition.at)
 
     async def stop(self) -> None:
         """Everything that was accepted is safe when this returns."""
         self.stop_waiting()
         await self._clock_watch.stop()
-        if self._schema_follower is not None:
-            await self._schema_follower.stop()
         if self._cluster is not None:
             await self._cluster.stop()
         await self._drain()
@@ -316,6 +253,15 @@ class Broker:
     async def _load(self, spans: Sequence[Span]) -> None:
         """Coordinators go on where they were, in order. `spans` are the traces of before."""
         self._trace_parts.recall(spans)
+        if self._cluster is not None:
+            await self._cluster.start()  # which loads those of a shard when this node leads it
+        else:
+            await self._load_all()
+        self.transfer.resume()
+        await self.redrives.recover()
+        self.cleaner.start()
+
+    async def _load_all(self) -> None:
         await self.node.load_schemas(await self.open_internal_partition(SCHEMAS_TOPIC))
         await self._load_each(GROUPS_TOPIC, lambda shard, partition: self.group_hosts[shard].load(partition))
         await self._load_each(DELIVERIES_TOPIC, lambda shard, partition: self.delivery_runners[shard].load(partition))
@@ -323,9 +269,6 @@ class Broker:
         await self._load_transactions()
         for runner in self.delivery_runners:
             runner.resume()
-        self.transfer.resume()
-        await self.redrives.recover()
-        self.cleaner.start()
 
     def _doubt_a_late_clock(self) -> None:
         """Nothing was published for long, if the clock is right: the node was down, or the clock was set meanwhile."""
@@ -433,18 +376,3 @@ class Broker:
 
 def _untraced(view: ViewId, records: Sequence[QueueRecord]) -> None:
     """Nobody wants to know."""
-
-
-def _group_settings(settings: Settings) -> GroupSettings:
-    chosen = settings.groups
-    return GroupSettings(
-        session_ms_min=chosen.session_ms_min,
-        session_ms_max=chosen.session_ms_max,
-        session_ms=chosen.session_ms,
-        heartbeat_ms=chosen.heartbeat_ms,
-        initial_rebalance_delay_ms=chosen.initial_rebalance_delay_ms,
-        group_members_max=chosen.members_max,
-        group_bytes_max=chosen.group_bytes_max,
-        groups_max=chosen.groups_max,
-        offsets_retention_ms=chosen.offsets_retention_ms,
-    )

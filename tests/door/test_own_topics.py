@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from bench.node_process import NodeProcess
-from goqueue.broker import OWN_TOPICS
+from goqueue.drive.own_topics import OWN_TOPICS
 from goqueue.drive.topic_table import INTERNAL
 from goqueue.edge.sqs import schema as sqs_schema
 from goqueue.format.batch import read_header, split

@@ -10,7 +10,7 @@ from goqueue.base.ids import Epoch, Offset
 from goqueue.base.replication import FetchAnswer, FetchAsk, LogKey
 from goqueue.core.cluster.elections import admitted, elected, needs_leader
 from goqueue.core.cluster.records import NodeRecord, ShardRecord
-from goqueue.core.replication.leader import Patience, Replica, ShardLeader
+from goqueue.core.replication.leader import InSyncRule, Replica, ShardLeader
 from goqueue.drive.leading_shard import LeadingShard
 from goqueue.drive.replica_fetches import FetchServer, FollowedShard, ReplicaFetching
 from goqueue.format.batch import read_header, split
@@ -136,8 +136,7 @@ class SmallNode:
             return
         self.follows.clear()
         await self._stop_fetching()
-        patience, now = Patience(LAG_MS, LAG_MS), self.cluster.clock.now_ms()
-        leader = ShardLeader(self.me, record, revision, True, patience, now)
+        leader = ShardLeader(self.me, record, revision, InSyncRule(True, LAG_MS, LAG_MS), self.cluster.clock.now_ms())
         self.leads[SHARD] = LeadingShard(leader, self.logs.values())
 
     async def _follow(self, record: ShardRecord) -> None:

@@ -158,9 +158,19 @@ def test_who_decides_is_replaced_and_the_deposed_one_can_do_nothing() -> None:
     run(scenario)
 
 
-def test_a_start_waits_for_the_one_before_it_to_be_forgotten() -> None:
+def test_a_start_on_the_same_disk_takes_the_place_of_the_one_before_at_once() -> None:
     async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
         again = Member(store, 1, start=2)
+        await again.join()
+        assert again.follower.image.nodes()[1].incarnation == "1.2"
+        await again.leave()
+
+    run(scenario)
+
+
+def test_a_start_on_another_disk_waits_for_the_one_before_it_to_be_forgotten() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        again = Member(store, 1, start=2, disk="another")
         joining = asyncio.create_task(again.join())
         await asyncio.sleep(1)
         assert not joining.done()
@@ -174,7 +184,7 @@ def test_a_start_waits_for_the_one_before_it_to_be_forgotten() -> None:
 
 def test_a_number_that_is_taken_is_refused() -> None:
     async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
-        other = Member(store, 1, start=7)
+        other = Member(store, 1, start=7, disk="another")
         with pytest.raises(WrongNodeId, match="number of its own"):
             await other.join()
         await other.follower.stop()

@@ -10,10 +10,10 @@ import pytest
 from goqueue.base.errors import InvalidConfig, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
 from goqueue.base.ids import TopicPartition
 from goqueue.base.metadata import Entry
-from goqueue.broker import OWN_TOPICS
 from goqueue.core.cluster.records import TopicRecord, decode, encode
 from goqueue.core.groups.requests import OffsetCommit
 from goqueue.drive import topic_table
+from goqueue.drive.own_topics import OWN_TOPICS
 from goqueue.drive.topic_table import SINGLE
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk

@@ -27,14 +27,12 @@ class ClusterShards:
         self,
         member: ClusterMember,
         metadata: ImageFollower,
-        shards: ShardMap,
         table: TopicTable,
         coordinators: ShardCoordinators,
         cleaner: Cleaner,
     ) -> None:
         self._member = member
         self._metadata = metadata
-        self._shards = shards
         self._table = table
         self._coordinators = coordinators
         self._cleaner = cleaner
@@ -44,10 +42,10 @@ class ClusterShards:
         self.roles: ShardRoles | None = None
         self._clock: Clock | None = None
 
-    def begin(self, clock: Clock, settings: ReplicationSettings) -> None:
+    def begin(self, shards: ShardMap, clock: Clock, settings: ReplicationSettings) -> None:
         self._clock = clock
         self.roles = ShardRoles(
-            self._member, self._metadata, self._shards, self._replicas, self._coordinators, (clock, settings)
+            self._member, self._metadata, shards, self._replicas, self._coordinators, (clock, settings)
         )
 
     def start(self) -> None:

@@ -24,7 +24,7 @@ from goqueue.base.metadata import Commit
 from goqueue.base.replication import FetchAnswer, FetchAsk, LogKey
 from goqueue.core.cluster.records import NOBODY, SHARDS, ShardRecord
 from goqueue.core.cluster.records import encode as encode_record
-from goqueue.core.replication.leader import Patience, Replica, ShardLeader
+from goqueue.core.replication.leader import InSyncRule, Replica, ShardLeader
 from goqueue.drive.cluster_member import ClusterMember
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.leading_shard import LeadingShard
@@ -219,9 +219,10 @@ class ShardRoles:
         if shard in self._leads:
             return
         self._follows.pop(shard, None)
-        patience = Patience(self._settings.lag_ms, self._settings.silent_ms)
+        settings = self._settings
+        in_sync = InSyncRule(settings.waits_for_sync, settings.lag_ms, settings.silent_ms)
         revision, now = self._metadata.image.modified(f"{SHARDS}{shard}"), self._clock.now_ms()
-        machine = ShardLeader(self._me, record, revision, self._settings.waits_for_sync, patience, now)
+        machine = ShardLeader(self._me, record, revision, in_sync, now)
         self._leading[shard] = leading = LeadingShard(machine, ())
         self._leads[shard] = lead = LedShard(leading, self.server.grown)
         lead.keep(self._replicas(shard))

@@ -30,6 +30,7 @@ from goqueue.drive.carry_on import carry_on
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import LOGS, PartitionOpener, roll_rule
+from goqueue.drive.topic_trash import TRASH, TopicTrash
 from goqueue.log.home import unless_full
 from goqueue.log.recovery import Recovered
 
@@ -48,7 +49,6 @@ INTERNAL: Final = frozenset(
     }
 )
 SINGLE: Final = frozenset({"__goqueue_schemas"})  # one partition, in shard 0
-TRASH: Final = "trash"
 
 
 class Topic:
@@ -104,7 +104,7 @@ class TopicTable:
         self._names: dict[str, str] = {}  # by id
         self._by_unified: dict[str, set[str]] = {}  # names that differ in `.` and `_` alone
         self._changing = asyncio.Lock()
-        self._emptying: set[asyncio.Task[None]] = set()
+        self._trash = TopicTrash(self._disk, self._offload)
 
     def get(self, name: str) -> Topic | None:
         return self._topics.get(name)
@@ -139,7 +139,7 @@ class TopicTable:
         topics = [await self._put_right(record) for record in records if not record.deleting]
         found = await self._open_all([self._new_topic(record) for record in topics])
         self._report_orphans()
-        self._empty_trash()
+        self._trash.empty()
         return found
 
     def _make_directories(self) -> None:
@@ -179,8 +179,7 @@ class TopicTable:
                 logger.warning("no topic of that name, left alone", extra={"path": f"{LOGS}/{name}"})
 
     async def close(self) -> None:
-        for task in list(self._emptying):
-            await task
+        await self._trash.close()
         partitions = [partition for topic in self.all() for partition in topic.partitions]
         for partition in partitions:
             partition.close()
@@ -250,7 +249,7 @@ class TopicTable:
             self._forget(topic)
             await self._carry_out_deletion(topic.record)
             self._on_changed(topic.name)
-            self._empty_trash()
+            self._trash.empty()
 
     def _forget(self, topic: Topic) -> None:
         del self._topics[topic.name], self._names[topic.record.id]
@@ -291,9 +290,9 @@ class TopicTable:
 
     async def _remove(self, topic: Topic) -> None:
         self._forget(topic)
-        await self._offload(lambda: self._throw_away(topic.record))
+        await self._offload(lambda: self._trash.throw_away(topic.name, topic.record.id))
         self._on_changed(topic.name)
-        self._empty_trash()
+        self._trash.empty()
 
     def _shard(self, topic: Topic, partition: int) -> ShardRecord:
         return self._metadata.image.shard(topic.record.shard_of(partition))
@@ -367,25 +366,8 @@ class TopicTable:
                 self._disk.sync_dir(directory)
 
     async def _carry_out_deletion(self, record: TopicRecord) -> None:
-        await self._offload(lambda: self._throw_away(record))
+        await self._offload(lambda: self._trash.throw_away(record.name, record.id))
         await self._metadata.commit(Commit(deletes=[TOPICS + record.name]))
-
-    def _throw_away(self, record: TopicRecord) -> None:
-        if self._disk.is_dir(f"{LOGS}/{record.name}"):
-            self._disk.remove_tree(f"{TRASH}/{record.id}")
-            self._disk.rename(f"{LOGS}/{record.name}", f"{TRASH}/{record.id}")
-            self._disk.sync_dir(LOGS)
-
-    def _empty_trash(self) -> None:
-        """Frees the space behind everybody's back."""
-
-        async def empty() -> None:
-            for name in self._disk.names(TRASH):
-                await self._offload(lambda name=name: self._disk.remove_tree(f"{TRASH}/{name}"))  # type: ignore[misc]
-
-        task = asyncio.create_task(empty())
-        self._emptying.add(task)
-        task.add_done_callback(self._emptying.discard)
 
 
 def _is_over(record: TopicRecord | None, known: TopicRecord) -> bool:

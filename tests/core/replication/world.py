@@ -15,7 +15,7 @@ from goqueue.base.replication import LogKey
 from goqueue.core.cluster.elections import admitted, elected, needs_leader
 from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
 from goqueue.core.replication.follower import LogPlace, Parting, cut_at, parting
-from goqueue.core.replication.leader import FetchedLog, Patience, Replica, SetChange, ShardLeader
+from goqueue.core.replication.leader import FetchedLog, InSyncRule, Replica, SetChange, ShardLeader
 from goqueue.core.replication.rules import ALL_RULES, ReplicationRule, Rules
 from goqueue.log.epoch_history import Epochs, begun, end_of_epoch
 
@@ -166,7 +166,7 @@ class World:
             node.leads.confirmed(record, revision)
         else:
             node.leads = ShardLeader(
-                node.me, record, revision, self.syncs, Patience(LAG_MS, LAG_MS), self.now, self.rules
+                node.me, record, revision, InSyncRule(self.syncs, LAG_MS, LAG_MS), self.now, self.rules
             )
             node.leads.open_log(LOG, len(node.log), node.safe, node.high_watermark, self.minimum)
             self._has_everything(node)

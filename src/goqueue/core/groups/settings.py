@@ -6,6 +6,7 @@ import msgspec
 
 from goqueue.base.ids import Millis
 from goqueue.base.limits import MIB
+from goqueue.base.settings import GroupsSection
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
@@ -31,3 +32,18 @@ class GroupSettings(msgspec.Struct, frozen=True):
     offsets_retention_ms: Millis = 7 * 86_400_000
     offsets_check_ms: Millis = 600_000
     offset_metadata_bytes_max: int = 4_096
+
+
+def group_settings_of(chosen: GroupsSection) -> GroupSettings:
+    """What the node's settings say."""
+    return GroupSettings(
+        session_ms_min=chosen.session_ms_min,
+        session_ms_max=chosen.session_ms_max,
+        session_ms=chosen.session_ms,
+        heartbeat_ms=chosen.heartbeat_ms,
+        initial_rebalance_delay_ms=chosen.initial_rebalance_delay_ms,
+        group_members_max=chosen.members_max,
+        group_bytes_max=chosen.group_bytes_max,
+        groups_max=chosen.groups_max,
+        offsets_retention_ms=chosen.offsets_retention_ms,
+    )

@@ -50,9 +50,11 @@ class Follower(msgspec.Struct):
     heard_ms: Millis = 0
 
 
-class Patience(NamedTuple):
-    """How long a replica that counts is waited for: one that is behind, and one that nothing is heard of."""
+class InSyncRule(NamedTuple):
+    """When a replica counts: it is not behind for longer than `lag_ms`, nor silent for longer than `silent_ms`, and if
+    `waits_for_sync`, what it has is on its disk."""
 
+    waits_for_sync: bool
     lag_ms: Millis
     silent_ms: Millis
 
@@ -79,8 +81,7 @@ class ShardLeader:
         me: Replica,
         record: ShardRecord,
         revision: Revision,
-        waits_for_sync: bool,
-        patience: Patience,
+        in_sync: InSyncRule,
         began_ms: Millis,
         rules: Rules = ALL_RULES,
     ) -> None:
@@ -88,8 +89,8 @@ class ShardLeader:
         self.record = record
         self.revision = revision
         self.logs: dict[LogKey, LeaderLog] = {}
-        self._waits_for_sync = waits_for_sync and ReplicationRule.SYNCED in rules
-        self._patience = patience
+        self._waits_for_sync = in_sync.waits_for_sync and ReplicationRule.SYNCED in rules
+        self._in_sync = in_sync
         self._began_ms = began_ms
         self._rules = rules
         self._followers: dict[Replica, Follower] = {}
@@ -209,7 +210,7 @@ class ShardLeader:
     def _is_lagging(self, follower: Follower, now: Millis) -> bool:
         behind_ms = now - max(follower.caught_up_ms, self._began_ms)
         silent_ms = now - max(follower.heard_ms, self._began_ms)
-        return behind_ms > self._patience.lag_ms or silent_ms > self._patience.silent_ms
+        return behind_ms > self._in_sync.lag_ms or silent_ms > self._in_sync.silent_ms
 
     def _with_caught_up(self, living: Mapping[int, str]) -> ShardRecord | None:
         for node in self.record.replicas:

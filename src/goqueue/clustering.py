@@ -1,0 +1,82 @@
+"""A broker whose shards other nodes hold too: which it leads, which it follows, and what it does when that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from goqueue.drive.cleaner import Cleaner
+from goqueue.drive.cluster_member import ClusterMember
+from goqueue.drive.cluster_shards import ClusterShards
+from goqueue.drive.coordinators import SCHEMAS_TOPIC
+from goqueue.drive.own_topics import OWN_TOPICS
+from goqueue.drive.partition import Partition
+from goqueue.drive.schema_follower import SchemaFollower
+from goqueue.drive.shard_roles import ReplicationSettings
+from goqueue.drive.topic_table import TopicTable
+from goqueue.node_services import NodeServices
+from goqueue.service.lane_readers import LaneReaders
+from goqueue.service.publish_once import DeduplicatedPublish
+from goqueue.service.shard_loading import ShardBooks, ShardLoading
+from goqueue.service.txn_recovery import TransactionRecovery
+
+
+class BrokerParts(NamedTuple):
+    """What a shard's role is about."""
+
+    table: TopicTable
+    books: ShardBooks
+    cleaner: Cleaner
+    recovery: TransactionRecovery
+    feeds: LaneReaders
+    publish_once: DeduplicatedPublish
+
+
+class Clustering:
+    """Made with the broker, started when every partition is open."""
+
+    def __init__(
+        self,
+        node: NodeServices,
+        member: ClusterMember,
+        parts: BrokerParts,
+        internal: Callable[[str, int], Awaitable[Partition]],
+    ) -> None:
+        """`internal` is a shard's partition of an internal topic, which is made if need be."""
+        self._node = node
+        self._parts = parts
+        self._internal = internal
+        loading = ShardLoading(parts.books, internal, self._recover, self._forget)
+        settings = node.settings
+        replication = ReplicationSettings(settings.log.fsync == "always", settings.cluster.lag_ms)
+        self.shards = ClusterShards(member, node.metadata, parts.table, loading, parts.cleaner)
+        self.shards.begin(node.shard_map, node.clock, replication)
+        self.logs_changed = self.shards.logs_changed
+        self._schemas: SchemaFollower | None = None
+        node.follow_metadata(self.shards.metadata_changed, first=True)
+
+    async def start(self) -> None:
+        """Coordinators are loaded when their shard is led here."""
+        for topic in OWN_TOPICS:
+            await self._internal(topic, 0)
+        self._schemas = SchemaFollower(await self._internal(SCHEMAS_TOPIC, 0), self._node.load_schemas)
+        await self._schemas.start()
+        self.shards.start()
+
+    async def stop(self) -> None:
+        if self._schemas is not None:
+            await self._schemas.stop()
+        await self.shards.stop()
+
+    async def _recover(self, shard: int) -> None:
+        """What its last leader left: transactions in doubt are finished while leases still hold."""
+        await self._parts.recovery.abort_orphans()
+        await self._parts.books.transactions.tried()
+        await self._parts.recovery.pass_lost_epochs()
+
+    def _forget(self, shard: int) -> None:
+        """Others wrote to these partitions: what was read of them before may not be there any more."""
+        held = list(self._parts.table.in_shard(shard))
+        self._parts.publish_once.forget({topic.record.id for topic, _ in held})
+        for _, partition in held:
+            self._parts.feeds.forget_partition(partition.at)

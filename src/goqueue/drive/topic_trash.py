@@ -1,0 +1,39 @@
+"""Logs of deleted topics: set aside at once, and freed behind everybody's back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from goqueue.drive.offload import Offload
+from goqueue.drive.partition_opener import LOGS
+from goqueue.log.disk import Disk
+
+TRASH: Final = "trash"
+
+
+class TopicTrash:
+    def __init__(self, disk: Disk, offload: Offload) -> None:
+        self._disk = disk
+        self._offload = offload
+        self._emptying: set[asyncio.Task[None]] = set()
+
+    def throw_away(self, name: str, topic_id: str) -> None:
+        """Blocks."""
+        if self._disk.is_dir(f"{LOGS}/{name}"):
+            self._disk.remove_tree(f"{TRASH}/{topic_id}")
+            self._disk.rename(f"{LOGS}/{name}", f"{TRASH}/{topic_id}")
+            self._disk.sync_dir(LOGS)
+
+    def empty(self) -> None:
+        task = asyncio.create_task(self._empty())
+        self._emptying.add(task)
+        task.add_done_callback(self._emptying.discard)
+
+    async def _empty(self) -> None:
+        for name in self._disk.names(TRASH):
+            await self._offload(lambda name=name: self._disk.remove_tree(f"{TRASH}/{name}"))  # type: ignore[misc]
+
+    async def close(self) -> None:
+        for task in list(self._emptying):
+            await task
