@@ -23,7 +23,7 @@ from goqueue.core.cluster.records import (
     TopicRecord,
     encode,
 )
-from goqueue.core.replication.leader import FetchedLog, FollowerLag, Replica, ShardLeader
+from goqueue.core.replication.leader import FetchedLog, FollowerLag, InSyncRule, Replica, ShardLeader
 from goqueue.service.cluster_metrics import ClusterCollector, LeaderChanges
 from goqueue.service.cluster_view import ClusterView, NoFollowers, condition_of
 from goqueue.sim.disk import SimDisk
@@ -190,7 +190,7 @@ def test_metrics_are_of_what_this_node_leads() -> None:
 
 def test_a_leader_knows_how_far_each_follower_is_behind() -> None:
     record = ShardRecord(0, 1, (0, 1, 2), (0, 1), starts={0: "a", 1: "b"})
-    leader = ShardLeader(Replica(0, "a"), record, 1, waits_for_sync=False, lag_ms=1_000)
+    leader = ShardLeader(Replica(0, "a"), record, 1, InSyncRule(False, 1_000, 1_000), 0)
     log = LogKey("orders", 0)
     leader.open_log(log, 10, 10, 0, 1)
     leader.fetched(Replica(1, "b"), {log: FetchedLog(10, 10)}, 1_000)

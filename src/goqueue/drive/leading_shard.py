@@ -38,10 +38,6 @@ class LeadingShard:
         if self._leader.set_minimum(key, minimum):
             self._mark([key])
 
-    def lag_of(self, node: int) -> int:
-        """How many messages a replica is behind."""
-        return self._leader.lag_of(node)
-
     def close(self, key: LogKey) -> None:
         self._logs.pop(key, None)
         self._leader.close_log(key)

@@ -110,11 +110,6 @@ class ShardLeader:
         self.logs[log].minimum = minimum
         return self._advance(log)
 
-    def lag_of(self, node: int) -> int:
-        """How many messages a replica is behind, as far as it is known."""
-        ends = next((one.ends for by, one in self._followers.items() if by.node == node), {})
-        return sum(max(0, one.end - ends.get(log, 0)) for log, one in self.logs.items())
-
     def close_log(self, log: LogKey) -> None:
         self.logs.pop(log, None)
         for follower in self._followers.values():
