@@ -300,6 +300,8 @@ class Node:
 
     async def stop(self) -> None:
         """Drains, syncs, closes. Safe to call once after `start`."""
+        if self._broker is not None and self._broker.node.member is not None:
+            await self._broker.node.member.hand_over()
         if self._broker is not None:
             self._broker.stop_waiting()
         if self._kafka is not None:

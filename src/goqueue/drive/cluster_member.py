@@ -28,6 +28,7 @@ from goqueue.wire.node_frames import PROTOCOL, Hello
 
 logger = logging.getLogger(__name__)
 
+_HAND_OVER_S: Final = 5.0
 _SAY_S: Final = 5.0  # how often it is said that nodes are waited for
 
 
@@ -95,6 +96,11 @@ class ClusterMember:
         await self._ports.open_door(self.hello(), self.verbs)
         self._probing.start()
         return cluster_id
+
+    async def hand_over(self) -> None:
+        """Before the doors close: others lead what this node led."""
+        if self.membership is not None:
+            await self.membership.hand_over(_HAND_OVER_S)
 
     async def leave(self) -> None:
         """After the last sync. Others hear of it at once."""

@@ -7,6 +7,8 @@ import logging
 from contextlib import suppress
 from typing import Final
 
+import msgspec
+
 from goqueue.base.errors import GoQueueError, MetadataConflict, WrongNodeId
 from goqueue.base.metadata import ABSENT, Commit, Revision, Session
 from goqueue.core.cluster.controlling import Controlling
@@ -17,6 +19,7 @@ from goqueue.drive.image_follower import ImageFollower
 logger = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.2
+_STEADY_S: Final = 10.0  # before a node gets back what it led
 
 
 class NodeMembership:
@@ -37,8 +40,10 @@ class NodeMembership:
         self._wait_s = wait_s
         self._formation = formation
         self._suspected: frozenset[int] = frozenset()
+        self._seen: dict[str, float] = {}  # since when each start of a node is there
         self._session: Session | None = None
         self._changed = asyncio.Event()
+        self._moved = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -65,6 +70,7 @@ class NodeMembership:
     def metadata_changed(self) -> None:
         """The image has news."""
         self._changed.set()
+        self._moved.set()
 
     def suspect(self, nodes: frozenset[int]) -> None:
         """These do not answer, as far as this node can tell."""
@@ -140,6 +146,31 @@ class NodeMembership:
             return None
         return Controlling(image.created(CONTROLLER), self._formation, self._record.incarnation)
 
+    def _steady(self) -> set[int]:
+        """Nodes that have been there for a while."""
+        now, living = asyncio.get_running_loop().time(), self._metadata.image.nodes()
+        self._seen = {one.incarnation: self._seen.get(one.incarnation, now) for one in living.values()}
+        return {node for node, one in living.items() if now - self._seen[one.incarnation] >= _STEADY_S}
+
+    async def hand_over(self, within_s: float) -> None:
+        """Returns when others lead what this node led, or nobody can, or the time is over."""
+        self._record = msgspec.structs.replace(self._record, leaving=True)
+        key, image = f"{NODES}{self._node_id}", self._metadata.image
+        if self._session is None or self._session.is_lost:
+            return
+        with suppress(TimeoutError, GoQueueError):
+            async with asyncio.timeout(within_s):
+                await self._metadata.commit(
+                    Commit({key: encode(self._record)}, modified={key: image.modified(key)}, session=self._session.id)
+                )
+                while len(image.nodes()) > 1 and self._leads_any():
+                    self._moved.clear()
+                    await self._moved.wait()
+
+    def _leads_any(self) -> bool:
+        image = self._metadata.image
+        return any(image.shard(shard).leader == self._node_id for shard in image.shards())
+
     async def _depose(self) -> None:
         """A controller that does not answer is not waited for: its key goes, and with that it can change nothing. Of
         those who are left the first does it."""
@@ -155,7 +186,7 @@ class NodeMembership:
                 )
 
     async def _decide(self, controlling: Controlling) -> None:
-        for commit in list(controlling.commits(self._metadata.image, self._suspected)):
+        for commit in list(controlling.commits(self._metadata.image, self._suspected, self._steady())):
             try:
                 await self._metadata.commit(commit)
             except MetadataConflict:

@@ -184,7 +184,8 @@ class Publish:
                     results[at] = outcome
                 else:
                     results[at] = StoredAt(pile.partition, outcome + delta)
-            touched.setdefault(partition, []).extend(pile.places)
+            if not isinstance(outcome, GoQueueError):
+                touched.setdefault(partition, []).extend(pile.places)
         waits = self._store_delayed(topic, sorting.delayed, results, command) if sorting.delayed else []
         touched |= {schedule.partition: [one.place for one in some] for schedule, some in waits}
         if command.acks is not Acks.NONE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 
 from goqueue.base.metadata import Commit, Revision
-from goqueue.core.cluster.elections import admitted, elected, needs_leader
+from goqueue.core.cluster.elections import admitted, elected, handed_over, needs_leader
 from goqueue.core.cluster.formation import Formation, forming
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import CONTROLLER, MEMBERS, SHARDS, MemberRecord, NodeRecord, ShardRecord, encode
@@ -24,7 +24,9 @@ class Controlling:
         self._formation = formation
         self._cluster_id = cluster_id
 
-    def commits(self, image: Image, suspected: Set[int] = frozenset()) -> Iterator[Commit]:
+    def commits(
+        self, image: Image, suspected: Set[int] = frozenset(), steady: Set[int] = frozenset()
+    ) -> Iterator[Commit]:
         """What is to be done, in any order. Starts are written down for all shards before the node is a member with its
         new disk: until then the old one is what its shards are held against."""
         living = {node: found for node, found in image.nodes().items() if node not in suspected}
@@ -34,7 +36,7 @@ class Controlling:
                 yield commit
         for number in image.shards():
             before = image.shard(number)
-            record = self._led(self._admitted(image, before, living), living)
+            record = self._led(self._admitted(image, before, living), living, steady)
             if record != before:
                 yield self._commit(image, f"{SHARDS}{number}", encode(record))
         for node, found in living.items():
@@ -48,10 +50,12 @@ class Controlling:
             record = admitted(record, node, found, found.disk if known is None else known.disk)
         return record
 
-    def _led(self, record: ShardRecord, living: Mapping[int, NodeRecord]) -> ShardRecord:
+    def _led(self, record: ShardRecord, living: Mapping[int, NodeRecord], steady: Set[int]) -> ShardRecord:
         if not needs_leader(record, living):
-            return record
-        return elected(record, living) or record
+            return handed_over(record, living, steady) or record
+        staying = {node: found for node, found in living.items() if not found.leaving}
+        able = any(record.counts(node, found.incarnation) for node, found in staying.items())
+        return elected(record, staying if able else living) or record
 
     def _is_written_down(self, image: Image, node: int, found: NodeRecord) -> bool:
         """No shard still waits for a word about this start."""

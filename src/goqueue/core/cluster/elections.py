@@ -6,7 +6,7 @@ controller that was deposed can do nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 import msgspec
@@ -47,6 +47,27 @@ def needs_leader(record: ShardRecord, living: Mapping[int, NodeRecord], rules: R
     if found is None:
         return True
     return ReplicationRule.NEW_EPOCH in rules and record.starts.get(record.leader) != found.incarnation
+
+
+def handed_over(record: ShardRecord, living: Mapping[int, NodeRecord], steady: Set[int]) -> ShardRecord | None:
+    """The record with a better leader than one that lives, if there is one: not one that is leaving; and the replica
+    that is named first, once it has been there for a while. None if it is well as it is."""
+    leader = living.get(record.leader)
+    if leader is None:
+        return None
+    staying = {node for node, one in living.items() if not one.leaving and record.counts(node, one.incarnation)}
+    if leader.leaving:
+        return _led_by(record, next((node for node in record.replicas if node in staying), NOBODY), living)
+    first = record.replicas[0]
+    wanted = first if first in staying and first in steady else NOBODY
+    return None if wanted == record.leader else _led_by(record, wanted, living)
+
+
+def _led_by(record: ShardRecord, node: int, living: Mapping[int, NodeRecord]) -> ShardRecord | None:
+    if node == NOBODY:
+        return None
+    starts = {**record.starts, node: living[node].incarnation}
+    return msgspec.structs.replace(record, leader=node, epoch=record.epoch + 1, starts=starts)
 
 
 def elected(

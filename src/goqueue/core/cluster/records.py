@@ -70,6 +70,7 @@ class NodeRecord(msgspec.Struct, frozen=True):
     rack: str = ""
     disk: str = ""  # the id of its data directory
     lost_tail: bool = False  # the machine went down since the last clean stop, and not every write was synced
+    leaving: bool = False  # it is about to stop, and leads only what nobody else can
 
 
 class MemberRecord(msgspec.Struct, frozen=True):
