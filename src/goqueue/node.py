@@ -26,6 +26,7 @@ from goqueue.edge.http.connections import Connections
 from goqueue.edge.http.gate import Gate
 from goqueue.edge.http.server import HttpServer, listen
 from goqueue.edge.kafka.admin import AdminHandler
+from goqueue.edge.kafka.brokers import KafkaBrokers
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.cluster import ClusterHandler
 from goqueue.edge.kafka.config_broker import BrokerConfigs
@@ -201,14 +202,15 @@ class Node:
         front = self._front
         topics, groups, transactions = front(broker.topics), front(broker.groups), front(broker.transactions)
         node_config = front(broker.node_config)
+        brokers = KafkaBrokers(broker.metadata.image, broker.node.shard_map, self._settings.kafka.advertised)
         table = handlers(
-            ClusterHandler(topics, names, broker.node.identity, self._settings.kafka.advertised),
-            TransactionalProduce(ProduceHandler(front(broker.publish), names), transactions, topics, names),
-            FetchHandler(front(broker.fetching), names, budget, sessions, time.monotonic),
+            ClusterHandler(topics, names, brokers, broker.node.identity.cluster_id),
+            TransactionalProduce(ProduceHandler(front(broker.publish), names, brokers), transactions, topics, names),
+            FetchHandler(front(broker.fetching), names, budget, sessions, time.monotonic, brokers),
             LookupHandler(topics),
             GroupHandler(groups, names),
             OffsetHandler(groups, topics, names, transactions),
-            AdminHandler(topics, front(storage), names, broker.node.identity.node_id),
+            AdminHandler(topics, front(storage), names, brokers),
             ConfigHandler(
                 TopicConfigs(topics, node_config),
                 BrokerConfigs(topics, self._settings, doors, node_config),

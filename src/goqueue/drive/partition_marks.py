@@ -5,6 +5,7 @@ from __future__ import annotations
 from goqueue.base.commands import Isolation
 from goqueue.base.errors import StorageFailed
 from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
+from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.partition import PartitionState
 from goqueue.log.epoch_history import end_of_epoch, epoch_of
 from goqueue.log.partition_log import PartitionLog
@@ -55,12 +56,9 @@ class PartitionMarks:
         return self.state.shard.leader
 
     @property
-    def replicas(self) -> tuple[int, ...]:
-        return self.state.shard.replicas
-
-    @property
-    def in_sync(self) -> tuple[int, ...]:
-        return self.state.shard.in_sync
+    def shard(self) -> ShardRecord:
+        """Who leads it and who holds it."""
+        return self.state.shard
 
     def check_epoch(self, claimed: Epoch) -> None:
         """An error word if who asks believes in another leader epoch; -1 means that it does not say."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterable, Sequence
 
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError, InvalidField, InvalidPartitions
 from goqueue.base.ids import Offset
 from goqueue.drive.topic_table import Topic
+from goqueue.edge.kafka.brokers import KafkaBrokers
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, TOPIC_SOURCE
-from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.errors import code_of, partition_code
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.front import Front
 from goqueue.service.storage import Storage
@@ -55,8 +56,10 @@ from goqueue.wire.messages.describe_log_dirs import (
 
 
 class AdminHandler:
-    def __init__(self, topics: Front[Topics], storage: Front[Storage], names: TopicNames, node_id: int) -> None:
-        self._node_id = node_id
+    def __init__(
+        self, topics: Front[Topics], storage: Front[Storage], names: TopicNames, brokers: KafkaBrokers
+    ) -> None:
+        self._brokers = brokers
         self._topics = topics
         self._storage = storage
         self._names = names
@@ -77,16 +80,18 @@ class AdminHandler:
         try:
             if is_double:
                 raise InvalidField(f"The topic {asked.name!r} is named twice in one request.", field="name")
-            if code := _placement_error(asked, self._node_id):
-                return CreatableTopicResult(
-                    name=asked.name, error_code=code, error_message="There is one node: a topic has one replica."
-                )
+            if code := self._placement_error(asked):
+                return CreatableTopicResult(name=asked.name, error_code=code, error_message=self._why())
             count = len(asked.assignments) or (None if asked.num_partitions == -1 else asked.num_partitions)
             config = {one.name: one.value for one in asked.configs if one.value is not None}
             if only_check:
                 made = self._topics.by(caller).check_new(asked.name, count, config)
                 return CreatableTopicResult(
-                    name=asked.name, error_message=None, num_partitions=made, replication_factor=1, configs=[]
+                    name=asked.name,
+                    error_message=None,
+                    num_partitions=made,
+                    replication_factor=self._brokers.factor,
+                    configs=[],
                 )
             view = await self._topics.by(caller).create(asked.name, count, config)
         except GoQueueError as error:
@@ -96,7 +101,7 @@ class AdminHandler:
             error_message=None,
             topic_id=uuid.UUID(view.id).bytes,
             num_partitions=view.num_partitions,
-            replication_factor=1,
+            replication_factor=self._brokers.factor,
             configs=[
                 CreatableTopicConfigs(
                     name=name,
@@ -106,6 +111,26 @@ class AdminHandler:
                 for name, value in view.config.items()
             ],
         )
+
+    def _placement_error(self, asked: CreatableTopic) -> int:
+        if asked.assignments:
+            indexes = sorted(one.partition_index for one in asked.assignments)
+            is_whole = indexes == list(range(len(indexes)))
+            here = self._all_here(one.broker_ids for one in asked.assignments)
+            return NONE if is_whole and here else INVALID_REPLICA_ASSIGNMENT
+        if asked.replication_factor == -1 or 1 <= asked.replication_factor <= self._brokers.factor_max:
+            return NONE
+        return INVALID_REPLICATION_FACTOR
+
+    def _all_here(self, placed: Iterable[Sequence[int]]) -> bool:
+        """Nodes can be named where there is one; in a cluster a partition is where its shard is."""
+        return self._brokers.is_alone and all(list(nodes) == [self._brokers.node_id] for nodes in placed)
+
+    def _why(self) -> str:
+        if self._brokers.is_alone:
+            return "There is one node: a topic has one replica."
+        most = self._brokers.factor_max
+        return f"A topic has up to {most} replicas; on which nodes they are cannot be chosen, its shards are placed."
 
     async def delete_topics(self, call: KafkaCall, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if call.version < 6:
@@ -144,12 +169,12 @@ class AdminHandler:
                 raise InvalidPartitions(f"The topic has {count} partitions; ask for more than that.")
             if asked.assignments is not None and (
                 len(asked.assignments) != asked.count - count
-                or any(list(one.broker_ids) != [self._node_id] for one in asked.assignments)
+                or not self._all_here(one.broker_ids for one in asked.assignments)
             ):
                 return CreatePartitionsTopicResult(
                     name=asked.name,
                     error_code=INVALID_REPLICA_ASSIGNMENT,
-                    error_message="There is one node: a topic has one replica.",
+                    error_message=self._why(),
                 )
             if not only_check:
                 await self._topics.by(caller).alter(asked.name, {}, asked.count)
@@ -179,16 +204,19 @@ class AdminHandler:
                 return DeleteRecordsPartitionResult(
                     partition_index=index, low_watermark=-1, error_code=POLICY_VIOLATION
                 )
+            self._topics.by(caller).require_users(topic).partition(index).check_led()
             low = await self._storage.by(caller).delete_records(topic, index, offset)
         except GoQueueError as error:
-            return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=code_of(error))
+            return DeleteRecordsPartitionResult(
+                partition_index=index, low_watermark=-1, error_code=partition_code(error)
+            )
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low)
 
     def log_dirs(self, call: KafkaCall, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         asked = None if request.topics is None else {one.topic: frozenset(one.partitions) for one in request.topics}
         topics = [
             DescribeLogDirsTopic(
-                name=topic.name, partitions=_sizes(topic, None if asked is None else asked[topic.name])
+                name=topic.name, partitions=self._sizes(topic, None if asked is None else asked[topic.name])
             )
             for topic in self._topics.by(call.caller).all()
             if asked is None or topic.name in asked
@@ -203,19 +231,10 @@ class AdminHandler:
         )
         return DescribeLogDirsResponse(results=[result])
 
-
-def _placement_error(asked: CreatableTopic, node_id: int) -> int:
-    if asked.assignments:
-        indexes = sorted(one.partition_index for one in asked.assignments)
-        whole = indexes == list(range(len(indexes)))
-        here = all(list(one.broker_ids) == [node_id] for one in asked.assignments)
-        return NONE if whole and here else INVALID_REPLICA_ASSIGNMENT
-    return NONE if asked.replication_factor in (-1, 1) else INVALID_REPLICATION_FACTOR
-
-
-def _sizes(topic: Topic, wanted: Container[int] | None) -> list[DescribeLogDirsPartition]:
-    return [
-        DescribeLogDirsPartition(partition_index=one.at.partition, partition_size=one.size_bytes)
-        for one in topic.partitions
-        if wanted is None or one.at.partition in wanted
-    ]
+    def _sizes(self, topic: Topic, wanted: Container[int] | None) -> list[DescribeLogDirsPartition]:
+        """Of those that this node holds."""
+        return [
+            DescribeLogDirsPartition(partition_index=one.at.partition, partition_size=one.size_bytes)
+            for one in topic.partitions
+            if (wanted is None or one.at.partition in wanted) and self._brokers.node_id in one.shard.replicas
+        ]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from base64 import urlsafe_b64decode
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from goqueue.base.commands import Caller
-from goqueue.base.errors import GoQueueError, InternalTopic, TopicExists, UnknownTopic
+from goqueue.base.errors import GoQueueError, InternalTopic, InvalidField, TopicExists, UnknownTopic
+from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import PAGE_PARTITIONS_MAX
-from goqueue.base.settings import parse_address
-from goqueue.drive.identity import Identity
+from goqueue.core.cluster.records import ShardRecord
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.kafka import operations
+from goqueue.edge.kafka.brokers import KafkaBroker, KafkaBrokers
 from goqueue.edge.kafka.calls import Handler, KafkaCall
 from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.names import NO_ID, TopicNames
@@ -23,8 +25,10 @@ from goqueue.service.front import Front
 from goqueue.service.topics import Topics
 from goqueue.wire.api import APIS
 from goqueue.wire.codes import (
+    COORDINATOR_NOT_AVAILABLE,
     ILLEGAL_SASL_STATE,
     INVALID_REQUEST,
+    LEADER_NOT_AVAILABLE,
     NONE,
     UNKNOWN_TOPIC_ID,
     UNSUPPORTED_SASL_MECHANISM,
@@ -60,16 +64,18 @@ _STABLE: Final = {22: 5}  # the newest version of InitProducerId is not settled 
 # What clients decide by: the server-side group protocol, and partitions and groups that become part of a transaction by
 # being written to, with a new epoch for each transaction; and share groups.
 FEATURES: Final = {"group.version": 1, "share.version": 1, "transaction.version": 2}
-_COORDINATED: Final = frozenset({0, 1})  # groups and transactions
+GROUP, TRANSACTION, SHARE = range(3)  # what has a coordinator
+_SINGLE_BELOW: Final = 4  # older versions of FindCoordinator ask for one key
+
+_Place = tuple[int, int, int, list[int]]  # error, leader, its epoch, and replicas that are not there
 
 
 class ClusterHandler:
-    def __init__(self, topics: Front[Topics], names: TopicNames, identity: Identity, advertised: str) -> None:
+    def __init__(self, topics: Front[Topics], names: TopicNames, brokers: KafkaBrokers, cluster_id: str) -> None:
         self._topics = topics
         self._names = names
-        self._cluster_id = identity.cluster_id
-        self._node_id = identity.node_id
-        self._advertised = parse_address(advertised) if advertised else None
+        self._brokers = brokers
+        self._cluster_id = cluster_id
         self._served: Mapping[int, Handler] = {}
 
     def advertise(self, served: Mapping[int, Handler]) -> None:
@@ -142,22 +148,29 @@ class ClusterHandler:
             return MetadataResponseTopic(error_code=code_of(error), name=name, topic_id=asked.topic_id)
 
     def _describe(self, topic: Topic) -> MetadataResponseTopic:
-        partitions = [
-            MetadataResponsePartition(
-                partition_index=one.at.partition,
-                leader_id=one.leader,
-                leader_epoch=one.leader_epoch,
-                replica_nodes=list(one.replicas),
-                isr_nodes=list(one.in_sync),
+        places: dict[int, _Place] = {}  # by shard: there are few of them
+        partitions: list[MetadataResponsePartition] = []
+        for one in topic.partitions:
+            shard = one.shard
+            if (place := places.get(id(shard))) is None:
+                place = places[id(shard)] = self._place(shard)
+            error, leader, epoch, offline = place
+            partitions.append(
+                MetadataResponsePartition(
+                    error, one.at.partition, leader, epoch, shard.replicas, shard.in_sync, offline
+                )
             )
-            for one in topic.partitions
-        ]
         return MetadataResponseTopic(
             name=topic.name,
             topic_id=uuid.UUID(topic.record.id).bytes,
             is_internal=topic.is_internal,
             partitions=partitions,
         )
+
+    def _place(self, shard: ShardRecord) -> _Place:
+        if shard.leader in self._brokers.alive:
+            return NONE, shard.leader, shard.epoch, self._brokers.offline(shard.replicas)
+        return LEADER_NOT_AVAILABLE, -1, shard.epoch, self._brokers.offline(shard.replicas)
 
     def topic_partitions(
         self, call: KafkaCall, request: paging.DescribeTopicPartitionsRequest
@@ -178,38 +191,38 @@ class ClusterHandler:
                 )
             found = self._find(call.caller, MetadataRequestTopic(name=name))
             parts = found.partitions[first : first + left]
-            pages.append(_page(found, parts))
+            pages.append(_page(found, parts, self._eligible(call.caller, name)))
             left -= len(parts)
             if first + len(parts) < len(found.partitions):
                 rest = paging.Cursor(topic_name=name, partition_index=first + len(parts))
                 return paging.DescribeTopicPartitionsResponse(topics=pages, next_cursor=rest)
         return paging.DescribeTopicPartitionsResponse(topics=pages)
 
+    def _eligible(self, caller: Caller, name: str) -> list[tuple[int, ...]]:
+        """Replicas that may lead though they are not in sync, of each partition."""
+        topic = self._topics.by(caller).find(name)
+        return [] if topic is None else [one.shard.eligible for one in topic.partitions]
+
     def _metadata(
         self, call: KafkaCall, request: MetadataRequest, topics: list[MetadataResponseTopic]
     ) -> MetadataResponse:
-        host, port = self._address(call)
         if request.include_topic_authorized_operations:
             topics = [replace(one, topic_authorized_operations=operations.TOPIC) for one in topics]
         return MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=self._node_id, host=host, port=port)],
+            brokers=[MetadataResponseBroker(one.node, one.host, one.port, one.rack) for one in self._brokers.all(call)],
             cluster_id=self._cluster_id,
-            controller_id=self._node_id,
+            controller_id=self._brokers.controller,
             topics=topics,
             cluster_authorized_operations=operations.told(
                 operations.CLUSTER, request.include_cluster_authorized_operations
             ),
         )
 
-    def _address(self, call: KafkaCall) -> tuple[str, int]:
-        return self._advertised or call.local_address
-
     def cluster(self, call: KafkaCall, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        host, port = self._address(call)
         return DescribeClusterResponse(
             cluster_id=self._cluster_id,
-            controller_id=self._node_id,
-            brokers=[DescribeClusterBroker(broker_id=self._node_id, host=host, port=port)],
+            controller_id=self._brokers.controller,
+            brokers=[DescribeClusterBroker(one.node, one.host, one.port, one.rack) for one in self._brokers.all(call)],
             cluster_authorized_operations=operations.told(
                 operations.CLUSTER, request.include_cluster_authorized_operations
             ),
@@ -218,25 +231,44 @@ class ClusterHandler:
     # --- coordinators --------------------------------------------------------------------------------------
 
     def find_coordinator(self, call: KafkaCall, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        host, port = self._address(call)
-        if request.key_type not in _COORDINATED:
-            message = "This broker coordinates groups and transactions only."
-            refused = [
-                Coordinator(key=key, node_id=-1, port=-1, error_code=INVALID_REQUEST, error_message=message)
-                for key in request.coordinator_keys
-            ]
+        if call.version >= _SINGLE_BELOW:
             return FindCoordinatorResponse(
-                error_code=INVALID_REQUEST, error_message=message, node_id=-1, port=-1, coordinators=refused
+                coordinators=[self._coordinator(call, request.key_type, key) for key in request.coordinator_keys]
             )
-        found = [
-            Coordinator(key=key, node_id=self._node_id, host=host, port=port, error_message=None)
-            for key in request.coordinator_keys
-        ]
+        found = self._coordinator(call, request.key_type, request.key)
         return FindCoordinatorResponse(
-            node_id=self._node_id, host=host, port=port, error_message=None, coordinators=found
+            error_code=found.error_code,
+            error_message=found.error_message,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
         )
 
-    # --- SASL ----------------------------------------------------------------------------------------------
+    def _coordinator(self, call: KafkaCall, kind: int, key: str) -> Coordinator:
+        try:
+            found = self._keeper(call, kind, key)
+        except InvalidField as error:
+            return _nobody(key, INVALID_REQUEST, error.message)
+        except GoQueueError as error:
+            return _nobody(key, COORDINATOR_NOT_AVAILABLE, error.message)
+        return Coordinator(key=key, node_id=found.node, host=found.host, port=found.port, error_message=None)
+
+    def _keeper(self, call: KafkaCall, kind: int, key: str) -> KafkaBroker:
+        if kind == GROUP:
+            return self._brokers.of_group(key, call)
+        if kind == TRANSACTION:
+            return self._brokers.of_transactional_id(key, call)
+        if kind == SHARE:  # what is known of a share group's records is with their partition
+            return self._brokers.of_partition(self._shared(key), call)
+        raise InvalidField("This broker coordinates groups, transactions and share groups only.", field="key_type")
+
+    def _shared(self, key: str) -> TopicPartition:
+        """The partition of a key, which is `group:topic-id:partition`."""
+        _, topic_id, number = ["", "", *key.rsplit(":", 2)][-3:]
+        try:
+            return TopicPartition(self._names.by_id(urlsafe_b64decode(topic_id + "==")) or "", int(number))
+        except ValueError:
+            raise InvalidField("A share group's key is its name, a topic id and a partition.", field="key") from None
 
     def sasl_handshake(self, call: KafkaCall, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
         return SaslHandshakeResponse(error_code=UNSUPPORTED_SASL_MECHANISM, mechanisms=[])
@@ -246,8 +278,12 @@ class ClusterHandler:
         return SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=message)
 
 
+def _nobody(key: str, code: int, message: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
+
+
 def _page(
-    found: MetadataResponseTopic, parts: Sequence[MetadataResponsePartition]
+    found: MetadataResponseTopic, parts: Sequence[MetadataResponsePartition], eligible: Sequence[tuple[int, ...]]
 ) -> paging.DescribeTopicPartitionsResponseTopic:
     return paging.DescribeTopicPartitionsResponseTopic(
         error_code=found.error_code,
@@ -257,13 +293,15 @@ def _page(
         topic_authorized_operations=operations.told(operations.TOPIC, is_asked=not found.error_code),
         partitions=[
             paging.DescribeTopicPartitionsResponsePartition(
+                error_code=one.error_code,
                 partition_index=one.partition_index,
                 leader_id=one.leader_id,
                 leader_epoch=one.leader_epoch,
                 replica_nodes=one.replica_nodes,
                 isr_nodes=one.isr_nodes,
-                eligible_leader_replicas=[],  # the Java client takes none for an answer, but not null
+                eligible_leader_replicas=eligible[one.partition_index],  # the Java client takes none, but not null
                 last_known_elr=[],
+                offline_replicas=one.offline_replicas,
             )
             for one in parts
         ],

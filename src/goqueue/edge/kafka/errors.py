@@ -71,6 +71,28 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
 }
 
 
+# The same words of a coordinator: of a group or a transactional id that is kept elsewhere, or is being loaded.
+_OF_COORDINATORS: Final[dict[type[errors.GoQueueError], int]] = {
+    errors.NotLeader: codes.NOT_COORDINATOR,
+    errors.NotLoaded: codes.COORDINATOR_LOAD_IN_PROGRESS,
+}
+# And of what a partition needs from its coordinators before it can take or give records.
+_OF_PARTITIONS: Final[dict[type[errors.GoQueueError], int]] = {
+    errors.NotLoaded: codes.NOT_LEADER_OR_FOLLOWER,
+    errors.PeerLost: codes.NOT_LEADER_OR_FOLLOWER,
+}
+
+
 def code_of(error: errors.GoQueueError) -> int:
     """The code of the word, or of its nearest family."""
     return next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
+
+
+def coordinator_code(error: errors.GoQueueError) -> int:
+    """What a client of a group or a transactional id is told: it looks for the coordinator again, or waits for it."""
+    return _OF_COORDINATORS.get(type(error)) or code_of(error)
+
+
+def partition_code(error: errors.GoQueueError) -> int:
+    """What a client of a partition is told: of what may work in a moment, that it should look for the leader."""
+    return _OF_PARTITIONS.get(type(error)) or code_of(error)

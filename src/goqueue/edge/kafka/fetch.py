@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, cast
 
 from goqueue.base.commands import Caller, Fetch, Fetched, FetchFrom, Isolation
+from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import SLICE_ELEMENTS
+from goqueue.edge.kafka.brokers import MOVED, KafkaBrokers
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.errors import partition_code
 from goqueue.edge.kafka.fetch_sessions import (
     FetchSession,
     FetchSessions,
@@ -24,17 +26,20 @@ from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.fetch import Fetching, ReadMemory
 from goqueue.service.front import Front
 from goqueue.service.time_slices import TimeSlices
-from goqueue.wire.codes import INVALID_FETCH_SESSION_EPOCH, NONE
+from goqueue.wire.codes import INVALID_FETCH_SESSION_EPOCH
 from goqueue.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
 FINAL_EPOCH: Final = -1
 _NAMED_BY_ID: Final = 13  # the version from which topics are named by their ids
+_NOBODY: Final = LeaderIdAndEpoch()
 _NOBODYS_NAME: Final = "."  # instead of an empty name, which stands for an unknown id
 
 
@@ -46,7 +51,9 @@ class FetchHandler:
         room: ReadMemory,
         sessions: FetchSessions,
         clock: Callable[[], float],
+        brokers: KafkaBrokers,
     ) -> None:
+        self._brokers = brokers
         self._fetching = fetching
         self._names = names
         self._room = room
@@ -56,7 +63,7 @@ class FetchHandler:
     def fetch(self, call: KafkaCall, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
         by_id = call.version >= _NAMED_BY_ID
         if request.session_epoch <= 0 and sum([len(topic.partitions) for topic in request.topics]) > SLICE_ELEMENTS:
-            return self._fetch_whole(call.caller, request, by_id)
+            return self._fetch_whole(call, request, by_id)
         session: FetchSession | None = None
         if request.session_epoch > 0:
             found = self._sessions.resume(request, by_id, self._clock())
@@ -66,24 +73,24 @@ class FetchHandler:
         else:
             self._sessions.remove(request.session_id)
             wanted = wanted_of(request, by_id)
-        asked = _Asked(self._names, wanted, by_id, request.isolation_level)
+        asked = _Asked(self._names, wanted, by_id, request.isolation_level, self._brokers)
         if len(wanted) > SLICE_ELEMENTS:
-            return self._fetch_many(call.caller, asked, request, session)
+            return self._fetch_many(call, asked, request, session)
         asked.name_parts(0, len(wanted))
         command = _command(asked, request, call.caller)
         answers = self._fetching.by(call.caller).fetch_now(command, self._room)
         if answers is not None:
             asked.answer(answers, 0, len(wanted))
-            return self._respond(asked, request, session)
-        return self._fetch_later(call.caller, asked, command, request, session)
+            return self._respond(call, asked, request, session)
+        return self._fetch_later(call, asked, command, request, session)
 
     async def _fetch_later(
-        self, caller: Caller, asked: _Asked, command: Fetch, request: FetchRequest, session: FetchSession | None
+        self, call: KafkaCall, asked: _Asked, command: Fetch, request: FetchRequest, session: FetchSession | None
     ) -> FetchResponse:
-        asked.answer(await self._fetching.by(caller).fetch(command, self._room), 0, len(asked.wanted))
-        return self._respond(asked, request, session)
+        asked.answer(await self._fetching.by(call.caller).fetch(command, self._room), 0, len(asked.wanted))
+        return self._respond(call, asked, request, session)
 
-    async def _fetch_whole(self, caller: Caller, request: FetchRequest, by_id: bool) -> FetchResponse:
+    async def _fetch_whole(self, call: KafkaCall, request: FetchRequest, by_id: bool) -> FetchResponse:
         """A request that names very many partitions and goes on with no session."""
         self._sessions.remove(request.session_id)
         wanted: list[SessionPartition] = []
@@ -91,24 +98,26 @@ class FetchHandler:
         for one in each_wanted(request, by_id):
             wanted.append(one)
             await pace.pause()
-        asked = _Asked(self._names, wanted, by_id, request.isolation_level)
-        return await self._fetch_many(caller, asked, request, None)
+        asked = _Asked(self._names, wanted, by_id, request.isolation_level, self._brokers)
+        return await self._fetch_many(call, asked, request, None)
 
     async def _fetch_many(
-        self, caller: Caller, asked: _Asked, request: FetchRequest, session: FetchSession | None
+        self, call: KafkaCall, asked: _Asked, request: FetchRequest, session: FetchSession | None
     ) -> FetchResponse:
         """The same, with pauses for others."""
         count = len(asked.wanted)
         for begin in range(0, count, SLICE_ELEMENTS):
             asked.name_parts(begin, begin + SLICE_ELEMENTS)
             await asyncio.sleep(0)
-        answers = await self._fetching.by(caller).fetch(_command(asked, request, caller), self._room)
+        answers = await self._fetching.by(call.caller).fetch(_command(asked, request, call.caller), self._room)
         for begin in range(0, count, SLICE_ELEMENTS):
             asked.answer(answers, begin, begin + SLICE_ELEMENTS)
             await asyncio.sleep(0)
-        return await self._respond_many(asked, request, session)
+        return await self._respond_many(call, asked, request, session)
 
-    async def _respond_many(self, asked: _Asked, request: FetchRequest, session: FetchSession | None) -> FetchResponse:
+    async def _respond_many(
+        self, call: KafkaCall, asked: _Asked, request: FetchRequest, session: FetchSession | None
+    ) -> FetchResponse:
         """As `_respond`, with pauses for others."""
         if session is not None and session.epoch != session.after(request.session_epoch):
             return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
@@ -129,21 +138,28 @@ class FetchHandler:
                 pairs = [pair for pair in pairs if session.is_news(*pair)]
             _append_by_topic(topics, pairs)
             await asyncio.sleep(0)
+        session_id = 0 if session is None else session.id
         if created is not None:
-            return FetchResponse(session_id=self._sessions.admit(created, now), responses=topics)
-        return FetchResponse(session_id=0 if session is None else session.id, responses=topics)
+            session_id = self._sessions.admit(created, now)
+        return FetchResponse(session_id=session_id, responses=topics, node_endpoints=asked.endpoints(call))
 
-    def _respond(self, asked: _Asked, request: FetchRequest, session: FetchSession | None) -> FetchResponse:
+    def _respond(
+        self, call: KafkaCall, asked: _Asked, request: FetchRequest, session: FetchSession | None
+    ) -> FetchResponse:
         if session is not None:
             if session.epoch != session.after(request.session_epoch):  # the client went on without this answer
                 return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
             changed = [pair for pair in zip(asked.wanted, asked.answers, strict=True) if session.is_news(*pair)]
-            return FetchResponse(session_id=session.id, responses=_by_topic(changed))
+            return FetchResponse(
+                session_id=session.id, responses=_by_topic(changed), node_endpoints=asked.endpoints(call)
+            )
         session_id = 0
         if request.session_epoch != FINAL_EPOCH:
             session_id = self._sessions.create(asked.wanted, asked.answers, asked.by_id, self._clock())
         return FetchResponse(
-            session_id=session_id, responses=_by_topic(list(zip(asked.wanted, asked.answers, strict=True)))
+            session_id=session_id,
+            responses=_by_topic(list(zip(asked.wanted, asked.answers, strict=True))),
+            node_endpoints=asked.endpoints(call),
         )
 
 
@@ -154,8 +170,17 @@ def _command(asked: _Asked, request: FetchRequest, caller: Caller) -> Fetch:
 class _Asked:
     """What a client reads, as parts of a command, and the answers in the same order."""
 
-    def __init__(self, names: TopicNames, wanted: list[SessionPartition], by_id: bool, isolation_level: int) -> None:
+    def __init__(
+        self,
+        names: TopicNames,
+        wanted: list[SessionPartition],
+        by_id: bool,
+        isolation_level: int,
+        brokers: KafkaBrokers,
+    ) -> None:
         self._names = names
+        self._brokers = brokers
+        self._leaders: set[int] = set()  # that answers name, instead of records
         self._named: dict[bytes, str] = {}
         self.wanted = wanted
         self.by_id = by_id
@@ -175,7 +200,20 @@ class _Asked:
         return self._named[topic_id]
 
     def answer(self, found: list[Fetched], begin: int, end: int) -> None:
-        self.answers += [_partition_data(one, self.isolation) for one in found[begin:end]]
+        isolation, moved = self.isolation, self._moved
+        self.answers += [_partition_data(one, isolation, moved) for one in found[begin:end]]
+
+    def _moved(self, at: TopicPartition) -> LeaderIdAndEpoch:
+        leader, epoch = self._brokers.leader_and_epoch(at)
+        self._leaders.add(leader)
+        return LeaderIdAndEpoch(leader, epoch)
+
+    def endpoints(self, call: KafkaCall) -> Sequence[NodeEndpoint]:
+        """Where the leaders are that the answers name (KIP-951)."""
+        if not self._leaders:
+            return ()
+        found = self._brokers.endpoints(self._leaders, call)
+        return [NodeEndpoint(one.node, one.host, one.port, one.rack) for one in found]
 
 
 def _by_topic(pairs: list[tuple[SessionPartition, PartitionData]]) -> list[FetchableTopicResponse]:
@@ -197,15 +235,37 @@ def _append_by_topic(topics: list[FetchableTopicResponse], pairs: list[tuple[Ses
         parts.append(data)
 
 
-def _partition_data(answer: Fetched, isolation: Isolation) -> PartitionData:
+def _partition_data(
+    answer: Fetched, isolation: Isolation, moved: Callable[[TopicPartition], LeaderIdAndEpoch]
+) -> PartitionData:
+    if answer.error is not None:
+        return _refused(answer, answer.error, isolation, moved)
     return PartitionData(
         partition_index=answer.at.partition,
-        error_code=NONE if answer.error is None else code_of(answer.error),
         high_watermark=answer.high_watermark,
         last_stable_offset=answer.last_stable_offset,
         log_start_offset=answer.start_offset,
         aborted_transactions=(
             [AbortedTransaction(*one) for one in answer.aborted] if isolation is Isolation.READ_COMMITTED else None
         ),
+        records=answer.batches,
+    )
+
+
+def _refused(
+    answer: Fetched,
+    error: GoQueueError,
+    isolation: Isolation,
+    moved: Callable[[TopicPartition], LeaderIdAndEpoch],
+) -> PartitionData:
+    code = partition_code(error)
+    return PartitionData(
+        partition_index=answer.at.partition,
+        error_code=code,
+        high_watermark=answer.high_watermark,
+        last_stable_offset=answer.last_stable_offset,
+        log_start_offset=answer.start_offset,
+        current_leader=moved(answer.at) if code in MOVED else _NOBODY,
+        aborted_transactions=[] if isolation is Isolation.READ_COMMITTED else None,
         records=answer.batches,
     )

@@ -30,7 +30,7 @@ from goqueue.core.groups.requests import (
 )
 from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.errors import coordinator_code
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.front import Front
 from goqueue.service.groups import Groups
@@ -177,7 +177,9 @@ class GroupHandler:
 
     def _beaten(self, result: Result) -> beats.ConsumerGroupHeartbeatResponse:
         if isinstance(result, GoQueueError):
-            return beats.ConsumerGroupHeartbeatResponse(error_code=code_of(result), error_message=result.message)
+            return beats.ConsumerGroupHeartbeatResponse(
+                error_code=coordinator_code(result), error_message=result.message
+            )
         assert isinstance(result, ConsumerHeartbeatReply)
         assignment = None
         if result.assignment is not None:
@@ -208,7 +210,7 @@ class GroupHandler:
                 raise UnknownGroup(f"{group} is not a group of the server-side protocol.")
         except GoQueueError as error:
             return described.DescribedGroup(
-                group_id=group, group_state=_DEAD, error_code=code_of(error), error_message=error.message
+                group_id=group, group_state=_DEAD, error_code=coordinator_code(error), error_message=error.message
             )
         return described.DescribedGroup(
             group_id=group,
@@ -258,7 +260,7 @@ class GroupHandler:
                 raise UnknownGroup(f"{group} is a group of the server-side protocol.")
         except GoQueueError as error:
             # Older versions know no such error: a group that is not there is dead.
-            code = code_of(error) if call.version >= 6 else NONE
+            code = NONE if call.version < 6 and isinstance(error, UnknownGroup) else coordinator_code(error)
             return describing.DescribedGroup(
                 group_id=group, group_state=_DEAD, error_code=code, error_message=error.message
             )
@@ -267,11 +269,15 @@ class GroupHandler:
     def list(self, call: KafkaCall, request: listing.ListGroupsRequest) -> listing.ListGroupsResponse:
         states = {state.lower() for state in request.states_filter}
         kinds = {kind.lower() for kind in request.types_filter}
+        try:
+            groups = self._groups.by(call.caller).list()
+        except GoQueueError as error:
+            return listing.ListGroupsResponse(error_code=coordinator_code(error))
         found = [
             listing.ListedGroup(
                 group_id=one.group, protocol_type=one.protocol_type, group_state=one.state, group_type=one.kind
             )
-            for one in self._groups.by(call.caller).list()
+            for one in groups
             if (not states or one.state.lower() in states) and (not kinds or one.kind in kinds)
         ]
         return listing.ListGroupsResponse(groups=found)
@@ -285,13 +291,13 @@ class GroupHandler:
                 await self._groups.by(call.caller).delete(group)
                 code = NONE
             except GoQueueError as error:
-                code = code_of(error)
+                code = coordinator_code(error)
             results.append(deleting.DeletableGroupResult(group_id=group, error_code=code))
         return deleting.DeleteGroupsResponse(results=results)
 
 
 def _code(result: Result) -> int:
-    return code_of(result) if isinstance(result, GoQueueError) else NONE
+    return coordinator_code(result) if isinstance(result, GoQueueError) else NONE
 
 
 def _joined(member_id: str, version: int, result: Result) -> joining.JoinGroupResponse:
@@ -299,7 +305,7 @@ def _joined(member_id: str, version: int, result: Result) -> joining.JoinGroupRe
         given = result.detail.get("member_id", member_id)
         name = None if version >= 7 else ""
         return joining.JoinGroupResponse(
-            error_code=code_of(result), generation_id=-1, protocol_name=name, member_id=str(given)
+            error_code=coordinator_code(result), generation_id=-1, protocol_name=name, member_id=str(given)
         )
     assert isinstance(result, JoinReply)
     return joining.JoinGroupResponse(
@@ -320,7 +326,7 @@ def _joined(member_id: str, version: int, result: Result) -> joining.JoinGroupRe
 
 def _synced(result: Result) -> syncing.SyncGroupResponse:
     if isinstance(result, GoQueueError):
-        return syncing.SyncGroupResponse(error_code=code_of(result))
+        return syncing.SyncGroupResponse(error_code=coordinator_code(result))
     assert isinstance(result, SyncReply)
     return syncing.SyncGroupResponse(
         protocol_type=result.protocol_type, protocol_name=result.protocol_name, assignment=result.assignment
@@ -329,13 +335,13 @@ def _synced(result: Result) -> syncing.SyncGroupResponse:
 
 def _left(version: int, result: Result) -> leaving.LeaveGroupResponse:
     if isinstance(result, GoQueueError):
-        return leaving.LeaveGroupResponse(error_code=code_of(result))
+        return leaving.LeaveGroupResponse(error_code=coordinator_code(result))
     assert isinstance(result, LeaveReply)
     members = [
         leaving.MemberResponse(
             member_id=member_id,
             group_instance_id=instance_id,
-            error_code=NONE if error is None else code_of(error),
+            error_code=NONE if error is None else coordinator_code(error),
         )
         for member_id, instance_id, error in result.members
     ]

@@ -9,7 +9,7 @@ from goqueue.base.commands import Caller, Isolation
 from goqueue.base.errors import GoQueueError
 from goqueue.drive.partition import Partition
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.errors import partition_code
 from goqueue.service.front import Front
 from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
@@ -78,7 +78,7 @@ class LookupHandler:
             partition.check_epoch(asked.current_leader_epoch)
             timestamp, offset = await _look_up(partition, asked.timestamp, isolation)
         except GoQueueError as error:
-            return _refused(index, code_of(error))
+            return _refused(index, partition_code(error))
         return ListOffsetsPartitionResponse(
             partition_index=index,
             timestamp=timestamp,
@@ -104,7 +104,7 @@ class LookupHandler:
             partition = self._topics.by(caller).require(topic).partition(index)
             partition.check_epoch(claimed)
         except GoQueueError as error:
-            return EpochEndOffset(partition=index, error_code=code_of(error))
+            return EpochEndOffset(partition=index, error_code=partition_code(error))
         if (found := partition.epoch_end(epoch)) is None:
             return EpochEndOffset(partition=index)
         return EpochEndOffset(partition=index, leader_epoch=found[0], end_offset=found[1])

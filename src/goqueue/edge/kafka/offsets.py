@@ -12,7 +12,7 @@ from goqueue.core.groups.records import OffsetCommitted
 from goqueue.core.groups.replies import OffsetsReply, Result
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.errors import coordinator_code
 from goqueue.edge.kafka.groups import when_known
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.front import Front
@@ -102,6 +102,12 @@ class OffsetHandler:
         if call.version >= 8:
             found = [self._group(call, one, request.require_stable) for one in request.groups]
             return fetching.OffsetFetchResponse(groups=found)
+        try:
+            return self._only_group(call, request)
+        except GoQueueError as error:
+            return fetching.OffsetFetchResponse(error_code=coordinator_code(error))
+
+    def _only_group(self, call: KafkaCall, request: fetching.OffsetFetchRequest) -> fetching.OffsetFetchResponse:
         unstable = self._transactions.by(call.caller).unstable(request.group_id) if request.require_stable else set()
         asked = None if request.topics is None else [(one.name, one.partition_indexes) for one in request.topics]
         topics = [
@@ -125,12 +131,17 @@ class OffsetHandler:
     def _group(
         self, call: KafkaCall, asked: fetching.OffsetFetchRequestGroup, require_stable: bool
     ) -> fetching.OffsetFetchResponseGroup:
+        try:
+            return self._one_of_many(call, asked, require_stable)
+        except GoQueueError as error:
+            return fetching.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=coordinator_code(error))
+
+    def _one_of_many(
+        self, call: KafkaCall, asked: fetching.OffsetFetchRequestGroup, require_stable: bool
+    ) -> fetching.OffsetFetchResponseGroup:
         unstable = self._transactions.by(call.caller).unstable(asked.group_id) if require_stable else set()
         if asked.member_id is not None and asked.member_epoch >= 0:
-            try:
-                self._groups.by(call.caller).check_member(asked.group_id, asked.member_id, asked.member_epoch)
-            except GoQueueError as error:
-                return fetching.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=code_of(error))
+            self._groups.by(call.caller).check_member(asked.group_id, asked.member_id, asked.member_epoch)
         wanted = None
         topics: list[fetching.OffsetFetchResponseTopics] = []
         if asked.topics is not None:
@@ -181,9 +192,9 @@ class OffsetHandler:
         try:
             results = await self._groups.by(call.caller).delete_offsets(request.group_id, wanted)
         except GoQueueError as error:
-            return deleting.OffsetDeleteResponse(error_code=code_of(error))
+            return deleting.OffsetDeleteResponse(error_code=coordinator_code(error))
         codes = {
-            TopicPartition(one.topic, one.partition): NONE if one.error is None else code_of(one.error)
+            TopicPartition(one.topic, one.partition): NONE if one.error is None else coordinator_code(one.error)
             for one in results
         }
         topics = [
@@ -216,10 +227,10 @@ def _in_words_of(version: int, result: Result) -> Result:
 
 def _codes(wanted: list[OffsetCommit], result: Result) -> Codes:
     if isinstance(result, GoQueueError):
-        return {TopicPartition(one.topic, one.partition): code_of(result) for one in wanted}
+        return {TopicPartition(one.topic, one.partition): coordinator_code(result) for one in wanted}
     assert isinstance(result, OffsetsReply)
     return {
-        TopicPartition(one.topic, one.partition): NONE if one.error is None else code_of(one.error)
+        TopicPartition(one.topic, one.partition): NONE if one.error is None else coordinator_code(one.error)
         for one in result.results
     }
 

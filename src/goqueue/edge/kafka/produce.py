@@ -6,18 +6,21 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from goqueue.base.commands import Acks, Appended, Caller, PublishBatch
-from goqueue.base.errors import GoQueueError, InvalidBatch
+from goqueue.base.errors import GoQueueError, InvalidBatch, NotLoaded, PeerLost
 from goqueue.base.ids import TopicPartition
 from goqueue.core.txn.errors import ProducerFenced
+from goqueue.edge.kafka.brokers import MOVED, KafkaBrokers
 from goqueue.edge.kafka.calls import Exclusive, KafkaCall
 from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.front import Front
 from goqueue.service.hooks import TooMuchHere
 from goqueue.service.publish import Publish
-from goqueue.wire.codes import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS
+from goqueue.wire.codes import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS
 from goqueue.wire.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -29,12 +32,15 @@ from goqueue.wire.messages.produce import (
 Places = dict[tuple[int, int], TopicPartition]
 
 ACKS: Final = {0: Acks.NONE, 1: Acks.LEADER, -1: Acks.ALL}
+# Nothing was stored, because a coordinator could not be asked: the word that every producer tries again after.
+_CODES: Final[Mapping[type[GoQueueError], int]] = {NotLoaded: NOT_ENOUGH_REPLICAS, PeerLost: NOT_ENOUGH_REPLICAS}
 
 
 class ProduceHandler:
-    def __init__(self, publish: Front[Publish], names: TopicNames) -> None:
+    def __init__(self, publish: Front[Publish], names: TopicNames, brokers: KafkaBrokers) -> None:
         self._publish = publish
         self._names = names
+        self._brokers = brokers
 
     def produce(self, call: KafkaCall, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
         """Everything is appended before this returns; the answer may have to wait for the disk.
@@ -58,11 +64,14 @@ class ProduceHandler:
             topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
         response = ProduceResponse(responses=topics)
         if large:
-            return Exclusive(self._append_large(caller, response, stored, large, acks))
+            return Exclusive(self._append_large(call, response, stored, large, acks))
         if acks is Acks.NONE:
             return None
         waiting = {place: one for place, one in stored.items() if not publish.is_durable(one, acks or Acks.ALL)}
-        return self._settled(caller, response, waiting, acks) if waiting else response
+        if waiting:
+            return self._settled(call, response, waiting, acks)
+        is_whole = len(stored) == sum([len(topic.partition_data) for topic in request.topic_data])
+        return response if is_whole else self._with_endpoints(call, response)
 
     def _append(
         self,
@@ -87,13 +96,13 @@ class ProduceHandler:
             large[place] = command
             return PartitionProduceResponse(index=data.index)
         except GoQueueError as error:
-            return _failed(data.index, error)
+            return self._failed(at, error)
         stored[place] = at
         return _stored(appended)
 
     async def _append_large(
         self,
-        caller: Caller,
+        call: KafkaCall,
         response: ProduceResponse,
         stored: Places,
         large: dict[tuple[int, int], PublishBatch],
@@ -102,26 +111,49 @@ class ProduceHandler:
         answers: dict[tuple[int, int], PartitionProduceResponse] = {}
         for place, command in large.items():
             try:
-                answers[place] = _stored(await self._publish.by(caller).append_any(command))
+                answers[place] = _stored(await self._publish.by(call.caller).append_any(command))
                 stored[place] = command.at
             except GoQueueError as error:
-                answers[place] = _failed(command.at.partition, error)
+                answers[place] = self._failed(command.at, error)
         if acks is Acks.NONE:
             return None
-        return await self._settled(caller, _with(response, answers), stored, acks)
+        return await self._settled(call, _with(response, answers), stored, acks)
 
     async def _settled(
-        self, caller: Caller, response: ProduceResponse, waiting: Places, acks: Acks | None
+        self, call: KafkaCall, response: ProduceResponse, waiting: Places, acks: Acks | None
     ) -> ProduceResponse:
         """Where making it safe fails, nothing is promised: the partition's answer becomes the error."""
         failed: dict[tuple[int, int], GoQueueError] = {}
         for place, at in waiting.items():
             try:
-                await self._publish.by(caller).wait_durable(at, acks or Acks.ALL)
+                await self._publish.by(call.caller).wait_durable(at, acks or Acks.ALL)
             except GoQueueError as error:
                 failed[place] = error
-        told = {place: _failed(waiting[place].partition, error) for place, error in failed.items()}
-        return response if not told else _with(response, told)
+        told = {place: self._failed(waiting[place], error) for place, error in failed.items()}
+        return self._with_endpoints(call, response if not told else _with(response, told))
+
+    def _failed(self, at: TopicPartition, error: GoQueueError) -> PartitionProduceResponse:
+        # A fenced producer has an older word on this API.
+        code = (
+            INVALID_PRODUCER_EPOCH if isinstance(error, ProducerFenced) else _CODES.get(type(error)) or code_of(error)
+        )
+        leads = self._brokers.leader_and_epoch(at) if code in MOVED else (-1, -1)
+        return PartitionProduceResponse(
+            index=at.partition,
+            error_code=code,
+            base_offset=-1,
+            record_errors=_record_errors(error),
+            error_message=error.message,
+            current_leader=LeaderIdAndEpoch(*leads),
+        )
+
+    def _with_endpoints(self, call: KafkaCall, response: ProduceResponse) -> ProduceResponse:
+        """Where the leaders are that the answers name (KIP-951)."""
+        named = {one.current_leader.leader_id for topic in response.responses for one in topic.partition_responses}
+        if named <= {-1}:
+            return response
+        found = [NodeEndpoint(one.node, one.host, one.port, one.rack) for one in self._brokers.endpoints(named, call)]
+        return ProduceResponse(responses=response.responses, node_endpoints=found)
 
 
 def _stored(appended: Appended) -> PartitionProduceResponse:
@@ -130,18 +162,6 @@ def _stored(appended: Appended) -> PartitionProduceResponse:
         base_offset=appended.base_offset,
         log_append_time_ms=appended.append_time_ms,
         log_start_offset=appended.start_offset,
-    )
-
-
-def _failed(index: int, error: GoQueueError) -> PartitionProduceResponse:
-    # A fenced producer has an older word on this API.
-    code = INVALID_PRODUCER_EPOCH if isinstance(error, ProducerFenced) else code_of(error)
-    return PartitionProduceResponse(
-        index=index,
-        error_code=code,
-        base_offset=-1,
-        record_errors=_record_errors(error),
-        error_message=error.message,
     )
 
 

@@ -6,7 +6,7 @@ from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.core.txn.epochs import NEW
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.errors import partition_code
 from goqueue.edge.kafka.transactions import producer_code
 from goqueue.service.front import Front
 from goqueue.service.producers import ProducerIds
@@ -61,8 +61,11 @@ class ProducerHandler:
     def _partition(self, caller: Caller, topic: str, index: int) -> PartitionResponse:
         try:
             partition = self._topics.by(caller).require(topic).partition(index)
+            partition.check_led()
         except GoQueueError as error:
-            return PartitionResponse(partition_index=index, error_code=code_of(error), error_message=error.message)
+            return PartitionResponse(
+                partition_index=index, error_code=partition_code(error), error_message=error.message
+            )
         opened = partition.producers.open_transactions()
         active = [
             ProducerState(

@@ -13,7 +13,7 @@ from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.leases import Outcome
 from goqueue.base.limits import FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SHARE_RECORDS_MAX
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.errors import code_of, partition_code
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.edge.kafka.share_answers import ShareAnswers
 from goqueue.edge.kafka.share_sessions import (
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _RECORD_LIMIT: Final = 1  # a share acquire mode: never more records than asked for
+_NOT_TOLD: Final = fetching.LeaderIdAndEpoch(-1, -1)  # who leads a partition is asked for
 _UNNAMED = "The group and the member need a name."
 
 
@@ -131,7 +132,9 @@ class ShareFetchHandler:
                 name = self._names.by_id(topic_id)
                 if name is None:
                     raise self._names.unknown_id()
-                places.append(self._topics.by(caller).require_users(name).partition(number).at)
+                partition = self._topics.by(caller).require_users(name).partition(number)
+                partition.check_led()
+                places.append(partition.at)
             except GoQueueError as error:
                 lost[topic_id, number] = error
         return places, lost
@@ -190,7 +193,7 @@ def _take(request: fetching.ShareFetchRequest, places: list[TopicPartition], wai
 
 
 def _told(outcome: Outcome) -> tuple[int, str | None]:
-    return (NONE, None) if outcome is None else (code_of(outcome), outcome.message)
+    return (NONE, None) if outcome is None else (partition_code(outcome), outcome.message)
 
 
 def _data(
@@ -205,6 +208,7 @@ def _data(
         error_message=message,
         acknowledge_error_code=answer_code,
         acknowledge_error_message=answer_message,
+        current_leader=_NOT_TOLD,
         records=b"" if found is None else b"".join(found.batches),
         acquired_records=[
             fetching.AcquiredRecords(first, last, min(one.deliveries, 32_767))
@@ -227,7 +231,7 @@ def _parts(one: AcquiredRange, batches: Sequence[Buffer], size: int) -> Iterator
 
 def _acknowledged(partition: int, outcome: Outcome) -> acking.PartitionData:
     code, message = _told(outcome)
-    return acking.PartitionData(partition_index=partition, error_code=code, error_message=message)
+    return acking.PartitionData(partition, code, message, acking.LeaderIdAndEpoch(-1, -1))
 
 
 def _by_topic(parts: Mapping[PartitionKey, T]) -> dict[bytes, list[T]]:

@@ -12,7 +12,7 @@ from goqueue.core.groups.replies import ConsumerHeartbeatReply, MemberDescriptio
 from goqueue.core.groups.requests import ShareHeartbeat
 from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.errors import coordinator_code
 from goqueue.edge.kafka.groups import when_known
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.front import Front
@@ -55,7 +55,7 @@ class ShareGroupHandler:
 
     def _beaten(self, result: Result) -> beats.ShareGroupHeartbeatResponse:
         if isinstance(result, GoQueueError):
-            return beats.ShareGroupHeartbeatResponse(error_code=code_of(result), error_message=result.message)
+            return beats.ShareGroupHeartbeatResponse(error_code=coordinator_code(result), error_message=result.message)
         assert isinstance(result, ConsumerHeartbeatReply)
         assignment = None
         if result.assignment is not None:
@@ -82,7 +82,9 @@ class ShareGroupHandler:
             if found.kind != "share":
                 raise UnknownGroup(f"{group} is not a share group.")
         except GoQueueError as error:
-            return described.DescribedGroup(group_id=group, error_code=code_of(error), error_message=error.message)
+            return described.DescribedGroup(
+                group_id=group, error_code=coordinator_code(error), error_message=error.message
+            )
         return described.DescribedGroup(
             group_id=group,
             group_state="Stable" if found.members else "Empty",
@@ -124,7 +126,7 @@ class ShareGroupHandler:
             places: Iterable[TopicPartition] = self._offsets.by(caller).known(group)
         except GoQueueError as error:
             return looking.DescribeShareGroupOffsetsResponseGroup(
-                group_id=group, error_code=code_of(error), error_message=error.message
+                group_id=group, error_code=coordinator_code(error), error_message=error.message
             )
         if asked.topics is not None:
             places = [TopicPartition(one.topic_name, number) for one in asked.topics for number in one.partitions]
@@ -146,7 +148,10 @@ class ShareGroupHandler:
             found = self._offsets.by(caller).start(group, at)
         except GoQueueError as error:
             return looking.DescribeShareGroupOffsetsResponsePartition(
-                partition_index=at.partition, start_offset=-1, error_code=code_of(error), error_message=error.message
+                partition_index=at.partition,
+                start_offset=-1,
+                error_code=coordinator_code(error),
+                error_message=error.message,
             )
         return looking.DescribeShareGroupOffsetsResponsePartition(
             partition_index=at.partition, start_offset=found.start, leader_epoch=found.leader_epoch, lag=found.lag
@@ -159,7 +164,9 @@ class ShareGroupHandler:
         try:
             offsets.check_empty(group)
         except GoQueueError as error:
-            return altering.AlterShareGroupOffsetsResponse(error_code=code_of(error), error_message=error.message)
+            return altering.AlterShareGroupOffsetsResponse(
+                error_code=coordinator_code(error), error_message=error.message
+            )
         topics: list[altering.AlterShareGroupOffsetsResponseTopic] = []
         for topic in request.topics:
             parts = [await self._altered(call.caller, group, topic.topic_name, one) for one in topic.partitions]
@@ -175,7 +182,7 @@ class ShareGroupHandler:
             at = TopicPartition(topic, one.partition_index)
             await self._offsets.by(caller).alter(group, {at: one.start_offset})
         except GoQueueError as error:
-            code, message = code_of(error), error.message
+            code, message = coordinator_code(error), error.message
         return altering.AlterShareGroupOffsetsResponsePartition(one.partition_index, code, message)
 
     async def delete_offsets(
@@ -185,14 +192,16 @@ class ShareGroupHandler:
         try:
             offsets.check_empty(group)
         except GoQueueError as error:
-            return deleting.DeleteShareGroupOffsetsResponse(error_code=code_of(error), error_message=error.message)
+            return deleting.DeleteShareGroupOffsetsResponse(
+                error_code=coordinator_code(error), error_message=error.message
+            )
         topics: list[deleting.DeleteShareGroupOffsetsResponseTopic] = []
         for topic in request.topics:
             code, message = NONE, None
             try:
                 await offsets.delete(group, [topic.topic_name])
             except GoQueueError as error:
-                code, message = code_of(error), error.message
+                code, message = coordinator_code(error), error.message
             topic_id = self._names.id_of(topic.topic_name)
             topics.append(deleting.DeleteShareGroupOffsetsResponseTopic(topic.topic_name, topic_id, code, message))
         return deleting.DeleteShareGroupOffsetsResponse(responses=topics)

@@ -16,7 +16,7 @@ from goqueue.core.txn.errors import ProducerFenced, UnknownTransaction
 from goqueue.core.txn.questions import MayWrite
 from goqueue.core.txn.records import TxnStage, TxnState
 from goqueue.edge.kafka.calls import KafkaCall
-from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.kafka.errors import code_of, coordinator_code, partition_code
 from goqueue.service.front import Front
 from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
@@ -201,7 +201,7 @@ class TransactionHandler:
                         at, asked.producer_id, asked.producer_epoch, asked.transaction_result
                     )
                 except GoQueueError as error:
-                    code = code_of(error)
+                    code = partition_code(error)
                 results.append(marking.WritableTxnMarkerPartitionResult(partition_index=number, error_code=code))
             topics.append(marking.WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
         return marking.WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics)
@@ -217,7 +217,7 @@ class TransactionHandler:
         try:
             state = self._transactions.by(caller).describe(transactional_id)
         except GoQueueError as error:
-            return describing.TransactionState(error_code=code_of(error), transactional_id=transactional_id)
+            return describing.TransactionState(error_code=coordinator_code(error), transactional_id=transactional_id)
         return describing.TransactionState(
             transactional_id=transactional_id,
             transaction_state=state.stage.value,
@@ -241,7 +241,7 @@ class TransactionHandler:
             ]
             found = await _matching(states, pattern)
         except GoQueueError as error:
-            return listing.ListTransactionsResponse(error_code=code_of(error))
+            return listing.ListTransactionsResponse(error_code=coordinator_code(error))
         unknown = [name for name in request.state_filters if name not in stages]
         return listing.ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
@@ -282,7 +282,7 @@ def producer_code(error: GoQueueError, knows_fenced: bool) -> int:
         return INVALID_PRODUCER_ID_MAPPING
     if isinstance(error, UnknownGroup):
         return code_of(IllegalGeneration(error.message))
-    return code_of(error)
+    return coordinator_code(error)
 
 
 def _commit(call: KafkaCall, request: committing.TxnOffsetCommitRequest, offsets: list[OffsetCommit]) -> CommitRequest:

@@ -1,0 +1,136 @@
+"""The nodes that Kafka's clients are told of: all that live, at the addresses that they gave to the metadata.
+
+A node that gave none there is alone: it is where the client reached it, or at the address that its settings advertise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from goqueue.base.errors import GoQueueError, NotLeader
+from goqueue.base.ids import TopicPartition
+from goqueue.base.settings import parse_address
+from goqueue.core.cluster.image import Image
+from goqueue.core.cluster.records import NodeRecord
+from goqueue.core.txn.staged import kept_with
+from goqueue.drive.per_shard import ShardMap
+from goqueue.edge.kafka.calls import KafkaCall
+from goqueue.wire.codes import FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
+
+DOOR: Final = "kafka"  # under which a node's record names its address for Kafka's clients
+
+# With these an answer says where the leader is (KIP-951).
+MOVED: Final = frozenset({NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH})
+
+
+class KafkaBroker(msgspec.Struct, frozen=True):
+    """A node, as its clients see it."""
+
+    node: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class KafkaBrokers:
+    """Asked for every metadata request, so it remembers the nodes until the metadata changes."""
+
+    def __init__(self, image: Image, shards: ShardMap, advertised: str = "") -> None:
+        self.node_id = shards.node
+        self._image = image
+        self._shards = shards
+        self._advertised = parse_address(advertised) if advertised else None
+        self._as_of = -1
+        self._living: frozenset[int] = frozenset()
+        self._told: Mapping[int, KafkaBroker] = {}
+        self._alive: frozenset[int] = frozenset()
+
+    def _look(self) -> None:
+        if self._as_of != self._image.revision:
+            self._as_of = self._image.revision
+            nodes = self._image.nodes()
+            self._living = frozenset({self.node_id, *nodes})
+            self._told = {node: _broker(node, record) for node, record in nodes.items() if DOOR in record.addresses}
+            self._alive = frozenset(self._told) or frozenset({self.node_id})
+
+    # --- nodes -----------------------------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> frozenset[int]:
+        """Those that clients can go to."""
+        self._look()
+        return self._alive
+
+    def offline(self, replicas: Iterable[int]) -> list[int]:
+        """Those of them that do not live."""
+        self._look()
+        return [node for node in replicas if node not in self._living]
+
+    @property
+    def is_alone(self) -> bool:
+        """This node is no part of a cluster."""
+        self._look()
+        return not self._told
+
+    @property
+    def controller(self) -> int:
+        """Every node takes what a client may think is for the controller, so while there is none it is this one."""
+        chosen = self._image.controller
+        return self.node_id if chosen is None or chosen.node not in self.alive else chosen.node
+
+    def all(self, call: KafkaCall) -> list[KafkaBroker]:
+        return [self._at(node, call) for node in sorted(self.alive)]
+
+    def _at(self, node: int, call: KafkaCall) -> KafkaBroker:
+        known = self._told.get(node)
+        return known if known is not None else KafkaBroker(node, *(self._advertised or call.local_address))
+
+    @property
+    def factor(self) -> int:
+        """How many replicas topics get: as many as the shards have that they are placed in."""
+        return max((len(self._image.shard(number).replicas) for number in self._image.shards()), default=1)
+
+    @property
+    def factor_max(self) -> int:
+        """How many can be asked for: as many as there are nodes. One that is down for a moment counts if shards have a
+        replica on it."""
+        return max(len(self.alive), self.factor)
+
+    # --- who leads -------------------------------------------------------------------------------------------
+
+    def of_group(self, group: str, call: KafkaCall) -> KafkaBroker:
+        """The node that keeps a group; `NotLeader` if none does, or none that lives."""
+        return self._require(self._shards.leader_of_id(group), call)
+
+    def of_transactional_id(self, name: str, call: KafkaCall) -> KafkaBroker:
+        return self._require(self._shards.leader_of_id(kept_with(name)), call)
+
+    def of_partition(self, at: TopicPartition, call: KafkaCall) -> KafkaBroker:
+        return self._require(self._shards.leader_of(at), call)
+
+    def _require(self, node: int, call: KafkaCall) -> KafkaBroker:
+        if node not in self.alive:
+            raise NotLeader(f"Node {node} is not there at the moment; try again.")
+        return self._at(node, call)
+
+    # --- for who asked the wrong node ------------------------------------------------------------------------
+
+    def leader_and_epoch(self, at: TopicPartition) -> tuple[int, int]:
+        """Where a client that was refused should go (KIP-951); -1 and -1 if nobody knows."""
+        try:
+            shard = self._shards.of_partition(at)
+            return self._shards.leader(shard), self._image.epoch(shard)
+        except GoQueueError:
+            return -1, -1
+
+    def endpoints(self, nodes: Iterable[int], call: KafkaCall) -> list[KafkaBroker]:
+        """Of those that live."""
+        return [self._at(node, call) for node in sorted(self.alive.intersection(nodes))]
+
+
+def _broker(node: int, record: NodeRecord) -> KafkaBroker:
+    host, _, port = record.addresses[DOOR].rpartition(":")
+    return KafkaBroker(node, host.strip("[]"), int(port), record.rack or None)
