@@ -6,10 +6,11 @@ import gc
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.nodeid import NodeId
 from _pytest.unraisableexception import collect_unraisable
 from hypothesis import HealthCheck, settings
 
@@ -33,6 +34,31 @@ def pytest_configure(config: pytest.Config) -> None:
     """A shell starts `make test &` with SIGINT ignored, and so would be every process that a test interrupts."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """What a module's fixture starts is started once: the tests that share it run in one process."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None and _shares_with_its_module(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    yield
+    for item in items:
+        _keep_group(item)
+
+
+def _shares_with_its_module(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function):
+        return False
+    used = [found[-1] for found in item._fixtureinfo.name2fixturedefs.values() if found]
+    return any(one.scope == "module" and one.func.__module__.startswith("tests.") for one in used)
+
+
+def _keep_group(item: pytest.Item) -> None:
+    """pytest-xdist 3.8 writes the group where pytest 9.2 no longer looks, and then there are no groups."""
+    with_group = vars(item).pop("_nodeid", None)
+    if with_group is not None:
+        item._id = NodeId.parse(with_group)
 
 
 @pytest.hookimpl(trylast=True)

@@ -20,7 +20,7 @@ from tests.attacks.attackers import ATTACKERS
 from tests.attacks.probes import MemoryWatch, Probe, kafka_probe, queue_probe, rest_probe, sqs_probe
 from tests.long import LONG
 
-SECONDS = 600.0 if LONG else 15.0
+SECONDS = 600.0 if LONG else 10.0
 P99_MS_MAX = 250.0
 MEMORY_BYTES_MAX = 1024 * MIB
 

@@ -15,7 +15,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from bench.node_process import NodeProcess
+from tests.long import LONG
 from tests.waiting import let_pass, wait_until
+
+ROUNDS = 10 if LONG else 4
 
 
 def now_ms() -> int:
@@ -196,7 +199,7 @@ def test_nothing_is_lost_or_doubled_or_early_in_many_kills(tmp_path: Path, fsync
     answered: dict[str, int] = {}
     cancelled: set[str] = set()
     unsure: set[str] = set()
-    for round_ in range(10):
+    for round_ in range(ROUNDS):
         stop = threading.Event()
 
         def write(writer: int, round_: int = round_, stop: threading.Event = stop) -> None:
@@ -240,7 +243,7 @@ def test_nothing_is_lost_or_doubled_or_early_in_many_kills(tmp_path: Path, fsync
         found = read(client)
     node.stop()
     seen = Counter(one["value"] for one in found)
-    assert len(answered) > 500 and len(cancelled) > 5
+    assert len(answered) > 50 * ROUNDS and cancelled
     assert [value for value, count in seen.items() if count > 1] == [], "twice"
     assert [one["value"] for one in found if one["timestamp"] < answered.get(one["value"], 0)] == [], "early"
     assert answered.keys() - seen.keys() - cancelled - unsure == set(), "lost"

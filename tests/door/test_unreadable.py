@@ -22,6 +22,7 @@ from tests.door.members import Member
 from tests.door.sqs.clients import client
 from tests.format.bombs import bomb, header_bomb, malformed, sealed, tiny
 from tests.format.by_hand import record
+from tests.long import LONG
 from tests.waiting import let_pass, stretched
 
 INVALID_RECORD = 87
@@ -217,13 +218,13 @@ def test_bombs_neither_swell_the_node_nor_stop_it(node: NodeProcess) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd", "gzip"])
-def test_a_hundred_thousand_tiny_records_in_a_batch_are_read_by_everybody(node: NodeProcess, codec: str) -> None:
-    topic, count = new_topic(node), 100_000
+def test_very_many_tiny_records_in_a_batch_are_read_by_everybody(node: NodeProcess, codec: str) -> None:
+    topic, count = new_topic(node), 100_000 if LONG or codec == "zstd" else 30_000
     with Line(node.kafka) as line:
         put(line, topic, tiny(count, CODECS.get(codec, 0), value=b"v"))
     assert pages(node, topic, 10_000) == (["v"] * count, 0)
-    answer = httpx.get(f"{node.url}/topics/{topic}/partitions/0/messages", params={"offset": 77_777, "limit": 1})
-    assert (answer.json()["messages"][0]["offset"], answer.json()["next_offset"]) == (77_777, 77_778)
+    answer = httpx.get(f"{node.url}/topics/{topic}/partitions/0/messages", params={"offset": 27_777, "limit": 1})
+    assert (answer.json()["messages"][0]["offset"], answer.json()["next_offset"]) == (27_777, 27_778)
     member = Member(node.url, unique("g"), topic)
     try:
         seen = 0

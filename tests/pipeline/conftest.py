@@ -1,6 +1,7 @@
 """One Spark session for all tests of a process, and real nodes to read from and write to.
 
-A test that uses `spark` says `pytestmark = pytest.mark.xdist_group("spark")`, so that one process runs them all.
+A test that uses `spark` says `pytestmark = pytest.mark.xdist_group("spark")`, so that one process runs them all. One
+that starts JVMs of its own says `xdist_group("jvm")`: one such test at a time, beside those.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from goqueue.pipeline.session.java import find_java
 from tests.long import LONG
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
+    pytest.mark.xdist_group("jvm"),
     pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.skipif(not LONG, reason="runs with GOQUEUE_LONG_TESTS=1"),

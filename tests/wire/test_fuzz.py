@@ -1,4 +1,4 @@
-"""A hundred thousand damaged requests through framer, header and decoder; more with GOQUEUE_FUZZ_CASES=1000000."""
+"""Very many damaged requests through framer, header and decoder; GOQUEUE_FUZZ_CASES=1000000 says how many."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 from goqueue.wire.api import RequestHeader, decode_header
 from goqueue.wire.errors import WireError
 from goqueue.wire.framer import Framer
+from tests.long import LONG
 from tests.wire.client import APIS, encode_request_frame
 from tests.wire.samples import sample, versions
 from tests.wire.test_hostile import _damage
 
-CASES = int(os.environ.get("GOQUEUE_FUZZ_CASES", "100000"))
+CASES = int(os.environ.get("GOQUEUE_FUZZ_CASES", "100000" if LONG else "30000"))
 SEEDS_PER_VERSION = 3
 FRAME_BYTES_MAX = 1 << 20
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from goqueue.core.compat.json_schema import compare
 from goqueue.core.schemas.json_schema import JsonDocument
 from goqueue.core.schemas.mismatch import Mismatch
+from tests.long import LONG
 
 NAMES = st.sampled_from(["a", "b", "xa"])
 SCALARS: st.SearchStrategy[Any] = st.sampled_from([None, True, False, 0, 1, 1.0, 2, 3, 6, 0.5, -1, "", "a", "ab", "xa"])
@@ -88,7 +89,7 @@ def fits(document: JsonDocument, value: Any) -> bool:
     return True
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500 if LONG else 400, deadline=None)
 @given(SCHEMAS, SCHEMAS, st.integers(0, 7), st.lists(VALUES, min_size=1, max_size=12))
 def test_what_is_called_compatible_has_no_counterexample(old: Any, other: Any, chance: int, values: list[Any]) -> None:
     writer = JsonDocument(json.dumps(old), {})

@@ -15,12 +15,13 @@ from goqueue.wire.messages.list_groups import ListGroupsRequest
 from tests.door.kafka import raw
 from tests.door.kafka.ledger import Ledger, Reader, Writer, read_log, wrong_keys
 from tests.door.kafka.raw import Line, free_port, unique
+from tests.long import LONG
 from tests.waiting import has_come, let_pass
 
 PARTITIONS = 6
 PRODUCERS = 4
 CONSUMERS = 3
-ROUNDS = 5
+ROUNDS = 5 if LONG else 3
 ROUND_S = 1.2
 RATE = 1500
 

@@ -26,7 +26,7 @@ PROGRAM = Path(__file__).parent / "ShareWorker.java"
 PARTITIONS = 2
 GROUP, TOPIC = "g", "t"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("test_share_clients")]
 
 Start = Callable[[str], "Worker"]
 

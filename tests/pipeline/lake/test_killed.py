@@ -27,7 +27,7 @@ BATCH_ROWS = 60
 TOPICS = {"killed-a": 3, "killed-b": 2}
 DEATHS = ("driver", "all", "worker", "node") if LONG else ("driver", "all")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60), pytest.mark.xdist_group("jvm")]
 
 
 def test_no_message_is_lost_or_doubled_whoever_dies(tmp_path: Path) -> None:

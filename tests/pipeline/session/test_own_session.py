@@ -42,7 +42,7 @@ def run(node: NodeProcess, topic: str, elsewhere: Path, first: str = "", then: s
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("jvm")
 def test_importing_the_connector_first_makes_its_python_the_workers(node: NodeProcess, tmp_path: Path) -> None:
     topic = make_topic(node, "own", 1)
     with Client(node.url) as client:
@@ -52,7 +52,7 @@ def test_importing_the_connector_first_makes_its_python_the_workers(node: NodePr
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("jvm")
 def test_a_session_with_another_python_is_told_in_one_line(node: NodeProcess, tmp_path: Path) -> None:
     then = "from goqueue.pipeline.session import session; spark = session()"
     printed, error = run(node, "any", bare_python(tmp_path), then=then)

@@ -20,7 +20,7 @@ from tests.pipeline.bare import bare_python
 from tests.pipeline.topics import contents, make_topic
 from tests.pipeline.victims import free_address
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("jvm")]
 
 
 @contextmanager

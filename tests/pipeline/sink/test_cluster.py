@@ -16,7 +16,7 @@ from tests.pipeline.bare import bare_python
 from tests.pipeline.sink.numbers import ROWS, feed, found
 from tests.pipeline.topics import contents, make_topic
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("jvm")
 
 
 @pytest.mark.slow

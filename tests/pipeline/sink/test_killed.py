@@ -27,7 +27,7 @@ BATCHES, KILLS, SECONDS = (120, 25, 2_400) if LONG else (6, 1, 400)
 BATCH_ROWS = 60
 DEATHS = ("driver", "all", "worker", "node") if LONG else ("driver", "all")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60), pytest.mark.xdist_group("jvm")]
 
 
 def test_no_row_is_lost_doubled_or_overtaken_whoever_dies(tmp_path: Path) -> None:

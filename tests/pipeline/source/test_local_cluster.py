@@ -13,7 +13,7 @@ from bench.node_process import NodeProcess
 from tests.pipeline.topics import fill, make_topic
 
 # Two more JVMs start, and every executor loads the code anew.
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.xdist_group("jvm"), pytest.mark.slow, pytest.mark.timeout(420)]
 
 _JOB = '''
 import json, os, sys
