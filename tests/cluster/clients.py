@@ -1,0 +1,121 @@
+"""Clients of the tests of a cluster: Kafka's C library and plain HTTP."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import Any
+
+import httpx
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.cluster_process import ClusterProcess
+from tests.waiting import wait_until
+
+
+def make_topic(cluster: ClusterProcess, partitions: int = 3, at: int = 0) -> str:
+    """Through Kafka's door of one node; usable at every node when it returns."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": cluster.nodes[at].kafka})
+    for made in admin.create_topics([NewTopic(name, partitions)]).values():
+        made.result(60)
+    for number in cluster.running:
+        wait_until(lambda number=number: knows(cluster, number, name), f"node {number} does not know {name}")  # type: ignore[misc]
+    return name
+
+
+def knows(cluster: ClusterProcess, number: int, topic: str) -> bool:
+    return httpx.get(f"{cluster.nodes[number].url}/topics/{topic}", timeout=10).status_code == 200
+
+
+class Writer:
+    """An idempotent producer with `acks=all`, in a thread of its own, that remembers what was acknowledged."""
+
+    def __init__(self, cluster: ClusterProcess, topic: str, pause_s: float = 0.002) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "message.timeout.ms": 60_000,
+                "topic.metadata.refresh.interval.ms": 500,
+                "reconnect.backoff.max.ms": 200,
+            }
+        )
+        self._topic = topic
+        self._pause_s = pause_s
+        self._stopping = threading.Event()
+        self.acknowledged: list[bytes] = []
+        self.failed: list[str] = []
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join(120)
+        assert self._producer.flush(120) == 0, "messages that were neither acknowledged nor failed"
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.is_set():
+            value = str(number).encode()
+            self._producer.produce(self._topic, value, key=str(number % 7).encode(), on_delivery=self._told)
+            self._producer.poll(0)
+            number += 1
+            self._stopping.wait(self._pause_s)
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.acknowledged.append(message.value() or b"")
+        else:
+            self.failed.append(str(error))
+
+    def wait_more(self, count: int = 50) -> None:
+        """So many more are acknowledged."""
+        goal = len(self.acknowledged) + count
+        wait_until(lambda: len(self.acknowledged) >= goal, lambda: f"{len(self.acknowledged)} of {goal}; {self.failed}")
+
+
+def read_all(cluster: ClusterProcess, topic: str, at: int | None = None) -> list[tuple[bytes, bytes]]:
+    """(key, value) of every message, from the beginning to where each partition ends now."""
+    servers = cluster.bootstrap if at is None else cluster.nodes[at].kafka
+    settings: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "group.id": uuid.uuid4().hex,
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": True,
+        "enable.auto.commit": False,
+        "check.crcs": True,
+    }
+    consumer = Consumer(settings)
+    try:
+        partitions = consumer.list_topics(topic, 60).topics[topic].partitions
+        consumer.subscribe([topic])
+        found: list[tuple[bytes, bytes]] = []
+        ended: set[int | None] = set()
+        while len(ended) < len(partitions):
+            message = consumer.poll(120)
+            assert message is not None, f"nothing came; {len(found)} read"
+            if (error := message.error()) is None:
+                found.append((message.key() or b"", message.value() or b""))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            else:
+                raise AssertionError(str(error))
+        return found
+    finally:
+        consumer.close()
+
+
+def check_kept(written: Writer, read: list[tuple[bytes, bytes]]) -> None:
+    """Everything acknowledged is there, nothing twice, in order within each key."""
+    values = [value for _, value in read]
+    assert not set(written.acknowledged) - set(values), "acknowledged and lost"
+    assert len(values) == len(set(values)), "doubled"
+    for key in {key for key, _ in read}:
+        numbers = [int(value) for one, value in read if one == key]
+        assert numbers == sorted(numbers), f"out of order in key {key!r}"
