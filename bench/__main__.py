@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench import (
     delay,
+    failover,
     kafka,
     memory,
     opening,
@@ -40,6 +41,7 @@ SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
     "queue": [queue.interval_figures, queue.always_figures, queue_fairness.fairness_figures],
     "delay": [delay.fire_figures, delay.pending_figures],
     "transactions": [transactions.publish_figures, transactions.read_figures],
+    "failover": [failover.failover_figures],
     "traces": [traces.trace_figures],
     "schemas": [schemas.validation_figures, schemas.check_figures],
     "pipeline": [pipeline_codec.decode_figures, pipeline_codec.encode_figures, pipeline.spark_figures],
