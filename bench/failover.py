@@ -110,11 +110,11 @@ class RestPulse(Pulse):
 
     def write(self) -> bool:
         try:
-            answer = self._clients[0].post(f"/topics/{_TOPIC}/messages", json=self._body)
+            self._clients[0].post(f"/topics/{_TOPIC}/messages", json=self._body).raise_for_status()
         except httpx.HTTPError:
             self._clients.append(self._clients.pop(0))
             return False
-        return answer.status_code == 200
+        return True
 
 
 def failover_figures(root: Path) -> Iterator[Figure]:

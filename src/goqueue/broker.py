@@ -42,6 +42,7 @@ from goqueue.drive.txn_coordinators import TransactionCoordinators
 from goqueue.log.recovery import Recovered
 from goqueue.node_services import NodeServices
 from goqueue.service.browse import Browsing
+from goqueue.service.cluster_view import NoFollowers, ReplicationLags
 from goqueue.service.consume import Consuming
 from goqueue.service.coordinator_events import GroupEvents
 from goqueue.service.dead_letter_view import DeadLetterView
@@ -120,7 +121,7 @@ class Broker:
         self.publish_once = DeduplicatedPublish(
             self.topics, self.publish, self.browsing, self.scheduling, clock, settings.sqs.deduplication_ids_max
         )
-        self.health = Health(self.table, self.space, self.storage_stats, clock, __version__)
+        self.health = Health(self.table, self.space, self.storage_stats, clock, __version__, node.is_joined)
         group_settings = group_settings_of(settings.groups)
         self._counts: dict[str, int] = {}  # of partitions, by topic; made anew, never changed
 
@@ -222,6 +223,10 @@ class Broker:
         await self.node.stop()
         await self.table.close()
         await self.node.close()
+
+    @property
+    def lags(self) -> ReplicationLags:
+        return NoFollowers() if self._cluster is None else self._cluster
 
     def _logs(self) -> Iterator[tuple[Partition, TopicConfig]]:
         for topic in self.table.all():

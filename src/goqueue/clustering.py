@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from goqueue.core.replication.leader import FollowerLag
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.cluster_member import ClusterMember
 from goqueue.drive.cluster_shards import ClusterShards
@@ -67,6 +68,12 @@ class Clustering:
         if self._schemas is not None:
             await self._schemas.stop()
         await self.shards.stop()
+
+    def lags(self) -> dict[int, dict[int, FollowerLag]]:
+        """How far the followers of shards that are led here are behind, by shard and node."""
+        assert self.shards.roles is not None
+        now = self._node.clock.now_ms()
+        return {shard: led.lags(now) for shard, led in self.shards.roles.led.items()}
 
     async def _recover(self, shard: int) -> None:
         """What its last leader left: transactions in doubt are finished while leases still hold."""

@@ -77,7 +77,7 @@ from goqueue.log.real_disk import RealDisk
 from goqueue.log.recovery import Recovered
 from goqueue.node_services import NodeServices, Ports
 from goqueue.service.cluster_metrics import ClusterCollector, LeaderChanges
-from goqueue.service.cluster_view import ClusterView, NoFollowers
+from goqueue.service.cluster_view import ClusterView
 from goqueue.service.front import Front
 from goqueue.service.metrics import GroupCollector, MetricsPage, StorageCollector
 from goqueue.service.queue_metrics import QueueCollector
@@ -235,7 +235,7 @@ class Node:
             broker.node.identity.node_id,
             self._settings.cluster.min_insync_default,
             doors.all("127.0.0.1"),
-            NoFollowers(),
+            broker.lags,
             is_alone=not self._settings.cluster.store,
         )
 

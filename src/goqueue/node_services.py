@@ -111,6 +111,12 @@ class NodeServices:
             self.follow_metadata(lambda _: member.metadata_changed())
 
     @property
+    def is_joined(self) -> Callable[[], bool] | None:
+        """Whether the other nodes count on this one; None if it is alone."""
+        member = self.member
+        return None if member is None else lambda: member.is_held
+
+    @property
     def peers(self) -> Peers | None:
         """The other nodes, if there are any."""
         return None if self.member is None else self.member.peers

@@ -48,6 +48,7 @@ INTERNAL: Final = frozenset(
         "__goqueue_schemas",
     }
 )
+_RETRY_S: Final = 0.02
 SINGLE: Final = frozenset({"__goqueue_schemas"})  # one partition, in shard 0
 
 
@@ -170,8 +171,11 @@ class TopicTable:
         """One of the broker's own topics, by the first start; of several nodes one makes it."""
         shards = self._own_shards(name)
         record = TopicRecord(name, new_id, len(shards), dict(self._own[name]), now, shards=shards)
-        if await self.create(record) is None:
+        while await self.create(record) is None:
             await self.catch_up()
+            if name in self._topics:
+                break
+            await asyncio.sleep(_RETRY_S)  # it is in the store, and not yet in this node's image
 
     def _report_orphans(self) -> None:
         for name in self._disk.names(LOGS):
