@@ -6,14 +6,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from goqueue import __version__
 from goqueue.base.entropy import new_uuid
 from goqueue.base.errors import NotLoaded
-from goqueue.base.ids import Millis
 from goqueue.base.limits import CLOCK_LATE_MS
 from goqueue.base.topic_config import TopicConfig
-from goqueue.clustering import BrokerParts, Clustering
+from goqueue.clustering import BrokerParts, Clustering, routing_of
 from goqueue.core.delivery.records import Record as QueueRecord
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.groups.coordinator import Coordinator
@@ -67,8 +67,10 @@ from goqueue.service.queue_rules import QueueRules
 from goqueue.service.queue_stats import QueueStats
 from goqueue.service.queue_views import QueueViews
 from goqueue.service.redriven import AllCopies
+from goqueue.service.reset import ResetOffsets
+from goqueue.service.router import NodeCalls
 from goqueue.service.scheduling import DelayCollector, DelayEvents, Scheduling
-from goqueue.service.shard_loading import ShardBooks
+from goqueue.service.shard_loading import ShardBooks, ShardClocks
 from goqueue.service.share_offsets import ShareOffsets
 from goqueue.service.sharing import Sharing
 from goqueue.service.staged import StagedVerbs
@@ -84,11 +86,14 @@ from goqueue.service.txn_questions import CoordinatorQuestions
 from goqueue.service.txn_recovery import TransactionRecovery
 from goqueue.service.unreadable import UnreadableRecords
 
+S = TypeVar("S")
+
 
 class Broker:
     """The verbs are there once; of each coordinator there is one for every shard."""
 
-    def __init__(self, node: NodeServices, schedule_index: str = IN_MEMORY) -> None:
+    def __init__(self, node: NodeServices, schedule_index: str = IN_MEMORY, calls: NodeCalls | None = None) -> None:
+        """`calls` lead to the other nodes if the node's own links do not; a node alone has none."""
         self.node = node
         settings, disk, offload, clock, entropy = node.settings, node.disk, node.offload, node.clock, node.entropy
         self.offload, self.clock, self.entropy, self.metrics = offload, clock, entropy, node.metrics
@@ -106,6 +111,9 @@ class Broker:
         )
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
+        environment = Environment(clock, entropy, self.metrics)
+        self.routing = routing_of(node, calls, self.topics, environment)
+        routed = self.routed
         decoding = node.decoding
         writer = PartitionWriter(clock, self.metrics, hooks.trace)
         delay_events = DelayEvents(self.metrics, hooks.trace)
@@ -118,9 +126,8 @@ class Broker:
         self.fetching = Fetching(self.topics, self.metrics, hooks)
         unreadable = UnreadableRecords(self.metrics)
         self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
-        self.publish_once = DeduplicatedPublish(
-            self.topics, self.publish, self.browsing, self.scheduling, clock, settings.sqs.deduplication_ids_max
-        )
+        verbs = routed(self.publish), routed(self.browsing), routed(self.scheduling)
+        self.publish_once = DeduplicatedPublish(self.topics, *verbs, clock, settings.sqs.deduplication_ids_max)
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__, node.is_joined)
         group_settings = group_settings_of(settings.groups)
         self._counts: dict[str, int] = {}  # of partitions, by topic; made anew, never changed
@@ -141,7 +148,6 @@ class Broker:
 
         self.group_hosts = PerShard(node.shard_map, group_host)
         self.groups = Groups(self.group_hosts, self.topics, entropy, lambda: self.positions.catch_up())
-        environment = Environment(clock, entropy, self.metrics)
         rules = QueueRules(self.topics, self.groups.rules_of_share, self.groups.keeps_order)
         traced = self._trace_parts.begin_leases(self.topics, lambda view: self.deliveries.knows(view))
         queue_events = QueueEvents(
@@ -150,7 +156,7 @@ class Broker:
             ready=lambda view: self._allocator.ready(view),
             dead=lambda view: self.transfer.begin(view),
             moved=lambda view: self.positions.moved(view),
-            answered=lambda group, owner: self.consuming.answered(group, owner),
+            answered=lambda group, owner: self._answered(group, owner),
         )
         self.delivery_runners = PerShard(
             node.shard_map,
@@ -197,13 +203,23 @@ class Broker:
         self.txn_recovery = TransactionRecovery(self.topics, self.txn_questions, partitions)
         self.staged = StagedVerbs(self.txn_coordinators, effects, chosen)
         self.txn_publish = TransactionalPublish(self.txn_coordinators, self.transactions, self.publish, self.topics)
-        self.timekeepers: list[Timekeeper] = [self.schedules, self._trace_parts, self]
-        self.consuming = Consuming(self.groups, self.topics, self.leasing, settings.queue.in_flight_max)
-        self._clock_watch = ClockWatch(clock, self.timekeepers, self.metrics.clock_stepped)
         books = ShardBooks(self.group_hosts, self.delivery_runners, self.schedules, self.txn_coordinators)
+        clocks = ShardClocks(books, lambda: (partition for partition, _ in self._logs()))
+        self.timekeepers: list[Timekeeper] = [self.schedules, self._trace_parts, clocks]
+        leases = self.leasing if self.routing is None else self.routing.leasing(self.leasing)
+        self.consuming = Consuming(self.groups, self.topics, leases, settings.queue.in_flight_max)
+        self._answered = self.consuming.answered if self.routing is None else self.routing.news.answered
+        self.reset = ResetOffsets(self.groups, routed(self.browsing))
+        if self.routing is not None:
+            self.routing.serve_all(self)
+        self._clock_watch = ClockWatch(clock, self.timekeepers, self.metrics.clock_stepped)
         held = BrokerParts(self.table, books, self.cleaner, self.txn_recovery, self.feeds, self.publish_once)
         member = node.member
         self._cluster = None if member is None else Clustering(node, member, held, self.open_internal_partition)
+
+    def routed(self, service: S) -> S:
+        """What a door asks whose clients ask any node; the service itself if there is no other."""
+        return service if self.routing is None else self.routing.front(service)
 
     async def start(self) -> list[Recovered]:
         """What recovery found."""
@@ -338,23 +354,6 @@ class Broker:
     def _groups_elsewhere(self, shard: int, exact: bool) -> int:
         here = self.group_hosts[shard] if self.node.shard_map.is_led(shard) else None
         return sum(host.machine.count(exact) for host in self.group_hosts if host is not here and host.is_loaded)
-
-    def _hosts(self) -> Iterator[Timekeeper]:
-        yield from self.group_hosts
-        yield from (runner.host for runner in self.delivery_runners)
-        yield from (one.host for one in self.txn_coordinators)
-
-    def look_again(self) -> None:
-        """A partition has no deadlines."""
-        for host in self._hosts():
-            host.look_again()
-
-    def clock_moved(self, by_ms: Millis) -> None:
-        """Producers are remembered for as long as they would have been."""
-        for host in self._hosts():
-            host.clock_moved(by_ms)
-        for partition, _ in self._logs():
-            partition.producers.shift(by_ms)
 
     def stop_waiting(self) -> None:
         """Long polls, tails and rebalances end, so that a stop need not wait for them."""

@@ -16,9 +16,13 @@ from goqueue.drive.schema_follower import SchemaFollower
 from goqueue.drive.shard_roles import ReplicationSettings
 from goqueue.drive.topic_table import TopicTable
 from goqueue.node_services import NodeServices
+from goqueue.service.environment import Environment
 from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.publish_once import DeduplicatedPublish
+from goqueue.service.router import DO, NodeCalls, Router
+from goqueue.service.routing import Routing
 from goqueue.service.shard_loading import ShardBooks, ShardLoading
+from goqueue.service.topics import Topics
 from goqueue.service.txn_recovery import TransactionRecovery
 
 
@@ -87,3 +91,16 @@ class Clustering:
         self._parts.publish_once.forget({topic.record.id for topic, _ in held})
         for _, partition in held:
             self._parts.feeds.forget_partition(partition.at)
+
+
+def routing_of(node: NodeServices, calls: NodeCalls | None, topics: Topics, environment: Environment) -> Routing | None:
+    """How verbs find the node that carries them out; None if there is one node. `calls` lead to the others if the
+    node's own links do not."""
+    calls = calls or node.peers
+    if calls is None:
+        return None
+    metadata = node.metadata
+    router = Router(node.shard_map, calls, lambda: metadata.image.revision, metadata.reach)
+    node.follow_metadata(router.metadata_changed)
+    node.peer_verbs[DO] = router.carry_out
+    return Routing(router, topics, environment)

@@ -81,7 +81,6 @@ from goqueue.service.cluster_view import ClusterView
 from goqueue.service.front import Front
 from goqueue.service.metrics import GroupCollector, MetricsPage, StorageCollector
 from goqueue.service.queue_metrics import QueueCollector
-from goqueue.service.reset import ResetOffsets
 from goqueue.service.storage import Storage
 
 logger = logging.getLogger(__name__)
@@ -248,14 +247,16 @@ class Node:
         connections: Connections,
     ):
         bodies = Bodies(self._settings.rest, broker.metrics.http_body_bytes.labels("rest"))
-        front, health, transactions = self._front, self._front(broker.health), self._front(broker.transactions)
+
+        def front(service: S) -> Front[S]:
+            return Front(service, self._admit, broker.routed(service))
+
+        health, transactions = front(broker.health), front(broker.transactions)
         messages = MessageRoutes(
             front(broker.publish), front(broker.browsing), health, broker.metrics, bodies, self._settings.rest
         )
-        reset = front(ResetOffsets(broker.groups, broker.browsing))
-        groups = GroupRoutes(
-            front(broker.groups), front(broker.consuming), reset, bodies, self._settings.rest.poll_ms_max
-        )
+        reset, poll_ms_max = front(broker.reset), self._settings.rest.poll_ms_max
+        groups = GroupRoutes(front(broker.groups), front(broker.consuming), reset, bodies, poll_ms_max)
         transaction_routes = TransactionRoutes(
             transactions, front(broker.txn_publish), bodies, self._settings.transactions, broker.entropy
         )

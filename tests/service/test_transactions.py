@@ -217,7 +217,7 @@ def test_a_message_that_its_consumer_lost_cannot_be_acked_by_a_commit() -> None:
         (taken,) = await take(broker)
         await producer.answer(taken)
         await producer.publish("out", "y")
-        broker.leasing.release("g", "me", lambda at: True)
+        broker.leasing.release("g", "me")
         with pytest.raises(StaleReceipt):
             await producer.end()
         assert broker.transactions.describe("p").stage is TxnStage.ONGOING
@@ -238,7 +238,7 @@ def test_between_the_decision_and_the_ack_nobody_can_take_the_message_away() -> 
         perform = effects.perform
 
         async def slowly(effect: TxnEffect) -> None:
-            broker.leasing.release("g", "me", lambda at: True)  # its consumer leaves the group
+            broker.leasing.release("g", "me")  # its consumer leaves the group
             await asyncio.sleep(600)  # and the disk is slow
             await perform(effect)
 

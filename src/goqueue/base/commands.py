@@ -122,6 +122,7 @@ class PublishMessages(msgspec.Struct, frozen=True):
     messages: Sequence[InputMessage]
     acks: Acks = Acks.ALL
     caller: Caller = ANYONE
+    is_placed: bool = False  # a node that it came in through chose the partitions; it may be a part of a larger one
 
 
 class StoredAt(msgspec.Struct, frozen=True, gc=False):

@@ -251,12 +251,20 @@ class PeerLost(Unavailable):
     """Another node does not answer. What was asked of it may have been done or not."""
 
 
+class PeerOutOfReach(PeerLost):
+    """Another node cannot be reached. Nothing was asked of it."""
+
+
 class WrongCluster(Forbidden):
     """A node of another cluster, or one that pretends to be this node, asks."""
 
 
 class NotLeader(Unavailable):
     """Another node leads the shard, or nobody does yet; ask for the leader again."""
+
+
+class LeaderChanged(NotLeader):
+    """Another node leads the shard now. What was asked of the one before may have been done or not."""
 
 
 class FencedEpoch(Unavailable):

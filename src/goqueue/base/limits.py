@@ -122,6 +122,9 @@ SHARDS_DEFAULT: Final = 8  # of a new node
 SHARDS_MAX: Final = 64  # of a node; all of them are made by one commit
 ID_SLOTS: Final = 1_024  # groups, transactional ids and owners of staged sets are shared out by these
 
+# What another node is asked for: how long a verb without a deadline of its own may take in all.
+ROUTED_S: Final = 8.0
+
 # Schemas. What is over a limit is refused before it is parsed.
 SCHEMA_BYTES_MAX: Final = 1_000_000
 SUBJECT_CHARS_MAX: Final = 1_000

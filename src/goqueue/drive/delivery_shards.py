@@ -38,6 +38,10 @@ class DeliveryShards:
     def all(self) -> list[Delivery]:
         return [delivery for runner in self._runners for delivery in runner.views.values()]
 
+    def leads(self, at: TopicPartition) -> bool:
+        """Whether the partition's views are here."""
+        return self._runners.leads(at)
+
     def is_loaded(self, at: TopicPartition) -> bool:
         """Whether the views of a partition can be asked."""
         return self._runners.at(at).is_loaded

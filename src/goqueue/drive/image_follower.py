@@ -53,9 +53,10 @@ class ImageFollower:
         began = time.perf_counter()
         revision = await self.store.commit(commit)
         self._observe(time.perf_counter() - began)
-        await self._reach(revision)
+        await self.reach(revision)
 
-    async def _reach(self, revision: Revision) -> None:
+    async def reach(self, revision: Revision) -> None:
+        """Returns when the image is as new."""
         if self.image.revision < revision:
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((revision, reached))

@@ -6,7 +6,7 @@ import asyncio
 from typing import Protocol
 
 from goqueue.base.commands import Acks, Isolation
-from goqueue.base.errors import NotLeader, UnknownTopic
+from goqueue.base.errors import LeaderChanged, NotLeader, UnknownTopic
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import BATCH_BYTES_MAX
 from goqueue.core.dedupe import Dedupe, StoredBatch
@@ -111,7 +111,7 @@ class Partition(PartitionMarks):
         await self._syncs.wait_durable(self)
         while not self.state.is_alone and self.state.high_watermark < end:
             if self.state.leader_epoch != epoch or not self.state.is_led or self.is_closed:
-                raise NotLeader("Another node leads the partition now; what was asked for may have been done or not.")
+                raise LeaderChanged("Another node leads the partition now; this may have been done or not.")
             moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.watch(moved)
             await moved

@@ -10,7 +10,7 @@ import logging
 from typing import Final, cast
 
 from goqueue.base.encoding import decode
-from goqueue.base.errors import GoQueueError, Overloaded, PeerLost
+from goqueue.base.errors import GoQueueError, Overloaded, PeerLost, PeerOutOfReach
 from goqueue.wire.node_frames import (
     FRAME_BYTES_MAX,
     BadFrame,
@@ -64,7 +64,7 @@ class PeerConnection(asyncio.Protocol):
                 waiting.set_exception(lost)
         self._waiting.clear()
         if not self.welcomed.done():
-            self.welcomed.set_exception(lost)
+            self.welcomed.set_exception(PeerOutOfReach("The other node ended the connection."))
         self.welcomed.exception()  # perhaps nobody waits for it any more
 
     def _take(self, frame: NodeFrame) -> None:
@@ -98,7 +98,7 @@ class PeerConnection(asyncio.Protocol):
         """Not the caller alone stops waiting when the time is over: the other side is told."""
         transport = self._transport
         if transport is None or not self.is_open:
-            raise PeerLost("The connection to the other node ended.")
+            raise PeerOutOfReach("The connection to the other node ended.")
         if len(self._waiting) >= CALLS_MAX or transport.get_write_buffer_size() > _UNSENT_MAX:
             raise Overloaded("Too many calls to the other node wait for their answers; try again in a moment.")
         self._last = number = (self._last + 1) % 2**32
@@ -143,7 +143,7 @@ class PeerLink:
                     self._connection = await self._connect()
                 return self._connection
         except (OSError, TimeoutError) as error:
-            raise PeerLost(f"The node at {self._at[0]}:{self._at[1]} cannot be reached: {error}.") from error
+            raise PeerOutOfReach(f"The node at {self._at[0]}:{self._at[1]} cannot be reached: {error}.") from error
 
     async def _connect(self) -> PeerConnection:
         hello = encode_hello(self._me)
@@ -156,7 +156,7 @@ class PeerLink:
             raise
         if self._peer_id is not None and found.node_id != self._peer_id:
             connection.close()
-            raise PeerLost(f"Node {found.node_id} is at {self._at[0]}:{self._at[1]}, not node {self._peer_id}.")
+            raise PeerOutOfReach(f"Node {found.node_id} is at {self._at[0]}:{self._at[1]}, not node {self._peer_id}.")
         return connection
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from goqueue.base.errors import PeerLost
+from goqueue.base.errors import PeerOutOfReach
 from goqueue.core.cluster.image import Image
 from goqueue.drive.peer_link import PeerLink
 from goqueue.wire.node_frames import Hello
@@ -24,7 +24,8 @@ class Peers:
         self._links: dict[tuple[int, str], tuple[str, PeerLink]] = {}
 
     async def call(self, node: int, verb: str, body: bytes, within_s: float, lane: str = "calls") -> bytes:
-        """`PeerLost` if the node is not there, or goes away before it answers: then it may have done it."""
+        """`PeerOutOfReach` if the node is not there; `PeerLost` if it goes away before it answers: then it may have
+        done it."""
         return await self._link(node, lane).call(verb, body, within_s)
 
     def _link(self, node: int, lane: str) -> PeerLink:
@@ -32,7 +33,7 @@ class Peers:
         address = None if record is None else record.addresses.get(NODE_PORT)
         if address is None:
             self._drop((node, lane))
-            raise PeerLost(f"Node {node} is not there.")
+            raise PeerOutOfReach(f"Node {node} is not there.")
         known = self._links.get((node, lane))
         if known is None or known[0] != address:
             self._drop((node, lane))

@@ -49,6 +49,18 @@ class ShardMap:
         """The node that keeps a group, a transactional id or an owner."""
         return self.leader(self.of_id(given_id))
 
+    def leads(self, at: TopicPartition) -> bool:
+        """Whether this node answers for a partition."""
+        return self.led is None or self.of_partition(at) in self.led
+
+    def leaders(self) -> list[int]:
+        """All nodes that lead something; `NotLeader` if a shard has nobody."""
+        return sorted({self.leader(shard) for shard in self._image.shards()})
+
+    def nodes(self) -> list[int]:
+        """All nodes that live, as far as is known."""
+        return list(self._image.nodes())
+
     def of_partition(self, at: TopicPartition) -> int:
         """0 for a partition that is not there: nothing is known of it in any shard."""
         shard = self._partitions.get(at)
@@ -76,6 +88,9 @@ class PerShard(Generic[T]):
 
     def make(self, count: int) -> None:
         self._all += [self._new(shard) for shard in range(len(self._all), count)]
+
+    def leads(self, at: TopicPartition) -> bool:
+        return self._map.leads(at)
 
     def at(self, at: TopicPartition) -> T:
         """The one of a partition's shard."""

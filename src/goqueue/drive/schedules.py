@@ -103,9 +103,10 @@ class Schedules:
 
     async def page(self, topic: Topic, limit: int, skip: int) -> list[tuple[Due, ScheduleEntry | None]]:
         """Pending entries of a topic, by time; it ends after some megabytes."""
-        holding = dict.fromkeys(self.at(partition.at) for partition in topic.partitions)
+        leads = self._runners.leads
+        holding = dict.fromkeys(self.at(partition.at) for partition in topic.partitions if leads(partition.at))
         async with self._listing:
-            return await SchedulePages(list(holding), topic.record.id).page(limit, skip)
+            return await SchedulePages(list(holding), topic.record.id).page(limit, skip) if holding else []
 
     async def cancel_all(self, topic_id: str) -> int:
         """All of a topic's entries; how many that were."""

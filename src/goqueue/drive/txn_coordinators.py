@@ -89,6 +89,15 @@ class TransactionCoordinators:
                 return one
         return next((one for one in self._each if not one.host.is_loaded), self._each[0])
 
+    def name_of(self, producer_id: int, ended: bool) -> str | None:
+        """The transactional id of a producer, of those that are loaded; with `ended` also by the producer id of its
+        last transaction."""
+        for one in self._loaded():
+            if (known := one.table.of_producer(producer_id)) is not None:
+                return known.transactional_id
+        states = (state for one in self._loaded() for state in one.table.all()) if ended else ()
+        return next((one.transactional_id for one in states if one.ended_producer_id == producer_id), None)
+
     def _loaded(self) -> Iterator[TransactionCoordinator]:
         return (one for one in self._each if one.host.is_loaded)
 

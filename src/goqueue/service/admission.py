@@ -218,6 +218,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
     Browsing: {
         "offsets_from": named(DESCRIBE, TOPIC),
         "high_watermark": named(DESCRIBE, TOPIC),
+        "check_partition": named(DESCRIBE, TOPIC),
         "read": _browse,
     },
     Groups: {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -56,14 +56,20 @@ class Browsing:
         self._on_unreadable = on_unreadable
 
     async def offsets_from(
-        self, topic: str, place: str | Millis, isolation: Isolation = Isolation.READ_COMMITTED
+        self,
+        topic: str,
+        place: str | Millis,
+        isolation: Isolation = Isolation.READ_COMMITTED,
+        among: Sequence[int] | None = None,
     ) -> dict[int, Offset]:
-        """Where reading starts in each partition: `earliest`, `latest`, or a time (the end if nothing is later).
+        """Where reading starts in each of these partitions or of all: `earliest`, `latest`, or a time (the end if
+        nothing is later).
 
         For readers of committed data the end is where the first open transaction begins.
         """
         offsets: dict[int, Offset] = {}
-        for partition in self._topics.require(topic).partitions:
+        known = self._topics.require(topic)
+        for partition in known.partitions if among is None else map(known.partition, among):
             if place == "earliest":
                 offset = partition.start_offset
             elif place == "latest" or isinstance(place, str):
@@ -77,6 +83,15 @@ class Browsing:
 
     def high_watermark(self, topic: str, partition: int) -> Offset:
         return self._topics.require(topic).partition(partition).high_watermark
+
+    def check_partition(self, topic: str, partition: int) -> None:
+        """Raises if there is none."""
+        self._topics.require(topic).partition(partition)
+
+    def marks(self, places: Sequence[TopicPartition]) -> list[tuple[Offset, Offset]]:
+        """Start and high watermark of each."""
+        partitions = [self._topics.require(at.topic).partition(at.partition) for at in places]
+        return [(one.start_offset, one.high_watermark) for one in partitions]
 
     async def read(self, command: Browse) -> MessagePage:
         """Partitions are merged by timestamp; within one, offset order holds. A page is bounded in bytes too.
@@ -160,6 +175,21 @@ class Browsing:
         ]
         fetch = Fetch(parts, _FETCH_BYTES, 1, wait_ms, command.isolation, command.caller, one_each=True)
         return await self._fetching.fetch(fetch)
+
+
+def merged_page(pages: Iterable[MessagePage], limit: int, room: int) -> MessagePage:
+    """Pages of different partitions as one. What is too much comes with the next page."""
+    runs = dict[int, _Run]()
+    skipped = list[SkippedOffsets]()
+    for page in pages:
+        runs |= {number: _Run([], offset, []) for number, offset in page.next_offsets.items()}
+        skipped += page.skipped
+        for message in page.messages:
+            runs[message.partition].messages.append(message)
+    messages, room = _merge(list(runs.values()), limit, room)
+    offsets = {number: run.next_offset for number, run in runs.items()}
+    told = [one for one in skipped if one.first_offset < offsets[one.partition]]
+    return MessagePage(messages, offsets, told, room <= 0)
 
 
 def _size(message: Stored) -> int:

@@ -8,10 +8,10 @@ answers for the first time. What a member holds goes to others when it loses the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -27,7 +27,6 @@ from goqueue.core.groups.replies import OffsetResult, RestBeat, RestJoined
 from goqueue.core.groups.requests import CommitRequest, RestJoin
 from goqueue.service.groups import Groups
 from goqueue.service.leased_run import LeasedRun, messages_of
-from goqueue.service.leasing import Leasing
 from goqueue.service.readers import MemberReading, Reader, Readers, flat, nested
 from goqueue.service.topics import Topics
 
@@ -59,10 +58,30 @@ class PollResult(msgspec.Struct, frozen=True):
         return messages_of(self.runs)
 
 
+class MemberLeases(Protocol):
+    """The leases of a group's members, at this node alone or at all that lead their partitions."""
+
+    async def take_runs(self, take: Take, interrupt: asyncio.Future[None] | None = None) -> list[LeasedRun]: ...
+
+    def give_back(self, group: str, found: Iterable[Delivered]) -> None: ...
+
+    def release(
+        self, group: str, owner: str, lost: Collection[TopicPartition] | None = None, is_failure: bool = False
+    ) -> None: ...
+
+    def begin_at_end(self, group: str, partitions: Iterable[TopicPartition]) -> None: ...
+
+    def in_flight(self, group: str, owner: str) -> int: ...
+
+    async def ack_held(self, group: str, owner: str, among: Collection[TopicPartition] | None = None) -> None: ...
+
+    async def settled(self, group: str) -> None: ...
+
+
 class Consuming:
     """The verbs."""
 
-    def __init__(self, groups: Groups, topics: Topics, leasing: Leasing, in_flight_max: int) -> None:
+    def __init__(self, groups: Groups, topics: Topics, leasing: MemberLeases, in_flight_max: int) -> None:
         self._groups = groups
         self._topics = topics
         self._leasing = leasing
@@ -86,7 +105,7 @@ class Consuming:
     def _keep(self, group: str, members: Iterable[str]) -> None:
         for member_id in self._readers.of(group).difference(members):
             self._readers.drop(group, member_id)
-            self._leasing.release(group, member_id, lambda at: True, is_failure=True)
+            self._leasing.release(group, member_id, is_failure=True)
 
     def answered(self, group: str, member_id: str) -> None:
         """A member that answers for its messages wants no other to do it."""
@@ -102,23 +121,26 @@ class Consuming:
             self._topics.require_users(topic, "topics")
         joined = await self._groups.rest_join(request)
         beat_ms = min(joined.heartbeat_ms, max(1, joined.session_ms // 3))
-        self._leasing.release(request.group, joined.member_id, lambda at: True)
+        self._leasing.release(request.group, joined.member_id)
         reader = Reader(request.group, joined.member_id, reading, beat_ms)
         self._readers.put(reader)
         self._hear(reader, joined.generation, joined.assignment, [])
+        await self._leasing.settled(request.group)
         return joined
 
     async def heartbeat(self, group: str, member_id: str, generation: int) -> RestBeat:
-        beat = await self._groups.rest_heartbeat(group, member_id, generation)
-        return self._told(group, member_id, beat)
+        beat = self._told(group, member_id, await self._groups.rest_heartbeat(group, member_id, generation))
+        await self._leasing.settled(group)
+        return beat
 
     async def revoke(self, group: str, member_id: str, generation: int, partitions: PartList) -> RestBeat:
         """What was handed out of these is done first, if the member left that to the node."""
         reader = self._readers.get(group, member_id)
         if reader is not None:
             await self._let_go(reader, set(flat(partitions)).difference(reader.assigned))
-        beat = await self._groups.rest_revoke(group, member_id, generation, partitions)
-        return self._told(group, member_id, beat)
+        beat = self._told(group, member_id, await self._groups.rest_revoke(group, member_id, generation, partitions))
+        await self._leasing.settled(group)
+        return beat
 
     async def leave(self, group: str, member_id: str) -> None:
         reader = self._readers.get(group, member_id)
@@ -129,8 +151,8 @@ class Consuming:
 
     async def _let_go(self, reader: Reader, partitions: set[TopicPartition]) -> None:
         if reader.reading.auto_commit:
-            await self._leasing.ack_held(reader.group, reader.member_id, partitions.__contains__)
-        self._leasing.release(reader.group, reader.member_id, partitions.__contains__)
+            await self._leasing.ack_held(reader.group, reader.member_id, partitions)
+        self._leasing.release(reader.group, reader.member_id, partitions)
 
     def _told(self, group: str, member_id: str, beat: RestBeat) -> RestBeat:
         """Partitions that a poll gained are told as well."""
@@ -149,7 +171,7 @@ class Consuming:
             if reader.reading.begin == "latest":
                 self._leasing.begin_at_end(reader.group, reader.assigned)
             if lost:
-                self._leasing.release(reader.group, reader.member_id, lost.__contains__)
+                self._leasing.release(reader.group, reader.member_id, lost)
 
     def _members(self, group: str) -> set[str]:
         try:
@@ -242,6 +264,6 @@ class Consuming:
         if full or now_s - reader.committed_s >= AUTO_COMMIT_S:
             reader.committed_s = now_s
             try:
-                await self._leasing.ack_held(reader.group, reader.member_id, lambda at: True)
+                await self._leasing.ack_held(reader.group, reader.member_id)
             except GoQueueError:
                 return  # they come again

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -83,12 +83,28 @@ class DeadLetterView:
 
     # --- look ------------------------------------------------------------------------------------------------
 
-    async def page(self, topic: str, chosen: DeadLetterFilter, begin: Cursor | None, limit: int) -> LetterPage:
-        """Letters that fit, partition by partition, the oldest first."""
-        home = self._topics.find(self.home_of(topic))
+    def leads(self, partition: Partition) -> bool:
+        """Whether this node leads it; other nodes know what became of the letters in others."""
+        return self._runner.leads(partition.at)
+
+    def _partitions(self, home: str, among: Sequence[int] | None) -> Sequence[Partition]:
+        topic = self._topics.find(home)
+        if topic is None or among is None:
+            return [] if topic is None else topic.partitions
+        return [topic.partition(number) for number in among]
+
+    async def page(
+        self,
+        topic: str,
+        chosen: DeadLetterFilter,
+        begin: Cursor | None,
+        limit: int,
+        among: Sequence[int] | None = None,
+    ) -> LetterPage:
+        """Letters that fit, partition by partition, of these or of all, the oldest first."""
         found: list[StoredDeadLetter] = []
         looked_at = 0
-        for partition in [] if home is None else home.partitions:
+        for partition in self._partitions(self.home_of(topic), among):
             number = partition.at.partition
             if begin is not None and number < begin[0]:
                 continue
@@ -105,12 +121,12 @@ class DeadLetterView:
         """`UnknownDeadLetter` if it is not there, or no more."""
         return await self._find(self.home_of(topic), number, offset)
 
-    async def stats(self, topic: str) -> LetterStats:
+    async def stats(self, topic: str, among: Sequence[int] | None = None) -> LetterStats:
+        """Of these partitions, or of all."""
         name = self.home_of(topic)
-        home = self._topics.find(name)
         reasons, groups, origins = Counter[str](), Counter[str](), Counter[str]()
         times: list[int] = []
-        for partition in [] if home is None else home.partitions:
+        for partition in self._partitions(name, among):
             async for letter in self.open(partition, 0):
                 if letter.topic in (None, topic):
                     reasons[letter.reason] += 1

@@ -5,7 +5,7 @@ What a verb asks is in one table (`service/admission.py`). A verb that is not th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any, Generic, TypeVar, cast
 
 from goqueue.base.access import Admit
@@ -13,6 +13,7 @@ from goqueue.base.commands import Caller
 from goqueue.service.admission import ADMISSION, Attribute, Need, Verbs
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Front(Generic[S]):
@@ -20,8 +21,9 @@ class Front(Generic[S]):
 
     __slots__ = ("_admit", "_asks", "_service")
 
-    def __init__(self, service: S, admit: Admit | None) -> None:
-        self._service = service
+    def __init__(self, service: S, admit: Admit | None, routed: S | None = None) -> None:
+        """`routed` stands for the service where other nodes are asked too; what is asked of the caller is the same."""
+        self._service = service if routed is None else routed
         self._admit = admit
         self._asks = ADMISSION[type(service)]
 
@@ -30,6 +32,11 @@ class Front(Generic[S]):
         if self._admit is None:
             return self._service
         return cast(S, _Asking(self._service, self._asks, self._admit, caller))
+
+
+async def answer_of(asked: T | Awaitable[T]) -> T:
+    """What a verb says that answers at once here, and later where another node has to be asked."""
+    return await asked if isinstance(asked, Awaitable) else asked
 
 
 class _Asking:

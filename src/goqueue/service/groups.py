@@ -59,6 +59,12 @@ class PartitionLag(msgspec.Struct, frozen=True):
     metadata: str = ""
 
 
+def lag_of(committed: OffsetCommitted, start: Offset, end: Offset) -> PartitionLag:
+    """How far a group is behind that committed this, or nothing (-1)."""
+    behind = max(0, end - max(committed.offset, start))
+    return PartitionLag(committed.topic, committed.partition, committed.offset, end, behind, committed.metadata)
+
+
 class Groups:
     """The verbs."""
 
@@ -268,6 +274,11 @@ class Groups:
 
         Safe to ask from another thread.
         """
+        found = self.progress(group)
+        return [lag_of(one, *marks) for one in found if (marks := self._marks(one.topic, one.partition)) is not None]
+
+    def progress(self, group: str) -> list[OffsetCommitted]:
+        """The same without the ends; at offset -1 where nothing was committed."""
         committed = self.offsets(group)
         reading = {
             TopicPartition(topic, number)
@@ -275,19 +286,15 @@ class Groups:
             for topic, numbers in member.assignment
             for number in numbers
         }
-        found = (self._lag(at, committed.get(at)) for at in sorted(reading.union(committed)))
-        return [one for one in found if one is not None]
+        nothing = {at: OffsetCommitted(group, at.topic, at.partition, -1) for at in reading.difference(committed)}
+        found = {**committed, **nothing}
+        return [found[at] for at in sorted(found)]
 
-    def _lag(self, at: TopicPartition, committed: OffsetCommitted | None) -> PartitionLag | None:
-        topic = self._topics.find(at.topic)
-        if topic is None or at.partition >= len(topic.partitions):
+    def _marks(self, name: str, number: int) -> tuple[Offset, Offset] | None:
+        topic = self._topics.find(name)
+        if topic is None or number >= len(topic.partitions):
             return None
-        partition = topic.partitions[at.partition]
-        end = partition.high_watermark
-        if committed is None:
-            return PartitionLag(at.topic, at.partition, -1, end, end - partition.start_offset)
-        behind = max(0, end - max(committed.offset, partition.start_offset))
-        return PartitionLag(at.topic, at.partition, committed.offset, end, behind, committed.metadata)
+        return topic.partitions[number].start_offset, topic.partitions[number].high_watermark
 
     # --- groups ----------------------------------------------------------------------------------------------
 

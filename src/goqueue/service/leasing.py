@@ -7,7 +7,7 @@ answered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -34,6 +34,11 @@ LEASE_MS_MAX: Final = 12 * 3_600_000
 _MOVE_S: Final = 1.0
 
 Answer = Callable[[Delivery, list[Offset], Millis], Sequence[Move]]
+
+
+def check_lease(lease_ms: Millis) -> None:
+    if not 0 <= lease_ms <= LEASE_MS_MAX:
+        raise InvalidField(f"A lease is from 0 to {LEASE_MS_MAX} ms.", field="visibility_timeout")
 
 
 def _parsed(text: str) -> Receipt | None:
@@ -141,8 +146,7 @@ class Leasing:
         With `late_too` a receipt whose lease is over acts on the message's lease now; if it has none, nothing happens.
         No lease lasts longer than `total_ms_max` from its beginning.
         """
-        if not 0 <= lease_ms <= LEASE_MS_MAX:
-            raise InvalidField(f"A lease is from 0 to {LEASE_MS_MAX} ms.", field="visibility_timeout")
+        check_lease(lease_ms)
         latest_ms = None if total_ms_max is None else self._clock.now_ms() + lease_ms - total_ms_max
 
         def check(held: TrackedMessage) -> None:
@@ -213,20 +217,27 @@ class Leasing:
     def in_flight(self, group: str, owner: str) -> int:
         return sum(delivery.in_flight_of(owner) for delivery in self._runner.of(group))
 
-    async def ack_held(self, group: str, owner: str, among: Callable[[TopicPartition], bool]) -> None:
-        """Everything that the owner was handed of these partitions and did not answer is done."""
-        held = [one for one in self._runner.of(group) if one.in_flight_of(owner) and among(one.view.at)]
+    async def settled(self, group: str) -> None:
+        """Returns when what was said about the group's members here is done; that is at once."""
+
+    async def ack_held(self, group: str, owner: str, among: Collection[TopicPartition] | None = None) -> None:
+        """Everything that the owner was handed of these partitions, or of all, and did not answer is done."""
+        held = [
+            one for one in self._runner.of(group) if one.in_flight_of(owner) and (among is None or one.view.at in among)
+        ]
         for delivery in held:
             self._runner.write(delivery, delivery.ack(sorted(delivery.held_by(owner))))
             self._runner.moved(delivery.view)
         self._taking.has_room(group, owner)
         await self._runner.wait_durable(delivery.view.at for delivery in held)
 
-    def release(self, group: str, owner: str, lost: Callable[[TopicPartition], bool], is_failure: bool = False) -> None:
-        """The owner no longer has these partitions: what it holds of them goes to others."""
+    def release(
+        self, group: str, owner: str, lost: Collection[TopicPartition] | None = None, is_failure: bool = False
+    ) -> None:
+        """The owner no longer has these partitions, or any: what it holds of them goes to others."""
         now = self._clock.now_ms()
         for delivery in self._runner.of(group):
-            if delivery.in_flight_of(owner) and lost(delivery.view.at):
+            if delivery.in_flight_of(owner) and (lost is None or delivery.view.at in lost):
                 policy = self._views.policy(delivery.view)
                 self._runner.write(delivery, delivery.release_owner(owner, policy, now, is_failure))
                 self._taking.ready(delivery.view)
@@ -241,6 +252,6 @@ class Leasing:
         """How many messages of the topic are with consumers of the group now."""
         return self._views.held_of(group, topic)
 
-    async def skip_all(self, group: str, topic: str) -> None:
-        """Everything up to now counts as done."""
-        await self._views.skip_all(group, topic)
+    async def skip_all(self, group: str, topic: str, among: Sequence[int] | None = None) -> None:
+        """Everything up to now counts as done, in these partitions or in all."""
+        await self._views.skip_all(group, topic, among)

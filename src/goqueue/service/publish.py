@@ -171,7 +171,7 @@ class Publish:
         """Stores messages in the open, one batch for each partition (or a few, if they are large)."""
         started = time.perf_counter()
         topic = await self._topics.for_publish(command.topic, command.caller)
-        sorting = Sorting(topic, self._clock.now_ms(), self._hooks.schema)
+        sorting = Sorting(topic, self._clock.now_ms(), self._hooks.schema, command.is_placed)
         results: list[PublishResult | None] = [*await paced(sorting.take, command.messages, topic.config.validates)]
         touched: dict[Partition, list[int]] = {}
         moments = self._moments(started)

@@ -116,7 +116,7 @@ class QueueViews:
 
     def counts(self, group: str, topic: str) -> QueueCounts:
         """How the group stands in a topic; a group that never took anything has all of it before it."""
-        partitions = self._topics.require(topic).partitions
+        partitions = [one for one in self._topics.require(topic).partitions if self._runner.leads(one.at)]
         ready = sum(self._positions.backlog(ViewId(group, topic, one.at.partition), one) for one in partitions)
         in_flight = waiting = dead = 0
         for delivery in self._known(group, topic):
@@ -130,13 +130,15 @@ class QueueViews:
         return sum(delivery.count(MessageState.LEASED) for delivery in self._known(group, topic))
 
     def _known(self, group: str, topic: str) -> Iterator[Delivery]:
-        for number in range(len(self._topics.require(topic).partitions)):
-            if (delivery := self._runner.find(ViewId(group, topic, number))) is not None:
+        for partition in self._topics.require(topic).partitions:
+            view = ViewId(group, topic, partition.at.partition)
+            if self._runner.leads(partition.at) and (delivery := self._runner.find(view)) is not None:
                 yield delivery
 
-    async def skip_all(self, group: str, topic: str) -> None:
-        """Everything up to now counts as done."""
-        partitions = self._topics.require_users(topic).partitions
+    async def skip_all(self, group: str, topic: str, among: Sequence[int] | None = None) -> None:
+        """Everything up to now counts as done, in these partitions or in all."""
+        known = self._topics.require_users(topic)
+        partitions = known.partitions if among is None else [known.partition(number) for number in among]
         for partition in partitions:
             delivery = self._runner.view(ViewId(group, topic, partition.at.partition))
             self._runner.write(delivery, delivery.pass_to(partition.high_watermark))

@@ -6,10 +6,12 @@ What is given up is thrown away and made anew: the next time it is loaded from t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from goqueue.base.errors import GoQueueError, NotLeader
+from goqueue.base.ids import Millis
+from goqueue.drive.clock_watch import Timekeeper
 from goqueue.drive.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC, GroupHost
 from goqueue.drive.delivery_runner import DELIVERIES_TOPIC, DeliveryRunner
 from goqueue.drive.partition import Partition
@@ -26,6 +28,30 @@ class ShardBooks(NamedTuple):
     views: PerShard[DeliveryRunner]
     schedules: Schedules
     transactions: TransactionCoordinators
+
+
+class ShardClocks:
+    """The deadlines of a node's shards."""
+
+    def __init__(self, books: ShardBooks, partitions: Callable[[], Iterable[Partition]]) -> None:
+        self._books = books
+        self._partitions = partitions
+
+    def _hosts(self) -> Iterator[Timekeeper]:
+        yield from self._books.groups
+        yield from (runner.host for runner in self._books.views)
+        yield from (one.host for one in self._books.transactions)
+
+    def look_again(self) -> None:
+        for host in self._hosts():
+            host.look_again()
+
+    def clock_moved(self, by_ms: Millis) -> None:
+        """Producers are remembered for as long as they would have been."""
+        for host in self._hosts():
+            host.clock_moved(by_ms)
+        for partition in self._partitions():
+            partition.producers.shift(by_ms)
 
 
 class ShardLoading:

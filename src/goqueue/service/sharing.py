@@ -107,7 +107,7 @@ class Sharing:
             elif isinstance(record, GroupState) and record.group in self._holders:
                 for member_id in self._holders[record.group].difference(record.consumer):
                     self._holders[record.group].discard(member_id)
-                    self._leasing.release(record.group, member_id, lambda at: True)
+                    self._leasing.release(record.group, member_id)
 
     def check_member(self, group: str, member_id: str) -> None:
         """`UnknownMember` if the group does not know it: what a group holds is bounded by the bound on groups, and a
@@ -231,7 +231,7 @@ class Sharing:
 
     def release_now(self, group: str, member_id: str) -> None:
         """The same, and nobody waits for it."""
-        self._leasing.release(group, member_id, lambda at: True)
+        self._leasing.release(group, member_id)
 
 
 def _by_partition(found: Iterable[Delivered]) -> dict[TopicPartition, list[Delivered]]:

@@ -48,7 +48,7 @@ class SortedMessages(msgspec.Struct):
 class Sorting:
     """Sorts a request's messages into piles by partition; what cannot be stored gets its error at once."""
 
-    def __init__(self, topic: Topic, now: Millis, check: SchemaCheck | None) -> None:
+    def __init__(self, topic: Topic, now: Millis, check: SchemaCheck | None, is_placed: bool = False) -> None:
         self._topic = topic
         self._config = config = topic.config
         self._now = now
@@ -60,7 +60,8 @@ class Sorting:
         self._choose = topic.partitioner.choose
         self.piles: list[PartitionBatch] = []
         self.delayed: list[WaitingMessage] = []
-        topic.partitioner.begin_publish()
+        if not is_placed:
+            topic.partitioner.begin_publish()
 
     def take(self, place: int, message: InputMessage) -> GoQueueError | None:
         due = None

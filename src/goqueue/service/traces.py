@@ -113,6 +113,16 @@ class Traces:
             )
         return trace_of(trace_id, spans)
 
+    async def known(self, trace_ids: Sequence[str]) -> list[TraceSummary]:
+        """What is known of these here."""
+        await self._recorder.flush()
+        found: dict[str, list[Span]] = {one: list(self._recorder.ring.find(one)) for one in trace_ids}
+        if self._files is not None:
+            files, whole = self._files, [one for one in trace_ids if len(one) == _ID_CHARS]
+            for span in await self._offload(lambda: files.find(whole)):
+                found[span.trace_id].append(span)
+        return [trace_of(trace_id, spans) for trace_id, spans in found.items() if spans]
+
     async def search(self, chosen: TraceFilter, limit: int) -> list[TraceSummary]:
         """In memory and on disk, the newest first."""
         await self._recorder.flush()

@@ -252,6 +252,10 @@ class TransactionVerbs:
                     return state.transactional_id
         return table.require_producer(producer_id).transactional_id
 
+    def find_name(self, producer_id: int, ended: bool = False) -> str | None:
+        """The same, as far as this node knows; None if it does not."""
+        return self._coordinators.name_of(producer_id, ended)
+
     def describe(self, transactional_id: str) -> TxnState:
         return self._coordinators.of(transactional_id).table.require(transactional_id)
 

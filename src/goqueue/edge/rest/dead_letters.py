@@ -27,7 +27,7 @@ from goqueue.edge.rest.requests import Bodies, Query, decode, number
 from goqueue.edge.rest.translate import from_bytes, headers_out, time_in
 from goqueue.service.dead_letter_view import Cursor, DeadLetterView, LetterStats, cursor_of
 from goqueue.service.dead_letters import Redrives
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 
 _NUMBER_MAX = 2**63 - 1
 
@@ -109,20 +109,20 @@ class DeadLetterRoutes:
 
     async def history(self, request: Request) -> Response:
         Query(request)
-        found = self._redrives.by(caller_of(request)).tasks(
-            self._letters.by(caller_of(request)).home_of(request.path_params["topic"])
-        )
+        home = self._letters.by(caller_of(request)).home_of(request.path_params["topic"])
+        found = await answer_of(self._redrives.by(caller_of(request)).tasks(home))
         return json(RedriveList([_task(one) for one in found]))
 
     async def progress(self, request: Request) -> Response:
-        return json(_task(self._of_topic(request)))
+        return json(_task(await self._of_topic(request)))
 
     async def cancel(self, request: Request) -> Response:
-        return json(_task(await self._redrives.by(caller_of(request)).cancel(self._of_topic(request).id)))
+        task = await self._of_topic(request)
+        return json(_task(await self._redrives.by(caller_of(request)).cancel(task.id)))
 
-    def _of_topic(self, request: Request) -> RedriveTask:
+    async def _of_topic(self, request: Request) -> RedriveTask:
         Query(request)
-        task = self._redrives.by(caller_of(request)).find(request.path_params["id"])
+        task = await answer_of(self._redrives.by(caller_of(request)).find(request.path_params["id"]))
         if task.source != self._letters.by(caller_of(request)).home_of(request.path_params["topic"]):
             raise UnknownRedrive("That redrive is another topic's.", field="id")
         return task

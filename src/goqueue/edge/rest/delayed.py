@@ -14,7 +14,7 @@ from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query, number
 from goqueue.edge.rest.translate import from_bytes, headers_out
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.scheduling import DelayedMessage, Scheduling
 
 _NUMBER_MAX = 2**63 - 1
@@ -45,9 +45,8 @@ class DelayedRoutes:
         found = await self._scheduling.by(caller_of(request)).list(
             topic, limit, query.number("skip", 0, 0, _NUMBER_MAX)
         )
-        return json(
-            DelayedListOut([_out(one) for one in found], self._scheduling.by(caller_of(request)).pending(topic))
-        )
+        pending = await answer_of(self._scheduling.by(caller_of(request)).pending(topic))
+        return json(DelayedListOut([_out(one) for one in found], pending))
 
     async def show(self, request: Request) -> Response:
         return json(_out(await self._scheduling.by(caller_of(request)).show(*_address(request))))

@@ -44,7 +44,7 @@ from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, while_connected
 from goqueue.edge.rest.translate import PlainDeliveredOut, delivered_out
 from goqueue.service.consume import Consuming, Poll
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.groups import Groups, PartitionLag
 from goqueue.service.leasing import LEASE_MS_MAX
 from goqueue.service.readers import MemberReading
@@ -183,7 +183,8 @@ class GroupRoutes:
     # --- offsets ---------------------------------------------------------------------------------------------
 
     async def offsets(self, request: Request) -> Response:
-        return json(OffsetsOut([_lag(one) for one in self._groups.by(caller_of(request)).lag(_group(request))]))
+        found = await answer_of(self._groups.by(caller_of(request)).lag(_group(request)))
+        return json(OffsetsOut([_lag(one) for one in found]))
 
     async def commit(self, request: Request) -> Response:
         group = _group(request)
@@ -219,15 +220,15 @@ class GroupRoutes:
 
     async def list(self, request: Request) -> Response:
         Query(request)
-        found = self._groups.by(caller_of(request)).list()
+        found = await answer_of(self._groups.by(caller_of(request)).list())
         shown = [GroupSummary(one.group, one.kind, one.state, one.members, one.protocol_type) for one in found]
         return json(GroupListOut(shown))
 
     async def describe(self, request: Request) -> Response:
         group = _group(request)
-        found = self._groups.by(caller_of(request)).describe(group)
+        found = await answer_of(self._groups.by(caller_of(request)).describe(group))
         members = [_member(one) for one in found.members]
-        lag = [_lag(one) for one in self._groups.by(caller_of(request)).lag(group)]
+        lag = [_lag(one) for one in await answer_of(self._groups.by(caller_of(request)).lag(group))]
         return json(Group(group, found.kind, found.state, found.generation, found.protocol, found.mode, members, lag))
 
     async def delete(self, request: Request) -> Response:
@@ -235,7 +236,7 @@ class GroupRoutes:
         return Response(status_code=204)
 
     async def stats(self, request: Request) -> Response:
-        return json(self._groups.by(caller_of(request)).stats(_group(request)))
+        return json(await answer_of(self._groups.by(caller_of(request)).stats(_group(request))))
 
 
 def _group(request: Request) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -43,7 +43,7 @@ from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number, while_connected
 from goqueue.edge.rest.translate import cursor_in, cursor_out, messages_in, messages_out, place_in
 from goqueue.service.browse import Browsing
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.health import Health
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.publish import Publish, first_error
@@ -145,15 +145,15 @@ class MessageRoutes:
         query = Query(request, "offset", "from", "limit", "timeout", "isolation")
         topic = request.path_params["topic"]
         partition = number(request.path_params["partition"], "partition", 0, _PARTITION_MAX)
-        self._browsing.by(caller_of(request)).high_watermark(topic, partition)  # raises if there is no such partition
+        self._browsing.by(caller_of(request)).check_partition(topic, partition)
         if query.has("offset"):
             offset = query.number("offset", 0, 0, _OFFSET_MAX)
         else:
             start = await self._start(caller_of(request), topic, query.text("from", "earliest"), query.isolation())
             offset = _of_partition(start, partition)
 
-        def show(page: MessagePage, messages: list[MessageOut]) -> PartitionPageOut:
-            end = self._browsing.by(caller_of(request)).high_watermark(topic, partition)
+        async def show(page: MessagePage, messages: list[MessageOut]) -> PartitionPageOut:
+            end = await answer_of(self._browsing.by(caller_of(request)).high_watermark(topic, partition))
             return PartitionPageOut(messages, page.next_offsets[partition], end, list(page.skipped))
 
         return await self._page(request, self._browse(caller_of(request), query, topic, {partition: offset}), show)
@@ -163,13 +163,13 @@ class MessageRoutes:
         topic = request.path_params["topic"]
         offsets = await self._start(caller_of(request), topic, query.text("from", "earliest"), query.isolation())
 
-        def show(page: MessagePage, messages: list[MessageOut]) -> TopicPageOut:
+        async def show(page: MessagePage, messages: list[MessageOut]) -> TopicPageOut:
             return TopicPageOut(messages, page.next_offsets, cursor_out(page.next_offsets), list(page.skipped))
 
         return await self._page(request, self._browse(caller_of(request), query, topic, offsets), show)
 
     async def _page(
-        self, request: Request, wanted: Browse, show: Callable[[MessagePage, list[MessageOut]], Any]
+        self, request: Request, wanted: Browse, show: Callable[[MessagePage, list[MessageOut]], Awaitable[Any]]
     ) -> Response:
         """A page takes several times its size while it is made, so few large ones are made at once."""
         if wanted.wait_ms_max:
@@ -177,10 +177,10 @@ class MessageRoutes:
         wanted = replace(wanted, wait_ms_max=0)
         page = await self._browsing.by(caller_of(request)).read(replace(wanted, bytes_max=SMALL_PAGE_BYTES_MAX))
         if not page.is_full or len(page.messages) >= wanted.limit:
-            return json(show(page, await messages_out(page.messages)))
+            return json(await show(page, await messages_out(page.messages)))
         async with self._making:
             page = await self._read_on(caller_of(request), wanted, page)
-            return json(show(page, await messages_out(page.messages)))
+            return json(await show(page, await messages_out(page.messages)))
 
     async def _read_on(self, caller: Caller, wanted: Browse, page: MessagePage) -> MessagePage:
         left, room = wanted.limit - len(page.messages), wanted.bytes_max - SMALL_PAGE_BYTES_MAX
@@ -203,7 +203,7 @@ class MessageRoutes:
         if not isinstance(place, dict):
             return await self._browsing.by(caller).offsets_from(topic, place, isolation)
         for partition in place:
-            self._browsing.by(caller).high_watermark(topic, partition)  # raises if there is no such partition
+            self._browsing.by(caller).check_partition(topic, partition)
         return place
 
     # --- tail ----------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class MessageRoutes:
             offsets = await self._start(caller_of(request), topic, query.text("from", "latest"), isolation)
         if query.has("partition"):
             one = query.number("partition", 0, 0, _PARTITION_MAX)
-            self._browsing.by(caller_of(request)).high_watermark(topic, one)
+            self._browsing.by(caller_of(request)).check_partition(topic, one)
             offsets = {one: _of_partition(offsets, one)}
         if self._tails >= TAILS_MAX:
             raise Overloaded(f"{TAILS_MAX} live tails are open already; close one or read by pages.")

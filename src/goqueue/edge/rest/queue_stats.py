@@ -9,7 +9,7 @@ from starlette.responses import Response
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.queue_stats import LaneNumbers, QueueStats, Reliability
 
 _PARAMS = (Param("group", "Only this group."), Param("topic", "Only this topic."))
@@ -58,7 +58,7 @@ class QueueStatsRoutes:
     async def reliability(self, request: Request) -> Response:
         chosen = _chosen(request)
         await self._stats.by(caller_of(request)).look(*chosen)
-        queues = self._stats.by(caller_of(request)).reliability(*chosen)
+        queues = await answer_of(self._stats.by(caller_of(request)).reliability(*chosen))
         return json(ReliabilityOut(_totals(queues), queues))
 
     async def priority(self, request: Request) -> Response:

@@ -26,7 +26,7 @@ from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
 from goqueue.edge.rest.translate import duration_in
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.staged import OwnerView, StagedSetEnded, StagedVerbs
 from goqueue.service.transactions import TransactionVerbs
 
@@ -68,12 +68,12 @@ class StagedRoutes:
 
     async def list(self, request: Request) -> Response:
         limit = Query(request, "limit").number("limit", 100, 1, MESSAGES_PER_READ_MAX)
-        views = self._staged.by(caller_of(request)).owners(limit)
+        views = await answer_of(self._staged.by(caller_of(request)).owners(limit))
         return json(StagedOwnerList([StagedOwner(*_facts(view), len(view.open)) for view in views]))
 
     async def describe(self, request: Request) -> Response:
         Query(request)
-        view = self._staged.by(caller_of(request)).owner(request.path_params["owner"])
+        view = await answer_of(self._staged.by(caller_of(request)).owner(request.path_params["owner"]))
         return json(Staged(*_facts(view), [self._writer(caller_of(request), state) for state in view.open]))
 
     def _writer(self, caller: Caller, state: TxnState) -> OpenWriter:

@@ -43,7 +43,7 @@ from goqueue.edge.rest.messages import result_out
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
 from goqueue.edge.rest.translate import duration_in, messages_in
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.leasing import LEASE_MS_MAX
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages, TransactionalPublish
@@ -129,15 +129,14 @@ class TransactionRoutes:
         producer_id = number(request.path_params["producer"], "producer", 0, _ID_MAX)
         async with self._bodies.read(request) as body:
             given = decode(body or b"{}", ProducerBeatIn)
-        return self._answer(
-            caller_of(request), self._transactions.by(caller_of(request)).beat(producer_id, given.epoch)
-        )
+        state = await answer_of(self._transactions.by(caller_of(request)).beat(producer_id, given.epoch))
+        return self._answer(caller_of(request), state)
 
     # --- inside a transaction --------------------------------------------------------------------------------
 
     async def begin(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
-            who = self._who(caller_of(request), decode(body, WhoIn))
+            who = await self._who(caller_of(request), decode(body, WhoIn))
         return self._answer(caller_of(request), await self._transactions.by(caller_of(request)).begin(*who))
 
     async def publish(self, request: Request) -> Response:
@@ -145,7 +144,7 @@ class TransactionRoutes:
             given = decode(body, TxnPublishIn)
             parts = [await _part(at, one, given, request) for at, one in enumerate(_parts(given))]
             command = PublishInTransaction(
-                *self._who(caller_of(request), given), parts, given.sequence, caller_of(request)
+                *await self._who(caller_of(request), given), parts, given.sequence, caller_of(request)
             )
             results = await self._publish.by(caller_of(request)).publish(command)
         if given.topics is None:
@@ -162,7 +161,7 @@ class TransactionRoutes:
         return self._answer(
             caller_of(request),
             await self._transactions.by(caller_of(request)).add_partitions(
-                *self._who(caller_of(request), given), places, begins=False
+                *await self._who(caller_of(request), given), places, begins=False
             ),
         )
 
@@ -177,7 +176,7 @@ class TransactionRoutes:
         return self._answer(
             caller_of(request),
             await self._transactions.by(caller_of(request)).add_offsets(
-                *self._who(caller_of(request), given), asked, is_named=False
+                *await self._who(caller_of(request), given), asked, is_named=False
             ),
         )
 
@@ -211,13 +210,15 @@ class TransactionRoutes:
             raise InvalidField("Send either one receipt or a list of receipts.", field="receipt")
         receipts = given.receipts if given.receipts is not None else [given.receipt or ""]
         answers = [TxnAnswer(receipt, kind, delay_ms, reason) for receipt in receipts]
-        return self._answer(caller, await self._transactions.by(caller).add_answers(*self._who(caller, given), answers))
+        return self._answer(
+            caller, await self._transactions.by(caller).add_answers(*await self._who(caller, given), answers)
+        )
 
     # --- the end ---------------------------------------------------------------------------------------------
 
     async def commit(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
-            who = self._who(caller_of(request), decode(body, WhoIn), ended=True)
+            who = await self._who(caller_of(request), decode(body, WhoIn), ended=True)
         return self._answer(
             caller_of(request), await self._transactions.by(caller_of(request)).end(*who, commit=True, bump=True)
         )
@@ -227,7 +228,7 @@ class TransactionRoutes:
             given = decode(body, AbortIn)
         if given.producer_id is not None and given.epoch is not None:
             who_in = WhoIn(producer_id=given.producer_id, epoch=given.epoch, transactional_id=given.transactional_id)
-            who = self._who(caller_of(request), who_in, ended=True)
+            who = await self._who(caller_of(request), who_in, ended=True)
             return self._answer(
                 caller_of(request), await self._transactions.by(caller_of(request)).end(*who, commit=False, bump=True)
             )
@@ -244,11 +245,8 @@ class TransactionRoutes:
         wanted, limit = query.text("state", "open"), query.number("limit", 100, 1, MESSAGES_PER_READ_MAX)
         if wanted not in ("open", "all"):
             raise InvalidField("state is open or all.", field="state")
-        found = (
-            self._transactions.by(caller_of(request)).open()
-            if wanted == "open"
-            else self._transactions.by(caller_of(request)).all()
-        )
+        transactions = self._transactions.by(caller_of(request))
+        found = await answer_of(transactions.open() if wanted == "open" else transactions.all())
         if query.has("transactional_id"):
             name = query.text("transactional_id", "")
             found = [state for state in found if state.transactional_id == name]
@@ -256,27 +254,26 @@ class TransactionRoutes:
 
     async def describe(self, request: Request) -> Response:
         Query(request)
-        return self._answer(
-            caller_of(request), self._transactions.by(caller_of(request)).describe(request.path_params["id"])
-        )
+        state = await answer_of(self._transactions.by(caller_of(request)).describe(request.path_params["id"]))
+        return self._answer(caller_of(request), state)
 
     async def stats(self, request: Request) -> Response:
         Query(request)
-        open_, tally = self._transactions.by(caller_of(request)).open(), self._transactions.by(caller_of(request)).tally
+        open_ = await answer_of(self._transactions.by(caller_of(request)).open())
+        known = await answer_of(self._transactions.by(caller_of(request)).all())
+        tally = self._transactions.by(caller_of(request)).tally
         longest = max((self._transactions.by(caller_of(request)).runs_for_ms(state) for state in open_), default=0)
         counts = (tally.begun, tally.committed, tally.aborted, tally.timed_out)
-        return json(
-            TransactionStatsOut(len(self._transactions.by(caller_of(request)).all()), len(open_), *counts, longest)
-        )
+        return json(TransactionStatsOut(len(known), len(open_), *counts, longest))
 
     # --- parts -----------------------------------------------------------------------------------------------
 
-    def _who(self, caller: Caller, given: WhoIn, ended: bool = False) -> Who:
+    async def _who(self, caller: Caller, given: WhoIn, ended: bool = False) -> Who:
         """The transactional id may be left out: the producer id tells it."""
         if given.transactional_id is not None:
             return given.transactional_id, given.producer_id, given.epoch
         return (
-            self._transactions.by(caller).name_of(given.producer_id, ended),
+            await answer_of(self._transactions.by(caller).name_of(given.producer_id, ended)),
             given.producer_id,
             given.epoch,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goqueue.base.commands import Caller
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.leasing import Leasing
 from goqueue.service.scheduling import Scheduling
 
@@ -16,12 +16,12 @@ class QueueContents:
         self._scheduling = scheduling
         self._group = group
 
-    def attributes(self, caller: Caller, queue: str) -> dict[str, str]:
-        counts = self._leasing.by(caller).counts(self._group, queue)
+    async def attributes(self, caller: Caller, queue: str) -> dict[str, str]:
+        counts = await answer_of(self._leasing.by(caller).counts(self._group, queue))
         return {
             "ApproximateNumberOfMessages": str(counts.ready),
             "ApproximateNumberOfMessagesNotVisible": str(counts.in_flight + counts.waiting),
-            "ApproximateNumberOfMessagesDelayed": str(self._scheduling.by(caller).pending(queue)),
+            "ApproximateNumberOfMessagesDelayed": str(await answer_of(self._scheduling.by(caller).pending(queue))),
         }
 
     async def purge(self, caller: Caller, queue: str) -> None:

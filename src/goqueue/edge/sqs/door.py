@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from goqueue.base.access import Admit
 from goqueue.base.clock import SteadyClock
@@ -28,6 +28,8 @@ from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.scheduling import Scheduling
 from goqueue.service.topics import Topics
 
+S = TypeVar("S")
+
 
 class Verbs(Protocol):
     """What the door needs of a broker."""
@@ -42,15 +44,21 @@ class Verbs(Protocol):
     redrives: Redrives
     metrics: BrokerMetrics
 
+    def routed(self, service: S) -> S: ...
+
 
 def sqs_door(settings: SqsSettings, verbs: Verbs, admit: Admit | None, gate: Gate, connections: Connections) -> SqsDoor:
     arns, clock = Arns(settings.region), verbs.clock
-    topics, leasing, once = Front(verbs.topics, admit), Front(verbs.leasing, admit), Front(verbs.publish_once, admit)
-    contents = QueueContents(leasing, Front(verbs.scheduling, admit), settings.group)
+
+    def front(service: S) -> Front[S]:
+        return Front(service, admit, verbs.routed(service))
+
+    topics, leasing, once = front(verbs.topics), front(verbs.leasing), front(verbs.publish_once)
+    contents = QueueContents(leasing, front(verbs.scheduling), settings.group)
     queues = Queues(topics, contents, once, arns, clock)
-    sending = SendHandler(queues, Front(verbs.publish, admit), once, clock, verbs.entropy)
+    sending = SendHandler(queues, front(verbs.publish), once, clock, verbs.entropy)
     receiving = Receiving(queues, leasing, arns, settings.group)
-    moves = Moves(Front(verbs.redrives, admit), topics, arns)
+    moves = Moves(front(verbs.redrives), topics, arns)
     table = operations(queues.handlers(), sending.handlers(), receiving.handlers(), moves.handlers())
     return SqsDoor(
         table,

@@ -20,7 +20,7 @@ from goqueue.edge.sqs.errors import SqsError, invalid, invalid_value
 from goqueue.edge.sqs.names import Arns
 from goqueue.edge.sqs.policies import Policies
 from goqueue.service.dead_letters import Redrives
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.topics import Topics
 
 RATE_MAX: Final = 500
@@ -73,14 +73,14 @@ class Moves:
         limit = 1 if asked.max_results is None else asked.max_results
         if not 1 <= limit <= RESULTS_MAX:
             raise invalid_value(limit, "MaxResults", f"Must be between 1 and {RESULTS_MAX}, if provided.")
-        tasks = self._redrives.by(call.caller).tasks(source.name)[:limit]
+        tasks = (await answer_of(self._redrives.by(call.caller).tasks(source.name)))[:limit]
         return {"Results": [self._entry(task) for task in tasks]} if tasks else {}
 
     async def cancel(self, asked: schema.CancelMessageMoveTask, call: SqsCall) -> Reply:
         handle = _decoded(asked.task_handle)
         source = self._require(call.caller, handle.source_arn, "SourceArn")
         try:
-            task = self._redrives.by(call.caller).find(handle.task_id)
+            task = await answer_of(self._redrives.by(call.caller).find(handle.task_id))
         except UnknownRedrive:
             raise SqsError("ResourceNotFoundException", "Task does not exist.") from None
         if task.source != source.name:

@@ -175,15 +175,15 @@ class Queues:
                 raise SqsError("InvalidAttributeName", f"Unknown Attribute {name[:100]}.")
         if not names:
             return {}
-        held = self._held(call.caller, topic)
+        held = await self._held(call.caller, topic)
         shown = held if "All" in names else {name: held[name] for name in names if name in held}
         return {"Attributes": shown} if shown else {}
 
-    def _held(self, caller: Caller, topic: Topic) -> dict[str, str]:
+    async def _held(self, caller: Caller, topic: Topic) -> dict[str, str]:
         held = {
             **settled(topic),
             "QueueArn": self._arns.of(topic.name),
-            **self._contents.attributes(caller, topic.name),
+            **await self._contents.attributes(caller, topic.name),
             "CreatedTimestamp": str(topic.record.created_ms // 1000),
             "LastModifiedTimestamp": str(modified_s(topic)),
         }

@@ -22,7 +22,7 @@ from goqueue.edge.sqs.errors import SqsError, invalid_value, translate
 from goqueue.edge.sqs.messages import WantedAttributes, message_out, wanted_names
 from goqueue.edge.sqs.names import Arns
 from goqueue.edge.sqs.queues import Queues
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.leasing import Leasing
 
 MESSAGES_MAX: Final = 10
@@ -72,7 +72,7 @@ class Receiving:
             _check_attempt(asked.receive_request_attempt_id, fifo)
         found = await self._poll(take, wait_ms, call)
         if not found:
-            self._check_in_flight(call.caller, topic, fifo)
+            await self._check_in_flight(call.caller, topic, fifo)
             return {}
         return {"Messages": [message_out(one, wanted, fifo, self._arns) for one in found]}
 
@@ -110,8 +110,8 @@ class Receiving:
                 taking.cancel()
         return [] if taking.cancelled() or not taking.done() else taking.result()
 
-    def _check_in_flight(self, caller: Caller, topic: Topic, fifo: bool) -> None:
-        if not fifo and self._leasing.by(caller).held_of(self._group, topic.name) >= IN_FLIGHT_MAX:
+    async def _check_in_flight(self, caller: Caller, topic: Topic, fifo: bool) -> None:
+        if not fifo and await answer_of(self._leasing.by(caller).held_of(self._group, topic.name)) >= IN_FLIGHT_MAX:
             raise SqsError("OverLimit", f"{IN_FLIGHT_MAX} messages are in flight; delete some first.")
 
     # --- delete --------------------------------------------------------------------------------------------

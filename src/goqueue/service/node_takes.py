@@ -1,0 +1,138 @@
+"""One take over the partitions of several nodes: from the first that has something, and nothing is leased in vain.
+
+First the nodes are asked in turn, each time beginning with another one. If none has anything the take waits at all of
+them; when one has something the others are told that it is enough, and each of them still answers. What came to more
+than was asked for, or for a caller that is gone, is given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from goqueue.base.errors import GoQueueError
+from goqueue.base.leases import Take
+from goqueue.base.limits import ROUTED_S
+from goqueue.service.leased_run import LeasedRun
+from goqueue.service.leasing import Leasing
+from goqueue.service.peer_leasing import PeerLeasing
+from goqueue.service.router import Router, may_pass
+
+Part = tuple[int, Take]  # a node, and what is taken there
+GiveBack = Callable[[str, Sequence[LeasedRun]], None]
+_AGAIN_S: Final = 0.05  # after a node could not be asked
+
+
+class NodeTake:
+    """One take. `parts` are at different nodes, and at least one is elsewhere."""
+
+    def __init__(self, router: Router, leasing: Leasing, take: Take, token: str, give_back: GiveBack) -> None:
+        self._router = router
+        self._leasing = leasing
+        self._take = take
+        self._token = token
+        self._give_back = give_back
+        self._stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def now(self, parts: Sequence[Part]) -> list[LeasedRun]:
+        """What the first has that has something. A node that cannot be asked counts as empty, unless all are such."""
+        failure: GoQueueError | None = None
+        failures = 0
+        for node, part in parts:
+            try:
+                if found := await self._kept(self._ask(node, replace(part, wait_ms_max=0))):
+                    return found
+            except GoQueueError as error:
+                if not may_pass(error, repeatable=True):
+                    raise
+                failure, failures = error, failures + 1
+        if failure is not None and failures == len(parts):
+            raise failure
+        return []
+
+    async def wait(
+        self, parts: Sequence[Part], interrupt: asyncio.Future[None] | None, wait_s: float
+    ) -> list[LeasedRun]:
+        """What comes first, wherever. Ends early with nothing if it is interrupted, a node cannot be asked, or another
+        one leads."""
+        wait_ms = max(1, round(wait_s * 1000))
+        tasks = [asyncio.ensure_future(self._ask(node, replace(part, wait_ms_max=wait_ms))) for node, part in parts]
+        try:
+            news: list[asyncio.Future[Any]] = [*tasks, self._router.moved, *([] if interrupt is None else [interrupt])]
+            await asyncio.wait(news, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._abandon(parts, tasks)
+            raise
+        return await self._kept(self._end(parts, tasks))
+
+    async def _end(self, parts: Sequence[Part], tasks: Sequence[asyncio.Future[list[LeasedRun]]]) -> list[LeasedRun]:
+        """Everybody answers; what is too much is given back."""
+        if not self._stop.done():
+            self._stop.set_result(None)
+        elsewhere = [node for (node, _), task in zip(parts, tasks, strict=True) if not task.done()]
+        tells = [self._tell(node) for node in elsewhere if node != self._router.shards.node]
+        told = asyncio.gather(*tells)
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        await told
+        runs = [run for answer in answers if not isinstance(answer, BaseException) for run in answer]
+        kept, surplus = within(runs, self._take.limit)
+        if surplus:
+            self._give_back(self._take.group, surplus)
+        errors = [answer for answer in answers if isinstance(answer, BaseException)]
+        if not kept and errors:
+            await self._bear(errors)
+        return kept
+
+    async def _bear(self, errors: Iterable[BaseException]) -> None:
+        for error in errors:
+            if not (isinstance(error, GoQueueError) and may_pass(error, repeatable=True)):
+                raise error
+        await asyncio.sleep(_AGAIN_S)
+
+    async def _tell(self, node: int) -> None:
+        """A node that does not hear it ends its take when the connection does, or its time is over."""
+        try:
+            await self._router.ask(node, PeerLeasing, "enough", [self._token])
+        except GoQueueError:
+            return
+
+    def _ask(self, node: int, part: Take) -> Awaitable[list[LeasedRun]]:
+        if node == self._router.shards.node:
+            return self._leasing.take_runs(part, self._stop)
+        within_s = part.wait_ms_max / 1000 + ROUTED_S
+        return self._router.ask(node, PeerLeasing, "take", [self._token, part], {}, within_s)
+
+    # --- a caller that goes away -----------------------------------------------------------------------------
+
+    async def _kept(self, taking: Awaitable[list[LeasedRun]]) -> list[LeasedRun]:
+        """Goes on if the caller goes away, and gives back what it finds."""
+        task = asyncio.ensure_future(taking)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(self._return)
+            raise
+
+    def _abandon(self, parts: Sequence[Part], tasks: Sequence[asyncio.Future[list[LeasedRun]]]) -> None:
+        asyncio.ensure_future(self._end(parts, tasks)).add_done_callback(self._return)
+
+    def _return(self, task: asyncio.Future[list[LeasedRun]]) -> None:
+        if not task.cancelled() and task.exception() is None and task.result():
+            self._give_back(self._take.group, task.result())
+
+
+def within(runs: Iterable[LeasedRun], limit: int) -> tuple[list[LeasedRun], list[LeasedRun]]:
+    """As many messages as were asked for, and the rest."""
+    kept, surplus = list[LeasedRun](), list[LeasedRun]()
+    for run in runs:
+        records = run.records
+        if limit >= len(records):
+            kept.append(run)
+        else:
+            kept += [replace(run, records=records[:limit])] if limit else []
+            surplus.append(replace(run, records=records[limit:]))
+        limit -= min(limit, len(records))
+    return kept, surplus
