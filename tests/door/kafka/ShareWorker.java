@@ -12,7 +12,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
  * A share consumer that does as it is told: address, group, topic, and what becomes of records. A value is acknowledged
- * as its first word says: release, reject, renew, which is kept for four seconds first, or hold, which is not answered when
+ * as its first word says: release, reject, renew, which is kept for eight seconds first, or hold, which is not answered when
  * it comes for the first time. All others are accepted.
  * Every record is printed as "got partition offset count value", every finished commit as "done partition offset".
  */
@@ -67,9 +67,9 @@ public class ShareWorker {
         }
     }
 
-    /** Twice for two seconds more; the consumer is given the record again each time. */
+    /** Four times for two seconds more; the consumer is given the record again each time. */
     private static AcknowledgeType renewed(ConsumerRecord<String, String> record) {
-        if (RENEWED.merge(record.offset(), 1, Integer::sum) > 2)
+        if (RENEWED.merge(record.offset(), 1, Integer::sum) > 4)
             return AcknowledgeType.ACCEPT;
         try {
             Thread.sleep(2000);

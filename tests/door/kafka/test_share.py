@@ -122,6 +122,24 @@ def test_a_session_counts_its_requests(line: Line, topic: str, join: Join) -> No
     assert one.ask_fetch(epoch=4).error_code == SHARE_SESSION_NOT_FOUND
 
 
+def test_who_did_not_join_gets_no_session_and_leaves_nothing_behind(
+    line: Line, topic: str, group: str, join: Join
+) -> None:
+    produce(line, topic, b"a")
+    one = join()
+    member_id, nowhere = one.member_id, unique("g")
+    one.member_id = unique("stranger")
+    assert one.ask_fetch().error_code == UNKNOWN_MEMBER_ID
+    assert one.ask_fetch(epoch=1).error_code == SHARE_SESSION_NOT_FOUND
+    assert start_of(line, group, topic) == (-1, -1), "its fetch began the group's queue"
+    one.member_id, one.group = member_id, nowhere
+    assert one.ask_fetch().error_code == UNKNOWN_MEMBER_ID, "a member of another group"
+    asked = looking.DescribeShareGroupOffsetsRequestGroup(nowhere, None)
+    assert line.ask(looking.DescribeShareGroupOffsetsRequest([asked])).groups[0].error_code == GROUP_ID_NOT_FOUND
+    one.group = group
+    assert one.fetch() == {(0, 0): (b"a", 1)}
+
+
 def test_a_closed_session_gives_its_records_to_others(line: Line, topic: str, join: Join) -> None:
     produce(line, topic, b"a", b"b", b"c")
     one, other = join(), join()

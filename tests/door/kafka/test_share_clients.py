@@ -20,11 +20,15 @@ from bench.node_process import NodeProcess
 from goqueue.wire.messages import describe_share_group_offsets as looking
 from tests.door.kafka.raw import Line, free_port, new_topic
 from tests.door.kafka.share import configure, produce
+from tests.long import LONG
 from tests.waiting import let_pass, wait_until
 
 PROGRAM = Path(__file__).parent / "ShareWorker.java"
 PARTITIONS = 2
 GROUP, TOPIC = "g", "t"
+ROUNDS = 4 if LONG else 2
+LONG_LOCK_MS = "60000"  # so that a busy machine lets none run out
+MANY_DELIVERIES = "100"  # so that none is given up: what a kill cut off may have been a delivery
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("test_share_clients")]
 
@@ -66,6 +70,8 @@ class Worker:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
+            if not line.endswith("\n"):
+                return  # it was killed while it wrote
             word, *rest = line.rstrip("\n").split(" ", 4)
             self.said.add(word)
             if word == "got":
@@ -103,6 +109,11 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
         yield running
 
 
+def set_for_group(node: NodeProcess, **values: str) -> None:
+    with Line(node.kafka) as line:
+        configure(line, GROUP, **values)
+
+
 def publish(node: NodeProcess, *values: str) -> None:
     with Line(node.kafka) as line:
         for number in range(PARTITIONS):
@@ -123,6 +134,7 @@ def starts(node: NodeProcess) -> list[int]:
 
 
 def test_consumers_accept_release_and_reject(node: NodeProcess, start: Start) -> None:
+    set_for_group(node, share_record_lock_duration_ms=LONG_LOCK_MS)
     plain = [f"plain {number}" for number in range(200)]
     publish(node, *plain, "release me", "reject me")
     workers = [start(node.kafka) for _ in range(2)]
@@ -138,6 +150,7 @@ def test_consumers_accept_release_and_reject(node: NodeProcess, start: Start) ->
 
 
 def test_a_record_of_a_consumer_that_is_killed_goes_to_another(node: NodeProcess, start: Start) -> None:
+    set_for_group(node, share_record_lock_duration_ms=LONG_LOCK_MS)
     first = start(node.kafka)
     publish(node, "hold me", "hold me too")
     wait_until(lambda: first.got, "nothing came")
@@ -151,14 +164,15 @@ def test_a_record_of_a_consumer_that_is_killed_goes_to_another(node: NodeProcess
 
 
 def test_every_record_is_accepted_at_last_though_the_node_is_killed(node: NodeProcess, start: Start) -> None:
+    set_for_group(node, share_delivery_count_limit=MANY_DELIVERIES)
     workers = [start(node.kafka) for _ in range(2)]
-    values = [f"plain {number}" for number in range(600)]
-    for round_ in range(3):
+    values = [f"plain {number}" for number in range(200 * ROUNDS)]
+    for round_ in range(ROUNDS):
         publish(node, *values[round_ * 200 : round_ * 200 + 200])
         wait_until(lambda: any(len(one.got) > round_ * 50 for one in workers), "nothing came")  # noqa: B023
         node.kill()
         node.start()
-    wait_until(lambda: sum(starts(node)) == 600, lambda: starts(node))
+    wait_until(lambda: sum(starts(node)) == len(values), lambda: starts(node))
     for one in workers:
         one.stop()
     assert {value for one in workers for *_, value in one.got} == set(values)
@@ -167,6 +181,7 @@ def test_every_record_is_accepted_at_last_though_the_node_is_killed(node: NodePr
 
 
 def test_a_java_consumer_renews_its_lock(node: NodeProcess, java: Start) -> None:
+    set_for_group(node, share_record_lock_duration_ms="6000")
     first = java(node.kafka)
     publish(node, "renew me", "plain")
     wait_until(lambda: any(value == "renew me" for *_, value in first.got), lambda: first.got)
@@ -181,10 +196,11 @@ def test_a_java_consumer_renews_its_lock(node: NodeProcess, java: Start) -> None
 
 
 def test_every_record_has_one_end_though_consumers_and_the_node_are_killed(node: NodeProcess, start: Start) -> None:
+    set_for_group(node, share_delivery_count_limit=MANY_DELIVERIES)
     choose = random.Random(7)
-    values = [f"{'reject' if number % 50 == 0 else 'plain'} {number}" for number in range(800)]
+    values = [f"{'reject' if number % 50 == 0 else 'plain'} {number}" for number in range(200 * ROUNDS)]
     everybody: list[Worker] = []
-    for round_ in range(4):
+    for round_ in range(ROUNDS):
         workers = [start(node.kafka) for _ in range(2)]
         everybody += workers
         publish(node, *values[round_ * 200 : round_ * 200 + 200])
@@ -196,9 +212,11 @@ def test_every_record_has_one_end_though_consumers_and_the_node_are_killed(node:
             node.start()
         choose.choice(workers).kill()
     rejected = sorted(value for value in values if value.startswith("reject"))
-    wait_until(
-        lambda: sum(starts(node)) == 800 and letters(node) == rejected, lambda: (starts(node), letters(node)), 90
-    )
+
+    def all_ended() -> bool:
+        return sum(starts(node)) == len(values) and letters(node) == rejected
+
+    wait_until(all_ended, lambda: (starts(node), letters(node)), 90)
     for one in everybody:
         one.stop()
     got = [record for one in everybody for record in one.got]
