@@ -57,6 +57,7 @@ from goqueue.edge.rest.cluster import ClusterRoutes
 from goqueue.edge.rest.dead_letters import DeadLetterRoutes
 from goqueue.edge.rest.delayed import DelayedRoutes
 from goqueue.edge.rest.doors import DoorRoutes
+from goqueue.edge.rest.entrance import RestEntrance
 from goqueue.edge.rest.errors import rendered as rest_rendered
 from goqueue.edge.rest.groups import GroupRoutes
 from goqueue.edge.rest.messages import MessageRoutes
@@ -129,6 +130,8 @@ class Node:
         try:
             return await self._start(began, plan)
         except BaseException:
+            if self._rest is not None:
+                await self._rest.stop()
             self._data_dir.release()
             raise
 
@@ -154,21 +157,26 @@ class Node:
         self._broker = broker = Broker(services, index)
         leader_changes = LeaderChanges(services.metadata.image)
         services.follow_metadata(leader_changes.metadata_changed)
+        door = self._settings.rest
+        rest_connections = Connections("rest", door, door.body_bytes_max, broker.metrics, slots) if rest else None
+        entrance = await self._entrance(rest_socket, rest_connections)
         found = await broker.start()
         seconds = time.perf_counter() - began
         collector = StorageCollector(broker.table, broker.storage_stats, broker.space, seconds)
         broker.metrics.registry.register(collector)
         broker.metrics.registry.register(GroupCollector(broker.groups))
         addresses = {"REST": "off", "Kafka": "off", "SQS": "off"}
-        if rest_socket is not None:
-            door = self._settings.rest
-            connections = Connections("rest", door, door.body_bytes_max, broker.metrics, slots)
+        if rest_socket is not None and rest_connections is not None:
             gate = Gate(door.allowed_hosts, rest[0] if rest else "", "rest.allowed_hosts")
             cluster = self._cluster_view(broker, doors)
-            app = self._rest_app(broker, doors, (cluster, leader_changes), gate, connections)
-            self._rest = HttpServer(app, rest_socket, door.drain_ms, connections, rest_rendered)
+            app = self._rest_app(broker, doors, (cluster, leader_changes), gate, rest_connections)
+            if entrance is not None:
+                entrance.open(app)
+            else:
+                self._rest = HttpServer(app, rest_socket, door.drain_ms, rest_connections, rest_rendered)
+                await self._rest.start()
+            assert self._rest is not None
             addresses["REST"] = f"http://{self._rest.address}"
-            await self._rest.start()
         if kafka_socket is not None:
             budget = Budget(self._settings.kafka.buffered_bytes_max)
             dispatcher = self._kafka_door(broker, doors, budget)
@@ -184,6 +192,15 @@ class Node:
             addresses["SQS"] = f"http://{self._sqs.address}"
             await self._sqs.start()
         return self._report(broker, found, addresses, seconds)
+
+    async def _entrance(self, sock: socket.socket | None, connections: Connections | None) -> RestEntrance | None:
+        """Of a node in a cluster: whoever waits for other nodes is alive."""
+        if sock is None or connections is None or not self._settings.cluster.store:
+            return None
+        entrance = RestEntrance()
+        self._rest = HttpServer(entrance, sock, self._settings.rest.drain_ms, connections, rest_rendered)
+        await self._rest.start()
+        return entrance
 
     async def _cluster_ports(self, doors: DoorAddresses) -> ClusterPorts | None:
         """None if the node is alone."""

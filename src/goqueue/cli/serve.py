@@ -71,7 +71,13 @@ async def _serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked_to_stop.set)
     node = Node(settings, pages())
-    started = await node.start()
+    if settings.cluster.store:
+        started = await _joined(node, asked_to_stop)
+        if started is None:
+            click.echo("GoQueue has stopped before it was in its cluster.")
+            return
+    else:
+        started = await node.start()
     # What lives from the start on lives to the end: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
@@ -81,6 +87,19 @@ async def _serve(settings: Settings) -> None:
     click.echo("GoQueue is stopping.")
     await node.stop()
     click.echo("GoQueue has stopped; everything accepted is safe.")
+
+
+async def _joined(node: Node, asked_to_stop: asyncio.Event) -> Started | None:
+    """None if it is asked to stop while it waits for the store or for other nodes."""
+    starting = asyncio.create_task(node.start())
+    stopping = asyncio.create_task(asked_to_stop.wait())
+    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        stopping.cancel()
+        return await starting
+    starting.cancel()
+    await asyncio.wait([starting])
+    return None
 
 
 def block(started: Started) -> str:

@@ -194,12 +194,17 @@ class ShardLeader:
         then: a change that was sent may be made at any time while the record is as it was.
         """
         if self._asked is None:
-            record = self._without_laggards(now) or self._with_caught_up(living)
+            record = self._without_laggards(living, now) or self._with_caught_up(living)
             self._asked = None if record is None else SetChange(record, self.revision)
         return self._asked
 
-    def _without_laggards(self, now: Millis) -> ShardRecord | None:
-        lagging = [one.node for one in self._members(self.record) if self._is_lagging(self._follower(one), now)]
+    def _without_laggards(self, living: Mapping[int, str], now: Millis) -> ShardRecord | None:
+        """A start that is registered no more is not waited for."""
+        lagging = [
+            one.node
+            for one in self._members(self.record)
+            if living.get(one.node) != one.start or self._is_lagging(self._follower(one), now)
+        ]
         return None if not lagging else without(self.record, lagging, self._minimum)
 
     def _is_lagging(self, follower: Follower, now: Millis) -> bool:
