@@ -20,7 +20,6 @@ from goqueue.core.groups.coordinator import Coordinator
 from goqueue.core.groups.records import Record as GroupRecord
 from goqueue.core.groups.settings import group_settings_of
 from goqueue.core.traces.span import Span
-from goqueue.core.txn.machine import Transactions, TxnLimits
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.clock_watch import ClockWatch, Timekeeper
 from goqueue.drive.coordinators import GROUPS_CODEC, GROUPS_TOPIC, SCHEMAS_TOPIC, TRANSACTIONS_TOPIC, GroupHost
@@ -37,8 +36,6 @@ from goqueue.drive.schedule_runner import ScheduleParts
 from goqueue.drive.schedule_targets import DueTargets
 from goqueue.drive.schedules import Schedules
 from goqueue.drive.topic_table import TopicTable
-from goqueue.drive.txn_coordinator import TransactionCoordinator
-from goqueue.drive.txn_coordinators import TransactionCoordinators
 from goqueue.log.recovery import Recovered
 from goqueue.node_services import NodeServices
 from goqueue.service.browse import Browsing
@@ -47,9 +44,11 @@ from goqueue.service.consume import Consuming
 from goqueue.service.coordinator_events import GroupEvents
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
+from goqueue.service.elsewhere import Elsewhere
 from goqueue.service.environment import Environment
 from goqueue.service.fetch import Fetching
 from goqueue.service.groups import Groups
+from goqueue.service.groups_anywhere import GroupsAnywhere
 from goqueue.service.handing import Handing
 from goqueue.service.health import Health
 from goqueue.service.hooks import Hooks
@@ -73,18 +72,13 @@ from goqueue.service.scheduling import DelayCollector, DelayEvents, Scheduling
 from goqueue.service.shard_loading import ShardBooks, ShardClocks
 from goqueue.service.share_offsets import ShareOffsets
 from goqueue.service.sharing import Sharing
-from goqueue.service.staged import StagedVerbs
 from goqueue.service.topics import Topics
 from goqueue.service.trace_building import TraceParts
-from goqueue.service.transactions import TransactionVerbs
 from goqueue.service.transfer import Transfer
-from goqueue.service.txn_effects import TransactionEffects
-from goqueue.service.txn_events import TransactionEvents
-from goqueue.service.txn_partitions import TransactionPartitions, TransactionWrites
-from goqueue.service.txn_publish import TransactionalPublish
-from goqueue.service.txn_questions import CoordinatorQuestions
-from goqueue.service.txn_recovery import TransactionRecovery
+from goqueue.service.txn_partitions import TransactionWrites
 from goqueue.service.unreadable import UnreadableRecords
+from goqueue.service.view_news import ViewNews
+from goqueue.transacting import TransactionParts, TransactionPlaces
 
 S = TypeVar("S")
 
@@ -109,6 +103,7 @@ class Broker:
         hooks = Hooks(
             node.admit, schema=self.validation, trace=self._trace_parts.begin(self.table), transactions=writes
         )
+        self.elsewhere = elsewhere = Elsewhere(node.shard_map, node.peers, node.peer_verbs)
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
         environment = Environment(clock, entropy, self.metrics)
@@ -148,7 +143,9 @@ class Broker:
 
         self.group_hosts = PerShard(node.shard_map, group_host)
         self.groups = Groups(self.group_hosts, self.topics, entropy, lambda: self.positions.catch_up())
-        rules = QueueRules(self.topics, self.groups.rules_of_share, self.groups.keeps_order)
+        far = None if elsewhere.is_alone else GroupsAnywhere(self.groups, elsewhere)
+        known = far or self.groups
+        rules = QueueRules(self.topics, known.rules_of_share, known.keeps_order)
         traced = self._trace_parts.begin_leases(self.topics, lambda view: self.deliveries.knows(view))
         queue_events = QueueEvents(
             loaded=lambda: None,
@@ -170,39 +167,27 @@ class Broker:
         )
         self.deliveries = DeliveryShards(self.delivery_runners, queue_events)
         self.feeds = LaneReaders(decoding, unreadable)
-        self.positions = Positions(self.deliveries, self.groups, self.topics, self.feeds)
-        views = QueueViews(self.deliveries, self.topics, rules, self.feeds, self.positions)
+        news = None if far is None else ViewNews(elsewhere, far)
+        self.positions = Positions(self.deliveries, known, self.topics, self.feeds, news)
+        views = QueueViews(self.deliveries, self.topics, rules, self.feeds, self.positions, far)
         handing = Handing(self.deliveries, self.topics, environment, traced)
         lending = Lending(self.deliveries, self.topics, environment, traced)
         self._allocator = LeaseAllocator(self.deliveries, views, handing, lending, environment)
         copies = AllCopies(environment)
         self.transfer = Transfer(self.deliveries, self.topics, self.publish, self.feeds, copies, traced)
         self.leasing = Leasing(self._allocator, self.deliveries, views, self.transfer, queue_events, environment)
-        self.sharing = Sharing(self.leasing, self.deliveries, views, self.groups, self.topics, environment)
+        self.sharing = Sharing(self.leasing, self.deliveries, views, known, self.topics, environment)
         self.share_offsets = ShareOffsets(self.deliveries, self.positions, self.groups, self.topics)
         self.letters = DeadLetterView(self.deliveries, self.topics, rules, self.feeds, clock, settings.sqs.group)
         self.queue_stats = QueueStats(self.deliveries, self.topics, self.positions, self.feeds)
         self.redrives = Redrives(
             self.letters, self.transfer, copies.redriven, self.topics, RedriveNotes(disk, offload), environment
         )
-        chosen = settings.transactions
-        forces = chosen.sync == "always" and settings.log.fsync != "always"
-        partitions = TransactionPartitions(self.topics, writes, clock, self.flusher.force if forces else None)
-        self.txn_effects = effects = TransactionEffects(partitions, self.groups, self.leasing, self.schedules)
-        limits = TxnLimits(chosen.timeout_ms_max, chosen.idle_ms, chosen.owner_retention_ms)
-        events = TransactionEvents(self.metrics, self._trace_parts.tracing)
-        self.txn_coordinators = TransactionCoordinators(
-            node.shard_map,
-            lambda shard: TransactionCoordinator(
-                lambda: Transactions(limits), effects, events, self.producer_ids.next_id, clock, offload
-            ),
-        )
-        self.metrics.txns_open.set_function(lambda: self.txn_coordinators.open_count)
-        self.transactions = TransactionVerbs(self.txn_coordinators, effects, self.topics, clock, events.tally)
-        self.txn_questions = CoordinatorQuestions(self.txn_coordinators, clock)
-        self.txn_recovery = TransactionRecovery(self.topics, self.txn_questions, partitions)
-        self.staged = StagedVerbs(self.txn_coordinators, effects, chosen)
-        self.txn_publish = TransactionalPublish(self.txn_coordinators, self.transactions, self.publish, self.topics)
+        places = TransactionPlaces(self.table, self.topics, self.groups, self.leasing, self.schedules, self.publish)
+        txns = TransactionParts(node, places, writes, elsewhere, self._trace_parts.tracing)
+        self.txn_effects, self.txn_coordinators, self.transactions = txns.effects, txns.coordinators, txns.verbs
+        self.txn_questions, self.txn_recovery = txns.questions, txns.recovery
+        self.staged, self.txn_publish = txns.staged, txns.publish
         books = ShardBooks(self.group_hosts, self.delivery_runners, self.schedules, self.txn_coordinators)
         clocks = ShardClocks(books, lambda: (partition for partition, _ in self._logs()))
         self.timekeepers: list[Timekeeper] = [self.schedules, self._trace_parts, clocks]
@@ -213,7 +198,7 @@ class Broker:
         if self.routing is not None:
             self.routing.serve_all(self)
         self._clock_watch = ClockWatch(clock, self.timekeepers, self.metrics.clock_stepped)
-        held = BrokerParts(self.table, books, self.cleaner, self.txn_recovery, self.feeds, self.publish_once)
+        held = BrokerParts(self.table, books, self.cleaner, txns.shard_recovery, self.feeds, self.publish_once)
         member = node.member
         self._cluster = None if member is None else Clustering(node, member, held, self.open_internal_partition)
 
@@ -366,6 +351,7 @@ class Broker:
 
     async def _drain(self) -> None:
         """Everything that was accepted is in the logs when this returns."""
+        await self.elsewhere.stop()
         await self.redrives.stop()
         await self.transfer.stop()
         await self.txn_coordinators.stop()

@@ -23,7 +23,7 @@ from goqueue.service.router import DO, NodeCalls, Router
 from goqueue.service.routing import Routing
 from goqueue.service.shard_loading import ShardBooks, ShardLoading
 from goqueue.service.topics import Topics
-from goqueue.service.txn_recovery import TransactionRecovery
+from goqueue.service.txn_shard_recovery import ShardTransactionRecovery
 
 
 class BrokerParts(NamedTuple):
@@ -32,7 +32,7 @@ class BrokerParts(NamedTuple):
     table: TopicTable
     books: ShardBooks
     cleaner: Cleaner
-    recovery: TransactionRecovery
+    recovery: ShardTransactionRecovery
     feeds: LaneReaders
     publish_once: DeduplicatedPublish
 
@@ -80,10 +80,8 @@ class Clustering:
         return {shard: led.lags(now) for shard, led in self.shards.roles.led.items()}
 
     async def _recover(self, shard: int) -> None:
-        """What its last leader left: transactions in doubt are finished while leases still hold."""
-        await self._parts.recovery.abort_orphans()
-        await self._parts.books.transactions.tried()
-        await self._parts.recovery.pass_lost_epochs()
+        """What its last leader left is finished in the background: it may need shards that are taken over as well."""
+        self._parts.recovery.begin(shard)
 
     def _forget(self, shard: int) -> None:
         """Others wrote to these partitions: what was read of them before may not be there any more."""

@@ -217,7 +217,8 @@ class Partition(PartitionMarks):
 
     def holds_safely(self, producer_id: int) -> bool:
         """What the producer wrote is as safe as the node promises."""
-        return self.is_durable or self.dedupe.last_offset(producer_id) < self.log.synced_offset
+        safe = self.log.synced_offset if self.state.is_alone else self.state.high_watermark
+        return self.is_durable or self.dedupe.last_offset(producer_id) < safe
 
     # --- wait --------------------------------------------------------------------------------------------
 

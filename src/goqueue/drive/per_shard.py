@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from goqueue.base.errors import NotLeader, NotLoaded
-from goqueue.base.ids import TopicPartition
+from goqueue.base.ids import Epoch, TopicPartition
 from goqueue.base.metadata import Change
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import NOBODY, TOPICS
@@ -33,6 +33,14 @@ class ShardMap:
     def is_led(self, shard: int) -> bool:
         """Whether this node answers for it."""
         return self.led is None or shard in self.led
+
+    def all(self) -> list[int]:
+        """Every shard of the cluster."""
+        return self._image.shards()
+
+    def epoch(self, shard: int) -> Epoch:
+        """Of its leader; `NotLeader` if nothing is known of it."""
+        return self._image.epoch(shard)
 
     def leader(self, shard: int) -> int:
         """The node that leads it; `NotLeader` if nobody does, or nothing is known of it."""
@@ -114,6 +122,10 @@ class PerShard(Generic[T]):
         if self._map.led is None:
             return iter(self._all)
         return (one for shard, one in enumerate(self._all) if shard in self._map.led)
+
+    def items(self) -> Iterator[tuple[int, T]]:
+        """The same, with their numbers."""
+        return ((shard, one) for shard, one in enumerate(self._all) if self._map.is_led(shard))
 
     def renew(self, shard: int) -> T:
         """Another one in its place; the one that was there, for its owner to stop."""

@@ -50,6 +50,9 @@ class Schedules:
     def at(self, at: TopicPartition) -> Schedule:
         return self._runners.at(at).schedule
 
+    def of_shard(self, shard: int) -> Schedule:
+        return self._runners[shard].schedule
+
     def parted(self, many: Sequence[T], entry_of: Callable[[T], ScheduleEntry]) -> list[tuple[Schedule, Sequence[T]]]:
         """Each schedule with those that belong to it, in their order. Those of topics that are gone go to the first,
         which ends them as any other would."""

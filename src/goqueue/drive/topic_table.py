@@ -110,6 +110,13 @@ class TopicTable:
     def get(self, name: str) -> Topic | None:
         return self._topics.get(name)
 
+    def is_coming(self, name: str, partition: int) -> bool:
+        """The metadata has such a partition, and it is not open yet."""
+        record, known = self._metadata.image.topic(name), self._topics.get(name)
+        if record is None or record.deleting or not 0 <= partition < record.partitions:
+            return False
+        return known is None or partition >= len(known.partitions)
+
     def name_of(self, topic_id: str) -> str | None:
         return self._names.get(topic_id)
 

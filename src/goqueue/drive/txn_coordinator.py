@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from goqueue.base.clock import SteadyClock
-from goqueue.base.errors import GoQueueError, ShuttingDown
+from goqueue.base.errors import FencedEpoch, GoQueueError, NotLeader, NotLoaded, PeerLost, ShuttingDown
 from goqueue.base.ids import Millis
 from goqueue.core.machine import Decision
 from goqueue.core.txn.checks import ending
@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _RETRY_S: Final = 1.0
+_SOON_S: Final = 0.05  # the first pause, where another node is about to lead
 _AT_ONCE: Final = 100  # ends that are carried out side by side; they share the rounds of the disk
 
 Question: TypeAlias = Callable[[Transactions, Millis], Decision[Record]]
@@ -183,9 +184,12 @@ class TransactionCoordinator(Sink[Transactions, Record]):
                 waiters.append(asyncio.get_running_loop().create_future())
                 one.waiting.append(waiters[-1])
         if not all([await waiter for waiter in waiters]):
+            if not self.host.is_loaded:
+                raise NotLeader("Another node leads the transaction's coordinator now; its end goes on there.")
             raise ShuttingDown("The node is stopping; the transaction's end goes on after its start.")
 
     async def _finish(self, one: _Ending) -> None:
+        pause_s = _SOON_S
         while True:
             try:
                 async with one.side_by_side:
@@ -197,8 +201,10 @@ class TransactionCoordinator(Sink[Transactions, Record]):
             except (GoQueueError, OSError) as error:
                 name = one.end.transactional_id
                 logger.error("a transaction's end waits", extra={"transactional_id": name, "error": str(error)})
+                is_elsewhere = isinstance(error, NotLeader | NotLoaded | PeerLost | FencedEpoch)
             one.tried.set()
-            await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(pause_s if is_elsewhere else _RETRY_S)
+            pause_s = min(2 * pause_s, _RETRY_S)
 
     def _ending(self, end: TransactionEnd) -> TxnState | None:
         """Its state; None if it is noted as over, or if a load found that it was never decided."""

@@ -79,7 +79,23 @@ class TransactionCoordinators:
             return found
         return self._search(producer_id)
 
+    def find_producer(self, producer_id: int) -> TransactionCoordinator | None:
+        """The one of this node that knows the producer; None if none does that is loaded."""
+        found = self._producers.get(producer_id)
+        if found is None or not found.host.is_loaded or found.table.of_producer(producer_id) is None:
+            found = self._look_for(producer_id)
+        return found
+
+    @property
+    def loaded(self) -> list[int]:
+        """The shards whose transactions this node can tell of."""
+        return [shard for shard, one in self._each.items() if one.host.is_loaded]
+
     def _search(self, producer_id: int) -> TransactionCoordinator:
+        found = self._look_for(producer_id)
+        return found or next((one for one in self._each if not one.host.is_loaded), self._each[0])
+
+    def _look_for(self, producer_id: int) -> TransactionCoordinator | None:
         self._producers.pop(producer_id, None)
         for one in self._loaded():
             if one.table.of_producer(producer_id) is not None:
@@ -87,7 +103,7 @@ class TransactionCoordinators:
                     self._producers.clear()
                 self._producers[producer_id] = one
                 return one
-        return next((one for one in self._each if not one.host.is_loaded), self._each[0])
+        return None
 
     def name_of(self, producer_id: int, ended: bool) -> str | None:
         """The transactional id of a producer, of those that are loaded; with `ended` also by the producer id of its

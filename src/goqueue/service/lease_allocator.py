@@ -110,6 +110,7 @@ class LeaseAllocator:
         self, take: Take, memory: ReadMemory, interrupt: asyncio.Future[None] | None = None
     ) -> Handful:
         """The same, and batches where the take wants them; as much of them as there is memory for."""
+        await self._views.learn(take.group, take.partitions)
         sources = self._views.sources(take)
         found = await self._gather(take, sources, memory)
         if not found.count and take.wait_ms_max > 0:
@@ -137,6 +138,7 @@ class LeaseAllocator:
                 await self._wait([waiter.woken, *([] if interrupt is None else [interrupt])], left_s)
                 woken_for_nothing = True
                 if self._are_others(sources):
+                    await self._views.learn(take.group, take.partitions)
                     sources = self._views.sources(take)
             except asyncio.CancelledError:
                 self._wake_next(take.group, sources)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
 from goqueue.base.commands import Isolation
@@ -17,20 +17,44 @@ from goqueue.core.delivery.states import MessageState
 from goqueue.core.groups.records import GroupGone, OffsetCommitted, Record
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.partition import Partition
-from goqueue.service.groups import Groups
 from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.lane_search import LaneSearch
+from goqueue.service.place_news import PlaceOffset
 from goqueue.service.topics import Topics
+from goqueue.service.view_news import ViewNews
 
 _TELL_S: Final = 0.02
 _TELL_AGAIN_S: Final = 1.0
 _LANES: Final = range(len(NAMES))
 
 
+class GroupsOfViews(Protocol):
+    """Where groups stand, wherever they are kept."""
+
+    def is_loaded(self, group: str, /) -> bool: ...
+
+    def offsets(
+        self, group: str, partitions: Sequence[TopicPartition], /
+    ) -> Mapping[TopicPartition, OffsetCommitted]: ...
+
+    def move(self, group: str, offsets: Mapping[TopicPartition, Offset], /) -> bool: ...
+
+
 class Positions:
     """Keeps the two views of a group, per message and per offset, in step."""
 
-    def __init__(self, runner: DeliveryShards, groups: Groups, topics: Topics, feeds: LaneReaders) -> None:
+    def __init__(
+        self,
+        runner: DeliveryShards,
+        groups: GroupsOfViews,
+        topics: Topics,
+        feeds: LaneReaders,
+        news: ViewNews | None = None,
+    ) -> None:
+        """`news` are for views at other nodes, where there are any."""
+        self._between = news
+        if news is not None:
+            news.attach(self._told, self._forget)
         self._runner = runner
         self._groups = groups
         self._topics = topics
@@ -49,9 +73,16 @@ class Positions:
             view = delivery.view
             end = self._end(view)
             self._runner.write(delivery, delivery.cut_to(end))
-            committed = self._groups.offsets(view.group, [view.at]).get(view.at)
-            if committed is not None and delivery.base < committed.offset <= end:
-                self._runner.write(delivery, delivery.pass_to(committed.offset))
+            if self._between is None:
+                self._pass_committed(view)
+            else:
+                self._between.later(view, self._pass_committed)
+
+    def _pass_committed(self, view: ViewId) -> None:
+        """What the group committed is done."""
+        committed, delivery = self._groups.offsets(view.group, [view.at]).get(view.at), self._runner.find(view)
+        if committed is not None and delivery is not None and delivery.base < committed.offset <= self._end(view):
+            self._runner.write(delivery, delivery.pass_to(committed.offset))
 
     def begin(self, view: ViewId, partition: Partition, place: str, at: Offset | None = None) -> Offset:
         """Where a view that is new begins: at the group's offset, or where its consumer asks."""
@@ -83,13 +114,15 @@ class Positions:
         views, self._to_tell = self._to_tell, {}
         moved: dict[str, dict[TopicPartition, Offset]] = {}
         for view in views:
+            if not self._is_here(view):
+                continue  # who leads the partition now tells
             if not (self._groups.is_loaded(view.group) and self._runner.is_loaded(view.at)):
                 self._to_tell[view] = None
             elif (position := self._news(view)) is not None:
                 moved.setdefault(view.group, {})[view.at] = position
         refused = [group for group, offsets in moved.items() if not self._groups.move(group, offsets)]
         for view in views if refused else ():
-            if view.group in refused and (delivery := self._runner.find(view)) is not None:
+            if view.group in refused and self._is_here(view) and (delivery := self._runner.find(view)) is not None:
                 self._known.pop(delivery, None)
                 self._to_tell[view] = None
         if self._to_tell and self._timer is None:
@@ -177,7 +210,17 @@ class Positions:
             if isinstance(record, OffsetCommitted):
                 self._committed(record)
             elif isinstance(record, GroupGone):
-                self._runner.forget(lambda view, group=record.group: view.group == group)  # type: ignore[misc]
+                self._forget(record.group)
+                if self._between is not None:
+                    self._between.gone(record.group)
+
+    def _forget(self, group: str) -> None:
+        self._runner.forget(lambda view: view.group == group)
+
+    def _told(self, places: Sequence[PlaceOffset]) -> None:
+        """A group at another node committed these."""
+        for one in places:
+            self._committed(OffsetCommitted(one.group, one.at.topic, one.at.partition, one.offset, -1, "", -1))
 
     async def wait_heard(self, records: Sequence[Record]) -> None:
         """What these did to views is durable when it returns. A group that is gone has views anywhere."""
@@ -185,11 +228,17 @@ class Positions:
             await self._runner.wait_durable()
             return
         moved = [one for one in records if isinstance(one, OffsetCommitted)]
-        views = [ViewId(one.group, one.topic, one.partition) for one in moved]
+        views = [view for one in moved if self._is_here(view := ViewId(one.group, one.topic, one.partition))]
         await self._runner.wait_durable(view.at for view in views if self._runner.knows(view))
+
+    def _is_here(self, view: ViewId) -> bool:
+        return self._between is None or self._between.is_here(view.at)
 
     def _committed(self, record: OffsetCommitted) -> None:
         view = ViewId(record.group, record.topic, record.partition)
+        if self._between is not None and not self._between.is_here(view.at):
+            self._between.committed(record)
+            return
         if not self._runner.is_loaded(view.at):
             return  # a load finds what was committed
         delivery = self._runner.find(view)

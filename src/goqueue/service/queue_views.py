@@ -18,6 +18,7 @@ from goqueue.core.delivery.states import MessageState
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.lane_reader import LaneReader
 from goqueue.drive.partition import Partition
+from goqueue.service.groups_anywhere import GroupsAnywhere
 from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.positions import Positions
 from goqueue.service.queue_rules import QueueRules
@@ -51,8 +52,16 @@ class Source(msgspec.Struct, frozen=True):
 
 class QueueViews:
     def __init__(
-        self, runner: DeliveryShards, topics: Topics, rules: QueueRules, feeds: LaneReaders, positions: Positions
+        self,
+        runner: DeliveryShards,
+        topics: Topics,
+        rules: QueueRules,
+        feeds: LaneReaders,
+        positions: Positions,
+        groups: GroupsAnywhere | None = None,
     ) -> None:
+        """`groups` are asked first where other nodes keep some of them."""
+        self._groups = groups
         self._runner = runner
         self._topics = topics
         self._rules = rules
@@ -60,6 +69,12 @@ class QueueViews:
         self._positions = positions
 
     # --- opening ---------------------------------------------------------------------------------------------
+
+    async def learn(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """What has to be known of the group before it takes from these."""
+        if self._groups is not None:
+            new = [at for at in partitions if self._runner.find(ViewId(group, at.topic, at.partition)) is None]
+            await self._groups.learn(group, new)
 
     def sources(self, take: Take) -> list[Source]:
         """Where the take draws from; views that are new to the group are opened."""
@@ -84,6 +99,8 @@ class QueueViews:
 
     async def begin_since(self, group: str, partitions: Iterable[TopicPartition], since_ms: Millis) -> None:
         """A group that is new to these begins with what is not older."""
+        partitions = list(partitions)
+        await self.learn(group, partitions)
         for at in partitions:
             view = ViewId(group, at.topic, at.partition)
             if self._runner.find(view) is None:

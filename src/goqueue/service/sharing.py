@@ -30,6 +30,7 @@ from goqueue.format.batch import Buffer, read_header
 from goqueue.service.environment import Environment
 from goqueue.service.fetch import UNBOUNDED, ReadMemory
 from goqueue.service.groups import Groups
+from goqueue.service.groups_anywhere import GroupsAnywhere
 from goqueue.service.lease_allocator import Handful
 from goqueue.service.leased_run import messages_of
 from goqueue.service.leasing import Leasing
@@ -86,7 +87,7 @@ class Sharing:
         leasing: Leasing,
         runner: DeliveryShards,
         views: QueueViews,
-        groups: Groups,
+        groups: Groups | GroupsAnywhere,
         topics: Topics,
         environment: Environment,
     ) -> None:
@@ -123,6 +124,7 @@ class Sharing:
 
     async def acquire(self, asked: ShareTake, memory: ReadMemory = UNBOUNDED) -> list[Acquired]:
         """Durable when it returns. What a call that is broken off acquired is given back."""
+        await self._views.learn(asked.group, asked.partitions)
         if self._groups.has_member(asked.group, asked.member_id):
             self._holders.setdefault(asked.group, set()).add(asked.member_id)
         begin_ms = self._groups.share_rules(asked.group).begin_ms

@@ -21,7 +21,7 @@ from goqueue.core.txn.staged import NamedWriter, check_batch, check_owner, stage
 from goqueue.core.txn.table import TransactionTable
 from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.drive.txn_coordinators import TransactionCoordinators
-from goqueue.service.txn_effects import TransactionEffects
+from goqueue.service.txn_effects import EffectPlaces
 
 
 class StagedSetEnded(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class StagedVerbs:
     """The verbs. Commits and aborts of one owner follow each other."""
 
     def __init__(
-        self, coordinators: TransactionCoordinators, effects: TransactionEffects, settings: TransactionSettings
+        self, coordinators: TransactionCoordinators, effects: EffectPlaces, settings: TransactionSettings
     ) -> None:
         self._coordinators = coordinators
         self._effects = effects

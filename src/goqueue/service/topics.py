@@ -61,6 +61,10 @@ class Topics:
     def find(self, name: str) -> Topic | None:
         return self._table.get(name)
 
+    def is_coming(self, name: str, partition: int) -> bool:
+        """The metadata has such a partition, and this node is about to open it."""
+        return self._table.is_coming(name, partition)
+
     def all(self) -> list[Topic]:
         """The users' topics, by name."""
         return [topic for topic in self._table.all() if not topic.is_internal]

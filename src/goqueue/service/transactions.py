@@ -22,7 +22,7 @@ from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.drive.txn_coordinators import TransactionCoordinators
 from goqueue.service.leasing import LEASE_MS_MAX
 from goqueue.service.topics import Topics
-from goqueue.service.txn_effects import TransactionEffects
+from goqueue.service.txn_effects import EffectPlaces
 from goqueue.service.txn_events import TxnTally
 
 _LEASE_MARGIN_MS: Final = 60_000  # leases outlive the transaction, so that its end finds them
@@ -36,7 +36,7 @@ class TransactionVerbs:
     def __init__(
         self,
         coordinators: TransactionCoordinators,
-        effects: TransactionEffects,
+        effects: EffectPlaces,
         topics: Topics,
         clock: Clock,
         tally: TxnTally,
@@ -124,7 +124,7 @@ class TransactionVerbs:
         state = self.check_open(who)
         if is_named and request.group not in state.groups:
             raise InvalidTxnState(f"The transaction does not know the group {request.group!r}; add it first.")
-        self._effects.check_offsets(request)
+        await self._effects.check_offsets(request)
         offsets = [
             TxnOffset(request.group, one.topic, one.partition, one.offset, one.leader_epoch, one.metadata)
             for one in request.offsets

@@ -6,6 +6,7 @@ are passed over. What has to hold before a commit is decided is asked here too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from goqueue.base.errors import GoQueueError, InvalidReceipt, StaleReceipt
 from goqueue.base.ids import Millis, Offset
@@ -19,11 +20,27 @@ from goqueue.service.groups import Groups
 from goqueue.service.leasing import Leasing
 from goqueue.service.txn_partitions import TransactionPartitions
 
-_OWNER = "transaction:"  # who holds messages whose answers were decided
+OWNER = "transaction:"  # who holds messages whose answers were decided
+
+
+class EffectPlaces(Protocol):
+    """Where a transaction's end is prepared and carried out, whichever nodes that concerns."""
+
+    async def check_offsets(self, request: CommitRequest, /) -> None: ...
+
+    async def hold_leases(self, receipts: Sequence[str], lease_ms: Millis, /) -> None: ...
+
+    async def confirm(self, states: Sequence[TxnState], /) -> list[WritesConfirmed]: ...
+
+    async def prepare(self, states: Sequence[TxnState], /) -> tuple[Offset, ...]: ...
+
+    async def perform(self, effect: TxnEffect, /) -> None: ...
+
+    async def wait_durable(self, effects: Sequence[TxnEffect], /) -> None: ...
 
 
 class TransactionEffects:
-    """All that a coordinator asks of others, and has them do."""
+    """All that a coordinator asks of others, and has them do, at this node."""
 
     def __init__(
         self, partitions: TransactionPartitions, groups: Groups, leasing: Leasing, schedules: Schedules
@@ -36,7 +53,7 @@ class TransactionEffects:
 
     # --- before the end --------------------------------------------------------------------------------------
 
-    def check_offsets(self, request: CommitRequest) -> None:
+    async def check_offsets(self, request: CommitRequest) -> None:
         """Raises if the group would refuse them now."""
         if request.member_id or request.generation_or_epoch >= 0:
             self._groups.check_commit(request)
@@ -50,16 +67,31 @@ class TransactionEffects:
     async def confirm(self, states: Sequence[TxnState]) -> list[WritesConfirmed]:
         """What is about to be committed is as durable as the node promises."""
         asked = [ConfirmWrites(state.producer_id, state.epoch, state.partitions) for state in states]
+        return await self.confirm_writes(asked)
+
+    async def confirm_writes(self, asked: Sequence[ConfirmWrites]) -> list[WritesConfirmed]:
         return await self._partitions.confirm(asked)
+
+    def check_leases(self, receipts: Sequence[str]) -> None:
+        """Raises for the first that no longer names a live lease."""
+        self._leasing.check(receipts)
+
+    def adopt_leases(self, receipts: Sequence[str], owner: str) -> None:
+        """Nobody can take them away from now on."""
+        self._leasing.adopt(receipts, owner)
+
+    def schedule_end(self, shard: int) -> Offset:
+        """Where the schedule of a shard ends, as far as a new leader is sure to have it."""
+        return self._schedules.of_shard(shard).partition.high_watermark
 
     async def prepare(self, states: Sequence[TxnState]) -> tuple[Offset, ...]:
         """Just before commits are decided: raises if one cannot be carried out, and has then touched none. The messages
         that are answered for are held. Where the schedules end, if something is to wait in them."""
         for state in states:
-            self._leasing.check(state.receipts)
+            self.check_leases(state.receipts)
         for state in states:
             if state.answers:
-                self._leasing.adopt(state.receipts, _OWNER + state.transactional_id)
+                self.adopt_leases(state.receipts, OWNER + state.transactional_id)
         return self._schedules.ends() if any(state.delayed for state in states) else ()
 
     # --- after it --------------------------------------------------------------------------------------------

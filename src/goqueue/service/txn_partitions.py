@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from goqueue.base.clock import Clock
-from goqueue.base.errors import NotFound
+from goqueue.base.errors import NotFound, NotLoaded
 from goqueue.base.ids import TopicPartition
 from goqueue.core.txn.effects import WriteMarker
 from goqueue.core.txn.questions import (
@@ -84,6 +84,11 @@ class TransactionWrites:
         """The transaction's marker is here: the next batch has to be asked for again."""
         self._learned.pop((at, producer_id), None)
 
+    def forget(self, at: TopicPartition) -> None:
+        """Whatever was learned of a partition."""
+        for place in [place for place in self._learned if place[0] == at]:
+            del self._learned[place]
+
 
 class TransactionPartitions:
     """What the coordinator asks of partitions. Those that were deleted, and their messages with them, are left out."""
@@ -98,6 +103,10 @@ class TransactionPartitions:
         """Where transactions wait for the disk though nothing else does: all that was written so far is on it."""
         if self._force is not None:
             await self._force()
+
+    def forget(self, at: TopicPartition) -> None:
+        """Who may write there has to be asked for again."""
+        self._writes.forget(at)
 
     async def confirm(self, asked: Sequence[ConfirmWrites]) -> list[WritesConfirmed]:
         """What is committed is as durable as the node promises before the decision is."""
@@ -128,7 +137,8 @@ class TransactionPartitions:
             try:
                 yield self._topics.require(topic).partition(number)
             except NotFound:
-                continue
+                if self._topics.is_coming(topic, number):
+                    raise NotLoaded(f"{topic} {number} is being opened; try again in a moment.") from None
 
 
 def _confirmed(asked: ConfirmWrites, partitions: Sequence[Partition]) -> WritesConfirmed:

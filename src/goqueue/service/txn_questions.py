@@ -25,6 +25,15 @@ class CoordinatorQuestions:
     async def may_write(self, asked: MayWrite) -> WriteAnswer:
         return self._coordinators.of_producer(asked.producer_id).machine.may_write(asked, self._clock.now_ms())
 
+    def knows(self, producer_id: int) -> bool:
+        """Whether a coordinator of this node is the one to ask."""
+        return self._coordinators.find_producer(producer_id) is not None
+
+    @property
+    def shards(self) -> list[int]:
+        """Whose transactions are known here."""
+        return self._coordinators.loaded
+
     def active(self, note: ProducerActive) -> None:
         """Of a producer whose batch did not have to be asked for."""
         coordinator = self._coordinators.of_producer(note.producer_id)

@@ -90,9 +90,13 @@ def code_of(error: errors.GoQueueError) -> int:
 
 def coordinator_code(error: errors.GoQueueError) -> int:
     """What a client of a group or a transactional id is told: it looks for the coordinator again, or waits for it."""
-    return _OF_COORDINATORS.get(type(error)) or code_of(error)
+    return _special(error, _OF_COORDINATORS) or code_of(error)
 
 
 def partition_code(error: errors.GoQueueError) -> int:
     """What a client of a partition is told: of what may work in a moment, that it should look for the leader."""
-    return _OF_PARTITIONS.get(type(error)) or code_of(error)
+    return _special(error, _OF_PARTITIONS) or code_of(error)
+
+
+def _special(error: errors.GoQueueError, codes_of: dict[type[errors.GoQueueError], int]) -> int | None:
+    return next((codes_of[kind] for kind in type(error).__mro__ if kind in codes_of), None)

@@ -33,7 +33,7 @@ Places = dict[tuple[int, int], TopicPartition]
 
 ACKS: Final = {0: Acks.NONE, 1: Acks.LEADER, -1: Acks.ALL}
 # Nothing was stored, because a coordinator could not be asked: the word that every producer tries again after.
-_CODES: Final[Mapping[type[GoQueueError], int]] = {NotLoaded: NOT_ENOUGH_REPLICAS, PeerLost: NOT_ENOUGH_REPLICAS}
+_NOT_ASKED: Final = (NotLoaded, PeerLost)
 
 
 class ProduceHandler:
@@ -134,9 +134,9 @@ class ProduceHandler:
 
     def _failed(self, at: TopicPartition, error: GoQueueError) -> PartitionProduceResponse:
         # A fenced producer has an older word on this API.
-        code = (
-            INVALID_PRODUCER_EPOCH if isinstance(error, ProducerFenced) else _CODES.get(type(error)) or code_of(error)
-        )
+        code = INVALID_PRODUCER_EPOCH if isinstance(error, ProducerFenced) else code_of(error)
+        if isinstance(error, _NOT_ASKED):
+            code = NOT_ENOUGH_REPLICAS
         leads = self._brokers.leader_and_epoch(at) if code in MOVED else (-1, -1)
         return PartitionProduceResponse(
             index=at.partition,

@@ -1,0 +1,180 @@
+"""Groups as queue views see them, wherever a group is kept: its settings, where it stands, and that it moved.
+
+What another node keeps is asked for before a view is opened and remembered; settings are asked for again now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from goqueue.base.errors import GoQueueError, NotLoaded
+from goqueue.base.ids import Offset, TopicPartition
+from goqueue.core.groups.records import OffsetCommitted
+from goqueue.core.groups.share_config import ORDER, ShareRules, share_rules
+from goqueue.service.elsewhere import Elsewhere
+from goqueue.service.groups import Groups
+from goqueue.service.place_news import Outbox, PlaceOffset
+
+FACTS: Final = "groups.facts"
+MOVED: Final = "groups.moved"
+_FRESH_S: Final = 5.0
+_GROUPS_MAX: Final = 10_000
+
+
+class GroupQuestion(msgspec.Struct, frozen=True):
+    group: str
+    places: Sequence[TopicPartition] = ()
+
+
+class GroupFacts(msgspec.Struct, frozen=True):
+    """What views have to know of a group."""
+
+    config: Mapping[str, str]
+    is_share: bool
+    offsets: list[PlaceOffset]
+
+
+class _Known:
+    """Of one group that another node keeps."""
+
+    def __init__(self, facts: GroupFacts) -> None:
+        self.facts = facts
+        self.as_of = asyncio.get_running_loop().time()
+        self.offsets: dict[TopicPartition, Offset] = {}
+
+
+class GroupsAnywhere:
+    """The questions of `Groups` that views ask."""
+
+    def __init__(self, here: Groups, elsewhere: Elsewhere) -> None:
+        self._here = here
+        self._elsewhere = elsewhere
+        self._known: dict[str, _Known] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        shards = elsewhere.shards
+        self._moves = Outbox(
+            elsewhere, MOVED, lambda one: shards.of_partition(one.at), lambda one: shards.of_id(one.group), self._moved
+        )
+        self._echo: PlaceOffset | None = None
+        elsewhere.serve(FACTS, GroupQuestion, self._tell)
+
+    def is_here(self, group: str) -> bool:
+        return self._elsewhere.is_here(self._elsewhere.shards.of_id(group))
+
+    # --- what views ask --------------------------------------------------------------------------------------
+
+    def is_loaded(self, group: str) -> bool:
+        """Whether it can be asked; a group that another node keeps is asked about in the background."""
+        if self.is_here(group):
+            return self._here.is_loaded(group)
+        if group not in self._known:
+            self._refresh(group)
+        return group in self._known
+
+    def offsets(self, group: str, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetCommitted]:
+        if self.is_here(group):
+            return self._here.offsets(group, places)
+        known = self._known.get(group)
+        if known is None:
+            self._refresh(group)
+            raise NotLoaded(f"Another node keeps the group {group!r} and is being asked; try again in a moment.")
+        found = {at: known.offsets[at] for at in places if at in known.offsets}
+        return {at: OffsetCommitted(group, at.topic, at.partition, one, -1, "", -1) for at, one in found.items()}
+
+    def move(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> bool:
+        if self.is_here(group):
+            return self._here.move(group, offsets)
+        for at, offset in offsets.items():
+            self._moves.put(PlaceOffset(group, at, offset))
+        return True
+
+    def share_rules(self, group: str) -> ShareRules:
+        return share_rules(self._config(group))
+
+    def rules_of_share(self, group: str) -> ShareRules | None:
+        if self.is_here(group):
+            return self._here.rules_of_share(group)
+        known = self._known.get(group)
+        return self.share_rules(group) if known is not None and known.facts.is_share else None
+
+    def keeps_order(self, group: str) -> bool:
+        return self._here.keeps_order(group) if self.is_here(group) else self._config(group).get(ORDER) == "key"
+
+    def _config(self, group: str) -> Mapping[str, str]:
+        if self.is_here(group):
+            return self._here.config(group)
+        known = self._known.get(group)
+        return {} if known is None else known.facts.config
+
+    def has_member(self, group: str, member_id: str) -> bool:
+        """Of a group that another node keeps everybody is believed: that node hears of who is gone."""
+        return not self.is_here(group) or self._here.has_member(group, member_id)
+
+    def is_echo(self, news: PlaceOffset) -> bool:
+        """Whether the group is just being moved there by the view itself."""
+        return news == self._echo
+
+    def forget(self, group: str) -> None:
+        """It is gone."""
+        self._known.pop(group, None)
+
+    # --- learning --------------------------------------------------------------------------------------------
+
+    async def learn(self, group: str, new: Sequence[TopicPartition]) -> None:
+        """Before the group takes something: afterwards all can be asked. `new` are partitions that it has no view of:
+        where it stands there is asked now."""
+        if self.is_here(group):
+            return
+        known = self._known.get(group)
+        if known is None or new:
+            await self._ask(group, new)
+        elif asyncio.get_running_loop().time() - known.as_of > _FRESH_S:
+            self._refresh(group)
+
+    def _refresh(self, group: str) -> None:
+        if group not in self._asking and asyncio._get_running_loop() is not None:
+            self._asking[group] = task = self._elsewhere.spawn(self._ask_again(group))
+            task.add_done_callback(lambda _: self._asking.pop(group, None))
+
+    async def _ask_again(self, group: str) -> None:
+        with suppress(GoQueueError):  # who needs it asks again
+            await self._ask(group, ())
+
+    async def _ask(self, group: str, places: Sequence[TopicPartition]) -> None:
+        shard = self._elsewhere.shards.of_id(group)
+        facts = await self._elsewhere.ask(shard, FACTS, GroupQuestion(group, places), GroupFacts)
+        if len(self._known) >= _GROUPS_MAX:
+            self._known.clear()
+        before, self._known[group] = self._known.get(group), _Known(facts)
+        self._known[group].offsets = {**(before.offsets if before is not None else {})}
+        for at in places:
+            self._known[group].offsets.pop(at, None)
+        self._known[group].offsets.update((one.at, one.offset) for one in facts.offsets)
+
+    # --- for other nodes -------------------------------------------------------------------------------------
+
+    async def _tell(self, asked: GroupQuestion) -> GroupFacts:
+        group = asked.group
+        committed = self._here.offsets(group, asked.places) if asked.places else {}
+        offsets = [PlaceOffset(group, at, one.offset) for at, one in committed.items()]
+        return GroupFacts(dict(self._here.config(group)), self._here.is_share(group), offsets)
+
+    def _moved(self, places: Sequence[PlaceOffset]) -> None:
+        """Only forward: what comes late was overtaken."""
+        for one in places:
+            known = self._here.offsets(one.group, [one.at]).get(one.at)
+            if known is None or known.offset < one.offset:
+                self._move(one)
+
+    def _move(self, one: PlaceOffset) -> None:
+        self._echo = one
+        try:
+            if not self._here.move(one.group, {one.at: one.offset}):
+                raise NotLoaded(f"The group {one.group!r} cannot be moved now; try again in a moment.")
+        finally:
+            self._echo = None

@@ -1,0 +1,88 @@
+"""What a group does is told to its queue views at other nodes: offsets that it commits, and that it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import TopicPartition
+from goqueue.core.delivery.records import ViewId
+from goqueue.core.groups.records import OffsetCommitted
+from goqueue.service.elsewhere import Elsewhere
+from goqueue.service.groups_anywhere import GroupsAnywhere
+from goqueue.service.place_news import Outbox, PlaceOffset
+
+COMMITTED: Final = "views.committed"
+GONE: Final = "views.gone"
+_AGAIN_S: Final = 0.5
+_TRIES_MAX: Final = 60
+
+
+class ViewNews:
+    """Where views and groups are at several nodes. `attach` says what is done with news from others."""
+
+    def __init__(self, elsewhere: Elsewhere, groups: GroupsAnywhere) -> None:
+        self._elsewhere = elsewhere
+        self._groups = groups
+        self._hear: Callable[[Sequence[PlaceOffset]], None] = lambda _: None
+        self._forget: Callable[[str], None] = lambda _: None
+        shards = elsewhere.shards
+        self._commits = Outbox(
+            elsewhere,
+            COMMITTED,
+            lambda one: shards.of_id(one.group),
+            lambda one: shards.of_partition(one.at),
+            lambda news: self._hear(news),
+        )
+        elsewhere.serve(GONE, str, self._gone)
+
+    def attach(self, hear: Callable[[Sequence[PlaceOffset]], None], forget: Callable[[str], None]) -> None:
+        self._hear, self._forget = hear, forget
+
+    def is_here(self, at: TopicPartition) -> bool:
+        """Whether the views of a partition are at this node."""
+        return self._elsewhere.is_here(self._elsewhere.shards.of_partition(at))
+
+    def committed(self, record: OffsetCommitted) -> None:
+        """Not if it was the view itself that moved the group."""
+        news = PlaceOffset(record.group, TopicPartition(record.topic, record.partition), record.offset)
+        if not self._groups.is_echo(news):
+            self._commits.put(news)
+
+    # --- groups that are gone --------------------------------------------------------------------------------
+
+    def gone(self, group: str) -> None:
+        self._elsewhere.spawn(self._tell_gone(group))
+
+    async def _tell_gone(self, group: str) -> None:
+        told: set[int] = {self._elsewhere.shards.node}
+        for _ in range(_TRIES_MAX):
+            try:
+                for node in set(self._elsewhere.leaders()) - told:
+                    await self._elsewhere.ask_node(node, GONE, group, bool)
+                    told.add(node)
+                return
+            except GoQueueError:
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _gone(self, group: str) -> bool:
+        self._groups.forget(group)
+        self._forget(group)
+        return True
+
+    # --- views that were loaded ------------------------------------------------------------------------------
+
+    def later(self, view: ViewId, work: Callable[[ViewId], None]) -> None:
+        """As soon as it is known where the view's group stands."""
+        self._elsewhere.spawn(self._when_known(view, work))
+
+    async def _when_known(self, view: ViewId, work: Callable[[ViewId], None]) -> None:
+        while self.is_here(view.at):
+            try:
+                await self._groups.learn(view.group, [view.at])
+                work(view)
+                return
+            except GoQueueError:
+                await asyncio.sleep(_AGAIN_S)

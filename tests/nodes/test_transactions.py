@@ -1,0 +1,280 @@
+"""Transactions over the partitions, groups, queues and schedules of three nodes: all of it happens, or nothing, whoever
+dies and whoever leads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from goqueue.base.commands import Acks, Fetch, FetchFrom, Isolation, PublishBatch
+from goqueue.base.errors import FencedEpoch, NotLoaded, PeerLost
+from goqueue.base.ids import TopicPartition
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.core.txn.effects import WriteMarker
+from goqueue.core.txn.errors import InvalidProducerMapping
+from goqueue.core.txn.questions import MayWrite
+from goqueue.core.txn.records import TxnStage
+from goqueue.format.batch import read_header, split
+from goqueue.format.records import decode
+from goqueue.service.txn_sending import PERFORM, SentEffect
+from tests.nodes.cluster import Nodes, patiently, run_nodes, until
+from tests.txn.world import transactional_batch
+
+TOPIC = "out"
+GROUPED = TopicPartition("in", 0)
+
+
+class Producer:
+    """A transactional client that looks for leaders as Kafka's do."""
+
+    def __init__(self, nodes: Nodes, name: str) -> None:
+        self.nodes = nodes
+        self.name = name
+        self.who = (name, -1, -1)
+        self._sequences: dict[TopicPartition, int] = {}
+
+    async def init(self) -> None:
+        state = await patiently(lambda: self.nodes.keeper_of(self.name).transactions.init(self.name, 60_000))
+        self.who = (self.name, state.producer_id, state.epoch)
+        self._sequences.clear()
+
+    async def write(self, at: TopicPartition, *values: str) -> None:
+        keeper = lambda: self.nodes.keeper_of(self.name).transactions  # noqa: E731
+        await patiently(lambda: keeper().add_partitions(*self.who, [at]))
+        sequence = self._sequences.get(at, 0)
+        batch = transactional_batch(list(values), self.who[1], self.who[2], sequence)
+        await patiently(lambda: self.nodes.leader_of(at).publish.batch(PublishBatch(at, batch, Acks.ALL)))
+        self._sequences[at] = sequence + len(values)
+
+    async def move_group(self, group: str, offset: int) -> None:
+        asked = CommitRequest(group, "", -1, None, [OffsetCommit(GROUPED.topic, GROUPED.partition, offset)])
+        keeper = lambda: self.nodes.keeper_of(self.name).transactions  # noqa: E731
+        await patiently(lambda: keeper().add_offsets(*self.who, asked, is_named=False))
+
+    async def end(self, commit: bool = True) -> None:
+        keeper = lambda: self.nodes.keeper_of(self.name).transactions  # noqa: E731
+        await patiently(lambda: keeper().end(*self.who, commit=commit))
+
+
+async def read(nodes: Nodes, at: TopicPartition) -> list[str]:
+    """What a reader of committed data gets."""
+
+    async def look() -> list[str]:
+        partition = nodes.leader_of(at).topics.require(at.topic).partition(at.partition)
+        part = FetchFrom(at, partition.start_offset, 1 << 20)
+        command = Fetch([part], 1 << 20, 1, 0, Isolation.READ_COMMITTED)
+        (answer,) = await nodes.leader_of(at).fetching.fetch(command)
+        if answer.error is not None:
+            raise answer.error
+        batches = [batch for batch in split(answer.batches) if partition.is_visible(read_header(batch))]
+        return [one.value.decode() for batch in batches for one in decode(batch) if one.value is not None]
+
+    return list(await patiently(look))
+
+
+def is_whole(nodes: Nodes, at: TopicPartition) -> bool:
+    """Nothing is open, and readers get to the end."""
+    partition = nodes.leader_of(at).topics.require(at.topic).partition(at.partition)
+    return not partition.producers.open_transactions() and partition.last_stable_offset == partition.end_offset
+
+
+async def begin(nodes: Nodes) -> None:
+    await nodes.create(TOPIC, 6)
+    await nodes.create("in", 1)
+
+
+def places(nodes: Nodes) -> list[TopicPartition]:
+    """A partition of each node."""
+    return [nodes.place_at(node, TOPIC) for node in range(3)]
+
+
+async def committed(nodes: Nodes, group: str) -> int | None:
+    async def look() -> int | None:
+        found = nodes.keeper_of(group).groups.offsets(group).get(GROUPED)
+        return None if found is None else found.offset
+
+    return await patiently(look)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_over_partitions_and_groups_of_three_nodes(monkeypatch: pytest.MonkeyPatch, commit: bool) -> None:
+    async def story(nodes: Nodes) -> None:
+        await begin(nodes)
+        groups = [nodes.id_at(node, "g") for node in range(3)]
+        for keeper in range(3):
+            producer = Producer(nodes, nodes.id_at(keeper))
+            await producer.init()
+            for at in places(nodes):
+                await producer.write(at, f"{keeper}a", f"{keeper}b")
+            for group in groups:
+                await producer.move_group(group, keeper + 1)
+            assert not any([await read(nodes, at) for at in places(nodes)]) or keeper
+            await producer.end(commit)
+        for at in places(nodes):
+            assert await read(nodes, at) == (["0a", "0b", "1a", "1b", "2a", "2b"] if commit else [])
+            assert is_whole(nodes, at)
+        assert [await committed(nodes, group) for group in groups] == [3 if commit else None] * 3
+
+    run_nodes(story, monkeypatch)
+
+
+# --- who dies, and who leads ---------------------------------------------------------------------------------------
+
+
+async def one_transaction(nodes: Nodes, keeper: int) -> tuple[Producer, list[TopicPartition], list[str]]:
+    """Everything of it is written; it has only to be ended."""
+    await begin(nodes)
+    producer, groups = Producer(nodes, nodes.id_at(keeper)), [nodes.id_at(node, "g") for node in range(3)]
+    await producer.init()
+    written = places(nodes)
+    for at in written:
+        await producer.write(at, "v")
+    for group in groups:
+        await producer.move_group(group, 5)
+    return producer, written, groups
+
+
+async def check_committed(nodes: Nodes, written: list[TopicPartition], groups: list[str]) -> None:
+    for at in written:
+        await until(lambda at=at: is_whole(nodes, at))  # type: ignore[misc]
+        assert await read(nodes, at) == ["v"]
+        partition = nodes.leader_of(at).topics.require(at.topic).partition(at.partition)
+        markers = [one for batch in partition.log.batches(0) if (one := read_header(batch)).is_control]
+        assert len(markers) == 1, "one end, one marker"
+    for group in groups:
+        await until_committed(nodes, group, 5)
+
+
+async def until_committed(nodes: Nodes, group: str, offset: int) -> None:
+    for _ in range(1_000):
+        if await committed(nodes, group) == offset:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{group} was not moved")
+
+
+class Trouble:
+    """Something happens before the call of that number."""
+
+    def __init__(self, nodes: Nodes, number: int, happens: Callable[[int, int], Awaitable[None]]) -> None:
+        self.count = 0
+        self._number = number
+        self._happens = happens
+        nodes.before_call = self._before
+
+    async def _before(self, by: int, to: int, verb: str) -> None:
+        if verb == PERFORM:
+            self.count += 1
+            if self.count == self._number:
+                await self._happens(by, to)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("who", ["sender", "receiver"])
+def test_a_power_cut_between_any_two_steps_of_a_commit(monkeypatch: pytest.MonkeyPatch, number: int, who: str) -> None:
+    async def story(nodes: Nodes) -> None:
+        producer, written, groups = await one_transaction(nodes, keeper=0)
+        dead: list[int] = []
+
+        async def die(by: int, to: int) -> None:
+            dead.append(by if who == "sender" else to)
+            nodes.kill(dead[0])
+
+        Trouble(nodes, number, die)
+        ending = asyncio.ensure_future(producer.end())
+        await until(lambda: bool(dead))
+        if who == "sender":
+            ending.cancel()
+        await nodes.start(dead[0])
+        await nodes.until_led()
+        await check_committed(nodes, written, groups)
+        if who == "receiver":
+            await ending
+
+    run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_leader_that_moves_in_the_middle_of_a_commit(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    async def story(nodes: Nodes) -> None:
+        producer, written, groups = await one_transaction(nodes, keeper=0)
+        moving: list[asyncio.Task[None]] = []
+
+        async def move_all(by: int, to: int) -> None:
+            moving.append(asyncio.ensure_future(_move_all(nodes)))
+            await asyncio.sleep(0.1)
+
+        Trouble(nodes, number, move_all)
+        await producer.end()
+        await moving[0]
+        await check_committed(nodes, written, groups)
+        state = nodes.keeper_of(producer.name).transactions.describe(producer.name)
+        assert state.stage is TxnStage.COMPLETE_COMMIT
+
+    run_nodes(story, monkeypatch)
+
+
+async def _move_all(nodes: Nodes) -> None:
+    for shard in range(6):
+        leader = nodes.any.node.shard_map.leader(shard)
+        await nodes.move(shard, (leader + 1) % 3)
+
+
+def test_a_former_coordinator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its marker would end another transaction of the same producer and epoch."""
+
+    async def story(nodes: Nodes) -> None:
+        await begin(nodes)
+        producer, (_, at, _) = Producer(nodes, nodes.id_at(0)), places(nodes)
+        await producer.init()
+        await producer.write(at, "v")
+        shard = nodes.any.node.shard_map.of_id(producer.name)
+        before = nodes.any.node.shard_map.epoch(shard)
+        await nodes.move(shard, 2)
+        marker = WriteMarker(producer.who[1], producer.who[2], before, at.topic, at.partition, commit=False)
+        with pytest.raises(FencedEpoch):
+            await nodes.brokers[0].elsewhere.ask(
+                nodes.any.node.shard_map.of_partition(at), PERFORM, SentEffect(shard, before, marker), bool
+            )
+        await producer.end()
+        assert await read(nodes, at) == ["v"]
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_producer_that_nobody_knows_is_refused_only_when_all_were_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await begin(nodes)
+        (at, *_) = places(nodes)
+        asked = MayWrite(4_711, 0, at.topic, at.partition)
+        answer = await nodes.leader_of(at).txn_questions.may_write(asked)
+        assert isinstance(answer.error, InvalidProducerMapping)
+        nodes.kill(2)
+        with pytest.raises((PeerLost, NotLoaded)):
+            await nodes.leader_of(at).txn_questions.may_write(asked)
+        await nodes.start(2)
+        await nodes.until_led()
+
+    run_nodes(story, monkeypatch)
+
+
+def test_what_nobody_will_end_is_aborted_by_the_next_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await begin(nodes)
+        producer, (at, *_) = Producer(nodes, nodes.id_at(1)), places(nodes)
+        await producer.init()
+        await producer.write(at, "open")
+        orphan = transactional_batch(["orphan"], 99_999, 0, 0)
+        partition = nodes.leader_of(at).topics.require(at.topic).partition(at.partition)
+        partition.append(orphan, read_header(orphan), 0, append_time=False)
+        await partition.wait_durable()
+        assert set(partition.producers.open_transactions()) == {producer.who[1], 99_999}
+        await nodes.move(nodes.any.node.shard_map.of_partition(at), 2)
+        led = nodes.leader_of(at).topics.require(at.topic).partition(at.partition)
+        await until(lambda: set(led.producers.open_transactions()) == {producer.who[1]})
+        await producer.end()
+        assert await read(nodes, at) == ["open"]
+
+    run_nodes(story, monkeypatch)
