@@ -98,13 +98,15 @@ class Redrives:
         rate_per_s: int | None = None,
         filter: DeadLetterFilter = EVERYTHING,  # noqa: A002
         limit: int | None = None,
+        task_id: str | None = None,
     ) -> RedriveTask:
-        """Begins, and answers when the task is durable. One at a time for each dead-letter topic."""
+        """Begins, and answers when the task is durable. One at a time for each dead-letter topic. With a `task_id` it
+        is this node's share of a redrive that others take part in."""
         asked = RedriveRequest(source, to, rate_per_s, filter, limit)
         self._check(asked)
         if any(task.is_live and task.source == source for task in self._tasks.values()):
             raise RedriveRunning(f"The dead letters of {source!r} are being redriven; wait, or cancel that redrive.")
-        task = self._tasks_new(asked)
+        task = self._tasks_new(asked, task_id or new_uuid(self._entropy))
         self._tasks[task.id] = task
         try:
             await self._notes.save(task)
@@ -121,6 +123,8 @@ class Redrives:
         reasons, skipped = dict[str, int](), dict[str, int]()
         topic = self._topics.find(asked.source)
         for partition in [] if topic is None else topic.partitions:
+            if not self._letters.leads(partition):
+                continue
             async for letter in self._letters.open(partition, 0):
                 if asked.limit is not None and sum(reasons.values()) >= asked.limit:
                     break
@@ -143,6 +147,10 @@ class Redrives:
         run = self._runs.get(task_id)
         return task if run is None else self._progress.of(run)
 
+    def known(self, task_id: str) -> RedriveTask | None:
+        """The same, or None."""
+        return self.find(task_id) if task_id in self._tasks else None
+
     async def cancel(self, task_id: str) -> RedriveTask:
         """Ends it; what was moved stays moved. One that is over already stays as it is."""
         self.find(task_id)
@@ -164,12 +172,12 @@ class Redrives:
                 raise InvalidField("The dead letters are in that topic already; name another.", field="to")
             self._topics.require_users(asked.to, "to")
 
-    def _tasks_new(self, asked: RedriveRequest) -> RedriveTask:
+    def _tasks_new(self, asked: RedriveRequest, task_id: str) -> RedriveTask:
         topic = self._topics.find(asked.source)
-        partitions = [] if topic is None else topic.partitions
+        partitions = [] if topic is None else [one for one in topic.partitions if self._letters.leads(one)]
         ends = {one.at.partition: one.high_watermark for one in partitions}
         return RedriveTask(
-            new_uuid(self._entropy),
+            task_id,
             asked.source,
             "" if topic is None else topic.record.id,
             self._clock.now_ms(),
@@ -210,11 +218,11 @@ class Redrives:
         await self._save(run)
 
     async def _carry_out(self, run: RedriveRun) -> tuple[str, str]:
-        topic = self._progress.source(run.task)
-        for partition in [] if topic is None else topic.partitions:
+        partitions = self._progress.partitions(run.task)
+        for partition in partitions:
             await self._transfer.finish(self._letters.keeper(partition).view)  # what a life before began
         run.moved, run.looked_at = self._progress.moved(run.task), self._progress.looked_at(run.task)
-        for partition in [] if topic is None else topic.partitions:
+        for partition in partitions:
             async for letters, cursor in self._slices(run.task, partition):
                 if not await self._move_slice(run, partition, letters, cursor):
                     break

@@ -10,6 +10,7 @@ from goqueue.base.clock import SteadyClock
 from goqueue.base.ids import Millis
 from goqueue.core.redrive import SOURCE_GONE, TARGET_GONE, RedriveTask, eta_ms, per_second
 from goqueue.core.token_bucket import TokenBucket
+from goqueue.drive.partition import Partition
 from goqueue.drive.topic_table import Topic
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.topics import Topics
@@ -40,6 +41,11 @@ class RedriveTracker:
         topic = self._topics.find(task.source)
         return topic if topic is not None and topic.record.id == task.source_id else None
 
+    def partitions(self, task: RedriveTask) -> list[Partition]:
+        """Those that it is about: other nodes have their own shares."""
+        topic = self.source(task)
+        return [] if topic is None else [one for one in topic.partitions if one.at.partition in task.ends]
+
     def lost(self, task: RedriveTask) -> str:
         """Why it cannot go on; empty if it can."""
         if task.source_id and self.source(task) is None:
@@ -47,18 +53,16 @@ class RedriveTracker:
         return TARGET_GONE if task.to is not None and self._topics.find(task.to) is None else ""
 
     def moved(self, task: RedriveTask) -> int:
-        topic = self.source(task)
-        if topic is None:
+        if self.source(task) is None:
             return task.moved
-        return sum(self._letters.redriven(partition, task.id) for partition in topic.partitions)
+        led = filter(self._letters.leads, self.partitions(task))
+        return sum(self._letters.redriven(partition, task.id) for partition in led)
 
     def looked_at(self, task: RedriveTask) -> int:
-        topic = self.source(task)
-        if topic is None:
+        if self.source(task) is None:
             return task.looked_at
-        places = [
-            (one, task.cursors.get(one.at.partition, 0), task.ends.get(one.at.partition, 0)) for one in topic.partitions
-        ]
+        led = filter(self._letters.leads, self.partitions(task))
+        places = [(one, task.cursors.get(one.at.partition, 0), task.ends[one.at.partition]) for one in led]
         return max(0, task.total - sum(self._letters.count(*place) for place in places))
 
     def of(self, run: RedriveRun) -> RedriveTask:

@@ -241,7 +241,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     Sharing: _all(TOLD, "acquire", "acknowledge", "release", "release_now", "check_member", "lock_ms"),
     ShareOffsets: _all(TOLD, "known", "start", "check_empty", "alter", "delete"),
     DeadLetterView: {"home_of": HERE, **_all(SPLIT, "page", "show", "stats", "delete")},
-    Redrives: _all(HERE, "start", "preview", "tasks", "find", "cancel"),
+    Redrives: _all(SPLIT, "start", "preview", "tasks", "find", "cancel"),
     QueueStats: {"look": AtAll(lambda _: None), "reliability": AtAll(_reliability), "lanes": AtAll(_lanes)},
     Scheduling: {
         "pending": AtAll(sum),

@@ -9,6 +9,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.service.browse import Browsing
 from goqueue.service.consume import Consuming
 from goqueue.service.dead_letter_view import DeadLetterView
+from goqueue.service.dead_letters import Redrives
 from goqueue.service.environment import Environment
 from goqueue.service.groups import Groups
 from goqueue.service.leasing import Leasing
@@ -21,6 +22,7 @@ from goqueue.service.routed_letters import RoutedLetters
 from goqueue.service.routed_looks import RoutedScheduling, RoutedStaged, RoutedTraces, RoutedTransactions
 from goqueue.service.routed_publish import RoutedDeduplication, RoutedPublish
 from goqueue.service.routed_reads import RoutedBrowsing, RoutedGroups
+from goqueue.service.routed_redrives import RoutedRedrives
 from goqueue.service.router import Router
 from goqueue.service.routes import ROUTES, AtAll, AtFirstShard, AtPartition, ById, Here, Route, Split
 from goqueue.service.scheduling import Scheduling
@@ -38,6 +40,7 @@ _BETWEEN_NODES: Mapping[type, tuple[str, ...]] = {
     Consuming: ("answered",),
     Groups: ("progress",),
     Traces: ("known",),
+    Redrives: ("known",),
     TransactionVerbs: ("find_name",),
     PeerLeasing: ("take", "enough", "in_flight", "ack_held", "release", "begin_at_end"),
     Attempts: ("take",),
@@ -73,6 +76,7 @@ class Routing:
             StagedVerbs: RoutedStaged(router),
             TransactionVerbs: RoutedTransactions(router),
             Traces: RoutedTraces(router),
+            Redrives: RoutedRedrives(router, topics, environment.entropy),
         }
         self._made: dict[type, Routed] = {}
 

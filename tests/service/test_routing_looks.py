@@ -1,0 +1,217 @@
+"""Looking at what several nodes keep, and changing it, through any of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from goqueue.base.commands import Browse, InputMessage
+from goqueue.base.errors import OffsetOutOfRange, RedriveRunning, UnknownDeadLetter, UnknownRedrive
+from goqueue.base.leases import Take
+from goqueue.core.dead_letter import EVERYTHING
+from goqueue.core.redrive import RedriveRequest
+from goqueue.core.txn.errors import UnknownTransaction
+from goqueue.service.browse import Browsing
+from goqueue.service.dead_letter_view import DeadLetterView
+from goqueue.service.dead_letters import Redrives
+from tests.service.nodes import SHARD_COUNT, Nodes, nodes_story, send, to
+
+
+def browsing(nodes: Nodes, node: int) -> Browsing:
+    return nodes.brokers[node].routed(nodes.brokers[node].browsing)
+
+
+def letters(nodes: Nodes, node: int) -> DeadLetterView:
+    return nodes.brokers[node].routed(nodes.brokers[node].letters)
+
+
+def redrives(nodes: Nodes, node: int) -> Redrives:
+    return nodes.brokers[node].routed(nodes.brokers[node].redrives)
+
+
+async def fill(nodes: Nodes, each: int = 2) -> None:
+    for place in range(each):
+        for number in range(SHARD_COUNT):
+            await send(nodes.brokers[0], "t", to(number, f"{place}-{number}"))
+            await asyncio.sleep(0.01)
+
+
+# --- pages ------------------------------------------------------------------------------------------------
+
+
+def test_pages_of_all_partitions_are_merged_by_time_through_any_node() -> None:
+    async def story(nodes: Nodes) -> None:
+        await fill(nodes)
+        for node in range(3):
+            places = await browsing(nodes, node).offsets_from("t", "earliest")
+            assert places == dict.fromkeys(range(SHARD_COUNT), 0)
+            seen: list[str] = []
+            while True:
+                page = await browsing(nodes, node).read(Browse("t", places, 5))
+                seen += [(one.value or b"").decode() for one in page.messages]
+                if not page.messages:
+                    break
+                places = page.next_offsets
+            assert seen == [f"{place}-{number}" for place in range(2) for number in range(SHARD_COUNT)]
+            assert places == await browsing(nodes, node).offsets_from("t", "latest")
+            assert await browsing(nodes, node).high_watermark("t", 3) == 2  # type: ignore[misc]
+
+    nodes_story(story)
+
+
+def test_a_page_that_waits_has_what_comes_first_at_any_node() -> None:
+    async def story(nodes: Nodes) -> None:
+        places = dict.fromkeys(range(SHARD_COUNT), 0)
+        for number in range(SHARD_COUNT):
+            reading = asyncio.ensure_future(browsing(nodes, 0).read(Browse("t", places, 5, wait_ms_max=20_000)))
+            await asyncio.sleep(1)
+            assert not reading.done()
+            await send(nodes.brokers[1], "t", to(number, str(number)))
+            page = await asyncio.wait_for(reading, 1)
+            assert [one.value for one in page.messages] == [str(number).encode()]
+            places = page.next_offsets
+        assert (await browsing(nodes, 0).read(Browse("t", places, 5, wait_ms_max=2_000))).messages == []
+
+    nodes_story(story)
+
+
+def test_an_offset_that_is_not_there_is_told_if_nothing_else_is() -> None:
+    async def story(nodes: Nodes) -> None:
+        await send(nodes.brokers[0], "t", to(0, "a"))
+        beyond = {0: 0, 1: 99}
+        page = await browsing(nodes, 2).read(Browse("t", beyond, 5))
+        assert len(page.messages) == 1 and page.next_offsets == {0: 1, 1: 99}
+        with pytest.raises(OffsetOutOfRange):
+            await browsing(nodes, 2).read(Browse("t", page.next_offsets, 5))
+
+    nodes_story(story)
+
+
+# --- dead letters -----------------------------------------------------------------------------------------
+
+
+async def bury(nodes: Nodes, each: int = 2) -> None:
+    """So many dead letters in every partition."""
+    await nodes.create("t.dlq", SHARD_COUNT)
+    for number, broker in enumerate(nodes.brokers):
+        for at in nodes.led_by(number, "t.dlq"):
+            for place in range(each):
+                await send(
+                    broker, "t.dlq", InputMessage(None, f"{at.partition}-{place}".encode(), partition=at.partition)
+                )
+
+
+def test_dead_letters_are_listed_counted_shown_and_deleted_wherever_they_lie() -> None:
+    async def story(nodes: Nodes) -> None:
+        await bury(nodes)
+        for node in range(3):
+            found, begin = [], None
+            while True:
+                page = await letters(nodes, node).page("t", EVERYTHING, begin, 5)
+                assert len(page.letters) <= 5
+                found += page.letters
+                begin = page.next
+                if begin is None:
+                    break
+            assert [(one.partition, one.offset) for one in found] == [
+                (number, place) for number in range(SHARD_COUNT) for place in range(2)
+            ]
+            assert (await letters(nodes, node).stats("t")).total == 2 * SHARD_COUNT
+            assert (await letters(nodes, node).show("t", 3, 1)).value == b"3-1"
+        await letters(nodes, 0).delete("t", 3, 1)
+        for node in range(3):
+            with pytest.raises(UnknownDeadLetter):
+                await letters(nodes, node).show("t", 3, 1)
+            assert (await letters(nodes, node).stats("t")).total == 2 * SHARD_COUNT - 1
+
+    nodes_story(story)
+
+
+async def over(nodes: Nodes, task_id: str) -> tuple[str, int]:
+    async with asyncio.timeout(60):
+        while True:
+            task = await redrives(nodes, 1).find(task_id)  # type: ignore[misc]
+            if not task.is_live:
+                return task.state, task.moved
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_a_redrive_moves_the_letters_of_every_node_under_one_id(limit: int | None) -> None:
+    async def story(nodes: Nodes) -> None:
+        await bury(nodes)
+        await nodes.create("back", SHARD_COUNT)
+        asked = RedriveRequest("t.dlq", "back", limit=limit)
+        for node in range(3):
+            assert (await redrives(nodes, node).preview(asked)).movable == (limit or 2 * SHARD_COUNT)
+        task = await redrives(nodes, 0).start("t.dlq", "back", limit=limit)
+        assert await over(nodes, task.id) == ("completed", limit or 2 * SHARD_COUNT)
+        for node in range(3):
+            (known,) = await redrives(nodes, node).tasks("t.dlq")  # type: ignore[misc]
+            assert (known.id, known.moved, known.state) == (task.id, limit or 2 * SHARD_COUNT, "completed")
+        left = await letters(nodes, 2).stats("t")
+        assert left.total == 2 * SHARD_COUNT - (limit or 2 * SHARD_COUNT)
+
+    nodes_story(story, is_strict=False)
+
+
+def test_a_redrive_is_one_for_all_nodes_and_any_of_them_cancels_it() -> None:
+    async def story(nodes: Nodes) -> None:
+        await bury(nodes)
+        await nodes.create("back", SHARD_COUNT)
+        task = await redrives(nodes, 0).start("t.dlq", "back", rate_per_s=3)
+        with pytest.raises(RedriveRunning):
+            await redrives(nodes, 2).start("t.dlq", "back")
+        assert not (await redrives(nodes, 1).cancel(task.id)).is_live
+        state, moved = await over(nodes, task.id)
+        assert state == "cancelled" and moved < 2 * SHARD_COUNT
+        with pytest.raises(UnknownRedrive):
+            await redrives(nodes, 1).find("nothing")  # type: ignore[misc]
+
+    nodes_story(story, is_strict=False)
+
+
+# --- numbers ----------------------------------------------------------------------------------------------
+
+
+def test_the_numbers_of_queues_are_summed_over_nodes() -> None:
+    async def story(nodes: Nodes) -> None:
+        await fill(nodes)
+        leasing = nodes.brokers[0].routed(nodes.brokers[0].leasing)
+        for _ in range(3):
+            taken = await leasing.take(Take("q", tuple(nodes.places("t")), "me", 3))
+            assert await leasing.ack([one.receipt for one in taken[:1]]) == [None]
+        for broker in nodes.brokers:
+            stats = broker.routed(broker.queue_stats)
+            await stats.look()
+            (found,) = await stats.reliability("q", "t")  # type: ignore[misc]
+            assert found.acked == 3
+            assert found.ready + found.in_flight + found.acked == 2 * SHARD_COUNT
+            lanes = await stats.lanes("q")
+            assert [one.partition for one in lanes] == sorted(one.partition for one in lanes)
+
+    nodes_story(story)
+
+
+# --- transactions -----------------------------------------------------------------------------------------
+
+
+def test_producers_and_owners_are_found_at_any_node() -> None:
+    async def story(nodes: Nodes) -> None:
+        for node, broker in enumerate(nodes.brokers):
+            transactions = broker.routed(broker.transactions)
+            names = [nodes.name_at(home, f"tx{node}-") for home in range(3)]
+            for name in names:
+                state = await transactions.init(name, 60_000)
+                assert await transactions.name_of(state.producer_id) == name  # type: ignore[misc]
+                beaten = await transactions.beat(state.producer_id, state.epoch)  # type: ignore[misc]
+                assert beaten.transactional_id == name
+                described = await transactions.describe(name)  # type: ignore[misc]
+                assert described.producer_id == state.producer_id
+            known = [one.transactional_id for one in await transactions.all()]  # type: ignore[misc]
+            assert set(names) <= set(known) and known == sorted(known)
+            with pytest.raises(UnknownTransaction):
+                await transactions.name_of(10**12)  # type: ignore[misc]
+
+    nodes_story(story)
