@@ -184,7 +184,7 @@ class Broker:
             self.letters, self.transfer, copies.redriven, self.topics, RedriveNotes(disk, offload), environment
         )
         places = TransactionPlaces(self.table, self.topics, self.groups, self.leasing, self.schedules, self.publish)
-        txns = TransactionParts(node, places, writes, elsewhere, self._trace_parts.tracing)
+        txns = TransactionParts(node, places, writes, elsewhere, self._trace_parts.tracing, self.routing)
         self.txn_effects, self.txn_coordinators, self.transactions = txns.effects, txns.coordinators, txns.verbs
         self.txn_questions, self.txn_recovery = txns.questions, txns.recovery
         self.staged, self.txn_publish = txns.staged, txns.publish

@@ -14,6 +14,7 @@ from goqueue.service.elsewhere import Elsewhere
 from goqueue.service.groups import Groups
 from goqueue.service.leasing import Leasing
 from goqueue.service.publish import Publish
+from goqueue.service.routing import Routing
 from goqueue.service.staged import StagedVerbs
 from goqueue.service.topics import Topics
 from goqueue.service.tracing import Tracing
@@ -28,6 +29,7 @@ from goqueue.service.txn_questions import CoordinatorQuestions
 from goqueue.service.txn_recovery import TransactionRecovery
 from goqueue.service.txn_sending import SentEffects
 from goqueue.service.txn_shard_recovery import ShardTransactionRecovery
+from goqueue.service.txn_store import TransactionStore
 
 
 class TransactionPlaces(NamedTuple):
@@ -51,6 +53,7 @@ class TransactionParts:
         writes: TransactionWrites,
         elsewhere: Elsewhere,
         tracing: Tracing | None,
+        routing: Routing | None,
     ) -> None:
         table, topics, groups, leasing, schedules, publish = places
         settings, clock, shards = node.settings, node.clock, node.shard_map
@@ -71,7 +74,9 @@ class TransactionParts:
         self.recovery = TransactionRecovery(topics, questions, partitions)
         self.shard_recovery = ShardTransactionRecovery(anywhere, partitions, table.in_shard, elsewhere)
         self.staged = StagedVerbs(self.coordinators, effects, settings.transactions)
-        self.publish = TransactionalPublish(self.coordinators, self.verbs, publish, topics)
+        store = TransactionStore(publish, topics)
+        stores = store if routing is None else routing.transaction_store(store)
+        self.publish = TransactionalPublish(self.coordinators, self.verbs, publish, topics, stores)
 
     def _coordinator(self, shard: int) -> TransactionCoordinator:
         node, chosen = self._node, self._node.settings.transactions

@@ -30,6 +30,7 @@ from goqueue.service.staged import StagedVerbs
 from goqueue.service.topics import Topics
 from goqueue.service.traces import Traces
 from goqueue.service.transactions import TransactionVerbs
+from goqueue.service.txn_store import RoutedTransactionStore, TransactionStore
 
 S = TypeVar("S")
 Verb = Callable[..., Any]
@@ -44,6 +45,7 @@ _BETWEEN_NODES: Mapping[type, tuple[str, ...]] = {
     TransactionVerbs: ("find_name",),
     PeerLeasing: ("take", "enough", "in_flight", "ack_held", "release", "begin_at_end"),
     Attempts: ("take",),
+    TransactionStore: ("next_sequence", "store"),
 }
 
 
@@ -88,6 +90,11 @@ class Routing:
         for service in (PeerLeasing(leasing, self.news), Attempts(routed, self._topics, environment.clock)):
             self.router.serve(service, _BETWEEN_NODES[type(service)])
         return routed
+
+    def transaction_store(self, store: TransactionStore) -> RoutedTransactionStore:
+        """Batches of transactions at all nodes."""
+        self.router.serve(store, _BETWEEN_NODES[TransactionStore])
+        return RoutedTransactionStore(self.router)
 
     def letters(self, letters: DeadLetterView) -> RoutedLetters:
         """Dead letters at all nodes."""

@@ -6,24 +6,25 @@ down with the number before they are stored, so the repetition is answered as be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import msgspec
 
 from goqueue.base.commands import ANYONE, Caller, InputMessage, PublishMessages, PublishResult, ScheduledAt, StoredAt
 from goqueue.base.errors import InvalidField, Overloaded
-from goqueue.base.ids import Offset, TopicPartition
+from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import TXN_DELAYED_BYTES_MAX
 from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.core.txn.moves import More, call_of
 from goqueue.core.txn.records import TxnBatch, TxnCall, TxnDelayed, TxnState, TxnWait
-from goqueue.drive.partition import Partition
 from goqueue.drive.txn_coordinators import TransactionCoordinators
-from goqueue.format.records import InTransaction, NewRecord
+from goqueue.format.records import NewRecord
 from goqueue.service.publish import Publish
 from goqueue.service.sorting import SortedMessages
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
+from goqueue.service.txn_store import NumberedBatch, TransactionStores
 
 
 class TopicMessages(msgspec.Struct, frozen=True):
@@ -56,12 +57,18 @@ class TransactionalPublish:
     """The verb."""
 
     def __init__(
-        self, coordinators: TransactionCoordinators, transactions: TransactionVerbs, publish: Publish, topics: Topics
+        self,
+        coordinators: TransactionCoordinators,
+        transactions: TransactionVerbs,
+        publish: Publish,
+        topics: Topics,
+        stores: TransactionStores,
     ) -> None:
         self._coordinators = coordinators
         self._transactions = transactions
         self._publish = publish
         self._topics = topics
+        self._stores = stores
 
     async def publish(self, command: PublishInTransaction) -> list[PublishResult]:
         """One result for each message, in order; the first mistake is raised, and nothing is stored then."""
@@ -80,7 +87,7 @@ class TransactionalPublish:
     async def _take(self, command: PublishInTransaction, state: TxnState) -> tuple[TxnCall, list[list[NewRecord]]]:
         """Decides where everything goes, and writes down what has to be known before it is stored."""
         plans = [await self._plan(part, command.caller, place) for part, place in _parts(command)]
-        batches = tuple(self._batches(command, plans))
+        batches = tuple([one async for one in self._batches(command, plans)])
         entries = [one.entry for plan, _ in plans for one in plan.delayed]
         waits = tuple(
             TxnWait(base + one.place, one.entry.partition, one.entry.due_ms)
@@ -102,17 +109,17 @@ class TransactionalPublish:
             raise error
         return plan, place
 
-    def _batches(
+    async def _batches(
         self, command: PublishInTransaction, plans: Sequence[tuple[SortedMessages, int]]
-    ) -> Iterator[TxnBatch]:
+    ) -> AsyncIterator[TxnBatch]:
         used: dict[TopicPartition, int] = {}
         for plan, base in plans:
             for pile in plan.piles:
-                partition = plan.topic.partition(pile.partition)
-                sequence = used.get(partition.at)
+                at = plan.topic.partition(pile.partition).at
+                sequence = used.get(at)
                 if sequence is None:
-                    sequence = partition.producers.next_sequence(command.producer_id, command.epoch)
-                used[partition.at] = sequence + len(pile.places)
+                    sequence = await self._stores.next_sequence(at, command.producer_id, command.epoch)
+                used[at] = sequence + len(pile.places)
                 places = tuple(base + place for place in pile.places)
                 yield TxnBatch(plan.topic.name, pile.partition, sequence, places)
 
@@ -130,32 +137,32 @@ class TransactionalPublish:
         """`made` are the batches' records, or nothing if they have to be made (again)."""
         messages = command.messages
         results: list[PublishResult | None] = [None] * len(messages)
-        touched: dict[TopicPartition, None] = {}
+        parts: dict[TopicPartition, list[int]] = {}  # batches by their partitions
         for number, batch in enumerate(call.batches):
+            parts.setdefault(TopicPartition(batch.topic, batch.partition), []).append(number)
+
+        def numbered(number: int) -> NumberedBatch:
+            batch = call.batches[number]
             topic = self._topics.require(batch.topic)
-            partition = topic.partition(batch.partition)
-            offset = await self._stored(partition, command, batch.base_sequence)
-            if offset is None:
-                again = (self._publish.record(topic, messages[place]) for place in batch.places)
-                records = made[number] if made else list(again)
-                txn = InTransaction(command.producer_id, command.epoch, batch.base_sequence)
-                await self._publish.learn(partition, command.producer_id, command.epoch)
-                offset = self._publish.store(topic, batch.partition, records, txn, command.caller)
-            for delta, place in enumerate(batch.places):
-                results[place] = StoredAt(batch.partition, offset + delta)
-            touched[partition.at] = None
+            again = (self._publish.record(topic, messages[place]) for place in batch.places)
+            return NumberedBatch(batch.base_sequence, made[number] if made else list(again))
+
+        async def store(at: TopicPartition, numbers: list[int]) -> None:
+            batches = [numbered(number) for number in numbers]
+            who = (command.producer_id, command.epoch)
+            for number, offset in zip(
+                numbers, await self._stores.store(at, *who, batches, command.caller), strict=True
+            ):
+                for delta, place in enumerate(call.batches[number].places):
+                    results[place] = StoredAt(at.partition, offset + delta)
+
+        if len(parts) == 1:
+            await store(*parts.popitem())
+        else:
+            await asyncio.gather(*(store(*part) for part in parts.items()))
         for wait in call.delayed:
             results[wait.place] = ScheduledAt(wait.partition, -1, wait.due_ms)
-        for at in touched:
-            await self._publish.wait_durable(at)
         return results  # type: ignore[return-value]
-
-    async def _stored(self, partition: Partition, command: PublishInTransaction, sequence: int) -> Offset | None:
-        """Where the batch is, if it is there already."""
-        who = (command.producer_id, command.epoch)
-        if command.sequence is None or sequence >= partition.producers.next_sequence(*who):
-            return None
-        return await partition.producers.find_batch(*who, sequence)
 
 
 def _parts(command: PublishInTransaction) -> Iterator[tuple[TopicMessages, int]]:
