@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from bench.cluster_process import ClusterProcess
 from goqueue.cli.cluster_dir import HOST, free_ports
 from tests.cli.running import COMMAND
+from tests.cluster.clients import Writer, check_kept, make_topic, read_all
 from tests.etcd import EtcdMember, etcd_members
 from tests.waiting import wait_until
 
@@ -128,3 +130,23 @@ def test_a_node_that_was_stopped_is_the_same_afterwards(tmp_path: Path) -> None:
         cluster.heal()
         page = httpx.get(f"{url}/topics/kept/messages", params={"from": "earliest", "timeout": "10s"}, timeout=60)
         assert [one["value"] for one in page.json()["messages"]] == ["v"]
+
+
+def test_a_node_that_lost_its_disk_gets_everything_from_the_others(tmp_path: Path) -> None:
+    with ClusterProcess(tmp_path / "c") as cluster:
+        topic = make_topic(cluster)
+        with Writer(cluster, topic) as writer:
+            writer.wait_more(200)
+            cluster.kill(1)
+            shutil.rmtree(cluster.nodes[1].data_dir)
+            writer.wait_more(200)
+            cluster.heal()
+            writer.wait_more(200)
+        cluster.kill(0)
+        wait_until(lambda: is_led_without(cluster, 0), "nobody took over")
+        check_kept(writer, read_all(cluster, topic))
+        cluster.heal()
+
+
+def is_led_without(cluster: ClusterProcess, gone: int) -> bool:
+    return all(shard["leader"] not in (None, gone) for shard in cluster.state()["shards"])

@@ -20,6 +20,7 @@ from goqueue.base.settings import load_settings, setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig, as_text
 from goqueue.wire.api import RequestHeader
 from goqueue.wire.messages.api_versions import ApiVersionsRequest
+from tests.etcd import etcd_program
 from tests.wire.client import APIS, encode_request_frame
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +68,8 @@ def test_the_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
     for tool in ("curl", "kcat"):
         if f"{tool} -" in page.read_text() and shutil.which(tool) is None:
             pytest.skip(f"the examples of this page need {tool}")
+    if page.name == "cluster.md":
+        etcd_program()
     with NodeProcess(tmp_path / "data") as node:
         port = node.url.rpartition(":")[2]
         for language, code, expected in examples(page):
