@@ -17,11 +17,11 @@ from goqueue.base.settings import Settings
 from goqueue.core.cluster.formation import Formation
 from goqueue.core.cluster.records import NodeRecord
 from goqueue.core.replication.leader import Replica
-from goqueue.drive.disk_note import DiskNote, boot_id, check_cluster, lost_tail, read_note, write_note
+from goqueue.drive.disk_note import DiskNote, check_cluster, lost_tail, read_note, write_note
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.membership import NodeMembership
 from goqueue.drive.offload import Offload
-from goqueue.drive.peers import Peers, PeerVerb
+from goqueue.drive.peers import Connect, Peers, PeerVerb, connect
 from goqueue.drive.probing import PING, Probing, answer_ping
 from goqueue.log.disk import Disk
 from goqueue.wire.node_frames import PROTOCOL, Hello
@@ -38,6 +38,8 @@ class ClusterPorts(NamedTuple):
     store: Metadata
     addresses: Mapping[str, str]  # that the others are told, by door
     open_door: Callable[[Hello, Mapping[str, PeerVerb]], Awaitable[None]]  # for the other nodes
+    boot: str  # another one after every start of the machine
+    connect: Connect = connect
 
 
 class ClusterMember:
@@ -53,7 +55,7 @@ class ClusterMember:
         entropy: Entropy,
     ) -> None:
         self.verbs: dict[str, PeerVerb] = {PING: answer_ping}
-        self.peers = Peers(metadata.image, self.hello)
+        self.peers = Peers(metadata.image, self.hello, ports.connect)
         self._settings = settings
         self._ports = ports
         self._metadata = metadata
@@ -83,7 +85,7 @@ class ClusterMember:
 
     async def join(self) -> str:
         """The cluster's id, when there is one: a new cluster waits for its nodes. `ForeignData`, `WrongNodeId`."""
-        boot = boot_id()
+        boot = self._ports.boot
         self._note = await self._offload(lambda: read_note(self._disk, self._entropy, self.me.node))
         check_cluster(self._note, self._metadata.image.cluster_id)
         has_lost = lost_tail(self._note, boot, self._settings.log.fsync == "always")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from goqueue.base.errors import PeerOutOfReach
 from goqueue.core.cluster.image import Image
@@ -14,21 +14,39 @@ PeerVerb: TypeAlias = Callable[[Hello, bytes], Awaitable[bytes]]  # what others 
 NODE_PORT: Final = "node"  # under which a node's record names its port for other nodes
 
 
+class Link(Protocol):
+    """To one address of another node."""
+
+    async def call(self, verb: str, body: bytes, within_s: float) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+Connect: TypeAlias = Callable[[str, Hello, int], Link]  # an address, who we are, and who has to be there
+
+
+def connect(address: str, me: Hello, peer_id: int) -> PeerLink:
+    """Over the network."""
+    host, _, port = address.rpartition(":")
+    return PeerLink(host.strip("[]"), int(port), me, peer_id)
+
+
 class Peers:
     """Links are made when they are first used, for each purpose one of its own: a large answer on one holds up nothing
     on another. A node that has moved gets new ones."""
 
-    def __init__(self, image: Image, me: Callable[[], Hello]) -> None:
+    def __init__(self, image: Image, me: Callable[[], Hello], connect: Connect = connect) -> None:
         self._image = image
         self._me = me
-        self._links: dict[tuple[int, str], tuple[str, PeerLink]] = {}
+        self._connect = connect
+        self._links: dict[tuple[int, str], tuple[str, Link]] = {}
 
     async def call(self, node: int, verb: str, body: bytes, within_s: float, lane: str = "calls") -> bytes:
         """`PeerOutOfReach` if the node is not there; `PeerLost` if it goes away before it answers: then it may have
         done it."""
         return await self._link(node, lane).call(verb, body, within_s)
 
-    def _link(self, node: int, lane: str) -> PeerLink:
+    def _link(self, node: int, lane: str) -> Link:
         record = self._image.nodes().get(node)
         address = None if record is None else record.addresses.get(NODE_PORT)
         if address is None:
@@ -37,8 +55,7 @@ class Peers:
         known = self._links.get((node, lane))
         if known is None or known[0] != address:
             self._drop((node, lane))
-            host, _, port = address.rpartition(":")
-            known = self._links[node, lane] = address, PeerLink(host.strip("[]"), int(port), self._me(), node)
+            known = self._links[node, lane] = address, self._connect(address, self._me(), node)
         return known[1]
 
     def _drop(self, key: tuple[int, str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError
@@ -108,7 +108,7 @@ def _take(log: ReplicaLog, answer: LogAnswer) -> None:
 class Asking(Protocol):
     """Sends a fetch to the node that leads."""
 
-    async def __call__(self, ask: FetchAsk) -> FetchAnswer: ...
+    def __call__(self, ask: FetchAsk) -> Coroutine[Any, Any, FetchAnswer]: ...
 
 
 class ReplicaFetching:
@@ -122,6 +122,7 @@ class ReplicaFetching:
         self._followed = followed
         self._waits_for_sync = waits_for_sync
         self._task: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[FetchAnswer] | None = None
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -130,6 +131,11 @@ class ReplicaFetching:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+    def ask_again(self) -> None:
+        """There is more to ask for than the fetch under way does: it is not waited for."""
+        if self._asking is not None:
+            self._asking.cancel()
 
     async def _run(self) -> None:
         is_failing = False
@@ -149,7 +155,9 @@ class ReplicaFetching:
         asked = {shard: shard.ask() for shard in self._followed()}
         if not asked:
             return True
-        answer = await self._ask(FetchAsk(list(asked.values()), FETCH_BYTES, FETCH_WAIT_MS))
+        answer = await self._answer(FetchAsk(list(asked.values()), FETCH_BYTES, FETCH_WAIT_MS))
+        if answer is None:
+            return False
         told = {one.shard: one for one in answer.shards}
         living, grown = set(self._followed()), list[ReplicaLog]()
         for shard, places in asked.items():
@@ -158,3 +166,15 @@ class ReplicaFetching:
         if self._waits_for_sync and grown:
             await asyncio.gather(*(log.wait_synced() for log in grown))
         return any(one.refusal for one in answer.shards)
+
+    async def _answer(self, ask: FetchAsk) -> FetchAnswer | None:
+        """None if it is to be asked again, and more."""
+        self._asking = asking = asyncio.get_running_loop().create_task(self._ask(ask))
+        try:
+            await asyncio.wait([asking])
+        except asyncio.CancelledError:
+            asking.cancel()
+            raise
+        finally:
+            self._asking = None
+        return None if asking.cancelled() else asking.result()

@@ -187,6 +187,8 @@ class ShardRoles:
             lead.keep(self._replicas(shard))
         for shard, followed in self._follows.items():
             followed.keep(self._replicas(shard))
+        for fetching in self._fetches.values():
+            fetching.ask_again()
         self.server.grown()
 
     def _is_mine(self, record: ShardRecord) -> bool:
@@ -294,6 +296,8 @@ class ShardRoles:
         elif followed is None or followed.epoch != record.epoch:
             self._follows[shard] = FollowedShard(shard, record.epoch, self._replicas(shard))
             self._leaders[shard] = record.leader
+            if (fetching := self._fetches.get(record.leader)) is not None:
+                fetching.ask_again()
 
     async def _keep_fetches(self) -> None:
         """One task for each node that leads something that is followed."""

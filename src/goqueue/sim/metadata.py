@@ -103,8 +103,12 @@ class SimMetadata:
         self._sessions.append(session.id)
         return session
 
-    async def close(self) -> None:
-        self._closed = True
+    def lose_sessions(self) -> None:
+        """The store has not heard of this node for too long, or believes so."""
         for session in self._sessions:
             self._store.end_session(session)
+
+    async def close(self) -> None:
+        self._closed = True
+        self.lose_sessions()
         self._store.wake()

@@ -10,6 +10,7 @@ from goqueue.base.cluster_settings import ClusterSettings
 from goqueue.base.errors import NeedsExtra, StoreOutOfReach, StoreUnreachable
 from goqueue.base.settings import parse_address
 from goqueue.drive.cluster_member import ClusterPorts
+from goqueue.drive.disk_note import boot_id
 from goqueue.drive.peers import NODE_PORT, PeerVerb
 from goqueue.edge.http.server import listen
 from goqueue.edge.peers.door import PeerDoor
@@ -41,7 +42,8 @@ class ClusterDoor:
             message = f"The store {self._settings.store} cannot be used: {error.message}"
             raise StoreUnreachable(message, field="cluster.store") from error
         host, port = self._socket.getsockname()[:2]
-        return ClusterPorts(store, {**doors, NODE_PORT: self._settings.advertised or f"{host}:{port}"}, self._serve)
+        addresses = {**doors, NODE_PORT: self._settings.advertised or f"{host}:{port}"}
+        return ClusterPorts(store, addresses, self._serve, boot_id())
 
     async def _serve(self, me: Hello, verbs: Mapping[str, PeerVerb]) -> None:
         assert self._socket is not None

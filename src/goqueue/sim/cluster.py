@@ -1,0 +1,233 @@
+"""Several nodes in one process and in virtual time: whole brokers on simulated disks, with one store and one network.
+
+A node that is killed stops in the middle of everything: its tasks end, its timers are gone, its disk takes no more
+writes. What its next start finds is what a real one could find.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import ContextVar, copy_context
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from goqueue.base.cluster_settings import ClusterSettings
+from goqueue.base.errors import PeerLost
+from goqueue.base.ids import TopicPartition
+from goqueue.base.limits import KIB
+from goqueue.base.log_settings import Fsync, LogSettings
+from goqueue.base.node_settings import NodeSettings
+from goqueue.base.settings import Settings, TopicSettings
+from goqueue.broker import Broker
+from goqueue.drive.cluster_member import ClusterPorts
+from goqueue.drive.peers import NODE_PORT, PeerVerb
+from goqueue.node_services import NodeServices, Ports
+from goqueue.sim.disk import CrashMode, SimDisk
+from goqueue.sim.metadata import SimMetadata, SimMetadataStore
+from goqueue.sim.network import SimNetwork
+from goqueue.sim.time import VirtualClock, VirtualLoop, in_place
+from goqueue.wire.node_frames import Hello
+
+T = TypeVar("T")
+_RUNNING: ContextVar[Any] = ContextVar("running", default=None)  # the node whose work it is
+SESSION_MS: Final = 3_000
+
+
+class ClusterPlan(msgspec.Struct, frozen=True):
+    """What is simulated."""
+
+    nodes: int = 3
+    shards: int = 3
+    fsync: Fsync = "interval"
+
+
+class SimEntropy:
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def token(self, size: int) -> bytes:
+        return self._chance.randbytes(size)
+
+
+class SimNode:
+    """One machine: what survives a crash of its process, and the process."""
+
+    def __init__(self, cluster: SimCluster, number: int) -> None:
+        self.number = number
+        self.disk = SimDisk()
+        self.boots = 1
+        self.clock = VirtualClock(cluster.loop)
+        self.is_up = False
+        self.is_ready = False
+        self.broker: Broker | None = None
+        self.client: SimMetadata | None = None
+        self._cluster = cluster
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    # --- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """In the background: a new cluster waits for its nodes."""
+        self.is_up = True
+        self.run(self._serve())
+
+    async def _serve(self) -> bytes:
+        cluster = self._cluster
+        self.client = cluster.store.client()
+        address = f"node-{self.number}:{cluster.chance.randrange(1 << 30)}"
+
+        async def open_door(me: Hello, verbs: Mapping[str, PeerVerb]) -> None:
+            cluster.network.open(address, self, self.number, verbs)
+
+        ports = Ports(self.disk, in_place, self.clock, SimEntropy(cluster.chance))
+        others = ClusterPorts(self.client, {NODE_PORT: address}, open_door, f"boot {self.boots}", cluster.network.link)
+        self.broker = Broker(NodeServices(cluster.settings(self.number), ports, cluster=others))
+        await self.broker.start()
+        self.is_ready = True
+        return b""
+
+    def kill(self, power_cut: CrashMode | None = None) -> None:
+        """`power_cut` says what the disk makes of what was not synced; without one the machine goes on."""
+        self.is_up = self.is_ready = False
+        self.disk.crash_at = self.disk.steps
+        client, self.broker, self.client = self.client, None, None
+        self._cluster.forget(self)
+        for task in list(self._tasks):
+            task.cancel()
+        if client is not None:
+            client.is_cut_off = True
+            self._cluster.end_sessions_later(client)
+        self.disk = self.disk.crash(power_cut or "kept", self._cluster.chance.randrange(1 << 30))
+        self.boots += power_cut is not None
+
+    def lose_disk(self) -> None:
+        """After a kill: the next start finds an empty directory."""
+        self.disk = SimDisk()
+
+    # --- its work --------------------------------------------------------------------------------------------
+
+    def run(self, work: Awaitable[T]) -> asyncio.Task[T]:
+        """As the node's own: it ends when the node is killed."""
+
+        async def awaited() -> T:
+            return await work
+
+        context = copy_context()
+        context.run(_RUNNING.set, self)
+        return self._cluster.loop.create_task(awaited(), context=context)
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def ask(self, question: Callable[[Broker], Awaitable[T]], within_s: float = 5.0) -> T:
+        """As a client that reaches this node; `PeerLost` if it does not answer."""
+        chance, network = self._cluster.chance, self._cluster.network
+        await asyncio.sleep(chance.uniform(*network.delay_s))
+        broker = self.broker
+        if broker is None or not self.is_ready:
+            raise PeerLost(f"Node {self.number} is down.")
+        work = self.run(question(broker))
+        done, _ = await asyncio.wait([work], timeout=within_s)
+        if not done:
+            work.cancel()
+            raise PeerLost(f"Node {self.number} did not answer in time.")
+        if work.cancelled():
+            raise PeerLost(f"Node {self.number} went away.")
+        answer = work.result()
+        await asyncio.sleep(chance.uniform(*network.delay_s))
+        return answer
+
+
+class SimCluster:
+    """All of it. `chance` decides everything that is not decided by the code under test."""
+
+    def __init__(self, loop: VirtualLoop, seed: int, plan: ClusterPlan | None = None) -> None:
+        self.loop = loop
+        self.chance = random.Random(seed)
+        self.plan = plan or ClusterPlan()
+        self.store = SimMetadataStore()
+        self.network = SimNetwork(self.chance)
+        self.nodes = [SimNode(self, number) for number in range(self.plan.nodes)]
+        loop.set_task_factory(_task_of)  # type: ignore[arg-type]
+
+    def settings(self, number: int) -> Settings:
+        plan = self.plan
+        factor = min(3, plan.nodes)
+        return Settings(
+            node=NodeSettings(id=number, shards=plan.shards),
+            cluster=ClusterSettings(
+                store="etcd://simulated:1", nodes=plan.nodes, replication_factor=factor, session_ms=SESSION_MS
+            ),
+            log=LogSettings(fsync=plan.fsync, journal_bytes=64 * KIB, index_interval_bytes=256),
+            topics=TopicSettings(partitions=plan.shards),
+        )
+
+    async def start(self) -> None:
+        for node in self.nodes:
+            node.start()
+        await self.until(lambda: all(node.is_ready for node in self.nodes))
+
+    async def until(self, holds: Callable[[], bool], within_s: float = 60.0) -> None:
+        async with asyncio.timeout(within_s):
+            while not holds():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    # --- who leads -------------------------------------------------------------------------------------------
+
+    def leader_of(self, at: TopicPartition) -> SimNode | None:
+        """The node that serves a partition, as far as anybody does."""
+        for node in self.nodes:
+            if node.broker is not None and node.is_ready:
+                topic = node.broker.topics.find(at.topic)
+                if topic is not None and topic.partitions[at.partition].state.is_served:
+                    return node
+        return None
+
+    @property
+    def is_healed(self) -> bool:
+        """Every shard is led and everybody is in sync."""
+        ready = [node.broker for node in self.nodes if node.broker is not None and node.is_ready]
+        if len(ready) < len(self.nodes):
+            return False
+        image = ready[0].node.metadata.image
+        records = [image.shard(shard) for shard in image.shards()]
+        is_led = all(record.leader >= 0 and len(record.in_sync) == len(record.replicas) for record in records)
+        return is_led and sum(len(broker.node.shard_map.led or ()) for broker in ready) == len(records)
+
+    # --- the end of a node -----------------------------------------------------------------------------------
+
+    def forget(self, node: SimNode) -> None:
+        """Timers of a process go with it."""
+        for handle in list(self.loop._scheduled):  # type: ignore[attr-defined]
+            if handle._context.get(_RUNNING) is node:
+                handle.cancel()
+        for handle in list(self.loop._ready):  # type: ignore[attr-defined]
+            if handle._context.get(_RUNNING) is node and not _is_step(handle):
+                handle.cancel()
+
+    def end_sessions_later(self, client: SimMetadata) -> None:
+        """The store waits for a keep-alive for as long as a session lasts."""
+
+        async def end() -> None:
+            await asyncio.sleep(SESSION_MS / 1000)
+            client.lose_sessions()
+
+        self.loop.create_task(end(), context=copy_context())
+
+
+def _is_step(handle: Any) -> bool:
+    """A step of a task, which has to be cancelled by its task."""
+    return isinstance(getattr(handle._callback, "__self__", None), asyncio.Task)
+
+
+def _task_of(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **more: Any) -> asyncio.Task[T]:
+    task = asyncio.Task(work, loop=loop, **more)
+    context = more.get("context")
+    node = _RUNNING.get() if context is None else context.get(_RUNNING)
+    if node is not None:
+        node.adopt(task)
+    return task
