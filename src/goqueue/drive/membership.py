@@ -19,6 +19,7 @@ from goqueue.drive.image_follower import ImageFollower
 logger = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.2
+_DEPOSE_S: Final = 3.0  # between two times that this node deposes another
 _STEADY_S: Final = 10.0  # before a node gets back what it led
 
 
@@ -40,6 +41,7 @@ class NodeMembership:
         self._wait_s = wait_s
         self._formation = formation
         self._suspected: frozenset[int] = frozenset()
+        self._depose_after = 0.0
         self._seen: dict[str, float] = {}  # since when each start of a node is there
         self._session: Session | None = None
         self._changed = asyncio.Event()
@@ -178,6 +180,10 @@ class NodeMembership:
         found = image.controller
         if found is None or found.node not in self._suspected or found.node == self._node_id:
             return
+        now = asyncio.get_running_loop().time()
+        if now < self._depose_after:
+            return  # two that cannot reach each other must not do this in turns for ever
+        self._depose_after = now + _DEPOSE_S
         if self._node_id == min(set(image.nodes()) - self._suspected, default=self._node_id):
             logger.warning("the controller does not answer and is deposed", extra={"node": found.node})
             with suppress(MetadataConflict):

@@ -194,7 +194,7 @@ class ShardLeader:
         then: a change that was sent may be made at any time while the record is as it was.
         """
         if self._asked is None:
-            record = self._without_laggards(living, now) or self._with_caught_up(living)
+            record = self._without_laggards(living, now) or self._with_caught_up(living, now)
             self._asked = None if record is None else SetChange(record, self.revision)
         return self._asked
 
@@ -212,12 +212,19 @@ class ShardLeader:
         silent_ms = now - max(follower.heard_ms, self._began_ms)
         return behind_ms > self._in_sync.lag_ms or silent_ms > self._in_sync.silent_ms
 
-    def _with_caught_up(self, living: Mapping[int, str]) -> ShardRecord | None:
+    def _with_caught_up(self, living: Mapping[int, str], now: Millis) -> ShardRecord | None:
         for node in self.record.replicas:
             start = living.get(node)
-            if start is not None and node not in self.record.in_sync and self._has_all(Replica(node, start)):
-                return including(self.record, Replica(node, start), self._minimum)
+            if start is None or node in self.record.in_sync:
+                continue
+            replica = Replica(node, start)
+            if self._has_all(replica) and self._is_heard(replica, now):
+                return including(self.record, replica, self._minimum)
         return None
+
+    def _is_heard(self, replica: Replica, now: Millis) -> bool:
+        """Recently, or it would be taken out again at once."""
+        return now - self._follower(replica).heard_ms <= self._in_sync.silent_ms // 2
 
     def _has_all(self, replica: Replica) -> bool:
         """Everything that is acknowledged, and where this epoch begins."""

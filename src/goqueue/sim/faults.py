@@ -1,0 +1,122 @@
+"""What happens to a simulated cluster: a seeded series of faults, each over after a while."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from goqueue.sim.cluster import SimCluster, SimNode
+from goqueue.sim.disk import CrashMode
+
+Fault = Callable[[], Awaitable[None]]
+LOSSES: Final[tuple[CrashMode, ...]] = ("kept", "dropped", "torn")
+
+
+class Faults:
+    """One after the other, now and then two at once. `told` is what happened, for who looks at a seed."""
+
+    def __init__(self, cluster: SimCluster, seed: int) -> None:
+        self.told: list[str] = []
+        self._cluster = cluster
+        self._chance = random.Random(seed)
+        self._power_cuts = cluster.plan.nodes if cluster.plan.fsync == "always" else 1
+
+    async def run(self, for_s: float) -> None:
+        until = self._cluster.loop.time() + for_s
+        while self._cluster.loop.time() < until:
+            await asyncio.sleep(self._chance.uniform(0.2, 3.0))
+            fault = self._chance.choice(self._kinds())
+            if self._chance.random() < 0.2:
+                await asyncio.gather(fault(), self._chance.choice(self._kinds())())
+            else:
+                await fault()
+        await self.heal()
+
+    def _kinds(self) -> list[Fault]:
+        cuts, store = [self._cut_off, self._cut_one_way, self._slow], [self._lose_store, self._lose_session]
+        return [self._kill, self._kill, self._cut_power, *cuts, *store]
+
+    async def heal(self) -> None:
+        self._cluster.network.cut.clear()
+        self._cluster.network.delay_s = (0.0002, 0.002)
+        for node in self._cluster.nodes:
+            if not node.is_up:
+                node.start()
+            if node.client is not None:
+                node.client.is_cut_off = node.client.watches_stale = False
+                node.client.delay_s = 0.0
+
+    def _any(self) -> SimNode:
+        return self._chance.choice(self._cluster.nodes)
+
+    def _tell(self, what: str) -> None:
+        self.told.append(f"{self._cluster.loop.time():8.3f} {what}")
+
+    # --- kinds -----------------------------------------------------------------------------------------------
+
+    async def _kill(self) -> None:
+        node = self._any()
+        if not node.is_up:
+            return
+        self._tell(f"kill {node.number}")
+        node.kill()
+        await asyncio.sleep(self._chance.choice((0.05, 0.5, 4.0)))
+        self._start(node)
+
+    async def _cut_power(self) -> None:
+        """Without syncs one machine at a time: two that lose their tails may lose what was acknowledged."""
+        node = self._any()
+        if not node.is_up or not self._power_cuts:
+            return
+        self._power_cuts -= 1
+        loss = self._chance.choice(LOSSES)
+        self._tell(f"power cut at {node.number}, {loss}")
+        node.kill(power_cut=loss)
+        await asyncio.sleep(self._chance.uniform(0.1, 5.0))
+        self._start(node)
+
+    def _start(self, node: SimNode) -> None:
+        if not node.is_up:
+            self._tell(f"start {node.number}")
+            node.start()
+
+    async def _cut_off(self) -> None:
+        number = self._any().number
+        others = [one.number for one in self._cluster.nodes]
+        pairs = {(one, number) for one in others} | {(number, one) for one in others}
+        self._tell(f"cut off {number}")
+        await self._cut(pairs)
+
+    async def _cut_one_way(self) -> None:
+        source, target = self._any().number, self._any().number
+        self._tell(f"cut {source} to {target}")
+        await self._cut({(source, target)})
+
+    async def _cut(self, pairs: set[tuple[int, int]]) -> None:
+        self._cluster.network.cut |= pairs
+        await asyncio.sleep(self._chance.uniform(0.3, 6.0))
+        self._cluster.network.cut -= pairs
+
+    async def _lose_store(self) -> None:
+        node = self._any()
+        client = node.client
+        if client is not None:
+            self._tell(f"no store for {node.number}")
+            client.is_cut_off = True
+            await asyncio.sleep(self._chance.uniform(0.3, 2.0))
+            if node.client is client:
+                client.is_cut_off = False
+
+    async def _lose_session(self) -> None:
+        node = self._any()
+        if node.client is not None:
+            self._tell(f"the session of {node.number} ends")
+            node.client.lose_sessions()
+
+    async def _slow(self) -> None:
+        self._tell("slow network")
+        self._cluster.network.delay_s = (0.01, 0.3)
+        await asyncio.sleep(self._chance.uniform(0.5, 3.0))
+        self._cluster.network.delay_s = (0.0002, 0.002)
