@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from functools import partial
 from typing import Final
 
 import pytest
 
-from goqueue.base.ids import TopicPartition
+from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.log_settings import Fsync
+from goqueue.broker import Broker
 from goqueue.sim.cluster import ClusterPlan, SimCluster
 from goqueue.sim.faults import Faults
 from goqueue.sim.time import VirtualLoop, run_virtually
@@ -43,7 +45,8 @@ async def minute(loop: VirtualLoop, seed: int, fsync: Fsync) -> list[str]:
     producers = {at: IdempotentProducer(cluster, at, 1_000 + number) for number, at in enumerate(places)}
     readers, ledger = {at: Reader(cluster, at) for at in places}, LeaseLedger()
     workers = [Worker(cluster, ledger, places, f"worker {number}") for number in range(WORKERS)]
-    clients = [loop.create_task(one.run()) for one in (*producers.values(), *readers.values(), *workers)]
+    runs = [one.run() for one in producers.values()] + [one.run() for one in readers.values()]
+    clients = [loop.create_task(run) for run in runs + [one.run() for one in workers]]
     faults = Faults(cluster, seed)
     try:
         await faults.run(SECONDS)
@@ -61,7 +64,7 @@ async def minute(loop: VirtualLoop, seed: int, fsync: Fsync) -> list[str]:
         for at in places:
             leader = cluster.leader_of(at)
             assert leader is not None
-            values = await leader.ask(lambda broker, at=at: read_from(broker, at, 0))
+            values = await leader.ask(partial(_read_all, at))
             check_log(values, [producers[at]])
             for offset, value in readers[at].seen.items():
                 if values.get(offset) != value:
@@ -70,6 +73,10 @@ async def minute(loop: VirtualLoop, seed: int, fsync: Fsync) -> list[str]:
     except (Violation, TimeoutError) as violation:
         raise AssertionError(f"seed {seed}, fsync {fsync}: {violation!r}\n" + "\n".join(faults.told)) from violation
     return faults.told
+
+
+async def _read_all(at: TopicPartition, broker: Broker) -> dict[Offset, str]:
+    return await read_from(broker, at, 0)
 
 
 @pytest.fixture(autouse=True)
