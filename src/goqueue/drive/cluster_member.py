@@ -38,7 +38,7 @@ class ClusterPorts(NamedTuple):
     store: Metadata
     addresses: Mapping[str, str]  # that the others are told, by door
     open_door: Callable[[Hello, Mapping[str, PeerVerb]], Awaitable[None]]  # for the other nodes
-    boot: str  # another one after every start of the machine
+    boot: str = ""  # another one after every start of the machine
     connect: Connect = connect
 
 
