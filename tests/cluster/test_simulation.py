@@ -19,7 +19,7 @@ from goqueue.sim.time import VirtualLoop, run_virtually
 from goqueue.sim.workload import (
     IdempotentProducer,
     LeaseLedger,
-    Reader,
+    LogReader,
     Violation,
     Worker,
     check_log,
@@ -43,7 +43,7 @@ async def minute(loop: VirtualLoop, seed: int, fsync: Fsync) -> list[str]:
     places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
     await cluster.until(lambda: all(cluster.leader_of(at) is not None for at in places))
     producers = {at: IdempotentProducer(cluster, at, 1_000 + number) for number, at in enumerate(places)}
-    readers, ledger = {at: Reader(cluster, at) for at in places}, LeaseLedger()
+    readers, ledger = {at: LogReader(cluster, at) for at in places}, LeaseLedger()
     workers = [Worker(cluster, ledger, places, f"worker {number}") for number in range(WORKERS)]
     runs = [one.run() for one in producers.values()] + [one.run() for one in readers.values()]
     clients = [loop.create_task(run) for run in runs + [one.run() for one in workers]]

@@ -69,7 +69,7 @@ def _numbered(batch: bytes, producer_id: int, sequence: int) -> bytes:
     return assemble(header, batch[HEADER_BYTES:])
 
 
-class Reader:
+class LogReader:
     """Reads a partition again and again: an offset that was read once stays what it was."""
 
     def __init__(self, cluster: SimCluster, at: TopicPartition) -> None:
