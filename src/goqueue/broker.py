@@ -166,7 +166,7 @@ class Broker:
             ),
         )
         self.deliveries = DeliveryShards(self.delivery_runners, queue_events)
-        self.feeds = LaneReaders(decoding, unreadable)
+        self.feeds = LaneReaders(decoding, unreadable, known.takes_uncommitted)
         news = None if far is None else ViewNews(elsewhere, far)
         self.positions = Positions(self.deliveries, known, self.topics, self.feeds, news)
         views = QueueViews(self.deliveries, self.topics, rules, self.feeds, self.positions, far)

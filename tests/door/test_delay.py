@@ -205,7 +205,7 @@ def test_nothing_is_lost_or_doubled_or_early_in_many_kills(tmp_path: Path, fsync
         def write(writer: int, round_: int = round_, stop: threading.Event = stop) -> None:
             number = 0
             own = random.Random(100 * round_ + writer)
-            with httpx.Client(base_url=node.url, timeout=5) as client:
+            with httpx.Client(base_url=node.url, timeout=60) as client:
                 while not stop.is_set():
                     number += 1
                     values = [f"{round_}-{writer}-{number}-{n}" for n in range(own.randrange(1, 20))]

@@ -16,7 +16,7 @@ from goqueue.drive.batch_cache import BatchCache, Decoded
 from goqueue.drive.decoding import Decoding, window_here
 from goqueue.drive.lane_index import LaneIndex, OffsetSpan, look_through, look_through_one
 from goqueue.drive.partition import Partition
-from goqueue.format.batch import read_header, split
+from goqueue.format.batch import BatchHeader, read_header, split
 from goqueue.format.records import Record
 from goqueue.format.slices import RecordSlice
 
@@ -25,18 +25,23 @@ _SCAN_BYTES: Final = 1 * MIB
 _SCAN_HERE_BYTES: Final = 64 * KIB  # more than this is looked through off the loop
 _SCAN_WAIT_S: Final = 0.02  # how long a poll waits for the look ahead; the rest is done behind its back
 _STRETCH: Final = 1_000  # records that are decoded before others get their turn
-_COMMITTED: Final = Isolation.READ_COMMITTED
 
 OnUnreadableOf: TypeAlias = Callable[[TopicPartition, Offset, Offset, str], None]
 
 
 class LaneReader:
-    """Shared by all groups that take from the partition."""
+    """Shared by all groups that take from the partition and see the same of its transactions."""
 
     def __init__(
-        self, partition: Partition, cache: BatchCache, decoding: Decoding, on_unreadable: OnUnreadableOf
+        self,
+        partition: Partition,
+        cache: BatchCache,
+        decoding: Decoding,
+        on_unreadable: OnUnreadableOf,
+        isolation: Isolation = Isolation.READ_COMMITTED,
     ) -> None:
         self.partition = partition
+        self.isolation = isolation
         self._cache = cache
         self._decoding = decoding
         self._on_unreadable = on_unreadable
@@ -46,7 +51,13 @@ class LaneReader:
 
     @property
     def end(self) -> Offset:
-        return self.partition.state.read_limit(_COMMITTED)
+        return self.partition.state.read_limit(self.isolation)
+
+    def is_visible(self, header: BatchHeader) -> bool:
+        """Whether there is something to hand out in a batch below the end."""
+        if self.isolation is Isolation.READ_UNCOMMITTED:
+            return not header.is_control
+        return self.partition.is_visible(header)
 
     # --- looking ahead -------------------------------------------------------------------------------------
 
@@ -76,12 +87,12 @@ class LaneReader:
     def _scan_here(self, index: LaneIndex) -> bool:
         """Looks through what little was appended since; False if that is work for another thread."""
         try:
-            data = self.partition.read_now(index.scanned_to, _SCAN_BYTES, _COMMITTED)
+            data = self.partition.read_now(index.scanned_to, _SCAN_BYTES, self.isolation)
         except (DamagedRange, OffsetOutOfRange):
             return False
         if data is None or len(data) > _SCAN_HERE_BYTES:
             return False
-        found = look_through(data, self.partition.is_visible)
+        found = look_through(data, self.is_visible)
         index.extend(_from(found.spans, index.scanned_to))
         return index.scanned_to >= self.end
 
@@ -101,7 +112,7 @@ class LaneReader:
         at = 0
         while at < len(data) and index is self.index:
             left = memoryview(data)[at:]
-            found = await self._decoding.aside(partial(look_through, left, self.partition.is_visible))
+            found = await self._decoding.aside(partial(look_through, left, self.is_visible))
             if not found.size:
                 found = await self._decoding.run(partial(look_through_one, left))
             if not found.size:
@@ -175,7 +186,7 @@ class LaneReader:
         first: Decoded | None = None
         for batch in split(data or b""):
             header = read_header(batch)
-            if not self.partition.is_visible(header):
+            if not self.is_visible(header):
                 found: list[RecordSlice] | None = [RecordSlice(header.base_offset, header.last_offset, 0)]
             elif first is None:
                 found = await self._decoding.window(batch, header, offset)
@@ -201,8 +212,8 @@ class LaneReader:
         if offset >= self.end:
             return None
         try:
-            now = self.partition.read_now(offset, size, _COMMITTED)
-            return now if now is not None else await self.partition.read(offset, size, _COMMITTED)
+            now = self.partition.read_now(offset, size, self.isolation)
+            return now if now is not None else await self.partition.read(offset, size, self.isolation)
         except DamagedRange as hole:
             return int(str(hole.detail["next_offset"]))
         except OffsetOutOfRange:

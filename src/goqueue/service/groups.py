@@ -37,7 +37,7 @@ from goqueue.core.groups.requests import (
     ShareHeartbeat,
     SyncRequest,
 )
-from goqueue.core.groups.share_config import ORDER, ShareRules, share_rules
+from goqueue.core.groups.share_config import ORDER, ShareRules, share_rules, takes_uncommitted
 from goqueue.core.patterns import InvalidPattern, compile_pattern
 from goqueue.drive.coordinators import GroupHost
 from goqueue.drive.per_shard import PerShard
@@ -145,6 +145,9 @@ class Groups:
     def keeps_order(self, group: str) -> bool:
         """Whether the group's queue consumers get messages of a key in order, whatever the topic says."""
         return self.is_loaded(group) and self.config(group).get(ORDER) == "key"
+
+    def takes_uncommitted(self, group: str) -> bool:
+        return self.is_loaded(group) and takes_uncommitted(self.config(group))
 
     def rules_of_share(self, group: str) -> ShareRules | None:
         """The rules of a share group; None for any other."""

@@ -15,7 +15,7 @@ import msgspec
 from goqueue.base.errors import GoQueueError, NotLoaded
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.core.groups.records import OffsetCommitted
-from goqueue.core.groups.share_config import ORDER, ShareRules, share_rules
+from goqueue.core.groups.share_config import ORDER, ShareRules, share_rules, takes_uncommitted
 from goqueue.service.elsewhere import Elsewhere
 from goqueue.service.groups import Groups
 from goqueue.service.place_news import Outbox, PlaceOffset
@@ -104,6 +104,9 @@ class GroupsAnywhere:
 
     def keeps_order(self, group: str) -> bool:
         return self._here.keeps_order(group) if self.is_here(group) else self._config(group).get(ORDER) == "key"
+
+    def takes_uncommitted(self, group: str) -> bool:
+        return self._here.takes_uncommitted(group) if self.is_here(group) else takes_uncommitted(self._config(group))
 
     def _config(self, group: str) -> Mapping[str, str]:
         if self.is_here(group):

@@ -1,7 +1,11 @@
-"""One feed for each partition that somebody takes messages from."""
+"""One feed for each partition that somebody takes messages from; two, if some groups take what is not committed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
+from goqueue.base.commands import Isolation
 from goqueue.base.ids import TopicPartition
 from goqueue.drive.batch_cache import BatchCache
 from goqueue.drive.decoding import Decoding
@@ -9,28 +13,47 @@ from goqueue.drive.lane_reader import LaneReader
 from goqueue.drive.partition import Partition
 from goqueue.service.unreadable import UnreadableRecords
 
+_Feeds: TypeAlias = dict[TopicPartition, LaneReader]
+_COMMITTED, _UNCOMMITTED = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
+
 
 class LaneReaders:
     """Made on demand, gone with the topic."""
 
-    def __init__(self, decoding: Decoding, on_unreadable: UnreadableRecords) -> None:
+    def __init__(
+        self, decoding: Decoding, on_unreadable: UnreadableRecords, takes_uncommitted: Callable[[str], bool]
+    ) -> None:
+        """`takes_uncommitted` says of a group whether it is handed what a transaction may yet take back."""
         self._decoding = decoding
         self._on_unreadable = on_unreadable
-        self._cache = BatchCache()
-        self._feeds: dict[TopicPartition, LaneReader] = {}
+        self._takes_uncommitted = takes_uncommitted
+        self._caches = {_COMMITTED: BatchCache(), _UNCOMMITTED: BatchCache()}
+        self._feeds: dict[Isolation, _Feeds] = {_COMMITTED: {}, _UNCOMMITTED: {}}
 
-    def of(self, partition: Partition) -> LaneReader:
-        feed = self._feeds.get(partition.at)
-        if feed is None or feed.partition is not partition:
-            self.forget_partition(partition.at)
-            feed = self._feeds[partition.at] = LaneReader(partition, self._cache, self._decoding, self._on_unreadable)
+    def of(self, partition: Partition, group: str | None = None) -> LaneReader:
+        """As the group sees it, or a reader of committed data."""
+        isolation = _UNCOMMITTED if group is not None and self._takes_uncommitted(group) else _COMMITTED
+        feed = self._feeds[isolation].get(partition.at)
+        return feed if feed is not None and feed.partition is partition else self._make(partition, isolation)
+
+    def _make(self, partition: Partition, isolation: Isolation) -> LaneReader:
+        feeds = self._feeds[isolation]
+        if (former := feeds.pop(partition.at, None)) is not None:
+            former.forget()
+        cache = self._caches[isolation]
+        feed = feeds[partition.at] = LaneReader(partition, cache, self._decoding, self._on_unreadable, isolation)
         return feed
 
+    def all_of(self, partition: Partition) -> list[LaneReader]:
+        """Those that somebody took from."""
+        found = [feeds.get(partition.at) for feeds in self._feeds.values()]
+        return [feed for feed in found if feed is not None and feed.partition is partition]
+
     def forget(self, topic: str) -> None:
-        for at in [at for at in self._feeds if at.topic == topic]:
+        for at in [at for feeds in self._feeds.values() for at in feeds if at.topic == topic]:
             self.forget_partition(at)
 
     def forget_partition(self, at: TopicPartition) -> None:
-        feed = self._feeds.pop(at, None)
-        if feed is not None:
-            feed.forget()
+        for feeds in self._feeds.values():
+            if (feed := feeds.pop(at, None)) is not None:
+                feed.forget()

@@ -6,12 +6,11 @@ Everything else is for `handing.py`, message by message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
-from goqueue.base.commands import Isolation
 from goqueue.base.delays import EXPIRES_HEADER
 from goqueue.base.errors import CorruptBatch, GoQueueError
 from goqueue.base.ids import Offset, TopicPartition
@@ -23,7 +22,6 @@ from goqueue.core.dead_letter import KEEPER
 from goqueue.core.delivery.offers import Grant
 from goqueue.core.delivery.records import ViewId
 from goqueue.drive.delivery_shards import DeliveryShards
-from goqueue.drive.partition import Partition
 from goqueue.format.batch import HEADER_BYTES, BatchHeader, Buffer, read_header, split
 from goqueue.format.search import has
 from goqueue.format.slices import light_body
@@ -36,7 +34,6 @@ from goqueue.service.trace_leases import TracedLeases
 _READ_BYTES: Final = 128 * KIB
 _LOOKED_AT: Final = (HEADER.encode(), EXPIRES_HEADER.encode())
 _TRACED: Final = TRACEPARENT.encode()
-_COMMITTED: Final = Isolation.READ_COMMITTED
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -70,14 +67,14 @@ class _Chosen:
         self.count = self.size = 0
         self.is_over = False
 
-    def add_all(self, data: bytes, partition: Partition) -> None:
+    def add_all(self, data: bytes, is_visible: Callable[[BatchHeader], bool]) -> None:
         """Stops before a batch that has to be looked at; nothing is handed out of one that nobody may see."""
         before = self.next
         for batch in split(data):
             header = read_header(batch)
             if header.last_offset < self.next:
                 continue
-            if partition.is_visible(header):
+            if is_visible(header):
                 if self.is_over or not _is_plain(batch, header, self._marks):
                     self.is_over = True
                     break
@@ -134,16 +131,16 @@ class Lending:
         return None if share else (*_LOOKED_AT, _TRACED)
 
     async def _choose(self, source: Source, begin: Offset, room: Room, marks: Sequence[bytes]) -> _Chosen:
-        partition = source.partition
+        partition, feed = source.partition, source.feed
         chosen = _Chosen(max(begin, partition.start_offset), room, marks)
-        while not chosen.is_over and chosen.next < source.feed.end:
+        while not chosen.is_over and chosen.next < feed.end:
             try:
-                data = partition.read_now(chosen.next, _READ_BYTES, _COMMITTED)
+                data = partition.read_now(chosen.next, _READ_BYTES, feed.isolation)
                 if data is None:
-                    data = await partition.read(chosen.next, _READ_BYTES, _COMMITTED)
+                    data = await partition.read(chosen.next, _READ_BYTES, feed.isolation)
             except GoQueueError:
                 break  # the log lost something: whoever looks message by message passes over it
-            chosen.add_all(data, partition)
+            chosen.add_all(data, feed.is_visible)
         return chosen
 
     def _grant(self, take: Take, source: Source, chosen: _Chosen, nonce: str) -> LentBatches:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
-from goqueue.base.commands import Isolation
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.priority import NAMES, NORMAL
 from goqueue.core.dead_letter import KEEPER
@@ -92,7 +91,7 @@ class Positions:
             return committed.offset
         if at is not None:
             return min(max(at, start), end)
-        return partition.read_limit(Isolation.READ_COMMITTED) if place == "latest" else start
+        return self._feeds.of(partition, view.group).end if place == "latest" else start
 
     # --- acks move offsets -----------------------------------------------------------------------------------
 
@@ -159,16 +158,17 @@ class Positions:
         """What every group is past need not be known any more."""
         partition = self._partition(at)
         if partition is not None:
-            index = self._feeds.of(partition).index
-            if index is not None:
-                index.trim(min(self.position(delivery) for delivery in self._runner.at(at)))
+            lowest = min(self.position(delivery) for delivery in self._runner.at(at))
+            for feed in self._feeds.all_of(partition):
+                if feed.index is not None:
+                    feed.index.trim(lowest)
 
     def position(self, delivery: Delivery, at_most: bool = False) -> Offset:
         """Everything below is done, in every lane; `at_most` passes over lanes of which nothing is known yet."""
         partition = self._partition(delivery.view.at)
         if partition is None:
             return delivery.base
-        lowest = partition.read_limit(Isolation.READ_COMMITTED)
+        lowest = self._feeds.of(partition, delivery.view.group).end
         for number in _LANES:
             if not (at_most and self._is_unknown(delivery, partition, number)):
                 lowest = min(lowest, self._position_of(delivery, partition, number))
@@ -176,19 +176,19 @@ class Positions:
 
     def _position_of(self, delivery: Delivery, partition: Partition, number: int) -> Offset:
         """Nothing of the lane is open below: what was handed out is done, and the index knows of no other."""
-        index, here = self._feeds.of(partition).index, delivery.lane_position(number)
+        index, here = self._feeds.of(partition, delivery.view.group).index, delivery.lane_position(number)
         if index is not None and index.begin <= here and delivery.is_lane_clear(number):
             return index.next_of(number, here)
         return here
 
     def _is_unknown(self, delivery: Delivery, partition: Partition, number: int) -> bool:
-        index = self._feeds.of(partition).index
+        index = self._feeds.of(partition, delivery.view.group).index
         return not delivery.knows_lane(number) and (index is None or index.begin > delivery.base)
 
     def _look_closer(self, delivery: Delivery, position: Offset) -> None:
         """A lane that holds the group back where it shares a span with others may have nothing there."""
         partition = self._partition(delivery.view.at)
-        feed = None if partition is None else self._feeds.of(partition)
+        feed = None if partition is None else self._feeds.of(partition, delivery.view.group)
         if partition is None or feed is None or feed.index is None or position >= feed.end:
             return
         if feed.index.is_mixed(position):
@@ -277,7 +277,7 @@ class Positions:
     def _taken_out(self, view: ViewId, partition: Partition, keeper: Delivery) -> int:
         """How many dead letters that the view has not looked at are gone: redriven, or deleted."""
         delivery = self._runner.find(view)
-        begin, end = partition.start_offset, partition.read_limit(Isolation.READ_COMMITTED)
+        begin, end = partition.start_offset, self._feeds.of(partition, view.group).end
         if delivery is not None:
             begin = max(begin, delivery.looked_from)
         return keeper.gone_between(begin, end)
@@ -285,8 +285,8 @@ class Positions:
     def unseen_of(self, view: ViewId, partition: Partition, lane: int) -> int:
         """About how many of a lane were never looked at; what was not looked through counts as normal."""
         delivery = self._runner.find(view)
-        index = self._feeds.of(partition).index
-        end = partition.read_limit(Isolation.READ_COMMITTED)
+        feed = self._feeds.of(partition, view.group)
+        index, end = feed.index, feed.end
         if delivery is None:
             return max(0, end - self.begin(view, partition, "earliest")) if lane == NORMAL else 0
         begin = max(delivery.look_from(lane), partition.start_offset)

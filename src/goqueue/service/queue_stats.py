@@ -63,7 +63,7 @@ class QueueStats:
     async def look(self, group: str | None = None, topic: str | None = None) -> None:
         """Looks through logs that hold priorities and were not looked through since the start."""
         for delivery, partition in list(self._views(group, topic)):
-            feed = self._feeds.of(partition)
+            feed = self._feeds.of(partition, delivery.view.group)
             if feed.index is None and not delivery.is_plain:
                 await feed.look(delivery.base)
 
@@ -126,7 +126,7 @@ class QueueStats:
 
     async def _oldest(self, delivery: Delivery, partition: Partition, number: int) -> Millis | None:
         """When the first message that could be handed out was published."""
-        feed = self._feeds.of(partition)
+        feed = self._feeds.of(partition, delivery.view.group)
         times = [
             record.timestamp_ms
             for record in (await feed.at(delivery.ready_again(number, 1))).values()

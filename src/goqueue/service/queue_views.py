@@ -86,7 +86,7 @@ class QueueViews:
             raise InvalidGroup(f"The broker keeps the name {KEEPER} for itself.", field="group")
         partition = topic.partition(at.partition)
         delivery = self._open(take.group, partition, take.begin)
-        return Source(partition, self._feeds.of(partition), delivery, topic.config, self._rules)
+        return Source(partition, self._feeds.of(partition, take.group), delivery, topic.config, self._rules)
 
     def _open(self, group: str, partition: Partition, begin: Begin) -> Delivery:
         view = ViewId(group, partition.at.topic, partition.at.partition)

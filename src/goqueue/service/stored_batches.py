@@ -19,14 +19,14 @@ _READ_BYTES: Final = 1 * MIB
 async def stored_batches(partition: Partition, offsets: Sequence[Offset], bytes_max: int) -> tuple[list[Buffer], int]:
     """The batches that hold these offsets, which ascend, and how many of the offsets they reach.
 
-    The last of them is the one that passes `bytes_max`.
+    The last of them is the one that passes `bytes_max`. Whoever names an offset was handed it, committed or not.
     """
     chosen: list[Buffer] = []
     reached = 0
     left = bytes_max
     while reached < len(offsets) and left > 0:
         try:
-            data = await partition.read(offsets[reached], min(_READ_BYTES, left), Isolation.READ_COMMITTED)
+            data = await partition.read(offsets[reached], min(_READ_BYTES, left), Isolation.READ_UNCOMMITTED)
         except GoQueueError:
             break  # the log lost them since
         before = reached

@@ -142,7 +142,7 @@ class Transfer:
             return
         dead_letter_target, chosen = delivery.next_dead(_AT_ONCE)
         copies = self._copies_of(delivery.view)
-        messages = await self._feeds.of(topic.partition(delivery.view.partition)).at(chosen)
+        messages = await self._feeds.of(topic.partition(delivery.view.partition), delivery.view.group).at(chosen)
         records = [
             self._copy(copies, delivery.view, message, chosen[offset])
             for offset, message in messages.items()

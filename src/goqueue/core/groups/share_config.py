@@ -27,7 +27,8 @@ SHARE_KEYS: Final[Mapping[str, str]] = {
     LOCKS: "How many records of a partition the members of a share group hold together.",
     DELIVERIES: "How often a record is delivered in a share group before it is given up.",
     RESET: "Where a share group begins in a partition that is new to it: earliest, latest or by_duration:PT1H.",
-    ISOLATION: "Records of transactions are delivered once they are committed.",
+    ISOLATION: "With read_committed records of a transaction are delivered once it is committed, with read_uncommitted "
+    "as soon as they are stored, also those of a transaction that is aborted.",
     ORDER: "With key the group's queue consumers get messages of a key in order, whatever the topic says.",
 }
 SHARE_DEFAULTS: Final[Mapping[str, str]] = {
@@ -45,7 +46,7 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
 }
 WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     RESET: ("earliest", "latest"),
-    ISOLATION: ("read_committed",),
+    ISOLATION: ("read_committed", "read_uncommitted"),
     ORDER: ("topic", "key"),
 }
 _BY_DURATION: Final = "by_duration:"
@@ -66,6 +67,11 @@ def share_rules(config: Mapping[str, str]) -> ShareRules:
     begin: Begin = "earliest" if chosen[RESET] == "earliest" else "latest"
     numbers = (int(chosen[LOCK]), int(chosen[DELIVERIES]), begin, int(chosen[LOCKS]))
     return ShareRules(*numbers, _begin_ms(chosen[RESET]) if chosen[RESET].startswith(_BY_DURATION) else None)
+
+
+def takes_uncommitted(config: Mapping[str, str]) -> bool:
+    """Whether the group's queue consumers get what a transaction may yet take back."""
+    return config.get(ISOLATION) == "read_uncommitted"
 
 
 def _begin_ms(text: str) -> Millis:
