@@ -20,7 +20,7 @@ import msgspec
 from goqueue.base.errors import DiskFull, GoQueueError, MetadataConflict, UnknownPartition
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.limits import OPENED_FIRST, OPENING_AT_ONCE, OPENING_SLOW
-from goqueue.base.metadata import Change, Commit
+from goqueue.base.metadata import Change, Commit, Revision
 from goqueue.base.names import unified
 from goqueue.base.topic_config import KAFKA_ONLY, TopicConfig, parse_overrides, resolve
 from goqueue.core.cluster.placement import placed
@@ -209,13 +209,15 @@ class TopicTable:
 
     async def _create(self, record: TopicRecord, check: Callable[[str], object]) -> Topic | None:
         async with self._changing:
-            if record.name in self._topics:
-                return None
+            image = self._metadata.image
+            if record.name in self._topics or image.topic(record.name) is not None:
+                return None  # or another node made it, and it is not open here yet
+            before = image.modified(TOPICS + record.name)
             check(record.name)
             if record.name not in self._own:
                 await self._offload(lambda: self._set_aside_orphan(record))
             try:
-                topic = self._new_topic(await self._write(record))
+                topic = self._new_topic(await self._write(record, before))
             except MetadataConflict:
                 return None  # another node was first
             await self._open_all([topic])
@@ -351,10 +353,11 @@ class TopicTable:
 
     # --- records -------------------------------------------------------------------------------------------
 
-    async def _write(self, record: TopicRecord) -> TopicRecord:
-        """The record with a shard for each partition, durable. `DiskFull` if there is no room: then nothing changed."""
+    async def _write(self, record: TopicRecord, before: Revision | None = None) -> TopicRecord:
+        """The record with a shard for each partition, durable. `DiskFull` if there is no room: then nothing changed.
+        `MetadataConflict` if it was written since `before`, or since this node heard of it."""
         record, key = placed(self._metadata.image, record), TOPICS + record.name
-        modified = {key: self._metadata.image.modified(key)}
+        modified = {key: self._metadata.image.modified(key) if before is None else before}
         await self._metadata.commit(Commit({key: encode(record)}, modified=modified))
         return record
 
