@@ -61,6 +61,7 @@ class Host(Generic[M, R]):
             None if checkpoint is None else CheckpointWriter(checkpoint, self._append, clock, self._tasks)
         )
         self._is_ahead = False  # something was appended since the load
+        self.read_to: Offset = -1  # at least this much of the log did the load find
         self._timer = DeadlineTimer(clock, self._tick)
         self._stopped = False
 
@@ -68,11 +69,11 @@ class Host(Generic[M, R]):
 
     async def load(self, partition: Partition) -> int:
         """Brings a new machine up to the log, off the loop, and serves it; returns how many records there were."""
-        machine, now = self._new(), self._clock.now_ms()
+        machine, now, mark = self._new(), self._clock.now_ms(), partition.high_watermark
         count, decision = await self._offload(
             lambda: replay(machine, self._codec, partition, self._sink.restore(machine, partition), now)
         )
-        self._machine, self._partition = machine, partition
+        self._machine, self._partition, self.read_to = machine, partition, mark
         self.epoch += 1
         self._is_ahead = False
         if self._checkpoints is not None:
@@ -119,6 +120,11 @@ class Host(Generic[M, R]):
         await self._tasks.stop()
 
     # --- asking --------------------------------------------------------------------------------------------
+
+    @property
+    def mark(self) -> Offset:
+        """How much of the log is safe."""
+        return -1 if self._partition is None else self._partition.high_watermark
 
     @property
     def is_loaded(self) -> bool:

@@ -209,10 +209,9 @@ class TopicTable:
 
     async def _create(self, record: TopicRecord, check: Callable[[str], object]) -> Topic | None:
         async with self._changing:
-            image = self._metadata.image
-            if record.name in self._topics or image.topic(record.name) is not None:
-                return None  # or another node made it, and it is not open here yet
-            before = image.modified(TOPICS + record.name)
+            before = self._metadata.image.modified(TOPICS + record.name)
+            if record.name in self._topics or self._metadata.image.topic(record.name) is not None:
+                return None  # perhaps another node made it, and it is not open here yet
             check(record.name)
             if record.name not in self._own:
                 await self._offload(lambda: self._set_aside_orphan(record))
@@ -354,8 +353,7 @@ class TopicTable:
     # --- records -------------------------------------------------------------------------------------------
 
     async def _write(self, record: TopicRecord, before: Revision | None = None) -> TopicRecord:
-        """The record with a shard for each partition, durable. `DiskFull` if there is no room: then nothing changed.
-        `MetadataConflict` if it was written since `before`, or since this node heard of it."""
+        """With a shard for each partition, durable. `DiskFull`, or `MetadataConflict` if it was written since."""
         record, key = placed(self._metadata.image, record), TOPICS + record.name
         modified = {key: self._metadata.image.modified(key) if before is None else before}
         await self._metadata.commit(Commit({key: encode(record)}, modified=modified))

@@ -71,7 +71,7 @@ class AtPartition(msgspec.Struct, frozen=True):
 
 
 class AtFirstShard(msgspec.Struct, frozen=True):
-    """At the node that leads shard 0."""
+    """At the node that leads shard 0, which keeps the schemas; this node knows of it when it is answered."""
 
 
 class AtAll(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from goqueue.base.ids import TopicPartition
@@ -23,9 +24,11 @@ from goqueue.service.routed_looks import RoutedScheduling, RoutedStaged, RoutedT
 from goqueue.service.routed_publish import RoutedDeduplication, RoutedPublish
 from goqueue.service.routed_reads import RoutedBrowsing, RoutedGroups
 from goqueue.service.routed_redrives import RoutedRedrives
+from goqueue.service.routed_schemas import RoutedSchemas
 from goqueue.service.router import Router
 from goqueue.service.routes import ROUTES, AtAll, AtFirstShard, AtPartition, ById, Here, Route, Split
 from goqueue.service.scheduling import Scheduling
+from goqueue.service.schemas import Schemas
 from goqueue.service.staged import StagedVerbs
 from goqueue.service.topics import Topics
 from goqueue.service.traces import Traces
@@ -42,6 +45,7 @@ _BETWEEN_NODES: Mapping[type, tuple[str, ...]] = {
     Groups: ("progress",),
     Traces: ("known",),
     Redrives: ("known",),
+    Schemas: ("mark",),
     TransactionVerbs: ("find_name",),
     PeerLeasing: ("take", "enough", "in_flight", "ack_held", "release", "begin_at_end"),
     Attempts: ("take",),
@@ -116,11 +120,12 @@ class Routing:
             routes = ROUTES[kind]
             chosen = {verb: route for verb, route in routes.items() if not isinstance(route, Here)}
             self.router.serve(service, (*chosen, *_BETWEEN_NODES.get(kind, ())))
-            verbs = {verb: self._verb(kind, verb, route) for verb, route in chosen.items()}
+            verbs = {verb: self._verb(service, verb, route) for verb, route in chosen.items()}
             made = self._made[kind] = Routed(service, verbs)
         return cast(S, made)
 
-    def _verb(self, kind: type, verb: str, route: Route) -> Verb:
+    def _verb(self, service: Any, verb: str, route: Route) -> Verb:
+        kind = type(service)
         if isinstance(route, Split):
             found: Verb = getattr(self._splits[kind], verb)
             return found
@@ -129,7 +134,7 @@ class Routing:
         if isinstance(route, AtPartition):
             return self._at_partition(kind, verb, route)
         if isinstance(route, AtFirstShard):
-            return self._at_first_shard(kind, verb)
+            return partial(RoutedSchemas(self.router, service).change, verb)
         assert isinstance(route, AtAll)
         return self._at_all(kind, verb, route)
 
@@ -150,14 +155,6 @@ class Routing:
         async def ask(*args: Any, **named: Any) -> Any:
             at: TopicPartition = route.at(*args, **named)
             return await router.ask_leader(lambda: router.shards.leader_of(at), kind, verb, args, named)
-
-        return ask
-
-    def _at_first_shard(self, kind: type, verb: str) -> Verb:
-        router = self.router
-
-        async def ask(*args: Any, **named: Any) -> Any:
-            return await router.ask_leader(lambda: router.shards.leader(0), kind, verb, args, named, repeatable=False)
 
         return ask
 

@@ -6,12 +6,13 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from goqueue.api.schemas import RegistryStats
 from goqueue.base.errors import GoQueueError, NotFound
+from goqueue.base.ids import Offset
 from goqueue.base.limits import (
     SCHEMA_BYTES_MAX,
     SCHEMA_COMPARE_SECONDS_MAX,
@@ -59,6 +60,10 @@ class Prepared(msgspec.Struct, frozen=True):
     fingerprint: str
 
 
+_LOOK_S: Final = 0.01
+_LOOKS: Final = 300
+
+
 class Schemas:
     """Changes one at a time; parsing and comparing happen off the loop."""
 
@@ -74,6 +79,19 @@ class Schemas:
     @property
     def table(self) -> SchemaTable:
         return self._host.machine.table
+
+    # --- on several nodes ------------------------------------------------------------------------------------
+
+    def mark(self) -> Offset:
+        """How far the log of schemas is safe, where it is written."""
+        return self._host.mark
+
+    async def read_to(self, mark: Offset) -> None:
+        """Returns when a node that follows the log knows as much, or after a while."""
+        for _ in range(_LOOKS):
+            if self._host.read_to >= mark:
+                return
+            await asyncio.sleep(_LOOK_S)
 
     # --- register and compare --------------------------------------------------------------------------------
 
