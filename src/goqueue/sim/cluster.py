@@ -25,7 +25,7 @@ from goqueue.broker import Broker
 from goqueue.drive.cluster_member import ClusterPorts
 from goqueue.drive.peers import NODE_PORT, PeerVerb
 from goqueue.node_services import NodeServices, Ports
-from goqueue.sim.disk import CrashMode, SimDisk
+from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.metadata import SimMetadata, SimMetadataStore
 from goqueue.sim.network import SimNetwork
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place
@@ -137,7 +137,10 @@ class SimNode:
             raise PeerLost(f"Node {self.number} did not answer in time.")
         if work.cancelled():
             raise PeerLost(f"Node {self.number} went away.")
-        answer = work.result()
+        try:
+            answer = work.result()
+        except PowerCut:
+            raise PeerLost(f"Node {self.number} went away.") from None
         await asyncio.sleep(chance.uniform(*network.delay_s))
         return answer
 
