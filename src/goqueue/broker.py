@@ -20,6 +20,7 @@ from goqueue.core.groups.coordinator import Coordinator
 from goqueue.core.groups.records import Record as GroupRecord
 from goqueue.core.groups.settings import group_settings_of
 from goqueue.core.traces.span import Span
+from goqueue.drive.announcing import Announcing
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.clock_watch import ClockWatch, Timekeeper
 from goqueue.drive.coordinators import GROUPS_CODEC, GROUPS_TOPIC, SCHEMAS_TOPIC, TRANSACTIONS_TOPIC, GroupHost
@@ -101,7 +102,11 @@ class Broker:
         self.node_config = NodeConfig(self.metadata, settings.node.id, self.table, defaults)
         writes = TransactionWrites(lambda: self.txn_questions)
         hooks = Hooks(
-            node.admit, schema=self.validation, trace=self._trace_parts.begin(self.table), transactions=writes
+            node.admit,
+            schema=self.validation,
+            trace=self._trace_parts.begin(self.table),
+            transactions=writes,
+            announce=None if node.member is None else Announcing(node.member, self.metadata.image, self.table).announce,
         )
         self.elsewhere = elsewhere = Elsewhere(node.shard_map, node.peers, node.peer_verbs)
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)

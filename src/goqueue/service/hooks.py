@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
 
 import msgspec
@@ -50,3 +50,4 @@ class Hooks(msgspec.Struct, frozen=True):
     quota: Quota | None = None
     trace: Tracing | None = None
     transactions: TransactionCheck | None = None
+    announce: Callable[[Topic], Awaitable[None]] | None = None  # returns when other nodes know a new topic too

@@ -125,6 +125,8 @@ class Topics:
         topic = await (self._table.create(record) if may_collide else self._table.create(record, self._check_collision))
         if topic is None:
             raise TopicExists(f"The topic {name!r} exists already.", field="name")
+        if self._hooks.announce is not None:
+            await self._hooks.announce(topic)
         return topic
 
     def check_new(

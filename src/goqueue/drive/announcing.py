@@ -1,0 +1,43 @@
+"""A topic that was made through one node can be used at once through any other: who makes it waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from goqueue.base.encoding import decode, encode
+from goqueue.base.errors import GoQueueError
+from goqueue.core.cluster.image import Image
+from goqueue.drive.cluster_member import ClusterMember
+from goqueue.drive.topic_table import Topic, TopicTable
+from goqueue.wire.node_frames import Hello
+
+KNOWS_TOPIC: Final = "knows-topic"
+_WITHIN_S: Final = 2.0
+_LOOK_S: Final = 0.005
+
+
+class Announcing:
+    """One for a node; answers the others as well."""
+
+    def __init__(self, member: ClusterMember, image: Image, table: TopicTable) -> None:
+        self._member = member
+        self._image = image
+        self._table = table
+        member.verbs[KNOWS_TOPIC] = self._answer
+
+    async def announce(self, topic: Topic) -> None:
+        """Returns when every node that lives knows the topic. One that takes too long hears of it later."""
+        others = set(self._image.nodes()) - {self._member.me.node}
+        body = encode((topic.name, topic.record.id))
+        calls = [self._member.peers.call(node, KNOWS_TOPIC, body, _WITHIN_S) for node in others]
+        for error in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(error, BaseException) and not isinstance(error, GoQueueError):
+                raise error
+
+    async def _answer(self, by: Hello, body: bytes) -> bytes:
+        """The caller's time bounds it."""
+        name, topic_id = decode(body, tuple[str, str])
+        while (topic := self._table.get(name)) is None or topic.record.id != topic_id:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+        return b""
