@@ -9,7 +9,8 @@ import asyncio
 import os
 import socket
 import sys
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import uvloop
 
@@ -32,14 +33,17 @@ from goqueue.wire.messages.produce import (
 )
 
 PARTITIONS = 3
+TOPIC, TOPIC_ID = "bench", b"b" * 16
+_PRODUCE, _FETCH, _METADATA, _VERSIONS = 0, 1, 3, 18
 
 
-class Bare(asyncio.Protocol):
-    def __init__(self, fd: int, port: int) -> None:
-        self._fd = fd
+class BareBroker(asyncio.Protocol):
+    """Says that it is the only one, leads one topic, and can do what it has answers for, by the key of the request."""
+
+    def __init__(self, port: int, answers: Mapping[int, Callable[[Any], Any]]) -> None:
         self._port = port
         self._framer = Framer(100_000_000)
-        self._offset = 0
+        self._answers = {_METADATA: self._metadata, _VERSIONS: self._versions, **answers}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -51,13 +55,34 @@ class Bare(asyncio.Protocol):
     def _answer(self, frame: memoryview) -> list[Buffer]:
         header, at = decode_header(frame)
         api = APIS[header.api_key]
-        if api.key == 18:
-            keys = [ApiVersion(api_key=key, min_version=0, max_version=APIS[key].max_version) for key in (0, 3, 18)]
-            version = min(header.api_version, api.max_version)
-            return encode_response_frame(api, version, header.correlation_id, ApiVersionsResponse(api_keys=keys))
-        request = api.decode_request(header.api_version, frame, at)
-        response = self._produced(request) if api.key == 0 else self._metadata(request)
-        return encode_response_frame(api, header.api_version, header.correlation_id, response)
+        version = min(header.api_version, api.max_version)
+        request = None if api.key == _VERSIONS else api.decode_request(version, frame, at)
+        return encode_response_frame(api, version, header.correlation_id, self._answers[api.key](request))
+
+    def _versions(self, _: Any) -> ApiVersionsResponse:
+        """Clients tell from Produce and Fetch what a broker is capable of."""
+        keys = {_PRODUCE, _FETCH, *self._answers}
+        return ApiVersionsResponse(
+            api_keys=[ApiVersion(api_key=key, min_version=0, max_version=APIS[key].max_version) for key in sorted(keys)]
+        )
+
+    def _metadata(self, _: Any) -> MetadataResponse:
+        partitions = [
+            MetadataResponsePartition(0, number, 0, 0, replica_nodes=[0], isr_nodes=[0]) for number in range(PARTITIONS)
+        ]
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=0, host="127.0.0.1", port=self._port)],
+            cluster_id="bare",
+            controller_id=0,
+            topics=[MetadataResponseTopic(name=TOPIC, topic_id=TOPIC_ID, partitions=partitions)],
+        )
+
+
+class Bare(BareBroker):
+    def __init__(self, fd: int, port: int) -> None:
+        super().__init__(port, {_PRODUCE: self._produced})
+        self._fd = fd
+        self._offset = 0
 
     def _produced(self, request: ProduceRequest) -> ProduceResponse:
         topics: list[TopicProduceResponse] = []
@@ -70,28 +95,18 @@ class Bare(asyncio.Protocol):
             topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
         return ProduceResponse(responses=topics)
 
-    def _metadata(self, request: object) -> MetadataResponse:
-        partitions = [
-            MetadataResponsePartition(partition_index=number, leader_id=0, replica_nodes=[0], isr_nodes=[0])
-            for number in range(PARTITIONS)
-        ]
-        return MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=0, host="127.0.0.1", port=self._port)],
-            cluster_id="bare",
-            controller_id=0,
-            topics=[MetadataResponseTopic(name="bench", topic_id=b"b" * 16, partitions=partitions)],
-        )
 
-
-async def serve(fd: int) -> None:
+async def serve(make: Callable[[int], BareBroker]) -> None:
+    """On a free port, which it prints."""
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     port = sock.getsockname()[1]
-    server = await asyncio.get_running_loop().create_server(lambda: Bare(fd, port), sock=sock)
+    server = await asyncio.get_running_loop().create_server(lambda: make(port), sock=sock)
     print(port, flush=True)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
     kind, path = sys.argv[1:]
-    uvloop.run(serve(os.open(path, os.O_WRONLY | os.O_CREAT) if kind == "append" else -1))
+    chosen = os.open(path, os.O_WRONLY | os.O_CREAT) if kind == "append" else -1
+    uvloop.run(serve(lambda port: Bare(chosen, port)))

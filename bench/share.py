@@ -14,8 +14,7 @@ import httpx
 import msgspec
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from bench.bare_kafka import PARTITIONS
-from bench.bare_share import TOPIC
+from bench.bare_kafka import PARTITIONS, TOPIC
 from bench.maven import java_program
 from bench.node_process import NodeProcess
 from bench.report import Figure

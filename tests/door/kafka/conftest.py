@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from bench.node_process import NodeProcess
 from tests.door.kafka.raw import Line, new_topic, unique
+from tests.door.kafka.share import ShareMember, configure
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +38,32 @@ def topic(kafka: str) -> str:
 @pytest.fixture
 def group() -> str:
     return unique("g")
+
+
+@pytest.fixture
+def line(kafka: str) -> Iterator[Line]:
+    with Line(kafka) as made:
+        yield made
+
+
+@pytest.fixture
+def lone(line: Line) -> str:
+    """A topic of the test's own, with one partition."""
+    name = unique("t")
+    assert line.ask(new_topic(name, 1)).topics[0].error_code == 0
+    return name
+
+
+@pytest.fixture
+def join(kafka: str, line: Line, lone: str, group: str) -> Iterator[Callable[[], ShareMember]]:
+    """Members of one share group that begins at the beginning."""
+    configure(line, group, share_auto_offset_reset="earliest")
+    made: list[ShareMember] = []
+
+    def more() -> ShareMember:
+        made.append(ShareMember(kafka, group, lone))
+        return made[-1]
+
+    yield more
+    for one in made:
+        one.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -33,31 +33,8 @@ Join = Callable[[], ShareMember]
 
 
 @pytest.fixture
-def line(kafka: str) -> Iterator[Line]:
-    with Line(kafka) as made:
-        yield made
-
-
-@pytest.fixture
-def topic(line: Line) -> str:
-    name = unique("t")
-    assert line.ask(new_topic(name, 1)).topics[0].error_code == 0
-    return name
-
-
-@pytest.fixture
-def join(kafka: str, line: Line, topic: str, group: str) -> Iterator[Join]:
-    """Members of one group that begins at the beginning."""
-    configure(line, group, share_auto_offset_reset="earliest")
-    made: list[ShareMember] = []
-
-    def more() -> ShareMember:
-        made.append(ShareMember(kafka, group, topic))
-        return made[-1]
-
-    yield more
-    for one in made:
-        one.close()
+def topic(lone: str) -> str:
+    return lone
 
 
 # --- members -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
-from tests.door.kafka.raw import Line, new_topic, unique
+from tests.door.kafka.raw import Line, unique
 from tests.door.kafka.share import ACCEPT, REJECT, RELEASE, ShareMember, configure, produce
 from tests.door.kafka.test_share import start_of
 from tests.door.kafka.test_transaction_version import NAMES_BY, InTxn
@@ -18,16 +18,8 @@ pytestmark = pytest.mark.parametrize("order", ["topic", "key"])  # in ranges, an
 
 
 @pytest.fixture
-def line(kafka: str) -> Iterator[Line]:
-    with Line(kafka) as made:
-        yield made
-
-
-@pytest.fixture
-def topic(line: Line) -> str:
-    name = unique("t")
-    assert line.ask(new_topic(name, 1)).topics[0].error_code == 0
-    return name
+def topic(lone: str) -> str:
+    return lone
 
 
 @pytest.fixture

@@ -34,36 +34,14 @@ Join = Callable[[], ShareMember]
 
 
 @pytest.fixture
-def line(kafka: str) -> Iterator[Line]:
-    with Line(kafka) as made:
-        yield made
-
-
-@pytest.fixture
-def topic(line: Line) -> str:
-    name = unique("t")
-    assert line.ask(new_topic(name, 1)).topics[0].error_code == 0
-    return name
+def topic(lone: str) -> str:
+    return lone
 
 
 @pytest.fixture
 def http(shared_node: NodeProcess) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=shared_node.url) as client:
         yield client
-
-
-@pytest.fixture
-def join(kafka: str, line: Line, topic: str, group: str) -> Iterator[Join]:
-    configure(line, group, share_auto_offset_reset="earliest")
-    made: list[ShareMember] = []
-
-    def more() -> ShareMember:
-        made.append(ShareMember(kafka, group, topic))
-        return made[-1]
-
-    yield more
-    for one in made:
-        one.close()
 
 
 def values(count: int, word: bytes = b"v") -> list[bytes]:

@@ -60,6 +60,25 @@ def when_known(result: Result | asyncio.Future[Result], build: Callable[[Result]
     return later()
 
 
+def beaten(
+    result: Result,
+    names: TopicNames,
+    response: Callable[..., T],
+    assign: Callable[[list[tuple[bytes, list[int]]]], object],
+) -> T:
+    """The response to a heartbeat; `assign` makes its assignment of topics' ids and partitions."""
+    if isinstance(result, GoQueueError):
+        return response(error_code=coordinator_code(result), error_message=result.message)
+    assert isinstance(result, ConsumerHeartbeatReply)
+    given = result.assignment
+    return response(
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_ms,
+        assignment=None if given is None else assign([(names.id_of(topic), list(some)) for topic, some in given]),
+    )
+
+
 class GroupHandler:
     def __init__(self, groups: Front[Groups], names: TopicNames) -> None:
         self._groups = groups
@@ -176,24 +195,7 @@ class GroupHandler:
         return await answer if isinstance(answer, Awaitable) else answer
 
     def _beaten(self, result: Result) -> beats.ConsumerGroupHeartbeatResponse:
-        if isinstance(result, GoQueueError):
-            return beats.ConsumerGroupHeartbeatResponse(
-                error_code=coordinator_code(result), error_message=result.message
-            )
-        assert isinstance(result, ConsumerHeartbeatReply)
-        assignment = None
-        if result.assignment is not None:
-            parts = [
-                beats.TopicPartitions(topic_id=self._names.id_of(topic), partitions=numbers)
-                for topic, numbers in result.assignment
-            ]
-            assignment = beats.Assignment(topic_partitions=parts)
-        return beats.ConsumerGroupHeartbeatResponse(
-            member_id=result.member_id,
-            member_epoch=result.member_epoch,
-            heartbeat_interval_ms=result.heartbeat_ms,
-            assignment=assignment,
-        )
+        return beaten(result, self._names, beats.ConsumerGroupHeartbeatResponse, _assigned)
 
     def consumer_describe(
         self, call: KafkaCall, request: described.ConsumerGroupDescribeRequest
@@ -369,3 +371,7 @@ def _classic(found: GroupDescription, allowed: int) -> describing.DescribedGroup
             for one in found.members
         ],
     )
+
+
+def _assigned(parts: list[tuple[bytes, list[int]]]) -> beats.Assignment:
+    return beats.Assignment(topic_partitions=[beats.TopicPartitions(*one) for one in parts])

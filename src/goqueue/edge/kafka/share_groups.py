@@ -8,12 +8,12 @@ from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.core.groups.errors import UnknownGroup
-from goqueue.core.groups.replies import ConsumerHeartbeatReply, MemberDescription, Result
+from goqueue.core.groups.replies import MemberDescription, Result
 from goqueue.core.groups.requests import ShareHeartbeat
 from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import coordinator_code
-from goqueue.edge.kafka.groups import when_known
+from goqueue.edge.kafka.groups import beaten, when_known
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.service.front import Front
 from goqueue.service.groups import Groups
@@ -54,19 +54,7 @@ class ShareGroupHandler:
         return when_known(self._groups.by(call.caller).share_heartbeat(asked), self._beaten)
 
     def _beaten(self, result: Result) -> beats.ShareGroupHeartbeatResponse:
-        if isinstance(result, GoQueueError):
-            return beats.ShareGroupHeartbeatResponse(error_code=coordinator_code(result), error_message=result.message)
-        assert isinstance(result, ConsumerHeartbeatReply)
-        assignment = None
-        if result.assignment is not None:
-            parts = [beats.TopicPartitions(self._names.id_of(topic), numbers) for topic, numbers in result.assignment]
-            assignment = beats.Assignment(topic_partitions=parts)
-        return beats.ShareGroupHeartbeatResponse(
-            member_id=result.member_id,
-            member_epoch=result.member_epoch,
-            heartbeat_interval_ms=result.heartbeat_ms,
-            assignment=assignment,
-        )
+        return beaten(result, self._names, beats.ShareGroupHeartbeatResponse, _assigned)
 
     def describe(
         self, call: KafkaCall, request: described.ShareGroupDescribeRequest
@@ -205,3 +193,7 @@ class ShareGroupHandler:
             topic_id = self._names.id_of(topic.topic_name)
             topics.append(deleting.DeleteShareGroupOffsetsResponseTopic(topic.topic_name, topic_id, code, message))
         return deleting.DeleteShareGroupOffsetsResponse(responses=topics)
+
+
+def _assigned(parts: list[tuple[bytes, list[int]]]) -> beats.Assignment:
+    return beats.Assignment([beats.TopicPartitions(*one) for one in parts])
