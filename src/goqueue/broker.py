@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from goqueue import __version__
 from goqueue.base.entropy import new_uuid
 from goqueue.base.errors import NotLoaded
+from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import CLOCK_LATE_MS
 from goqueue.base.topic_config import TopicConfig
 from goqueue.clustering import BrokerParts, Clustering, routing_of
@@ -43,6 +44,7 @@ from goqueue.service.browse import Browsing
 from goqueue.service.cluster_view import NoFollowers, ReplicationLags
 from goqueue.service.consume import Consuming
 from goqueue.service.coordinator_events import GroupEvents
+from goqueue.service.copy_targets import CopyTargets
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
 from goqueue.service.elsewhere import Elsewhere
@@ -179,7 +181,8 @@ class Broker:
         lending = Lending(self.deliveries, self.topics, environment, traced)
         self._allocator = LeaseAllocator(self.deliveries, views, handing, lending, environment)
         copies = AllCopies(environment)
-        self.transfer = Transfer(self.deliveries, self.topics, self.publish, self.feeds, copies, traced)
+        graves = CopyTargets(self.topics, self.publish, self.feeds, copies, elsewhere)
+        self.transfer = Transfer(self.deliveries, self.topics, graves, self.feeds, copies, traced)
         self.leasing = Leasing(self._allocator, self.deliveries, views, self.transfer, queue_events, environment)
         self.sharing = Sharing(self.leasing, self.deliveries, views, known, self.topics, environment)
         self.share_offsets = ShareOffsets(self.deliveries, self.positions, self.groups, self.topics)
@@ -210,6 +213,13 @@ class Broker:
     def routed(self, service: S) -> S:
         """What a door asks whose clients ask any node; the service itself if there is no other."""
         return service if self.routing is None else self.routing.front(service)
+
+    @property
+    def unstable_anywhere(self) -> Callable[[str], Awaitable[set[TopicPartition]]] | None:
+        """Where open transactions of all nodes are about to move a group; None if there is one node."""
+        if self.routing is None:
+            return None
+        return cast(Callable[[str], Awaitable[set[TopicPartition]]], self.routed(self.transactions).unstable)
 
     async def start(self) -> list[Recovered]:
         """What recovery found."""

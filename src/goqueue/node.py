@@ -217,15 +217,16 @@ class Node:
         storage = Storage(broker.topics, broker.cleaner, broker.space, str(self._data_dir.path.resolve()))
         front = self._front
         topics, groups, transactions = front(broker.topics), front(broker.groups), front(broker.transactions)
+        anywhere = Front(broker.transactions, self._admit, broker.routed(broker.transactions))
         node_config = front(broker.node_config)
         brokers = KafkaBrokers(broker.metadata.image, broker.node.shard_map, self._settings.kafka.advertised)
         table = handlers(
             ClusterHandler(topics, names, brokers, broker.node.identity.cluster_id),
-            TransactionalProduce(ProduceHandler(front(broker.publish), names, brokers), transactions, topics, names),
+            TransactionalProduce(ProduceHandler(front(broker.publish), names, brokers), anywhere, topics, names),
             FetchHandler(front(broker.fetching), names, budget, sessions, time.monotonic, brokers),
             LookupHandler(topics),
             GroupHandler(groups, names),
-            OffsetHandler(groups, topics, names, transactions),
+            OffsetHandler(groups, topics, names, transactions, broker.unstable_anywhere),
             AdminHandler(topics, front(storage), names, brokers),
             ConfigHandler(
                 TopicConfigs(topics, node_config),
@@ -234,7 +235,7 @@ class Node:
                 LoggerConfigs(node_config, broker.node.identity.node_id),
             ),
             ProducerHandler(front(broker.producer_ids), transactions, topics),
-            TransactionHandler(transactions, topics),
+            TransactionHandler(transactions, topics, anywhere),
             ShareGroupHandler(groups, front(broker.share_offsets), names),
             ShareFetchHandler(
                 front(broker.sharing), topics, names, ShareSessions(SHARE_SESSIONS_MAX), budget, time.monotonic

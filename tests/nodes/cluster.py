@@ -59,6 +59,7 @@ class Nodes:
         self.brokers: dict[int, Broker] = {}
         self.calls: list[tuple[int, int, str]] = []  # from, to, verb: those that arrived
         self.before_call: Callable[[int, int, str], Awaitable[None]] | None = None
+        self.after_call: Callable[[int, int, str], Awaitable[None]] | None = None  # before its answer is back
         self._loop = loop
         self._count, self._factor, self._shards = count, factor, shards
         self._disks = {node: SimDisk() for node in range(count)}
@@ -144,6 +145,8 @@ class Nodes:
         if not done or answer.cancelled() or answer.exception() is not None:
             answer.cancel()
             raise PeerLost(f"Node {node} does not answer.")
+        if self.after_call is not None and verb not in ("ping", "fetch"):
+            await self.after_call(by.node_id, node, verb)
         await asyncio.sleep(_LATENCY_S)
         is_error, told = answer.result()
         if is_error:

@@ -32,6 +32,11 @@ class PartitionMarks:
         return self.log.end_offset
 
     @property
+    def sure_end(self) -> Offset:
+        """No leader of the partition has less than this. A node alone has its log."""
+        return self.log.end_offset if self.state.is_alone else self.state.high_watermark
+
+    @property
     def high_watermark(self) -> Offset:
         return self.state.high_watermark
 

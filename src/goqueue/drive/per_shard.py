@@ -123,6 +123,11 @@ class PerShard(Generic[T]):
             return iter(self._all)
         return (one for shard, one in enumerate(self._all) if shard in self._map.led)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all shards are this node's, whoever they are."""
+        return self._map.led is None
+
     def items(self) -> Iterator[tuple[int, T]]:
         """The same, with their numbers."""
         return ((shard, one) for shard, one in enumerate(self._all) if self._map.is_led(shard))

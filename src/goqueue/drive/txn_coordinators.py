@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import TopicPartition
 from goqueue.core.txn.records import TxnState
 from goqueue.core.txn.staged import kept_with
 from goqueue.drive.partition import Partition
@@ -90,6 +91,14 @@ class TransactionCoordinators:
     def loaded(self) -> list[int]:
         """The shards whose transactions this node can tell of."""
         return [shard for shard, one in self._each.items() if one.host.is_loaded]
+
+    def writes_to(self, producer_id: int, at: TopicPartition, epoch: int) -> bool:
+        """Whether a transaction of the producer, of that epoch or later, is open and has messages there. Of one that
+        another node keeps that is not known here."""
+        found = self.find_producer(producer_id)
+        if found is None and self._each.is_whole:
+            found = self.of_producer(producer_id)
+        return found is not None and found.table.writes_to(producer_id, at.topic, at.partition, epoch)
 
     def _search(self, producer_id: int) -> TransactionCoordinator:
         found = self._look_for(producer_id)

@@ -64,7 +64,7 @@ class QueueRules:
         if found is None:
             return DeadLetterTarget(name, partition, 0)
         number = partition % len(found.partitions)
-        return DeadLetterTarget(name, number, found.partitions[number].end_offset)
+        return DeadLetterTarget(name, number, found.partitions[number].sure_end)
 
 
 def dead_letter_topic(topic: str) -> str:

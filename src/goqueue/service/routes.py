@@ -119,6 +119,10 @@ def _chained(parts: list[list[Any]]) -> list[Any]:
     return [one for part in parts for one in part]
 
 
+def _united(parts: list[set[Any]]) -> set[Any]:
+    return set().union(*parts)
+
+
 def _groups(parts: list[list[GroupListing]]) -> list[GroupListing]:
     return sorted(_chained(parts), key=lambda one: one.group)
 
@@ -267,11 +271,12 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     ProducerIds: {"next_id": HERE},
     TransactionVerbs: {
         **_all(_BY_TRANSACTION, "init", "begin", "add_partitions", "add_offsets", "add_answers", "end", "abort_any"),
-        "describe": ById(of_transaction),
+        **_all(ById(of_transaction), "describe", "turn", "add_group"),
+        "unstable": AtAll(_united),
         **_all(SPLIT, "beat", "name_of"),
         **_all(AtAll(_transactions), "all", "open"),
         **_all(HERE, "runs_for_ms", "tally"),
-        **_all(TOLD, "turn", "add_group", "may_write", "writes_to", "mark", "unstable"),
+        **_all(TOLD, "may_write", "writes_to", "mark"),
     },
     TransactionalPublish: {"publish": ById(lambda command: kept_with(command.transactional_id), repeatable=False)},
     StagedVerbs: {

@@ -219,8 +219,7 @@ class TransactionVerbs:
 
     def writes_to(self, producer_id: int, at: TopicPartition, epoch: int = 0) -> bool:
         """Whether a transaction of the producer, of that epoch or later, is open and has messages there."""
-        table = self._coordinators.of_producer(producer_id).table
-        return table.writes_to(producer_id, at.topic, at.partition, epoch)
+        return self._coordinators.writes_to(producer_id, at, epoch)
 
     # --- administration --------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from goqueue.base.commands import Acks, Caller, Headers, PublishBatch
+from goqueue.base.commands import Headers
 from goqueue.base.errors import Forbidden, GoQueueError, Invalid, NotFound, TooLarge, TopicExists
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.limits import MIB
@@ -24,15 +24,14 @@ from goqueue.core.delivery.records import ViewId
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.format.batch import HEADER_BYTES
 from goqueue.format.records import NewRecord, Record, build
+from goqueue.service.copy_targets import CopyTargets
 from goqueue.service.lane_readers import LaneReaders
-from goqueue.service.publish import Publish
 from goqueue.service.redriven import AllCopies
 from goqueue.service.topics import Topics
 from goqueue.service.trace_leases import TracedLeases
 
 logger = logging.getLogger(__name__)
 
-CALLER: Final = Caller("dead-letters")
 _AT_ONCE: Final = 500  # copies in one round
 _RETRY_S: Final = 1.0
 _REFUSED: Final = (Invalid, Forbidden, NotFound, TooLarge)  # trying again would not help
@@ -66,14 +65,14 @@ class Transfer:
         self,
         runner: DeliveryShards,
         topics: Topics,
-        publish: Publish,
+        targets: CopyTargets,
         feeds: LaneReaders,
         copies: AllCopies,
         traces: TracedLeases | None,
     ) -> None:
         self._runner = runner
         self._topics = topics
-        self._publish = publish
+        self._targets = targets
         self._feeds = feeds
         self._copies_of = copies.of
         self._traces = traces
@@ -127,6 +126,8 @@ class Transfer:
                     self._unsure.discard(view)
                 await self._move(delivery)
             except (GoQueueError, OSError) as error:
+                if not self._targets.is_here(view.at):
+                    break  # whoever leads the partition now finds how far it got
                 logger.error("dead letters wait", extra={"view": str(view), "error": str(error)})
                 self._unsure.add(view)  # it is not known how far it got
                 await asyncio.sleep(_RETRY_S)
@@ -170,13 +171,10 @@ class Transfer:
                 await self._topics.create(dead_letter_target.topic, partitions, {}, may_collide=True)
         found = self._topics.require(dead_letter_target.topic)
         at = TopicPartition(dead_letter_target.topic, dead_letter_target.partition % len(found.partitions))
-        stored: list[tuple[Offset, list[NewRecord]]] = []
-        for batch in _batches(records, found.config.max_message_bytes):
-            appended = self._publish.append(PublishBatch(at, build(batch), Acks.LEADER, CALLER, is_copy=True))
-            stored.append((appended.base_offset, batch))
-        await self._publish.wait_durable(at)
+        batches = _batches(records, found.config.max_message_bytes)
+        stored = await self._targets.store(at, [build(batch) for batch in batches])
         if self._traces is not None:
-            for base_offset, batch in stored:
+            for base_offset, batch in zip(stored, batches, strict=True):
                 self._traces.copied(at, base_offset, batch, is_burial=makes_topic)
 
     async def _put_back(
@@ -184,7 +182,7 @@ class Transfer:
     ) -> None:
         """Some may be in the target before the one that it refused; the others stay where they were."""
         if self._topics.find(dead_letter_target.topic) is not None:
-            await self._publish.wait_durable(TopicPartition(dead_letter_target.topic, dead_letter_target.partition))
+            await self._targets.settle(TopicPartition(dead_letter_target.topic, dead_letter_target.partition))
         await self._find_copies(delivery)
         if self._runner.is_current(delivery):
             left = list(delivery.dead_among(chosen))
@@ -202,23 +200,9 @@ class Transfer:
     async def _find_copies(self, delivery: Delivery) -> None:
         """Notes those that are there already."""
         for at, begin in delivery.dead_targets().items():
-            there = delivery.dead_among(await self._copied(at, begin, delivery.view))
+            there = delivery.dead_among(await self._targets.copied(at, begin, delivery.view))
             if there:
                 self._done(delivery, there)
-
-    async def _copied(self, at: TopicPartition, begin: Offset, view: ViewId) -> list[Offset]:
-        topic = self._topics.find(at.topic)
-        if topic is None or at.partition >= len(topic.partitions):
-            return []
-        partition = topic.partitions[at.partition]
-        origin = self._copies_of(view).origin
-        found: dict[Offset, None] = {}
-        begin = max(begin, partition.start_offset)
-        async for record in self._feeds.of(partition).everything(begin):
-            source = origin(record.headers)
-            if source is not None and source[0] == view:
-                found[source[1]] = None
-        return list(found)
 
 
 def _batches(copies: list[NewRecord], size_max: int) -> list[list[NewRecord]]:

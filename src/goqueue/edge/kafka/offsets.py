@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from goqueue.base.commands import Caller
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import GoQueueError, NotLoaded
 from goqueue.base.ids import TopicPartition
 from goqueue.core.groups.errors import IllegalGeneration, UnknownGroup
 from goqueue.core.groups.records import OffsetCommitted
@@ -25,12 +25,21 @@ from goqueue.wire.messages import offset_delete as deleting
 from goqueue.wire.messages import offset_fetch as fetching
 
 Codes = dict[TopicPartition, int]
+Unstable = Callable[[str], Awaitable[set[TopicPartition]]]
+Moving = Mapping[str, set[TopicPartition] | GoQueueError]  # by group, or why that is not known
 
 
 class OffsetHandler:
     def __init__(
-        self, groups: Front[Groups], topics: Front[Topics], names: TopicNames, transactions: Front[TransactionVerbs]
+        self,
+        groups: Front[Groups],
+        topics: Front[Topics],
+        names: TopicNames,
+        transactions: Front[TransactionVerbs],
+        unstable: Unstable | None = None,
     ) -> None:
+        """`unstable` asks all nodes where open transactions are about to move a group, where there are several."""
+        self._unstable_anywhere = unstable
         self._groups = groups
         self._transactions = transactions
         self._topics = topics
@@ -98,17 +107,46 @@ class OffsetHandler:
 
     # --- fetch -----------------------------------------------------------------------------------------------
 
-    def fetch(self, call: KafkaCall, request: fetching.OffsetFetchRequest) -> fetching.OffsetFetchResponse:
+    def fetch(
+        self, call: KafkaCall, request: fetching.OffsetFetchRequest
+    ) -> fetching.OffsetFetchResponse | Awaitable[fetching.OffsetFetchResponse]:
+        if not request.require_stable:
+            return self._fetch(call, request, {group: set() for group in _groups(call, request)})
+        if self._unstable_anywhere is not None:
+            return self._fetch_later(call, request, self._unstable_anywhere)
+        moving: dict[str, set[TopicPartition] | GoQueueError] = {}
+        for group in _groups(call, request):
+            try:
+                moving[group] = self._transactions.by(call.caller).unstable(group)
+            except GoQueueError as error:
+                moving[group] = error
+        return self._fetch(call, request, moving)
+
+    async def _fetch_later(
+        self, call: KafkaCall, request: fetching.OffsetFetchRequest, unstable: Unstable
+    ) -> fetching.OffsetFetchResponse:
+        moving: dict[str, set[TopicPartition] | GoQueueError] = {}
+        for group in _groups(call, request):
+            try:
+                moving[group] = await unstable(group)
+            except GoQueueError as error:
+                moving[group] = NotLoaded(error.message)  # a coordinator of transactions; the group's own is here
+        return self._fetch(call, request, moving)
+
+    def _fetch(
+        self, call: KafkaCall, request: fetching.OffsetFetchRequest, moving: Moving
+    ) -> fetching.OffsetFetchResponse:
         if call.version >= 8:
-            found = [self._group(call, one, request.require_stable) for one in request.groups]
-            return fetching.OffsetFetchResponse(groups=found)
+            return fetching.OffsetFetchResponse(groups=[self._group(call, one, moving) for one in request.groups])
         try:
-            return self._only_group(call, request)
+            return self._only_group(call, request, moving)
         except GoQueueError as error:
             return fetching.OffsetFetchResponse(error_code=coordinator_code(error))
 
-    def _only_group(self, call: KafkaCall, request: fetching.OffsetFetchRequest) -> fetching.OffsetFetchResponse:
-        unstable = self._transactions.by(call.caller).unstable(request.group_id) if request.require_stable else set()
+    def _only_group(
+        self, call: KafkaCall, request: fetching.OffsetFetchRequest, moving: Moving
+    ) -> fetching.OffsetFetchResponse:
+        unstable = _known(moving, request.group_id)
         asked = None if request.topics is None else [(one.name, one.partition_indexes) for one in request.topics]
         topics = [
             fetching.OffsetFetchResponseTopic(
@@ -129,17 +167,17 @@ class OffsetHandler:
         return fetching.OffsetFetchResponse(topics=topics)
 
     def _group(
-        self, call: KafkaCall, asked: fetching.OffsetFetchRequestGroup, require_stable: bool
+        self, call: KafkaCall, asked: fetching.OffsetFetchRequestGroup, moving: Moving
     ) -> fetching.OffsetFetchResponseGroup:
         try:
-            return self._one_of_many(call, asked, require_stable)
+            return self._one_of_many(call, asked, moving)
         except GoQueueError as error:
             return fetching.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=coordinator_code(error))
 
     def _one_of_many(
-        self, call: KafkaCall, asked: fetching.OffsetFetchRequestGroup, require_stable: bool
+        self, call: KafkaCall, asked: fetching.OffsetFetchRequestGroup, moving: Moving
     ) -> fetching.OffsetFetchResponseGroup:
-        unstable = self._transactions.by(call.caller).unstable(asked.group_id) if require_stable else set()
+        unstable = _known(moving, asked.group_id)
         if asked.member_id is not None and asked.member_epoch >= 0:
             self._groups.by(call.caller).check_member(asked.group_id, asked.member_id, asked.member_epoch)
         wanted = None
@@ -216,6 +254,17 @@ class OffsetHandler:
 
     def _delete_code(self, caller: Caller, at: TopicPartition, codes: Codes) -> int:
         return codes.get(at, NONE) if self._exists(caller, at) else UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _groups(call: KafkaCall, request: fetching.OffsetFetchRequest) -> list[str]:
+    return [one.group_id for one in request.groups] if call.version >= 8 else [request.group_id]
+
+
+def _known(moving: Moving, group: str) -> set[TopicPartition]:
+    found = moving[group]
+    if isinstance(found, GoQueueError):
+        raise found
+    return found
 
 
 def _in_words_of(version: int, result: Result) -> Result:

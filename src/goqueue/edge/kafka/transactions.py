@@ -44,8 +44,15 @@ _GENERATIONS_FROM = 3  # the version of TxnOffsetCommit from which members are c
 
 
 class TransactionHandler:
-    def __init__(self, transactions: Front[TransactionVerbs], topics: Front[Topics]) -> None:
+    def __init__(
+        self,
+        transactions: Front[TransactionVerbs],
+        topics: Front[Topics],
+        anywhere: Front[TransactionVerbs] | None = None,
+    ) -> None:
+        """`anywhere` asks the node that keeps a transaction: offsets of one come to the node that keeps their group."""
         self._transactions = transactions
+        self._anywhere = anywhere or transactions
         self._topics = topics
 
     # --- producers -------------------------------------------------------------------------------------------
@@ -142,10 +149,10 @@ class TransactionHandler:
         code = NONE
         try:
             if call.version >= _ADDS_GROUPS_FROM:
-                await self._transactions.by(call.caller).add_group(
+                await self._anywhere.by(call.caller).add_group(
                     request.transactional_id, request.producer_id, request.producer_epoch, request.group_id
                 )
-            await self._transactions.by(call.caller).add_offsets(
+            await self._anywhere.by(call.caller).add_offsets(
                 request.transactional_id, request.producer_id, request.producer_epoch, _commit(call, request, known)
             )
         except GoQueueError as error:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Iterator
 from typing import Final, Protocol
 
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import GoQueueError, NotLeader, NotLoaded, PeerLost
 from goqueue.base.ids import TopicPartition
 from goqueue.edge.kafka.calls import Exclusive, KafkaCall
 from goqueue.edge.kafka.names import TopicNames
@@ -17,6 +17,7 @@ from goqueue.format.batch import read_header
 from goqueue.service.front import Front
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
+from goqueue.wire.codes import NOT_ENOUGH_REPLICAS
 from goqueue.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -71,9 +72,16 @@ class TransactionalProduce:
     def _missing(self, call: KafkaCall, request: ProduceRequest) -> dict[Producer, list[TopicPartition]]:
         found: dict[Producer, list[TopicPartition]] = {}
         for at, producer in self._written(call, request):
-            if not self._transactions.by(call.caller).writes_to(producer[0], at, producer[1]):
+            if not self._is_added(call, at, producer):
                 found.setdefault(producer, []).append(at)
         return found
+
+    def _is_added(self, call: KafkaCall, at: TopicPartition, producer: Producer) -> bool:
+        """As the coordinator knows, or as the partition does: its coordinator may be at another node."""
+        if self._transactions.by(call.caller).writes_to(producer[0], at, producer[1]):
+            return True
+        topic = self._topics.by(call.caller).find(at.topic)
+        return topic is not None and topic.partition(at.partition).producers.is_writing(*producer)
 
     def _written(self, call: KafkaCall, request: ProduceRequest) -> Iterator[tuple[TopicPartition, Producer]]:
         """What is wrong with the others is told by whoever stores them."""
@@ -118,7 +126,9 @@ class TransactionalProduce:
 
 
 def _refused(request: ProduceRequest, error: GoQueueError) -> ProduceResponse:
-    code = producer_code(error, knows_fenced=False)
+    # What a coordinator at another node cannot do now is no reason to look for another leader of the partition.
+    is_elsewhere = isinstance(error, NotLeader | NotLoaded | PeerLost)
+    code = NOT_ENOUGH_REPLICAS if is_elsewhere else producer_code(error, knows_fenced=False)
     topics = [
         TopicProduceResponse(
             name=topic.name,

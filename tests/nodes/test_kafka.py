@@ -1,0 +1,114 @@
+"""A transactional client of Kafka at three nodes: each request goes to the node that Kafka's clients send it to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from goqueue.base.ids import TopicPartition
+from goqueue.base.settings import DataSettings
+from goqueue.wire import codes
+from goqueue.wire.messages import (
+    add_offsets_to_txn,
+    end_txn,
+    find_coordinator,
+    init_producer_id,
+    metadata,
+    offset_fetch,
+    produce,
+    txn_offset_commit,
+)
+from tests.edge.kafka.one_of_three import Door
+from tests.nodes.cluster import Nodes, run_nodes
+from tests.nodes.test_transactions import GROUPED, TOPIC, begin, is_whole, places, read
+from tests.txn.world import transactional_batch
+
+
+class KafkaClient:
+    """Knows nothing but what it is told."""
+
+    def __init__(self, nodes: Nodes, path: Path) -> None:
+        self.nodes = nodes
+        self._doors: Mapping[int, Door] = {
+            node: Door(
+                broker,
+                msgspec.structs.replace(broker.node.settings, data=DataSettings(str(path / str(node)))),
+            )
+            for node, broker in nodes.brokers.items()
+        }
+
+    async def at(self, node: int, request: object, version: int | None = None) -> Any:
+        return await self.nodes.run_at(node, self._doors[node].ask(request, version))
+
+    async def coordinator(self, kind: int, name: str) -> int:
+        asked = find_coordinator.FindCoordinatorRequest(key_type=kind, coordinator_keys=[name])
+        (found,) = (await self.at(0, asked)).coordinators
+        assert found.error_code == codes.NONE
+        return int(found.node_id)
+
+    async def leader(self, at: TopicPartition) -> int:
+        asked = metadata.MetadataRequest([metadata.MetadataRequestTopic(name=at.topic)], False)
+        (topic,) = (await self.at(1, asked)).topics
+        return int(topic.partitions[at.partition].leader_id)
+
+    async def offsets(self, group: str) -> tuple[int, int]:
+        """The committed offset, and the error."""
+        part = offset_fetch.OffsetFetchRequestTopics(GROUPED.topic, partition_indexes=[GROUPED.partition])
+        asked = offset_fetch.OffsetFetchRequestGroup(group, topics=[part])
+        request = offset_fetch.OffsetFetchRequest(groups=[asked], require_stable=True)
+        (found,) = (await self.at(await self.coordinator(0, group), request, 9)).groups
+        assert found.error_code == codes.NONE
+        one = found.topics[0].partitions[0]
+        return int(one.committed_offset), int(one.error_code)
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_transaction_as_old_and_new_clients_make_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: int
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        await begin(nodes)
+        client, name, group = KafkaClient(nodes, tmp_path), nodes.id_at(0), nodes.id_at(1, "g")
+        keeper = await client.coordinator(1, name)
+        begun = await client.at(keeper, init_producer_id.InitProducerIdRequest(name, 60_000), 4)
+        who = (begun.producer_id, begun.producer_epoch)
+        for at in places(nodes):
+            if version < 12:
+                await nodes.brokers[keeper].transactions.add_partitions(name, *who, [at])
+            await write(client, at, name, who, version)
+        if version < 12:
+            added = await client.at(keeper, add_offsets_to_txn.AddOffsetsToTxnRequest(name, *who, group), 3)
+            assert added.error_code == codes.NONE
+        await commit_offsets(client, name, who, group, version)
+        assert await client.offsets(group) == (-1, codes.UNSTABLE_OFFSET_COMMIT)
+        ended = await client.at(keeper, end_txn.EndTxnRequest(name, *who, True), 4 if version < 12 else 5)
+        assert ended.error_code == codes.NONE
+        assert await client.offsets(group) == (7, codes.NONE)
+        for at in places(nodes):
+            assert await read(nodes, at) == ["a", "b"]
+            assert is_whole(nodes, at)
+
+    run_nodes(story, monkeypatch)
+
+
+async def write(client: KafkaClient, at: TopicPartition, name: str, who: tuple[int, int], version: int) -> None:
+    topic_id = UUID(client.nodes.any.topics.require(TOPIC).record.id).bytes
+    for sequence, value in enumerate("ab"):
+        data = [produce.PartitionProduceData(at.partition, transactional_batch([value], *who, sequence))]
+        request = produce.ProduceRequest(name, -1, 1_000, [produce.TopicProduceData(TOPIC, topic_id, data)])
+        answer = await client.at(await client.leader(at), request, version)
+        (one,) = answer.responses[0].partition_responses
+        assert one.error_code == codes.NONE, one.error_message
+
+
+async def commit_offsets(client: KafkaClient, name: str, who: tuple[int, int], group: str, version: int) -> None:
+    part = txn_offset_commit.TxnOffsetCommitRequestPartition(GROUPED.partition, 7)
+    topic = txn_offset_commit.TxnOffsetCommitRequestTopic(GROUPED.topic, [part])
+    request = txn_offset_commit.TxnOffsetCommitRequest(name, group, *who, topics=[topic])
+    answer = await client.at(await client.coordinator(0, group), request, 3 if version < 12 else 5)
+    assert answer.topics[0].partitions[0].error_code == codes.NONE

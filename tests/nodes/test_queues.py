@@ -1,0 +1,178 @@
+"""Queue views and what they need from other nodes: the group that is kept there, and the dead letters' partition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from goqueue.base.commands import InputMessage, PublishMessages
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import TopicPartition
+from goqueue.base.leases import Delivered, Take
+from goqueue.core.delivery.records import ViewId
+from goqueue.core.groups.records import GroupGone
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.service.copy_targets import STORE
+from tests.nodes.cluster import Nodes, patiently, run_nodes, until
+from tests.nodes.test_transactions import read
+
+GRAVES = TopicPartition("graves", 0)
+
+
+async def jobs(nodes: Nodes, node: int, count: int) -> TopicPartition:
+    """A partition with messages that the node leads."""
+    await nodes.create("jobs", 6, {"queue.dead.letter.topic": "graves"})
+    at = nodes.place_at(node, "jobs")
+    messages = [InputMessage(None, f"m{number}".encode(), partition=at.partition) for number in range(count)]
+    await nodes.brokers[node].publish.messages(PublishMessages("jobs", messages))
+    return at
+
+
+async def take(nodes: Nodes, group: str, at: TopicPartition, limit: int) -> list[Delivered]:
+    found = await patiently(lambda: nodes.leader_of(at).leasing.take(Take(group, [at], "me", limit, 60_000)))
+    return list(found)
+
+
+def stands_at(nodes: Nodes, group: str, at: TopicPartition) -> int | None:
+    """What the group is told to have done."""
+    try:
+        found = nodes.keeper_of(group).groups.offsets(group, [at]).get(at)
+    except (GoQueueError, KeyError):
+        return None
+    return None if found is None else found.offset
+
+
+# --- groups ------------------------------------------------------------------------------------------------------
+
+
+def test_acks_move_a_group_that_another_node_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at, group = await jobs(nodes, 0, 4), nodes.id_at(1, "g")
+        taken = await take(nodes, group, at, 4)
+        await nodes.brokers[0].leasing.ack([one.receipt for one in taken[:3]])
+        await until(lambda: stands_at(nodes, group, at) == 3)
+        assert [one.group for one in nodes.brokers[1].groups.list()] == [group]
+        assert nodes.brokers[0].groups.list() == []
+        await nodes.brokers[0].leasing.ack([taken[3].receipt])
+        await until(lambda: stands_at(nodes, group, at) == 4)
+
+    run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("dies", ["the group's node", "the view's node"])
+def test_a_group_hears_of_acks_whoever_dies(monkeypatch: pytest.MonkeyPatch, dies: str) -> None:
+    async def story(nodes: Nodes) -> None:
+        at, group = await jobs(nodes, 0, 4), nodes.id_at(1, "g")
+        taken = await take(nodes, group, at, 4)
+        await nodes.brokers[0].leasing.ack([one.receipt for one in taken[:2]])
+        dead = 1 if dies == "the group's node" else 0
+        nodes.kill(dead)  # nothing is told yet
+        await nodes.start(dead)
+        await nodes.until_led()
+        left = [one.receipt for one in taken[2:]]
+        assert await patiently(lambda: nodes.leader_of(at).leasing.ack(left)) == [None, None], "leases go on"
+        assert await take(nodes, group, at, 1) == []
+        await until(lambda: stands_at(nodes, group, at) == 4)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_view_begins_where_its_group_stands_at_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at, group = await jobs(nodes, 0, 5), nodes.id_at(2, "g")
+        commit = CommitRequest(group, "", -1, None, [OffsetCommit(at.topic, at.partition, 3)])
+        await nodes.brokers[2].groups.commit_all(commit)
+        assert [one.stored.offset for one in await take(nodes, group, at, 10)] == [3, 4]
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_commit_moves_a_view_at_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at, group = await jobs(nodes, 0, 6), nodes.id_at(2, "g")
+        assert [one.stored.offset for one in await take(nodes, group, at, 1)] == [0]
+        commit = CommitRequest(group, "", -1, None, [OffsetCommit(at.topic, at.partition, 4)])
+        await nodes.brokers[2].groups.commit_all(commit)
+        view = ViewId(group, at.topic, at.partition)
+        await until(lambda: (found := nodes.brokers[0].deliveries.find(view)) is not None and found.base >= 4)
+        assert [one.stored.offset for one in await take(nodes, group, at, 10)] == [4, 5]
+        nodes.brokers[2].positions.heard([GroupGone(group)])
+        await until(lambda: nodes.brokers[0].deliveries.find(view) is None)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_group_that_wants_order_gets_it_from_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("jobs", 6)
+        at, group = nodes.place_at(0, "jobs"), nodes.id_at(1, "g")
+        await nodes.brokers[1].groups.configure(group, {"queue.order": "key"})
+        messages = [InputMessage(b"k", b"v", partition=at.partition) for _ in range(3)]
+        await nodes.brokers[0].publish.messages(PublishMessages("jobs", messages))
+        assert [one.stored.offset for one in await take(nodes, group, at, 1)] == [0]
+        assert await take(nodes, group, at, 10) == [], "the next of the key waits"
+
+    run_nodes(story, monkeypatch)
+
+
+# --- dead letters ------------------------------------------------------------------------------------------------
+
+
+async def buried(nodes: Nodes, dead: list[str]) -> None:
+    """Each of them is in the dead letters, once, and stays there alone."""
+    await until(lambda: nodes.any.topics.find("graves") is not None)
+    for _ in range(600):
+        if len(await read(nodes, GRAVES)) >= len(dead):
+            break
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(5)  # a second copy would come now
+    assert Counter(await read(nodes, GRAVES)) == Counter(dead)
+
+
+async def graves_at(nodes: Nodes, node: int) -> None:
+    await nodes.create("graves", 1)
+    await nodes.move(nodes.any.node.shard_map.of_partition(GRAVES), node)
+
+
+def test_dead_letters_go_to_a_topic_that_another_node_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await graves_at(nodes, 1)
+        at, group = await jobs(nodes, 0, 5), nodes.id_at(0, "g")
+        taken = await take(nodes, group, at, 5)
+        await nodes.brokers[0].leasing.reject([one.receipt for one in taken[:3]], "bad")
+        await nodes.brokers[0].leasing.ack([one.receipt for one in taken[3:]])
+        await buried(nodes, ["m0", "m1", "m2"])
+        assert {(by, to) for by, to, verb in nodes.calls if verb == STORE} == {(0, 1)}
+        await until(lambda: stands_at(nodes, group, at) == 5)
+
+    run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("dies", ["sender", "receiver"])
+def test_a_dead_letter_is_copied_once_whoever_dies(monkeypatch: pytest.MonkeyPatch, dies: str, when: str) -> None:
+    async def story(nodes: Nodes) -> None:
+        await graves_at(nodes, 1)
+        at, group = await jobs(nodes, 0, 3), nodes.id_at(2, "g")
+        taken = await take(nodes, group, at, 3)
+        dead: list[int] = []
+
+        async def die(by: int, to: int, verb: str) -> None:
+            if verb == STORE and not dead:
+                dead.append(by if dies == "sender" else to)
+                nodes.kill(dead[0])
+
+        if when == "before":
+            nodes.before_call = die
+        else:
+            nodes.after_call = die
+        rejecting = asyncio.ensure_future(nodes.brokers[0].leasing.reject([one.receipt for one in taken], "bad"))
+        await until(lambda: bool(dead))
+        rejecting.cancel()
+        await nodes.start(dead[0])
+        await nodes.until_led()
+        await buried(nodes, ["m0", "m1", "m2"])
+
+    run_nodes(story, monkeypatch)
