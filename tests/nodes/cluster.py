@@ -26,6 +26,7 @@ from goqueue.broker import Broker
 from goqueue.core.cluster.records import SHARDS
 from goqueue.core.cluster.records import encode as encode_record
 from goqueue.core.txn.errors import ConcurrentTransactions
+from goqueue.core.txn.staged import kept_with
 from goqueue.drive.cluster_member import ClusterPorts
 from goqueue.drive.peers import NODE_PORT, Peers, PeerVerb
 from goqueue.node_services import NodeServices, Ports
@@ -163,7 +164,7 @@ class Nodes:
         return self.brokers[self.any.node.shard_map.leader_of(at)]
 
     def keeper_of(self, given_id: str) -> Broker:
-        return self.brokers[self.any.node.shard_map.leader_of_id(given_id)]
+        return self.brokers[self.any.node.shard_map.leader_of_id(kept_with(given_id))]
 
     def led_by(self, node: int) -> list[int]:
         image = self.any.metadata.image
