@@ -20,6 +20,7 @@ T = TypeVar("T")
 Q = TypeVar("Q")
 
 ANSWER_S: Final = 5.0
+_AT_ONCE: Final = 64  # calls to one node; more would be refused
 _LANE: Final = "effects"  # a link of its own: large answers for clients do not hold it up
 
 
@@ -38,6 +39,7 @@ class Elsewhere:
         self._peers = peers
         self._verbs = verbs
         self._tasks = BackgroundTasks("what crosses nodes")
+        self._room: dict[int, asyncio.Semaphore] = {}  # for calls to each node
 
     @property
     def is_alone(self) -> bool:
@@ -57,7 +59,8 @@ class Elsewhere:
     async def ask_node(self, node: int, verb: str, question: object, kind: type[T]) -> T:
         if node == self.shards.node or self._peers is None:
             raise NotLoaded("This node is about to lead the shard; try again in a moment.")
-        return decode(await self._peers.call(node, verb, encode(question), ANSWER_S, lane=_LANE), kind)
+        async with self._room.setdefault(node, asyncio.Semaphore(_AT_ONCE)):
+            return decode(await self._peers.call(node, verb, encode(question), ANSWER_S, lane=_LANE), kind)
 
     def leaders(self) -> dict[int, set[int]]:
         """The shards of each node that leads any; `NotLeader` if one has nobody."""

@@ -110,7 +110,8 @@ class LeaseAllocator:
         self, take: Take, memory: ReadMemory, interrupt: asyncio.Future[None] | None = None
     ) -> Handful:
         """The same, and batches where the take wants them; as much of them as there is memory for."""
-        await self._views.learn(take.group, take.partitions)
+        if self._views.asks_first:
+            await self._views.learn(take.group, take.partitions)
         sources = self._views.sources(take)
         found = await self._gather(take, sources, memory)
         if not found.count and take.wait_ms_max > 0:

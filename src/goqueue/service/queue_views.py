@@ -70,6 +70,11 @@ class QueueViews:
 
     # --- opening ---------------------------------------------------------------------------------------------
 
+    @property
+    def asks_first(self) -> bool:
+        """Whether `learn` has anything to do: alone a node knows."""
+        return self._groups is not None
+
     async def learn(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """What has to be known of the group before it takes from these."""
         if self._groups is not None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from goqueue.base.clock import Clock
-from goqueue.base.errors import NotFound, NotLoaded
+from goqueue.base.errors import GoQueueError, NotFound, NotLoaded
 from goqueue.base.ids import TopicPartition
 from goqueue.core.txn.effects import WriteMarker
 from goqueue.core.txn.questions import (
@@ -73,10 +73,13 @@ class TransactionWrites:
         asked, place = MayWrite(producer_id, epoch, at.topic, at.partition), (at, producer_id)
         while not partition.producers.is_writing(producer_id, epoch) and self._learned.get(place) != epoch:
             self._learned[place] = None
-            answer = await self._coordinator().may_write(asked)
-            if answer.error is not None:
+            try:
+                answer = await self._coordinator().may_write(asked)
+                if answer.error is not None:
+                    raise answer.error
+            except GoQueueError:
                 self._learned.pop(place, None)
-                raise answer.error
+                raise
             if place in self._learned:
                 self._learned[place] = epoch
 

@@ -22,6 +22,7 @@ from goqueue.service.txn_partitions import TransactionPartitions
 logger = logging.getLogger(__name__)
 
 _RETRY_S: Final = 1.0
+_AT_ONCE: Final = 5_000  # producers that are told of in one call
 
 
 class ShardTransactionRecovery:
@@ -77,5 +78,6 @@ class ShardTransactionRecovery:
         for partition in self._in_shard(shard):
             for one in partition.producers.all():
                 seen[one.producer_id] = max(one.epoch, seen.get(one.producer_id, 0))
-        if seen:
-            await self._coordinators.epochs_seen([EpochSeen(*one) for one in sorted(seen.items())])
+        found = [EpochSeen(*one) for one in sorted(seen.items())]
+        for begin in range(0, len(found), _AT_ONCE):
+            await self._coordinators.epochs_seen(found[begin : begin + _AT_ONCE])
