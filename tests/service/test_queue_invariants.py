@@ -493,10 +493,8 @@ class Dice:
         return self._chance.randbytes(size)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_no_message_is_lost_doubled_or_stuck(seed: int) -> None:
-    world = World(seed)
-    chance = random.Random(seed + 1_000)
+def live_on(world: World, seed: int, chance: random.Random) -> None:
+    """Several lives on one disk, most of which end by a power cut."""
     fsync, modes = chance.choice([("always", ["kept", "dropped", "torn"]), ("interval", ["kept"])])
     disk, now_s = SimDisk(), 0.0
     for life in range(4):
@@ -508,3 +506,8 @@ def test_no_message_is_lost_doubled_or_stuck(seed: int) -> None:
             disk = disk.crash(mode, seed)
         world.after_a_cut()
         now_s += chance.choice([0.1, 5, 100])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_message_is_lost_doubled_or_stuck(seed: int) -> None:
+    live_on(World(seed), seed, random.Random(seed + 1_000))

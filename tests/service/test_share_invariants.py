@@ -17,8 +17,7 @@ from goqueue.base.leases import Delivered, Outcome, Take
 from goqueue.broker import Broker
 from goqueue.core.groups.requests import ShareHeartbeat
 from goqueue.service.sharing import ACCEPT, REJECT, RELEASE, RENEW, Acquired, AnswerRange, ShareTake
-from goqueue.sim.disk import CrashMode, SimDisk
-from tests.service.test_queue_invariants import PARTITIONS, SEEDS, Ledger, Lent, Place, World, live_once
+from tests.service.test_queue_invariants import PARTITIONS, SEEDS, Ledger, Lent, Place, World, live_on
 
 GROUP = "g"
 LOCK_MS = 20_000
@@ -285,16 +284,4 @@ def _kinds(partition: int, one: AnswerRange) -> dict[Place, int]:
 
 @pytest.mark.parametrize("seed", SEEDS[::2])
 def test_no_record_of_a_share_group_is_lost_doubled_or_stuck(seed: int) -> None:
-    world = ShareWorld(seed)
-    chance = random.Random(seed + 2_000)
-    fsync, modes = chance.choice([("always", ["kept", "dropped", "torn"]), ("interval", ["kept"])])
-    disk, now_s = SimDisk(), 0.0
-    for life in range(4):
-        is_last = life == 3
-        disk.crash_at = -1 if is_last or chance.random() < 0.3 else disk.steps + chance.randrange(5, 400)
-        cut, now_s = live_once(world, disk, now_s, 60, fsync, is_last)
-        if cut:
-            mode: CrashMode = chance.choice(modes)  # type: ignore[arg-type]
-            disk = disk.crash(mode, seed)
-        world.after_a_cut()
-        now_s += chance.choice([0.1, 5, 100])
+    live_on(ShareWorld(seed), seed, random.Random(seed + 2_000))
