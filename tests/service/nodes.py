@@ -22,7 +22,7 @@ from goqueue.base.metadata import Change, Entry, Revision
 from goqueue.base.node_settings import NodeSettings
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
-from goqueue.core.cluster.records import SHARDS, ShardRecord
+from goqueue.core.cluster.records import NODES, SHARDS, NodeRecord, ShardRecord
 from goqueue.core.cluster.records import encode as record
 from goqueue.drive.partition import Partition
 from goqueue.drive.per_shard import ShardMap
@@ -110,6 +110,7 @@ class Nodes:
             for _ in range(100 * number):  # so that no two give the same
                 await broker.producer_ids.next_id()
             self.router(number)._reached = _at_once  # revisions of different stores say nothing
+            self.tell(broker, {f"{NODES}{one}": record(NodeRecord("", "")) for one in range(len(self.brokers))})
             shards = broker.node.shard_map
             shards.leads = partial(_leads, shards)  # type: ignore[method-assign]
 
@@ -122,11 +123,13 @@ class Nodes:
 
     def lead(self, broker: Broker, leaders: dict[int, int]) -> None:
         """One node hears who leads these shards."""
+        records = {shard: ShardRecord(node, 1, (node,), (node,)) for shard, node in leaders.items()}
+        self.tell(broker, {f"{SHARDS}{shard}": record(one) for shard, one in records.items()})
+
+    def tell(self, broker: Broker, facts: dict[str, str]) -> None:
+        """One node hears of these."""
         self._revision += 1
-        puts = [
-            Entry(f"{SHARDS}{shard}", record(ShardRecord(node, 1, (node,), (node,))), 1, self._revision)
-            for shard, node in leaders.items()
-        ]
+        puts = [Entry(key, value, 1, self._revision) for key, value in facts.items()]
         change = Change(broker.metadata.image.revision, puts)
         broker.metadata.image.apply(change)
         broker.node._metadata_changed(change)

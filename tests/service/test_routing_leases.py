@@ -194,6 +194,29 @@ def test_a_node_that_is_gone_hides_its_own_messages_alone() -> None:
     nodes_story(story)
 
 
+def test_a_node_that_stands_still_holds_up_nobody_for_long() -> None:
+    async def story(nodes: Nodes) -> None:
+        await fill(nodes, each=1)
+        nodes.silent.add(1)
+        began = nodes.loop.time()
+        found: list[Delivered] = []
+        while len(found) < 4 and nodes.loop.time() - began < 60:
+            found += await leasing(nodes, 0).take(taking(nodes))
+        assert len(found) == 4 and nodes.loop.time() - began < 20
+        began = nodes.loop.time()
+        assert await leasing(nodes, 0).take(taking(nodes, wait_ms=2_000)) == []
+        assert nodes.loop.time() - began < 12
+        at, receipt = nodes.led_by(1, "t")[0], "t:{}:0:1:nonce"
+        acking = asyncio.ensure_future(leasing(nodes, 0).ack([receipt.format(at.partition)]))
+        await asyncio.sleep(1)
+        began = nodes.loop.time()
+        nodes.move(at, 2)
+        assert [type(one) for one in await acking] == [StaleReceipt]
+        assert nodes.loop.time() - began < 1, "whoever leads now is asked at once"
+
+    nodes_story(story)
+
+
 def test_a_poll_goes_on_when_the_leader_changes_while_it_waits() -> None:
     async def story(nodes: Nodes) -> None:
         at = nodes.led_by(1, "t")[0]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import GoQueueError, PeerLost
 from goqueue.base.leases import Take
 from goqueue.base.limits import ROUTED_S
 from goqueue.service.leased_run import LeasedRun
@@ -24,6 +24,7 @@ from goqueue.service.router import Router, may_pass
 Part = tuple[int, Take]  # a node, and what is taken there
 GiveBack = Callable[[str, Sequence[LeasedRun]], None]
 _AGAIN_S: Final = 0.05  # after a node could not be asked
+_ANSWER_S: Final = 3.0  # for what a node need not wait for; what comes later is given back
 
 
 class NodeTake:
@@ -43,7 +44,7 @@ class NodeTake:
         failures = 0
         for node, part in parts:
             try:
-                if found := await self._kept(self._ask(node, replace(part, wait_ms_max=0))):
+                if found := await self._kept(self._soon(node, self._ask(node, replace(part, wait_ms_max=0)))):
                     return found
             except GoQueueError as error:
                 if not may_pass(error, repeatable=True):
@@ -75,7 +76,8 @@ class NodeTake:
         elsewhere = [node for (node, _), task in zip(parts, tasks, strict=True) if not task.done()]
         tells = [self._tell(node) for node in elsewhere if node != self._router.shards.node]
         told = asyncio.gather(*tells)
-        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        soon = [self._soon(node, task) for (node, _), task in zip(parts, tasks, strict=True)]
+        answers = await asyncio.gather(*soon, return_exceptions=True)
         await told
         runs = [run for answer in answers if not isinstance(answer, BaseException) for run in answer]
         kept, surplus = within(runs, self._take.limit)
@@ -92,10 +94,19 @@ class NodeTake:
                 raise error
         await asyncio.sleep(_AGAIN_S)
 
+    async def _soon(self, node: int, taking: Awaitable[list[LeasedRun]]) -> list[LeasedRun]:
+        """What a node gives that need not wait any more. What it gives later is given back."""
+        task = asyncio.ensure_future(taking)
+        done, _ = await asyncio.wait([task], timeout=None if node == self._router.shards.node else _ANSWER_S)
+        if not done:
+            task.add_done_callback(self._return)
+            raise PeerLost(f"Node {node} does not answer.")
+        return task.result()
+
     async def _tell(self, node: int) -> None:
         """A node that does not hear it ends its take when the connection does, or its time is over."""
         try:
-            await self._router.ask(node, PeerLeasing, "enough", [self._token])
+            await self._router.ask(node, PeerLeasing, "enough", [self._token], {}, _ANSWER_S)
         except GoQueueError:
             return
 

@@ -18,7 +18,7 @@ from goqueue.base.encoding import decode
 from goqueue.base.errors import GoQueueError, LeaderChanged, NotFound, NotLeader, NotLoaded, PeerLost, PeerOutOfReach
 from goqueue.base.limits import ROUTED_S
 from goqueue.base.metadata import Change, Revision
-from goqueue.core.cluster.records import SHARDS
+from goqueue.core.cluster.records import NOBODY, SHARDS
 from goqueue.drive.per_shard import ShardMap
 from goqueue.service.call_codec import PeerCall, codec_of, encode_answer, encode_call
 
@@ -120,7 +120,7 @@ class Router:
         if any(entry.key.startswith(SHARDS) for entry in change.puts):
             moved, self._moved = self._moved, None
             _tell(moved)
-        for bound, (find, node) in self._under_way.items():
+        for bound, (find, node) in list(self._under_way.items()):
             if not _is_still(find, node):
                 bound.reschedule(0)
 
@@ -139,8 +139,13 @@ class Router:
         if node == self.shards.node:
             return await _done(getattr(self._services[service.__name__][0], verb)(*args, **named))
         body = encode_call(self._revision(), service, verb, args, named)
-        answer = await self._calls.call(node, DO, body, within_s, self._lane(within_s))
+        calling = self._calls.call(node, DO, body, within_s, self._lane(within_s))
+        answer = await self.while_leading(lambda: self._living(node), node, calling)
         return codec_of(service, verb).decode_answer(answer)
+
+    def _living(self, node: int) -> int:
+        """The node, unless it is known to be gone."""
+        return node if node in self.shards.nodes() else NOBODY
 
     def _lane(self, within_s: float) -> str:
         """What waits for news holds up nothing else, and few of these share a connection."""
@@ -163,9 +168,8 @@ class Router:
 
         async def once(left_s: float) -> Any:
             node = find()
-            if not repeatable or node == self.shards.node:
-                return await self.ask(node, service, verb, args, named, left_s)
-            return await self._while_leading(find, node, self.ask(node, service, verb, args, named, left_s))
+            asking = self.ask(node, service, verb, args, named, left_s)
+            return await asking if node == self.shards.node else await self.while_leading(find, node, asking)
 
         return await self.persist(once, within_s, repeatable)
 
@@ -174,8 +178,14 @@ class Router:
     ) -> list[Any]:
         """Of several nodes at once; again of all if one of them does not lead any more."""
 
+        async def ask(node: int, left_s: float) -> Any:
+            asking = self.ask(node, service, verb, args, {}, left_s)
+            if node == self.shards.node:
+                return await asking
+            return await self.while_leading(lambda: node if node in nodes() else NOBODY, node, asking)
+
         async def once(left_s: float) -> list[Any]:
-            return await together(self.ask(node, service, verb, args, {}, left_s) for node in nodes())
+            return await together(ask(node, left_s) for node in nodes())
 
         return await self.persist(once, ROUTED_S)
 
@@ -205,7 +215,7 @@ class Router:
             self._moved = asyncio.get_running_loop().create_future()
         return self._moved
 
-    async def _while_leading(self, find: Find, node: int, call: Awaitable[T]) -> T:
+    async def while_leading(self, find: Find, node: int, call: Awaitable[T]) -> T:
         """A node that stopped leading may be gone without a word: then its answer is not waited for."""
         bound = asyncio.timeout(None)
         try:

@@ -51,8 +51,12 @@ class Scattering(Generic[R]):
             await asyncio.gather(*(self._part(node, places, left_s) for node, places in parts.items()))
 
     async def _part(self, node: int, places: list[int], left_s: float) -> None:
+        sending = self._send(node, places, left_s)
         try:
-            found = await self._send(node, places, left_s)
+            if node == self._router.shards.node:
+                found = await sending
+            else:
+                found = await self._router.while_leading(lambda: self._leader_of(places[0]), node, sending)
         except GoQueueError as error:
             found = [error] * len(places)
         self._results.update(zip(places, found, strict=True))

@@ -69,6 +69,7 @@ class Image:
         self._created: dict[str, Revision] = {}
         self._names: dict[str, str] = {}  # of topics, by id
         self._shards: dict[int, ShardRecord] = {}
+        self._nodes: dict[int, NodeRecord] = {}
         self._partitions: Counter[int] = Counter()  # by shard
 
     # --- changes -------------------------------------------------------------------------------------------
@@ -102,6 +103,8 @@ class Image:
             self._partitions.update(self._placed(record))
         elif isinstance(record, ShardRecord):
             self._shards[_number(entry.key, SHARDS)] = record
+        elif isinstance(record, NodeRecord):
+            self._nodes[_number(entry.key, NODES)] = record
 
     def _remove(self, key: str) -> None:
         self._modified.pop(key, None)
@@ -113,6 +116,8 @@ class Image:
             self._partitions.subtract(self._placed(record))
         elif isinstance(record, ShardRecord):
             del self._shards[_number(key, SHARDS)]
+        elif isinstance(record, NodeRecord):
+            del self._nodes[_number(key, NODES)]
 
     @staticmethod
     def _placed(record: TopicRecord) -> Iterable[int]:
@@ -167,12 +172,8 @@ class Image:
     # --- the rest ------------------------------------------------------------------------------------------
 
     def nodes(self) -> dict[int, NodeRecord]:
-        """Those that live."""
-        return {
-            _number(key, NODES): record
-            for key, record in sorted(self._records.items())
-            if isinstance(record, NodeRecord)
-        }
+        """Those that live, by their numbers."""
+        return dict(sorted(self._nodes.items()))
 
     def member(self, node: int) -> MemberRecord | None:
         """A node that belongs to the cluster, whether it lives or not."""
