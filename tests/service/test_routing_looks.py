@@ -172,6 +172,24 @@ def test_a_redrive_is_one_for_all_nodes_and_any_of_them_cancels_it() -> None:
     nodes_story(story, is_strict=False)
 
 
+# --- topics -----------------------------------------------------------------------------------------------
+
+
+def test_what_topics_hold_is_told_by_their_leaders() -> None:
+    async def story(nodes: Nodes) -> None:
+        await fill(nodes)
+        for node in range(3):
+            topics = nodes.brokers[node].routed(nodes.brokers[node].topics)
+            described = await topics.describe("t")  # type: ignore[misc]
+            assert [one.high_watermark for one in described.partitions] == [2] * SHARD_COUNT
+            assert described.messages == 2 * SHARD_COUNT
+        nodes.gone.add(1)
+        described = await nodes.brokers[0].routed(nodes.brokers[0].topics).describe("t")  # type: ignore[misc]
+        assert described.messages == 8, "what is known here"
+
+    nodes_story(story)
+
+
 # --- numbers ----------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from goqueue.service.routed_publish import RoutedDeduplication, RoutedPublish
 from goqueue.service.routed_reads import RoutedBrowsing, RoutedGroups
 from goqueue.service.routed_redrives import RoutedRedrives
 from goqueue.service.routed_schemas import RoutedSchemas
+from goqueue.service.routed_topics import RoutedTopics
 from goqueue.service.router import Router
 from goqueue.service.routes import ROUTES, AtAll, AtFirstShard, AtPartition, ById, Here, Route, Split
 from goqueue.service.scheduling import Scheduling
@@ -46,6 +47,7 @@ _BETWEEN_NODES: Mapping[type, tuple[str, ...]] = {
     Traces: ("known",),
     Redrives: ("known",),
     Schemas: ("mark",),
+    Topics: ("partitions", "led"),
     TransactionVerbs: ("find_name",),
     PeerLeasing: ("take", "enough", "in_flight", "ack_held", "release", "begin_at_end"),
     Attempts: ("take",),
@@ -82,6 +84,7 @@ class Routing:
             StagedVerbs: RoutedStaged(router),
             TransactionVerbs: RoutedTransactions(router),
             Traces: RoutedTraces(router),
+            Topics: RoutedTopics(router, topics),
             Redrives: RoutedRedrives(router, topics, environment.entropy),
         }
         self._made: dict[type, Routed] = {}

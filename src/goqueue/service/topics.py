@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -92,6 +92,17 @@ class Topics:
             except TopicExists:
                 pass  # somebody was faster
         return self.require_users(name)
+
+    def partitions(self, name: str, among: Sequence[int]) -> list[PartitionInfo]:
+        """What is in these, of which this node leads each."""
+        topic = self.require(name)
+        for number in among:
+            topic.partition(number).check_led()
+        return [_partition_view(topic.partition(number)) for number in among]
+
+    def led(self) -> list[TopicSummary]:
+        """The same as `list`, of what this node leads."""
+        return [_summary(topic, [one for one in topic.partitions if one.state.is_led]) for topic in self.all()]
 
     def list(self) -> list[TopicSummary]:
         """The users' topics; the broker's own are left out."""
@@ -205,13 +216,14 @@ def _check_more(before: int, partitions: int | None) -> int:
     return count
 
 
-def _summary(topic: Topic) -> TopicSummary:
+def _summary(topic: Topic, among: Sequence[Partition] | None = None) -> TopicSummary:
+    partitions = topic.partitions if among is None else among
     return TopicSummary(
         topic.name,
         topic.record.id,
         len(topic.partitions),
-        sum(partition.message_count for partition in topic.partitions),
-        sum(partition.size_bytes for partition in topic.partitions),
+        sum(partition.message_count for partition in partitions),
+        sum(partition.size_bytes for partition in partitions),
         topic.record.created_ms,
     )
 

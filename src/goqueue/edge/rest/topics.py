@@ -9,7 +9,7 @@ from goqueue.api.topics import PartitionListOut, TopicChangeIn, TopicIn, TopicIn
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.topics import Topics
 
 
@@ -33,7 +33,7 @@ class TopicRoutes:
 
     async def list(self, request: Request) -> Response:
         Query(request)
-        return json(TopicListOut(self._topics.by(caller_of(request)).list()))
+        return json(TopicListOut(await answer_of(self._topics.by(caller_of(request)).list())))
 
     async def create(self, request: Request) -> Response:
         Query(request)
@@ -44,7 +44,7 @@ class TopicRoutes:
 
     async def describe(self, request: Request) -> Response:
         Query(request)
-        return json(self._topics.by(caller_of(request)).describe(request.path_params["topic"]))
+        return json(await answer_of(self._topics.by(caller_of(request)).describe(request.path_params["topic"])))
 
     async def alter(self, request: Request) -> Response:
         Query(request)
@@ -64,5 +64,7 @@ class TopicRoutes:
     async def partitions(self, request: Request) -> Response:
         Query(request)
         return json(
-            PartitionListOut(self._topics.by(caller_of(request)).describe(request.path_params["topic"]).partitions)
+            PartitionListOut(
+                (await answer_of(self._topics.by(caller_of(request)).describe(request.path_params["topic"]))).partitions
+            )
         )
