@@ -65,7 +65,8 @@ class PeerConnection(asyncio.Protocol):
         self._waiting.clear()
         if not self.welcomed.done():
             self.welcomed.set_exception(PeerOutOfReach("The other node ended the connection."))
-        self.welcomed.exception()  # perhaps nobody waits for it any more
+        if not self.welcomed.cancelled():
+            self.welcomed.exception()  # perhaps nobody waits for it any more
 
     def _take(self, frame: NodeFrame) -> None:
         if frame.kind is Kind.WELCOME and not self.welcomed.done():
