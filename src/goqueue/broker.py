@@ -199,7 +199,7 @@ class Broker:
         books = ShardBooks(self.group_hosts, self.delivery_runners, self.schedules, self.txn_coordinators)
         clocks = ShardClocks(books, lambda: (partition for partition, _ in self._logs()))
         self.timekeepers: list[Timekeeper] = [self.schedules, self._trace_parts, clocks]
-        leases = self.leasing if self.routing is None else self.routing.leasing(self.leasing)
+        leases = self._leases = self.leasing if self.routing is None else self.routing.leasing(self.leasing)
         self.consuming = Consuming(self.groups, self.topics, leases, settings.queue.in_flight_max)
         self._answered = self.consuming.answered if self.routing is None else self.routing.news.answered
         self.reset = ResetOffsets(self.groups, routed(self.browsing))
@@ -361,6 +361,7 @@ class Broker:
         self.fetching.stop()
         self.consuming.stop()
         self.leasing.stop()
+        self._leases.stop()
         for host in self.group_hosts:
             host.stop_waiting()
 

@@ -97,8 +97,7 @@ def routing_of(node: NodeServices, calls: NodeCalls | None, topics: Topics, envi
     calls = calls or node.peers
     if calls is None:
         return None
-    metadata = node.metadata
-    router = Router(node.shard_map, calls, lambda: metadata.image.revision, metadata.reach)
+    router = Router(node.shard_map, calls)
     node.follow_metadata(router.metadata_changed)
     node.peer_verbs[DO] = router.carry_out
     return Routing(router, topics, environment)

@@ -109,7 +109,7 @@ class Nodes:
             await broker.start()
             for _ in range(100 * number):  # so that no two give the same
                 await broker.producer_ids.next_id()
-            self.router(number)._reached = _at_once  # revisions of different stores say nothing
+            self.router(number)._catch_up = _at_once  # type: ignore[assignment, method-assign]
             self.tell(broker, {f"{NODES}{one}": record(NodeRecord("", "")) for one in range(len(self.brokers))})
             shards = broker.node.shard_map
             shards.leads = partial(_leads, shards)  # type: ignore[method-assign]
@@ -180,7 +180,7 @@ class Nodes:
 
 
 async def _at_once(_: Revision) -> None:
-    """As if the image were that new."""
+    """Revisions of different stores say nothing about each other."""
 
 
 def _leads(shards: ShardMap, at: TopicPartition) -> bool:

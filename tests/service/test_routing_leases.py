@@ -116,6 +116,18 @@ def test_a_wait_that_is_over_finds_nothing_and_leaves_nobody_in_line() -> None:
     nodes_story(story)
 
 
+def test_a_node_that_stops_lets_everybody_go_who_waits_at_others() -> None:
+    async def story(nodes: Nodes) -> None:
+        waiting = asyncio.ensure_future(leasing(nodes, 0).take(taking(nodes, wait_ms=20_000)))
+        await asyncio.sleep(1)
+        began = nodes.loop.time()
+        nodes.brokers[0].stop_waiting()
+        assert await waiting == []
+        assert nodes.loop.time() - began < 1
+
+    nodes_story(story)
+
+
 def test_messages_at_two_nodes_at_once_are_handed_out_or_given_back_and_none_twice() -> None:
     async def story(nodes: Nodes) -> None:
         held: Counter[str] = Counter()

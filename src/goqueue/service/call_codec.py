@@ -24,7 +24,7 @@ _ANSWERS: Final[Mapping[Any, Callable[[bytes], Any]]] = {
 class PeerCall(msgspec.Struct, frozen=True, array_like=True):
     """A verb of a service, for another node. `args` are decoded by whoever knows the verb."""
 
-    revision: Revision  # of the metadata, as far as the caller knows them
+    revision: Revision  # the last write of the metadata that the caller has heard of
     service: str
     verb: str
     args: msgspec.Raw

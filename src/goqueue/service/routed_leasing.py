@@ -40,7 +40,13 @@ class RoutedLeasing:
         self._entropy = entropy
         self._turn = 0
         self._handed: dict[tuple[str, str], int] = {}  # at most so many does a consumer hold
+        self._is_stopping = False
         self._said: dict[str, set[asyncio.Future[None]]] = {}  # about members of a group, under way to other nodes
+
+    def stop(self) -> None:
+        """Everybody who waits is answered with nothing."""
+        self._is_stopping = True
+        self._router.wake()
 
     # --- take ------------------------------------------------------------------------------------------------
 
@@ -77,7 +83,7 @@ class RoutedLeasing:
                 self._count(take, found)
                 if found:
                     return found
-            if loop.time() >= deadline or (interrupt is not None and interrupt.done()):
+            if loop.time() >= deadline or self._is_stopping or (interrupt is not None and interrupt.done()):
                 return []
             if room <= 0:
                 await asyncio.sleep(_LOOK_AGAIN_S)
@@ -88,7 +94,7 @@ class RoutedLeasing:
         parts = [(node, replace(part, limit=take.limit)) for node, part in parts]
         taking = NodeTake(self._router, self._leasing, take, self._entropy.token(8).hex(), self.give_back_runs)
         found = await taking.now(parts)
-        if found or not left_s or (interrupt is not None and interrupt.done()):
+        if found or not left_s or self._is_stopping or (interrupt is not None and interrupt.done()):
             return found
         return await taking.wait(parts, interrupt, left_s)
 

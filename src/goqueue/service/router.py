@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 
 from goqueue.base.encoding import decode
@@ -23,6 +24,7 @@ from goqueue.drive.per_shard import ShardMap
 from goqueue.service.call_codec import PeerCall, codec_of, encode_answer, encode_call
 
 DO: Final = "do"  # what a node is asked with over the port between nodes
+_CATCH_UP_S: Final = 2.0
 _PAUSE_S: Final = 0.01
 _PAUSE_S_MAX: Final = 0.2
 _WAIT_LANES: Final = 8  # connections to a node that long polls share
@@ -74,19 +76,12 @@ class RetryTime:
 
 
 class Router:
-    """One of a node. `reached` returns when the image is at least of a revision."""
+    """One of a node."""
 
-    def __init__(
-        self,
-        shards: ShardMap,
-        calls: NodeCalls,
-        revision: Callable[[], Revision],
-        reached: Callable[[Revision], Awaitable[None]],
-    ) -> None:
+    def __init__(self, shards: ShardMap, calls: NodeCalls) -> None:
         self.shards = shards
         self._calls = calls
-        self._revision = revision
-        self._reached = reached
+        self._heard_to: Revision = 0  # the last write of the metadata that this node heard of
         self._changed: asyncio.Future[None] | None = None
         self._moved: asyncio.Future[None] | None = None
         self._services: dict[str, tuple[Any, frozenset[str]]] = {}
@@ -108,21 +103,33 @@ class Router:
         service, verbs = self._services.get(call.service, (None, frozenset[str]()))
         if service is None or call.verb not in verbs:
             raise NotFound(f"This node knows no verb {call.service[:60]}.{call.verb[:60]}.")
-        if call.revision > self._revision():
-            await self._reached(call.revision)
+        if call.revision > self._heard_to:
+            await self._catch_up(call.revision)
         args = codec_of(type(service), call.verb).decode_args(bytes(call.args))
         return encode_answer(await _done(getattr(service, call.verb)(**args)))
 
+    async def _catch_up(self, revision: Revision) -> None:
+        """Until this node has heard of what the caller knew; not for ever, since it may have been overtaken."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CATCH_UP_S):
+                while self._heard_to < revision:
+                    await asyncio.shield(self.changed)
+
     def metadata_changed(self, change: Change) -> None:
         """Who waits for it asks again; and so does who waits for a node that no longer leads."""
+        self._heard_to = max([self._heard_to, *(entry.modified for entry in change.puts)])
         changed, self._changed = self._changed, None
         _tell(changed)
         if any(entry.key.startswith(SHARDS) for entry in change.puts):
-            moved, self._moved = self._moved, None
-            _tell(moved)
+            self.wake()
         for bound, (find, node) in list(self._under_way.items()):
             if not _is_still(find, node):
                 bound.reschedule(0)
+
+    def wake(self) -> None:
+        """Who waits at several nodes looks again."""
+        moved, self._moved = self._moved, None
+        _tell(moved)
 
     # --- the side that asks ----------------------------------------------------------------------------------
 
@@ -138,7 +145,7 @@ class Router:
         """One try, here or at another node."""
         if node == self.shards.node:
             return await _done(getattr(self._services[service.__name__][0], verb)(*args, **named))
-        body = encode_call(self._revision(), service, verb, args, named)
+        body = encode_call(self._heard_to, service, verb, args, named)
         calling = self._calls.call(node, DO, body, within_s, self._lane(within_s))
         answer = await self.while_leading(lambda: self._living(node), node, calling)
         return codec_of(service, verb).decode_answer(answer)
