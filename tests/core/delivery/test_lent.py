@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from goqueue.core.delivery import delivery_state
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.offers import Grant
 from goqueue.core.delivery.policy import Policy
@@ -214,7 +215,9 @@ class Pair:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_ranges_are_the_same_as_messages_one_by_one(seed: int) -> None:
+def test_ranges_are_the_same_as_messages_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a range is opened whole or in part."""
+    monkeypatch.setattr(delivery_state, "OPENED_WHOLE", (0, 0, 6, delivery_state.OPENED_WHOLE)[seed % 4])
     pair = Pair(seed)
     for _ in range(60):
         pair.step()
@@ -249,6 +252,19 @@ def test_a_part_of_a_range_is_answered_for_and_the_rest_stays_one() -> None:
     assert not twin.delivery.holds("a", 30, 40)
     assert not twin.delivery.holds("b", 0, 0)
     assert twin.delivery.in_flight_of("a") == 80
+
+
+def test_what_is_given_back_or_rejected_leaves_its_range_and_the_rest_stays_lent() -> None:
+    twin = Twin(True)
+    twin.hand_out([(0, 999)], "a", "n", 0)
+    twin.keep(twin.delivery.release(range(300, 310), POLICY, 0), 0)
+    twin.keep(twin.delivery.reject([700], POLICY, 0, "no"), 0)
+    (lane,) = twin.delivery.snapshot().lanes
+    assert [(one.first, one.last) for one in lane.lent] == [(0, 299), (310, 699), (701, 999)]
+    assert sorted(one.offset for one in lane.held) == [*range(300, 310), 700]
+    assert twin.delivery.in_flight_of("a") == 989
+    assert twin.hand_out_again(100, "b", "m", 0) == list(range(300, 310))
+    assert flat(replayed(twin.records)) == flat(twin.delivery)
 
 
 def test_a_snapshot_of_before_ranges_were_known_still_loads() -> None:

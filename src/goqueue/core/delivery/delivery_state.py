@@ -14,7 +14,7 @@ from goqueue.base.ids import Millis, Offset
 from goqueue.core.delivery.appliers import APPLIERS
 from goqueue.core.delivery.keys import KeyOrder, may_go
 from goqueue.core.delivery.lane import LaneState, Lease, TrackedMessage, row_of
-from goqueue.core.delivery.lent import LentRange, LentRanges
+from goqueue.core.delivery.lent import LentRange, LentRanges, rows_of
 from goqueue.core.delivery.records import (
     HeldRow,
     LaneRow,
@@ -28,6 +28,7 @@ from goqueue.core.delivery.states import MOVES, DeliveryEvent, MessageState, mov
 from goqueue.core.delivery.tally import DeliveryCounts
 
 _SWEEP_SIZE_MIN: Final = 1_024
+OPENED_WHOLE: Final = 128  # a range of so many messages: to keep what is left of it would cost more
 
 
 class DeliveryState:
@@ -102,19 +103,27 @@ class DeliveryState:
         return held
 
     def open_ranges(self, offsets: Iterable[Offset]) -> None:
-        """Something happens to these messages: ranges that they are in fall apart into messages."""
-        for offset in offsets if self.lent else ():
-            if offset not in self.held and (one := self.lent.find(offset)) is not None:
-                self.open_range(one)
+        """Something happens to these messages: they leave their ranges, and what is left on both sides stays lent."""
+        for first, last in rows_of(offsets) if self.lent else ():
+            while first <= last:
+                one = None if first in self.held else self.lent.find(first)
+                end = first if one is None else min(one.last, last)
+                if one is not None and one.count <= OPENED_WHOLE:
+                    self.open_part(one, one.first, one.last)
+                elif one is not None:
+                    self.open_part(one, first, end)
+                first = end + 1
 
-    def open_range(self, one: LentRange) -> None:
-        self.lent.remove(one)
-        for start, offset in one.cells():
+    def open_part(self, one: LentRange, first: Offset, last: Offset) -> None:
+        """Each of these is tracked by itself from now on."""
+        start = self.lent.cut(one, first, last)
+        part = LentRange(one.lane, start, first, last, one.first_ms, one.lease)
+        for begin, offset in part.cells():
             self.held[offset] = TrackedMessage(
-                one.lane, start, None, MessageState.LEASED, 1, 0, first_ms=one.first_ms, lease=one.lease
+                one.lane, begin, None, MessageState.LEASED, 1, 0, first_ms=one.first_ms, lease=one.lease
             )
-        one.lease.offsets.update(range(one.first, one.last + 1))
-        one.lease.lent -= one.count
+        one.lease.offsets.update(range(first, last + 1))
+        one.lease.lent -= part.count
 
     def lend(self, one: LentRange) -> None:
         """Counts a range in."""

@@ -1,8 +1,8 @@
 """Messages in a row that nobody touched before, handed out together: one entry under one lease, however many they are.
 
-They are of one lane and were handed out once. As soon as something happens to one of them alone, the whole range is
-opened: each of its messages is then tracked by itself, as if it had been handed out so. That changes nothing that can
-be asked.
+They are of one lane and were handed out once. When something happens to some of them alone, those leave the range:
+each is then tracked by itself, as if it had been handed out so, and what is left on both sides stays two ranges. That
+changes nothing that can be asked.
 """
 
 from __future__ import annotations
@@ -42,6 +42,20 @@ class LentRange(msgspec.Struct):
         return LentRow(
             self.start, self.first, self.last, self.first_ms, lease.until_ms, lease.owner, lease.nonce, lease.since_ms
         )
+
+
+def rows_of(offsets: Iterable[Offset]) -> Iterator[tuple[Offset, Offset]]:
+    """First and last of those that come one behind the other."""
+    row: tuple[Offset, Offset] | None = None
+    for offset in offsets:
+        if row is not None and offset == row[1] + 1:
+            row = (row[0], offset)
+        else:
+            if row is not None:
+                yield row
+            row = (offset, offset)
+    if row is not None:
+        yield row
 
 
 class LentRanges:

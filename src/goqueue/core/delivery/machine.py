@@ -83,6 +83,8 @@ class Delivery(Offers):
 
     def unsend(self, offsets: Iterable[Offset], nonce: str) -> list[Record]:
         """Nobody got what was handed out by this poll: it is ready for another, however often it was delivered."""
+        offsets = list(offsets)
+        self._state.open_ranges(offsets)
         still = [
             offset for offset in offsets if (held := self.find(offset)) and held.lease and held.lease.nonce == nonce
         ]

@@ -225,7 +225,7 @@ class Questions:
 
     def _open_all(self, leases: Iterable[Lease]) -> None:
         for one in self._state.lent.under(leases) if self._state.lent else ():
-            self._state.open_range(one)
+            self._state.open_part(one, one.first, one.last)
 
     def holds(self, owner: str, first: Offset, last: Offset) -> bool:
         """Whether everything from the first to the last is under leases of the owner."""
