@@ -71,6 +71,10 @@ class SmallLog:
         self.log.truncate(offset)
         self.high_watermark = min(self.high_watermark, self.log.end_offset)
 
+    def begin_anew(self, start: Offset) -> None:
+        self.log.begin_anew(start)
+        self.high_watermark = start
+
     def begin_at(self, start: Offset) -> None:
         """Nothing is dropped here."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.drive.replicas import LAG_MS, SmallCluster
 
@@ -169,3 +170,24 @@ async def _live_through_faults(cluster: SmallCluster) -> None:
     for node in cluster.nodes:
         await node.crash(power_cut=False)
     await asyncio.sleep(1)
+
+
+def test_a_replica_that_lost_its_disk_begins_where_the_leader_does() -> None:
+    async def scenario(cluster: SmallCluster) -> None:
+        leader, key = cluster.leader, cluster.keys[0]
+        for number in range(40):
+            leader.append(key, f"value {number}")
+        await cluster.settle(1)
+        leader.logs[key].log.begin_drop_head(25).run()
+        lost = next(node for node in cluster.nodes if node is not leader)
+        await lost.crash(power_cut=False)
+        lost.disk = SimDisk()
+        lost.start()
+        await cluster.settle(2)
+        log = lost.logs[key]
+        assert (log.start_offset, log.end_offset) == (25, 40)
+        leader.append(key, "one more")
+        await cluster.settle(1)
+        assert log.values(41)[-1] == "one more"
+
+    run(scenario)

@@ -119,6 +119,10 @@ class Dedupe:
         del known.marks[:-BATCHES_KEPT]
         known.seen_ms = now
 
+    def become(self, other: Dedupe) -> None:
+        """What another has found out is known from now on, and nothing else."""
+        self._producers = other._producers
+
     def cut(self, end_offset: Offset) -> None:
         """The log ends earlier: what was beyond is not stored."""
         for known in self.producers():

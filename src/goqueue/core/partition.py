@@ -101,6 +101,10 @@ class PartitionState:
         self.high_watermark = min(self.high_watermark, end_offset)
         self.txns.cut_tail(end_offset)
 
+    def begun_anew(self, offset: Offset) -> None:
+        """The log is empty and begins there."""
+        self.end_offset = self.high_watermark = offset
+
     def read_limit(self, isolation: Isolation) -> Offset:
         return self.high_watermark if isolation is Isolation.READ_UNCOMMITTED else self.last_stable_offset
 

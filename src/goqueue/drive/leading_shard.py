@@ -91,6 +91,10 @@ class LeadingShard:
         log = self._logs.get(asked.log)
         if log is None:
             return None
+        if asked.end < log.start_offset:
+            return LogAnswer(asked.log, 0, log.start_offset)  # what it lacks is gone: it begins anew
+        if asked.last_epoch < 0 and asked.end == log.start_offset:
+            return None  # as it does here
         told = parting(LogPlace(asked.end, asked.last_epoch), *log.end_of_epoch(asked.last_epoch))
         return None if told is None else LogAnswer(asked.log, 0, log.start_offset, parting=(told.epoch, told.end))
 

@@ -15,7 +15,7 @@ from goqueue.core.partition_txns import Aborted
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition_marks import PartitionMarks
 from goqueue.drive.partition_producers import PartitionProducers
-from goqueue.drive.producers import note_transaction
+from goqueue.drive.producers import note_transaction, recover_producers
 from goqueue.format.batch import BatchHeader, Buffer, read_header, split, verify
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reader import NeedsVerification, WouldBlock
@@ -142,11 +142,23 @@ class Partition(PartitionMarks):
             self._note(batch, header, header.base_offset, now)
         self._syncs.note_append(self)
 
-    def cut(self, offset: Offset) -> None:
+    def cut(self, offset: Offset, now: Millis) -> None:
         """Drops what is behind: the leader does not have it. Waits for the device."""
         self.log.truncate(offset)
         self.state.truncated(self.log.end_offset)
-        self.dedupe.cut(self.log.end_offset)
+        self._look_for_producers(now)
+
+    def begin_anew(self, offset: Offset, now: Millis) -> None:
+        """Drops everything: the leader has nothing before that offset any more. Waits for the device."""
+        self.log.begin_anew(offset)
+        self.state.begun_anew(offset)
+        self._look_for_producers(now)
+
+    def _look_for_producers(self, now: Millis) -> None:
+        """Who wrote what, as the log says: of what was cut off there may have been more than is remembered."""
+        dedupe, txns = recover_producers(self.log, False, now)
+        self.dedupe.become(dedupe)
+        self.state.txns.restore(txns.open, txns.aborted)
 
     def replicated(self, high_watermark: Offset) -> None:
         if self.state.replicated(high_watermark):

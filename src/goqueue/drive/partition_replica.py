@@ -61,7 +61,10 @@ class PartitionReplica:
         await self.partition.wait_written()
 
     def cut(self, offset: Offset) -> None:
-        self.partition.cut(offset)
+        self.partition.cut(offset, self._clock.now_ms())
+
+    def begin_anew(self, start: Offset) -> None:
+        self.partition.begin_anew(start, self._clock.now_ms())
 
     def begin_at(self, start: Offset) -> None:
         self._drop_head(self.partition, start)

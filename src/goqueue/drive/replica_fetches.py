@@ -98,6 +98,9 @@ def _take(log: ReplicaLog, answer: LogAnswer) -> None:
         place, told = LogPlace(log.end_offset, log.last_epoch), Parting(*answer.parting)
         log.cut(cut_at(place, told, Parting(*log.end_of_epoch(told.epoch)), log.high_watermark))
         return
+    if log.end_offset < answer.start:
+        log.begin_anew(answer.start)
+        return
     if answer.batches:
         log.take(answer.batches)
     log.mark(min(answer.high_watermark, log.end_offset))

@@ -56,6 +56,10 @@ class ReplicaLog(Protocol):
         """Drops what is behind."""
         ...
 
+    def begin_anew(self, start: Offset) -> None:
+        """The leader has nothing before that any more, and this log ends before it: it is dropped whole."""
+        ...
+
     def begin_at(self, start: Offset) -> None:
         """The leader has dropped what is before."""
         ...

@@ -329,6 +329,21 @@ class PartitionLog(LogExtent):
         self.needs_sync()  # which notes the new end
         self.notes.take_back(self.end_offset)
 
+    def begin_anew(self, offset: Offset) -> None:
+        """Drops everything; the log is empty and goes on at an offset behind its end. A crash in between leaves a part
+        of what was there, as a cut does."""
+        self.notes.begin_cut()
+        for segment in reversed(self.segments):
+            segment.remove_files()
+        self.home.disk.sync_dir(self.home.directory)
+        self.segments = ()
+        self.end_offset = self.synced_offset = offset
+        self._dirty = False
+        self.mark.forget()
+        self.notes.take_back(0)
+        self.notes.change(start_offset=offset)
+        self.notes.write()
+
 
 def _base_offset(segment: Segment) -> Offset:
     return segment.base_offset

@@ -21,6 +21,7 @@ class Faults:
         self.told: list[str] = []
         self._cluster = cluster
         self._chance = random.Random(seed)
+        self._disks = 1
         self._power_cuts = cluster.plan.nodes if cluster.plan.fsync == "always" else 1
 
     async def run(self, for_s: float) -> None:
@@ -36,7 +37,7 @@ class Faults:
 
     def _kinds(self) -> list[Fault]:
         cuts, store = [self._cut_off, self._cut_one_way, self._slow], [self._lose_store, self._lose_session]
-        return [self._kill, self._kill, self._cut_power, *cuts, *store]
+        return [self._kill, self._kill, self._cut_power, self._lose_disk, *cuts, *store]
 
     async def heal(self) -> None:
         self._cluster.network.cut.clear()
@@ -75,6 +76,18 @@ class Faults:
         self._tell(f"power cut at {node.number}, {loss}")
         node.kill(power_cut=loss)
         await asyncio.sleep(self._chance.uniform(0.1, 5.0))
+        self._start(node)
+
+    async def _lose_disk(self) -> None:
+        """Of one machine, while the others have everything."""
+        if not self._disks or not self._cluster.is_healed:
+            return
+        self._disks -= 1
+        node = self._any()
+        self._tell(f"{node.number} loses its disk")
+        node.kill()
+        node.lose_disk()
+        await asyncio.sleep(self._chance.uniform(0.1, 4.0))
         self._start(node)
 
     def _start(self, node: SimNode) -> None:
