@@ -220,3 +220,64 @@ def test_rest_goes_on_at_the_other_nodes_when_a_leader_is_killed(cluster: Cluste
         if found:
             member.ack(found)
     assert seen >= set(acknowledged)
+
+
+def asked(cluster: ClusterProcess, node: int, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    with rest(cluster, node) as client:
+        answer = client.request(method, path, json=body)
+    assert answer.status_code < 300, f"{method} {path}: {answer.text}"
+    return answer.json() if answer.content else None
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_a_transaction_goes_through_any_node(cluster: ClusterProcess, end: str) -> None:
+    topic, turns = make_topic(cluster, PARTITIONS), cycle(NODES)
+    sent = [str(number) for number in range(30)]
+    made = asked(cluster, next(turns), "POST", "/producers/init", {})
+    who = {"producer_id": made["producer_id"], "epoch": made["epoch"]}
+    asked(cluster, next(turns), "POST", "/transactions/begin", who)
+    for begin in range(0, 30, 10):
+        messages = [{"key": value, "value": value} for value in sent[begin : begin + 10]]
+        body = {**who, "topic": topic, "messages": messages, "sequence": begin // 10}
+        for _ in range(2):  # sent again it is recognised
+            told = asked(cluster, next(turns), "POST", "/transactions/publish", body)
+            assert all("offset" in one for one in told["results"])
+    for node in NODES:
+        assert asked(cluster, node, "GET", f"/topics/{topic}/messages")["messages"] == []
+    asked(cluster, next(turns), "POST", f"/transactions/{end}", who)
+    for node in NODES:
+        page = asked(cluster, node, "GET", f"/topics/{topic}/messages?limit=1000")
+        assert sorted(one["value"] for one in page["messages"]) == (sorted(sent) if end == "commit" else [])
+
+
+def test_dead_letters_are_seen_and_redriven_through_any_node(cluster: ClusterProcess) -> None:
+    topic, group = make_topic(cluster, PARTITIONS), f"g-{uuid.uuid4().hex[:8]}"
+    sent = [str(number) for number in range(24)]
+    put(cluster, 2, topic, sent)
+    member = RestMember(cluster, group, topic)
+    rejected: list[str] = []
+    deadline = time.monotonic() + 60
+    while len(rejected) < len(sent) and time.monotonic() < deadline:
+        if found := member.poll("1s"):
+            receipts = [one["receipt"] for one in found]
+            asked(cluster, next(member.turns), "POST", "/messages/reject", {"receipts": receipts, "reason": "bad"})
+            rejected += [one["value"] for one in found]
+
+    def dead(node: int) -> list[str]:
+        page = asked(cluster, node, "GET", f"/topics/{topic}/dlq?limit=1000")
+        return sorted(one["value"] for one in page["messages"])
+
+    for node in NODES:
+        wait_until(lambda node=node: dead(node) == sorted(sent), lambda node=node: f"{dead(node)} at {node}")  # type: ignore[misc]
+    task = asked(cluster, 1, "POST", f"/topics/{topic}/dlq/redrive", {})
+    wait_until(
+        lambda: asked(cluster, 0, "GET", f"/topics/{topic}/dlq/redrive/{task['id']}")["state"] == "completed",
+        lambda: str(asked(cluster, 0, "GET", f"/topics/{topic}/dlq/redrive/{task['id']}")),
+    )
+    again: list[str] = []
+    deadline = time.monotonic() + 60
+    while len(again) < len(sent) and time.monotonic() < deadline:
+        if found := member.poll("1s"):
+            again += [one["value"] for one in found]
+            member.ack(found)
+    assert sorted(again) == sorted(sent)
