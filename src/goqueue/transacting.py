@@ -67,9 +67,10 @@ class TransactionParts:
         self._events = TransactionEvents(node.metrics, tracing)
         self.coordinators = TransactionCoordinators(shards, self._coordinator)
         node.metrics.txns_open.set_function(lambda: self.coordinators.open_count)
-        self.verbs = TransactionVerbs(self.coordinators, effects, topics, clock, self._events.tally)
         questions = CoordinatorQuestions(self.coordinators, clock)
         anywhere = CoordinatorsAnywhere(questions, elsewhere)
+        everyone = None if elsewhere.is_alone else anywhere
+        self.verbs = TransactionVerbs(self.coordinators, effects, topics, clock, self._events.tally, everyone)
         self.questions: CoordinatorPort = questions if elsewhere.is_alone else anywhere
         self.recovery = TransactionRecovery(topics, questions, partitions)
         self.shard_recovery = ShardTransactionRecovery(anywhere, partitions, table.in_shard, elsewhere)

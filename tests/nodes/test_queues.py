@@ -176,3 +176,13 @@ def test_a_dead_letter_is_copied_once_whoever_dies(monkeypatch: pytest.MonkeyPat
         await buried(nodes, ["m0", "m1", "m2"])
 
     run_nodes(story, monkeypatch)
+
+
+def test_every_node_finds_the_topics_of_a_pattern_and_the_settings_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("jobs", 6)
+        for broker in nodes.brokers.values():
+            await broker.groups.resolve_pattern("jo.*")
+            assert broker.groups.config_defaults()["queue.order"]
+
+    run_nodes(story, monkeypatch)

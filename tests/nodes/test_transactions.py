@@ -13,7 +13,7 @@ from goqueue.base.errors import FencedEpoch, NotLoaded, PeerLost
 from goqueue.base.ids import TopicPartition
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.effects import WriteMarker
-from goqueue.core.txn.errors import InvalidProducerMapping
+from goqueue.core.txn.errors import InvalidProducerMapping, InvalidTxnState
 from goqueue.core.txn.questions import MayWrite
 from goqueue.core.txn.records import TxnStage
 from goqueue.format.batch import read_header, split
@@ -276,5 +276,25 @@ def test_what_nobody_will_end_is_aborted_by_the_next_leader(monkeypatch: pytest.
         await until(lambda: set(led.producers.open_transactions()) == {producer.who[1]})
         await producer.end()
         assert await read(nodes, at) == ["open"]
+
+    run_nodes(story, monkeypatch)
+
+
+def test_an_administrator_ends_only_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await begin(nodes)
+        producer, (at, *_) = Producer(nodes, nodes.id_at(1)), places(nodes)
+        await producer.init()
+        await producer.write(at, "v")
+        verbs = nodes.leader_of(at).transactions
+        with pytest.raises(InvalidTxnState, match="not hanging"):
+            await verbs.mark(at, producer.who[1], producer.who[2], commit=False)
+        orphan = transactional_batch(["orphan"], 99_999, 0, 0)
+        partition = nodes.leader_of(at).topics.require(at.topic).partition(at.partition)
+        partition.append(orphan, read_header(orphan), 0, append_time=False)
+        await verbs.mark(at, 99_999, 0, commit=False)
+        assert set(partition.producers.open_transactions()) == {producer.who[1]}
+        await producer.end()
+        assert await read(nodes, at) == ["v"]
 
     run_nodes(story, monkeypatch)

@@ -33,7 +33,7 @@ class TransactionCoordinators:
 
     def make(self, count: int) -> None:
         self._each.make(count)
-        self._only = self._each[0] if count == 1 else None
+        self._only = self._each[0] if count == 1 and self._each.is_whole else None
 
     async def load(self, shard: int, partition: Partition) -> None:
         await self._each[shard].load(partition)
@@ -45,7 +45,7 @@ class TransactionCoordinators:
         """Another one in its place; the one that was there."""
         self._producers.clear()
         before = self._each.renew(shard)
-        self._only = self._each[shard] if len(self._each) == 1 else None
+        self._only = self._each[shard] if len(self._each) == 1 and self._each.is_whole else None
         return before
 
     async def tried(self) -> None:
@@ -102,7 +102,7 @@ class TransactionCoordinators:
 
     def _search(self, producer_id: int) -> TransactionCoordinator:
         found = self._look_for(producer_id)
-        return found or next((one for one in self._each if not one.host.is_loaded), self._each[0])
+        return found or next((one for one in self._each if not one.host.is_loaded), None) or self._each[0]
 
     def _look_for(self, producer_id: int) -> TransactionCoordinator | None:
         self._producers.pop(producer_id, None)

@@ -97,7 +97,7 @@ class Groups:
     async def resolve_pattern(self, text: str) -> None:
         """Finds the topics of a pattern, with pauses for others; what it finds is ready for the coordinator."""
         pattern, pace = compile_pattern(text), TimeSlices(PATTERN_SECONDS_MAX)
-        for _ in pattern.look(self._hosts[0].machine.topics):
+        for _ in pattern.look(self._any().topics):
             await pace.pause()
             if pace.is_over:
                 raise InvalidPattern("The pattern takes too long for all topics; use a simpler one.", field="pattern")
@@ -116,6 +116,11 @@ class Groups:
         except GoQueueError as error:
             return error
         return answer
+
+    def _any(self) -> Coordinator:
+        """One of this node's: what is the same for all of them."""
+        found = next(iter(self._hosts), None) or self._hosts[0]
+        return found.machine
 
     def _machine(self, group: str) -> Coordinator:
         """To ask what changes nothing; raises while it is not loaded."""
@@ -157,7 +162,7 @@ class Groups:
         return self._machine(group).has_member(group, member_id)
 
     def config_defaults(self) -> dict[str, str]:
-        return group_defaults(self._hosts[0].machine.settings)
+        return group_defaults(self._any().settings)
 
     def configured(self) -> list[str]:
         return sorted(name for host in self._hosts for name in host.machine.configured())

@@ -6,7 +6,7 @@ The same coordinators for Kafka's transactional producers and for REST's.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from goqueue.base.clock import Clock
 from goqueue.base.errors import InvalidProducerEpoch
@@ -16,7 +16,7 @@ from goqueue.core.txn.effects import WriteMarker
 from goqueue.core.txn.epochs import NEW
 from goqueue.core.txn.errors import InvalidTxnState
 from goqueue.core.txn.moves import More
-from goqueue.core.txn.questions import MayWrite, WriteAnswer
+from goqueue.core.txn.questions import IsOpen, MayWrite, OpenAnswer, WriteAnswer
 from goqueue.core.txn.records import TxnAnswer, TxnOffset, TxnStage, TxnState
 from goqueue.drive.txn_coordinator import TransactionCoordinator
 from goqueue.drive.txn_coordinators import TransactionCoordinators
@@ -30,6 +30,10 @@ _LEASE_MARGIN_MS: Final = 60_000  # leases outlive the transaction, so that its 
 Who = tuple[str, int, int]  # transactional id, producer id, epoch
 
 
+class OpenElsewhere(Protocol):
+    async def ask_open(self, asked: IsOpen, /) -> OpenAnswer: ...
+
+
 class TransactionVerbs:
     """The verbs."""
 
@@ -40,7 +44,10 @@ class TransactionVerbs:
         topics: Topics,
         clock: Clock,
         tally: TxnTally,
+        elsewhere: OpenElsewhere | None = None,
     ) -> None:
+        """`elsewhere` are the coordinators of all nodes, where there are several."""
+        self._elsewhere = elsewhere
         self.tally = tally
         self._coordinators = coordinators
         self._effects = effects
@@ -197,7 +204,7 @@ class TransactionVerbs:
     async def mark(self, at: TopicPartition, producer_id: int, epoch: int, commit: bool) -> None:
         """An administrator ends what hangs in one partition. What the coordinator has in hand it ends itself."""
         partition = self._topics.require_users(at.topic).partition(at.partition)
-        known = self._coordinators.of_producer(producer_id).table.of_producer(producer_id)
+        known = await self._known(IsOpen(producer_id, epoch, at.topic, at.partition))
         if known is not None and self.writes_to(producer_id, at):
             if commit or known.owner:
                 raise InvalidTxnState("The transaction is not hanging; end it by its transactional id.")
@@ -210,6 +217,18 @@ class TransactionVerbs:
         marker = WriteMarker(producer_id, epoch, 0, at.topic, at.partition, commit)
         await self._effects.perform(marker)
         await self._effects.wait_durable([marker])
+
+    async def _known(self, asked: IsOpen) -> TxnState | None:
+        """The producer, if a coordinator of this node keeps it; raises if that of another node has it in hand."""
+        found = self._coordinators.find_producer(asked.producer_id)
+        if found is None and self._elsewhere is None:
+            found = self._coordinators.of_producer(asked.producer_id)
+        if found is not None:
+            return found.table.of_producer(asked.producer_id)
+        assert self._elsewhere is not None
+        if (await self._elsewhere.ask_open(asked)).abort_as is None:
+            raise InvalidTxnState("The transaction is not hanging; end it by its transactional id.")
+        return None
 
     # --- what partitions ask ---------------------------------------------------------------------------------
 
