@@ -38,7 +38,8 @@ class Writer:
                 "bootstrap.servers": cluster.bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 0,
-                "message.timeout.ms": 60_000,
+                "message.timeout.ms": 120_000,
+                "socket.timeout.ms": 5_000,  # a node that stands still is left
                 "topic.metadata.refresh.interval.ms": 500,
                 "reconnect.backoff.max.ms": 200,
             }

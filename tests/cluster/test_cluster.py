@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from itertools import product
 
 import httpx
@@ -45,6 +46,27 @@ def test_kafka_clients_may_begin_at_any_node(cluster: ClusterProcess, written_at
         producer.produce(topic, str(number).encode(), on_delivery=told)
     assert producer.flush(60) == 0 and errors == []
     assert sorted(int(value) for _, value in read_all(cluster, topic, at=read_at)) == list(range(200))
+
+
+@pytest.mark.parametrize("number", NODES)
+def test_rest_publishes_polls_and_acks_at_any_node(cluster: ClusterProcess, number: int) -> None:
+    topic, group = make_topic(cluster), f"g-{uuid.uuid4().hex[:8]}"
+    with httpx.Client(base_url=cluster.nodes[number].url, timeout=60) as http:
+        messages = [{"key": str(one), "value": str(one)} for one in range(30)]
+        sent = http.post(f"/topics/{topic}/messages", json={"messages": messages}).raise_for_status().json()
+        assert {one["partition"] for one in sent["results"]} == {0, 1, 2}
+        joined = (
+            http.post(f"/groups/{group}/join", json={"client_id": "c", "topics": [topic]}).raise_for_status().json()
+        )
+        params = {"member_id": joined["member_id"], "generation": joined["generation"], "timeout": "10s"}
+        taken = list[str]()
+        while len(taken) < 30:
+            page = http.get(f"/groups/{group}/poll", params=params).raise_for_status().json()["messages"]
+            assert page, f"{len(taken)} came"
+            taken += [one["value"] for one in page]
+            receipts = [one["receipt"] for one in page]
+            http.post("/messages/ack", json={"receipts": receipts}).raise_for_status()
+        assert sorted(map(int, taken)) == list(range(30))
 
 
 def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(cluster: ClusterProcess) -> None:

@@ -69,6 +69,8 @@ class PeerConnection(asyncio.Protocol):
             self.welcomed.exception()  # perhaps nobody waits for it any more
 
     def _take(self, frame: NodeFrame) -> None:
+        if self.welcomed.cancelled():
+            return  # whoever connected has given up
         if frame.kind is Kind.WELCOME and not self.welcomed.done():
             self.welcomed.set_result(decode_hello(frame.body))
             self._splitter.bytes_max = FRAME_BYTES_MAX

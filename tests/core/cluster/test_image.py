@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+import threading
 from collections import Counter
 
 import msgspec
@@ -218,3 +220,29 @@ def test_the_data_of_another_node_is_not_taken_over() -> None:
     assert {store.image.shard(number).leader for number in (0, 1)} == {5}
     with pytest.raises(WrongNodeId, match="node 5"):
         shards_for(store.image, 0, 2)
+
+
+def test_a_shard_that_changes_is_never_gone_in_between() -> None:
+    """Threads that open partitions ask who leads while the image changes."""
+    store = with_shards(1)
+    image, missing = store.image, threading.Event()
+    stopping = threading.Event()
+
+    def ask() -> None:
+        while not stopping.is_set():
+            try:
+                image.shard(0)
+            except NotLeader:
+                missing.set()
+
+    asking = threading.Thread(target=ask)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    asking.start()
+    for epoch in range(2_000):
+        store.put("shards/0", ShardRecord(0, epoch, (0,), (0,)))
+    stopping.set()
+    asking.join()
+    sys.setswitchinterval(interval)
+    assert not missing.is_set()
+    assert image.epoch(0) == 1_999

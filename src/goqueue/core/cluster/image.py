@@ -90,10 +90,13 @@ class Image:
         self.revision = max(self.revision, change.revision)
 
     def _put(self, entry: Entry) -> None:
-        self._remove(entry.key)
+        record = _decoded(entry)
+        if not isinstance(record, ShardRecord):
+            self._remove(entry.key)
+        # Threads that open partitions ask for shards meanwhile: one that changes is never gone in between.
         self._modified[entry.key] = entry.modified
         self._created[entry.key] = entry.created
-        record = _decoded(entry)
+        self.unreadable.discard(entry.key)
         if record is None:
             self.unreadable.add(entry.key)
             return
