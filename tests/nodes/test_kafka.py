@@ -21,10 +21,14 @@ from goqueue.wire.messages import (
     metadata,
     offset_fetch,
     produce,
+    share_acknowledge,
+    share_fetch,
+    share_group_heartbeat,
     txn_offset_commit,
 )
 from tests.edge.kafka.one_of_three import Door
-from tests.nodes.cluster import Nodes, run_nodes
+from tests.nodes.cluster import Nodes, run_nodes, until
+from tests.nodes.test_queues import jobs, stands_at
 from tests.nodes.test_transactions import GROUPED, TOPIC, begin, is_whole, places, read
 from tests.txn.world import transactional_batch
 
@@ -112,3 +116,28 @@ async def commit_offsets(client: KafkaClient, name: str, who: tuple[int, int], g
     request = txn_offset_commit.TxnOffsetCommitRequest(name, group, *who, topics=[topic])
     answer = await client.at(await client.coordinator(0, group), request, 3 if version < 12 else 5)
     assert answer.topics[0].partitions[0].error_code == codes.NONE
+
+
+def test_a_share_consumer_takes_from_the_leaders_of_its_partitions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        at, group = await jobs(nodes, 0, 3), nodes.id_at(1, "g")
+        client = KafkaClient(nodes, tmp_path)
+        await nodes.brokers[1].groups.configure(group, {"share.auto.offset.reset": "earliest"})
+        member: Any = share_group_heartbeat.ShareGroupHeartbeatRequest(group, "m", 0, None, ["jobs"])
+        assert (await client.at(await client.coordinator(0, group), member)).error_code == codes.NONE
+        leader, topic_id = await client.leader(at), UUID(nodes.any.topics.require("jobs").record.id).bytes
+        wanted = share_fetch.FetchTopic(topic_id, [share_fetch.FetchPartition(at.partition)])
+        request: Any = share_fetch.ShareFetchRequest(group, "m", 0, 500, 0, 1 << 20, 10, topics=[wanted])
+        (found,) = (await client.at(leader, request)).responses[0].partitions
+        assert [(one.first_offset, one.last_offset) for one in found.acquired_records] == [(0, 2)]
+        batch = share_acknowledge.AcknowledgementBatch(0, 2, [1])
+        topic = share_acknowledge.AcknowledgeTopic(
+            topic_id, [share_acknowledge.AcknowledgePartition(at.partition, [batch])]
+        )
+        answered = await client.at(leader, share_acknowledge.ShareAcknowledgeRequest(group, "m", 1, topics=[topic]))
+        assert answered.responses[0].partitions[0].error_code == codes.NONE
+        await until(lambda: stands_at(nodes, group, at) == 3)
+
+    run_nodes(story, monkeypatch)
