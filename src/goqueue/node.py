@@ -217,7 +217,7 @@ class Node:
         storage = Storage(broker.topics, broker.cleaner, broker.space, str(self._data_dir.path.resolve()))
         front = self._front
         topics, groups, transactions = front(broker.topics), front(broker.groups), front(broker.transactions)
-        anywhere = Front(broker.transactions, self._admit, broker.routed(broker.transactions))
+        anywhere = self._routed(broker, broker.transactions)
         node_config = front(broker.node_config)
         brokers = KafkaBrokers(broker.metadata.image, broker.node.shard_map, self._settings.kafka.advertised)
         table = handlers(
@@ -231,7 +231,7 @@ class Node:
             ConfigHandler(
                 TopicConfigs(topics, node_config),
                 BrokerConfigs(topics, self._settings, doors, node_config),
-                GroupConfigs(groups),
+                GroupConfigs(groups, None if broker.routing is None else self._routed(broker, broker.groups)),
                 LoggerConfigs(node_config, broker.node.identity.node_id),
             ),
             ProducerHandler(front(broker.producer_ids), transactions, topics),
@@ -245,6 +245,10 @@ class Node:
 
     def _front(self, service: S) -> Front[S]:
         return Front(service, self._admit)
+
+    def _routed(self, broker: Broker, service: S) -> Front[S]:
+        """Of whichever node keeps what is asked for."""
+        return Front(service, self._admit, broker.routed(service))
 
     def _cluster_view(self, broker: Broker, doors: DoorAddresses) -> ClusterView:
         return ClusterView(

@@ -15,8 +15,10 @@ from goqueue.base.settings import DataSettings
 from goqueue.wire import codes
 from goqueue.wire.messages import (
     add_offsets_to_txn,
+    describe_configs,
     end_txn,
     find_coordinator,
+    incremental_alter_configs,
     init_producer_id,
     metadata,
     offset_fetch,
@@ -139,5 +141,22 @@ def test_a_share_consumer_takes_from_the_leaders_of_its_partitions(
         answered = await client.at(leader, share_acknowledge.ShareAcknowledgeRequest(group, "m", 1, topics=[topic]))
         assert answered.responses[0].partitions[0].error_code == codes.NONE
         await until(lambda: stands_at(nodes, group, at) == 3)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_settings_of_a_group_are_changed_and_shown_through_any_node(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        client, group, key = KafkaClient(nodes, tmp_path), nodes.id_at(1, "g"), "share.auto.offset.reset"
+        change = incremental_alter_configs.AlterableConfig(key, 0, "earliest")
+        resource = incremental_alter_configs.AlterConfigsResource(32, group, [change])
+        altered = await client.at(0, incremental_alter_configs.IncrementalAlterConfigsRequest([resource]))
+        assert altered.responses[0].error_code == codes.NONE
+        for node in range(3):
+            asked = describe_configs.DescribeConfigsResource(32, group, [key])
+            (told,) = (await client.at(node, describe_configs.DescribeConfigsRequest([asked]))).results
+            assert [(one.name, one.value) for one in told.configs] == [(key, "earliest")]
 
     run_nodes(story, monkeypatch)

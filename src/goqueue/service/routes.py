@@ -211,7 +211,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
         "lag": SPLIT,
         "describe": _BY_NAME,
         "stats": _BY_NAME,
-        "delete": _BY_NAME,
+        **_all(_BY_NAME, "delete", "config", "check_config", "configure"),
         "list": AtAll(_groups),
         **_all(
             TOLD,
@@ -226,9 +226,6 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
             "check_member",
             "offsets",
             "delete_offsets",
-            "configure",
-            "check_config",
-            "config",
             "config_defaults",
             "configured",
         ),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Final
 
 from goqueue.base.errors import GoQueueError, InvalidConfig, InvalidField
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_broker import BrokerConfigs
-from goqueue.edge.kafka.config_entries import LIST, Changes, Resource
+from goqueue.edge.kafka.config_entries import LIST, Changes, ConfigEntry, Resource
 from goqueue.edge.kafka.config_groups import GroupConfigs
 from goqueue.edge.kafka.config_loggers import LoggerConfigs
 from goqueue.edge.kafka.config_topics import TopicConfigs
@@ -42,6 +42,7 @@ class ConfigHandler:
     def __init__(
         self, topics: TopicConfigs, broker: BrokerConfigs, groups: GroupConfigs, loggers: LoggerConfigs
     ) -> None:
+        self._groups = groups
         self._resources: Mapping[int, Resource] = {
             TOPIC: topics,
             BROKER: broker,
@@ -57,11 +58,29 @@ class ConfigHandler:
 
     # --- look ------------------------------------------------------------------------------------------------
 
-    def describe(self, call: KafkaCall, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    def describe(
+        self, call: KafkaCall, request: DescribeConfigsRequest
+    ) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+        if self._groups.is_spread and any(one.resource_type == GROUP for one in request.resources):
+            return self._describe_anywhere(call, request)
         results = [
             self._describe(call, one, request.include_synonyms, request.include_documentation)
             for one in request.resources
         ]
+        return DescribeConfigsResponse(results=results)
+
+    async def _describe_anywhere(self, call: KafkaCall, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        """Groups are asked for at the nodes that keep them."""
+        told = (request.include_synonyms, request.include_documentation)
+        results: list[DescribeConfigsResult] = []
+        for one in request.resources:
+            if one.resource_type != GROUP:
+                results.append(self._describe(call, one, *told))
+                continue
+            try:
+                results.append(_told(one, await self._groups.entries_anywhere(one.resource_name, call), *told))
+            except GoQueueError as error:
+                results.append(_failed(one, error))
         return DescribeConfigsResponse(results=results)
 
     def _describe(
@@ -70,19 +89,8 @@ class ConfigHandler:
         try:
             found = self._resource(asked.resource_type).entries(asked.resource_name, call)
         except GoQueueError as error:
-            return DescribeConfigsResult(
-                error_code=code_of(error),
-                error_message=error.message,
-                resource_type=asked.resource_type,
-                resource_name=asked.resource_name,
-            )
-        wanted = asked.configuration_keys  # none is all
-        return DescribeConfigsResult(
-            error_message=None,
-            resource_type=asked.resource_type,
-            resource_name=asked.resource_name,
-            configs=[one.told(synonyms, documented) for one in found if not wanted or one.name in wanted],
-        )
+            return _failed(asked, error)
+        return _told(asked, found, synonyms, documented)
 
     def list_resources(
         self, call: KafkaCall, request: listing.ListConfigResourcesRequest
@@ -192,3 +200,24 @@ def _edited(resource: Resource, name: str, change: AlterableConfig, call: KafkaC
     if change.config_operation == _APPEND:
         return ",".join([*now, *(word for word in words if word not in now)])
     return ",".join(word for word in now if word not in words)
+
+
+def _failed(asked: DescribeConfigsResource, error: GoQueueError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code_of(error),
+        error_message=error.message,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )
+
+
+def _told(
+    asked: DescribeConfigsResource, found: list[ConfigEntry], synonyms: bool, documented: bool
+) -> DescribeConfigsResult:
+    wanted = asked.configuration_keys  # none is all
+    return DescribeConfigsResult(
+        error_message=None,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+        configs=[one.told(synonyms, documented) for one in found if not wanted or one.name in wanted],
+    )
