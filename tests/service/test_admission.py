@@ -117,7 +117,7 @@ def held(tree: ast.AST) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             for one in node.args.args:
                 if one.annotation is not None:
-                    yield one.arg, ast.unparse(one.annotation)
+                    yield one.arg, ast.unparse(one.annotation).removesuffix(" | None")
 
 
 def doors() -> Iterator[tuple[Path, ast.Module]]:

@@ -124,6 +124,10 @@ class Partition(PartitionMarks):
         self.state.is_led, self.state.is_served = leading is not None, False
         self.wake()
 
+    @property
+    def is_led(self) -> bool:
+        return self.state.is_led
+
     def serve(self) -> None:
         """Clients may write and read from now on."""
         self.state.is_served = True

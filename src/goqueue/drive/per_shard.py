@@ -30,6 +30,10 @@ class ShardMap:
         self._partitions: dict[TopicPartition, int] = {}
         self.of_id = image.shard_of_id
 
+    def lead_only(self, led: set[int]) -> None:
+        """A node of a cluster: `led` are the shards that it leads, now and whenever they change."""
+        self.led = led
+
     def is_led(self, shard: int) -> bool:
         """Whether this node answers for it."""
         return self.led is None or shard in self.led

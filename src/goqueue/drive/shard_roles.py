@@ -132,7 +132,7 @@ class ShardRoles:
         self._metadata = metadata
         self._shards = shards
         self._led: set[int] = set()
-        shards.led = self._led
+        shards.lead_only(self._led)
         self._replicas = replicas
         self._coordinators = coordinators
         self._clock, self._settings = parts

@@ -102,7 +102,7 @@ class Topics:
 
     def led(self) -> list[TopicSummary]:
         """The same as `list`, of what this node leads."""
-        return [_summary(topic, [one for one in topic.partitions if one.state.is_led]) for topic in self.all()]
+        return [_summary(topic, [one for one in topic.partitions if one.is_led]) for topic in self.all()]
 
     def list(self) -> list[TopicSummary]:
         """The users' topics; the broker's own are left out."""

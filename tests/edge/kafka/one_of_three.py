@@ -103,7 +103,7 @@ async def _join(broker: Broker) -> None:
 
 def _give_up(broker: Broker) -> None:
     """What another node leads, as a node does that carries out what its image says."""
-    broker.node.shard_map.led = {shard for shard, leader in SHARDS_OF.items() if leader == 0}
+    broker.node.shard_map.lead_only({shard for shard, leader in SHARDS_OF.items() if leader == 0})
     for topic in broker.topics.everything():
         for partition in topic.partitions:
             if partition.leader != 0:
