@@ -11,10 +11,11 @@ from typing import Any
 import boto3
 import httpx
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 
 from bench.cluster_process import ClusterProcess
 from tests.cluster.clients import make_topic
-from tests.waiting import wait_until
+from tests.waiting import let_pass, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(600)]
 NODES = range(3)
@@ -281,3 +282,65 @@ def test_dead_letters_are_seen_and_redriven_through_any_node(cluster: ClusterPro
             again += [one["value"] for one in found]
             member.ack(found)
     assert sorted(again) == sorted(sent)
+
+
+class SqsClients:
+    """Producers and consumers of one queue that go to another node when one fails them."""
+
+    def __init__(self, cluster: ClusterProcess, queue: str) -> None:
+        self.cluster, self.queue = cluster, queue
+        self.sent: set[str] = set()
+        self.seen: list[str] = []
+        self.done = threading.Event()
+        self._lock = threading.Lock()
+
+    def ask(self, verb: str, **parameters: Any) -> dict[str, Any]:
+        for node in cycle(NODES):
+            if self.done.is_set():
+                return {}
+            client = sqs(self.cluster, node)
+            try:
+                url = f"{self.cluster.nodes[node].sqs}/000000000000/{self.queue}"
+                found: dict[str, Any] = getattr(client, verb)(QueueUrl=url, **parameters)
+                return found
+            except (BotoCoreError, ClientError):
+                let_pass(0.05)
+        return {}
+
+    def produce(self, count: int, prefix: str) -> None:
+        for number in range(count):
+            body = f"{prefix}-{number}"
+            if self.ask("send_message", MessageBody=body):
+                self.sent.add(body)
+
+    def consume(self) -> None:
+        while not self.done.is_set():
+            found = self.ask("receive_message", MaxNumberOfMessages=10, WaitTimeSeconds=3, VisibilityTimeout=15)
+            for one in found.get("Messages", []):
+                with self._lock:
+                    self.seen.append(one["Body"])
+                self.ask("delete_message", ReceiptHandle=one["ReceiptHandle"])
+
+
+def test_sqs_loses_nothing_when_nodes_are_killed(cluster: ClusterProcess) -> None:
+    name = f"q-{uuid.uuid4().hex[:8]}"
+    sqs(cluster, 0).create_queue(QueueName=name)
+    clients = SqsClients(cluster, name)
+    threads = [threading.Thread(target=clients.consume) for _ in range(3)]
+    threads += [threading.Thread(target=clients.produce, args=(150, f"p{number}")) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for node in (1, 2):
+            let_pass(1)
+            cluster.kill(node)
+            let_pass(2)
+            cluster.heal()
+        for thread in threads[3:]:
+            thread.join(120)
+        wait_until(lambda: set(clients.seen) >= clients.sent, lambda: str(clients.sent.difference(clients.seen)))
+    finally:
+        clients.done.set()
+        for thread in threads:
+            thread.join(60)
+    assert len(clients.sent) == 300
