@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 import goqueue.edge
+from goqueue.base.access import AclOperation, AclResource
+from goqueue.base.commands import Caller, PublishMessages
+from goqueue.base.errors import InternalTopic
 from goqueue.service.admission import ADMISSION
+from goqueue.service.front import Front
 from goqueue.service.routes import ROUTES, TOLD, Here
-from tests.service.nodes import Nodes, nodes_story
+from tests.service.nodes import SHARD_COUNT, Nodes, nodes_story, to
 
 EDGE = Path(goqueue.edge.__file__).parent
 
@@ -39,6 +43,27 @@ def test_doors_whose_clients_ask_any_node_use_no_verb_that_only_leaders_answer()
             used |= _verbs(ast.parse(file.read_text()))
     assert used & others
     assert not used & (told - others)
+
+
+def test_callers_are_admitted_where_they_come_in_and_before_any_node_is_asked() -> None:
+    asked: list[str] = []
+
+    def admit(caller: Caller, operation: AclOperation, resource: AclResource) -> None:
+        asked.append(f"{caller.principal} {operation.name} {resource.name}")
+        if caller.principal != "alice":
+            raise InternalTopic("Not for you.")
+
+    async def story(nodes: Nodes) -> None:
+        broker = nodes.brokers[0]
+        front = Front(broker.publish, admit, broker.routed(broker.publish))
+        command = PublishMessages("t", [to(number, "a") for number in range(SHARD_COUNT)])
+        with pytest.raises(InternalTopic):
+            await front.by(Caller("bob")).messages(command)
+        assert nodes.calls == []
+        assert len(await front.by(Caller("alice")).messages(command)) == SHARD_COUNT
+        assert nodes.calls and asked == ["bob WRITE t", "alice WRITE t"]
+
+    nodes_story(story)
 
 
 def _verbs(tree: ast.AST) -> set[str]:

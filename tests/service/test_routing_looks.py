@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from goqueue.base.commands import Browse, InputMessage
-from goqueue.base.errors import OffsetOutOfRange, RedriveRunning, UnknownDeadLetter, UnknownRedrive
+from goqueue.base.errors import OffsetOutOfRange, RedriveRunning, UnknownDeadLetter, UnknownRedrive, UnknownTrace
 from goqueue.base.leases import Take
+from goqueue.base.settings import TraceSettings
 from goqueue.core.dead_letter import EVERYTHING
 from goqueue.core.redrive import RedriveRequest
+from goqueue.core.traces.span import TraceFilter
 from goqueue.core.txn.errors import UnknownTransaction
 from goqueue.service.browse import Browsing
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
+from tests.service.brokers import settings
 from tests.service.nodes import SHARD_COUNT, Nodes, nodes_story, send, to
 
 
@@ -233,3 +237,30 @@ def test_producers_and_owners_are_found_at_any_node() -> None:
                 await transactions.name_of(10**12)  # type: ignore[misc]
 
     nodes_story(story)
+
+
+# --- traces -----------------------------------------------------------------------------------------------
+
+
+def test_a_trace_is_put_together_from_the_nodes_where_something_happened() -> None:
+    chosen = replace(settings(), traces=TraceSettings(sample_rate=1.0, files_max=0))
+
+    async def story(nodes: Nodes) -> None:
+        await fill(nodes, each=1)
+        leasing = nodes.brokers[0].routed(nodes.brokers[0].leasing)
+        while taken := await leasing.take(Take("q", tuple(nodes.places("t")), "me", 100)):
+            assert await leasing.ack([one.receipt for one in taken]) == [None] * len(taken)
+        for node in range(3):
+            traces = nodes.brokers[node].routed(nodes.brokers[node].traces)
+            found = await traces.newest(100)
+            assert sorted(one.spans[0].partition for one in found) == list(range(SHARD_COUNT))
+            for one in await traces.search(TraceFilter(topic="t", partition=3), 10):
+                assert (await traces.show(one.trace_id)).spans == one.spans
+                assert one.status == "completed"
+            nodes.gone.add((node + 1) % 3)
+            assert len(await traces.newest(100)) == 4, "what a node knew that is gone is left out"
+            nodes.gone.clear()
+            with pytest.raises(UnknownTrace):
+                await traces.show("0" * 32)
+
+    nodes_story(story, chosen=chosen)
