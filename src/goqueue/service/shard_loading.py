@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from goqueue.base.errors import GoQueueError, NotLeader
+from goqueue.base.errors import GoQueueError, LeaderChanged
 from goqueue.base.ids import Millis
 from goqueue.drive.clock_watch import Timekeeper
 from goqueue.drive.coordinators import GROUPS_TOPIC, TRANSACTIONS_TOPIC, GroupHost
@@ -83,7 +83,7 @@ class ShardLoading:
 
     def unload(self, shard: int) -> Awaitable[None]:
         groups, views, schedules, transactions = self._books
-        gone = NotLeader(f"Another node leads shard {shard} now; ask for the leader again.")
+        gone = LeaderChanged(f"Another node leads shard {shard} now; this may have been done or not.")
         groups[shard].unload(gone)
         views[shard].host.unload(gone)
         transactions.unload(shard, gone)
