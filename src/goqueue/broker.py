@@ -185,7 +185,7 @@ class Broker:
         self.transfer = Transfer(self.deliveries, self.topics, graves, self.feeds, copies, traced)
         self.leasing = Leasing(self._allocator, self.deliveries, views, self.transfer, queue_events, environment)
         self.sharing = Sharing(self.leasing, self.deliveries, views, known, self.topics, environment)
-        self.share_offsets = ShareOffsets(self.deliveries, self.positions, self.groups, self.topics)
+        self.share_offsets = ShareOffsets(self.deliveries, self.positions, self.groups, self.topics, elsewhere)
         self.letters = DeadLetterView(self.deliveries, self.topics, rules, self.feeds, clock, settings.sqs.group)
         self.queue_stats = QueueStats(self.deliveries, self.topics, self.positions, self.feeds)
         self.redrives = Redrives(

@@ -16,6 +16,7 @@ from goqueue.wire import codes
 from goqueue.wire.messages import (
     add_offsets_to_txn,
     describe_configs,
+    describe_share_group_offsets,
     end_txn,
     find_coordinator,
     incremental_alter_configs,
@@ -141,8 +142,24 @@ def test_a_share_consumer_takes_from_the_leaders_of_its_partitions(
         answered = await client.at(leader, share_acknowledge.ShareAcknowledgeRequest(group, "m", 1, topics=[topic]))
         assert answered.responses[0].partitions[0].error_code == codes.NONE
         await until(lambda: stands_at(nodes, group, at) == 3)
+        assert await share_starts(client, group) == [(at.partition, 3, 0)]
+        gone: Any = share_group_heartbeat.ShareGroupHeartbeatRequest(group, "m", -1)
+        assert (await client.at(1, gone)).error_code == codes.NONE
+        await nodes.brokers[1].share_offsets.alter(group, {at: 1})
+        assert await share_starts(client, group) == [(at.partition, 1, 2)]
+        await nodes.brokers[1].share_offsets.delete(group, ["jobs"])
+        assert await share_starts(client, group) == []
 
     run_nodes(story, monkeypatch)
+
+
+async def share_starts(client: KafkaClient, group: str) -> list[tuple[int, int, int]]:
+    """Partition, start and lag, as the group's coordinator tells administrators."""
+    asked = describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(group, None)
+    request = describe_share_group_offsets.DescribeShareGroupOffsetsRequest([asked])
+    (told,) = (await client.at(await client.coordinator(0, group), request)).groups
+    assert told.error_code == codes.NONE
+    return [(one.partition_index, one.start_offset, one.lag) for topic in told.topics for one in topic.partitions]
 
 
 def test_settings_of_a_group_are_changed_and_shown_through_any_node(

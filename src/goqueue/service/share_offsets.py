@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.core.delivery.records import ViewId
@@ -12,9 +14,15 @@ from goqueue.core.delivery.states import MessageState
 from goqueue.core.groups.errors import GroupNotEmpty, UnknownGroup
 from goqueue.core.groups.requests import OffsetCommit
 from goqueue.drive.delivery_shards import DeliveryShards
+from goqueue.service.elsewhere import Elsewhere
 from goqueue.service.groups import Groups
 from goqueue.service.positions import Positions
 from goqueue.service.topics import Topics
+
+KNOWN: Final = "share.known"
+START: Final = "share.start"
+OPEN: Final = "share.open"
+FORGET: Final = "share.forget"
 
 
 class ShareStart(msgspec.Struct, frozen=True):
@@ -26,28 +34,75 @@ class ShareStart(msgspec.Struct, frozen=True):
     leader_epoch: int = 0
 
 
-class ShareOffsets:
-    """The verbs."""
+class ShareQuestion(msgspec.Struct, frozen=True):
+    """About a group's view of a partition; with an offset it is to begin anew there."""
 
-    def __init__(self, runner: DeliveryShards, positions: Positions, groups: Groups, topics: Topics) -> None:
+    group: str
+    at: TopicPartition
+    offset: Offset = -1
+
+
+class ForgetViews(msgspec.Struct, frozen=True):
+    group: str
+    topics: Sequence[str]
+
+
+class ShareOffsets:
+    """The verbs, at the node that keeps the group. Its views may be at others."""
+
+    def __init__(
+        self, runner: DeliveryShards, positions: Positions, groups: Groups, topics: Topics, elsewhere: Elsewhere
+    ) -> None:
         self._runner = runner
         self._positions = positions
         self._groups = groups
         self._topics = topics
+        self._elsewhere = elsewhere
+        elsewhere.serve(KNOWN, str, self._known)
+        elsewhere.serve(START, ShareQuestion, self._start)
+        elsewhere.serve(OPEN, ShareQuestion, self._open)
+        elsewhere.serve(FORGET, ForgetViews, self._forget)
 
-    def known(self, group: str) -> list[TopicPartition]:
+    async def known(self, group: str) -> list[TopicPartition]:
         """Partitions that the group took from."""
         self._require(group)
-        return sorted(one.view.at for one in self._runner.of(group))
+        found = await self._known(group)
+        for node in self._others():
+            found += await self._elsewhere.ask_node(node, KNOWN, group, list[TopicPartition])
+        return sorted(found)
 
-    def start(self, group: str, at: TopicPartition) -> ShareStart:
+    async def _known(self, group: str) -> list[TopicPartition]:
+        return [one.view.at for one in self._runner.of(group)]
+
+    def _others(self) -> list[int]:
+        if self._elsewhere.is_alone:
+            return []
+        return [node for node in self._elsewhere.leaders() if node != self._elsewhere.shards.node]
+
+    def _is_here(self, at: TopicPartition) -> bool:
+        return self._elsewhere.is_alone or self._elsewhere.is_here(self._elsewhere.shards.of_partition(at))
+
+    async def start(self, group: str, at: TopicPartition) -> ShareStart:
         self._require(group)
+        self._topics.require_users(at.topic).partition(at.partition)
+        asked = ShareQuestion(group, at)
+        if self._is_here(at):
+            found = await self._start(asked)
+        else:
+            shard = self._elsewhere.shards.of_partition(at)
+            found = await self._elsewhere.ask(shard, START, asked, ShareStart)
+        if found.start >= 0 or (committed := self._groups.offsets(group, [at]).get(at)) is None:
+            return found
+        return replace(found, start=committed.offset)
+
+    async def _start(self, asked: ShareQuestion) -> ShareStart:
+        """As the view knows; -1 if there is none."""
+        at = asked.at
         partition = self._topics.require_users(at.topic).partition(at.partition)
-        view = ViewId(group, at.topic, at.partition)
+        view = ViewId(asked.group, at.topic, at.partition)
         delivery = self._runner.find(view)
         if delivery is None:
-            committed = self._groups.offsets(group, [at]).get(at)
-            return ShareStart(at, -1 if committed is None else committed.offset, -1, partition.leader_epoch)
+            return ShareStart(at, -1, -1, partition.leader_epoch)
         lag = self._positions.backlog(view, partition)
         lag += delivery.count(MessageState.LEASED) + delivery.count(MessageState.WAITING)
         return ShareStart(at, self._positions.position(delivery), lag, partition.leader_epoch)
@@ -60,10 +115,18 @@ class ShareOffsets:
             group, [OffsetCommit(at.topic, at.partition, offset) for at, offset in offsets.items()]
         )
         for at, offset in offsets.items():
-            delivery = self._runner.find(ViewId(group, at.topic, at.partition))
-            if delivery is not None:
-                self._runner.write(delivery, delivery.open_at(offset))
-        await self._runner.wait_durable(offsets)
+            asked = ShareQuestion(group, at, offset)
+            if self._is_here(at):
+                await self._open(asked)
+            else:
+                await self._elsewhere.ask(self._elsewhere.shards.of_partition(at), OPEN, asked, bool)
+
+    async def _open(self, asked: ShareQuestion) -> bool:
+        delivery = self._runner.find(ViewId(asked.group, asked.at.topic, asked.at.partition))
+        if delivery is not None:
+            self._runner.write(delivery, delivery.open_at(asked.offset))
+        await self._runner.wait_durable([asked.at])
+        return True
 
     def _within(self, at: TopicPartition, offset: Offset) -> Offset:
         """The nearest offset that the log has."""
@@ -84,9 +147,16 @@ class ShareOffsets:
             for number in range(len(self._topics.require_users(name).partitions))
         ]
         await self._groups.delete_offsets(group, places)
-        gone = set(topics)
-        self._runner.forget(lambda view: view.group == group and view.topic in gone)
-        await self._runner.wait_durable(places)
+        asked = ForgetViews(group, list(topics))
+        await self._forget(asked)
+        for node in self._others():
+            await self._elsewhere.ask_node(node, FORGET, asked, bool)
+
+    async def _forget(self, asked: ForgetViews) -> bool:
+        gone = set(asked.topics)
+        self._runner.forget(lambda view: view.group == asked.group and view.topic in gone)
+        await self._runner.wait_durable()
+        return True
 
     def _require(self, group: str) -> None:
         if not self._groups.is_share(group):

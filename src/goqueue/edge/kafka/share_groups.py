@@ -99,19 +99,19 @@ class ShareGroupHandler:
 
     # --- where they stand --------------------------------------------------------------------------------------
 
-    def describe_offsets(
+    async def describe_offsets(
         self, call: KafkaCall, request: looking.DescribeShareGroupOffsetsRequest
     ) -> looking.DescribeShareGroupOffsetsResponse:
         return looking.DescribeShareGroupOffsetsResponse(
-            groups=[self._starts(call.caller, one) for one in request.groups]
+            groups=[await self._starts(call.caller, one) for one in request.groups]
         )
 
-    def _starts(
+    async def _starts(
         self, caller: Caller, asked: looking.DescribeShareGroupOffsetsRequestGroup
     ) -> looking.DescribeShareGroupOffsetsResponseGroup:
         group = asked.group_id
         try:
-            places: Iterable[TopicPartition] = self._offsets.by(caller).known(group)
+            places: Iterable[TopicPartition] = await self._offsets.by(caller).known(group)
         except GoQueueError as error:
             return looking.DescribeShareGroupOffsetsResponseGroup(
                 group_id=group, error_code=coordinator_code(error), error_message=error.message
@@ -120,7 +120,7 @@ class ShareGroupHandler:
             places = [TopicPartition(one.topic_name, number) for one in asked.topics for number in one.partitions]
         topics: dict[str, list[looking.DescribeShareGroupOffsetsResponsePartition]] = {}
         for at in places:
-            topics.setdefault(at.topic, []).append(self._start(caller, group, at))
+            topics.setdefault(at.topic, []).append(await self._start(caller, group, at))
         return looking.DescribeShareGroupOffsetsResponseGroup(
             group_id=group,
             topics=[
@@ -129,11 +129,11 @@ class ShareGroupHandler:
             ],
         )
 
-    def _start(
+    async def _start(
         self, caller: Caller, group: str, at: TopicPartition
     ) -> looking.DescribeShareGroupOffsetsResponsePartition:
         try:
-            found = self._offsets.by(caller).start(group, at)
+            found = await self._offsets.by(caller).start(group, at)
         except GoQueueError as error:
             return looking.DescribeShareGroupOffsetsResponsePartition(
                 partition_index=at.partition,
