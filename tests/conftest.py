@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """What a module's fixture starts is started once: the tests that share it run in one process."""
     for item in items:
         if item.get_closest_marker("xdist_group") is None and _shares_with_its_module(item):
@@ -45,6 +45,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     yield
     for item in items:
         _keep_group(item)
+    if getattr(config.option, "loadgroup", False):  # as pytest-xdist tells its processes
+        marked = [item for item in items if item.get_closest_marker("xdist_group") is not None]
+        assert all("@" in item.nodeid for item in marked), (
+            "tests of a group would run anywhere, each with its own Spark"
+        )
 
 
 def _shares_with_its_module(item: pytest.Item) -> bool:
