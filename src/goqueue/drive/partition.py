@@ -128,9 +128,9 @@ class Partition(PartitionMarks):
     def is_led(self) -> bool:
         return self.state.is_led
 
-    def serve(self) -> None:
-        """Clients may write and read from now on."""
-        self.state.is_served = True
+    def serve(self, is_served: bool = True) -> None:
+        """Clients may write and read from now on, or not for now."""
+        self.state.is_served = is_served
         self.wake()
 
     def check_led(self) -> None:

@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 FETCH: Final = "fetch"  # the verb, and the link that has nothing else on it
 _LOOK_S: Final = 0.2
+_SESSION_S: Final = 0.1
 _RETRY_S: Final = 0.5
 _ANSWER_S: Final = FETCH_WAIT_MS / 1000 + 5
 
@@ -88,6 +89,11 @@ class LedShard:
         self.is_served = True
         for partition in self._keys:
             partition.serve()
+
+    def hold(self, is_held: bool) -> None:
+        """Clients are answered only while nobody else can have been told to lead."""
+        for partition in self._keys:
+            partition.serve(is_held and self.is_served)
 
     @property
     def partitions(self) -> list[Partition]:
@@ -144,14 +150,17 @@ class ShardRoles:
         self._stopping: dict[int, asyncio.Task[None]] = {}  # coordinators of shards that were given up
         self.server = FetchServer(self._leading, self._clock)
         member.verbs[FETCH] = self._answer_fetch
+        self._is_held = True
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._run()), loop.create_task(self._watch_session())]
 
     async def stop(self) -> None:
-        tasks = [task for task in (self._task, *(one.takeover for one in self._leads.values())) if task is not None]
+        takeovers = [one.takeover for one in self._leads.values() if one.takeover is not None]
+        tasks = [*self._tasks, *takeovers]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -208,6 +217,16 @@ class ShardRoles:
                 async with asyncio.timeout(_LOOK_S):
                     await self._changed.wait()
 
+    async def _watch_session(self) -> None:
+        """A node that the store may have given up does not answer from what it has: others may have more."""
+        while True:
+            await asyncio.sleep(_SESSION_S)
+            if self._member.is_held != self._is_held:
+                self._is_held = self._member.is_held
+                logger.warning("serves again" if self._is_held else "the session is lost; nothing is served")
+                for lead in self._leads.values():
+                    lead.hold(self._is_held)
+
     def _carry_out(self, shard: int) -> None:
         record = self._metadata.image.shard(shard)
         if self._is_mine(record):
@@ -242,6 +261,7 @@ class ShardRoles:
                 self._led.add(shard)
                 await self._coordinators.load(shard)
                 lead.serve()
+                lead.hold(self._is_held)
                 logger.info("serves a shard", extra={"shard": shard, "epoch": lead.shard.epoch})
                 return
             except GoQueueError as error:
