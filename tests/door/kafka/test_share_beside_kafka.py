@@ -240,7 +240,8 @@ def test_kafkas_tool_for_share_groups(jars: Path, ours: str) -> None:
     def tool(*arguments: str) -> list[list[str]]:
         main = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
         done = run_tool(jars, main, "--bootstrap-server", ours, *arguments)
-        return [line.split() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        told = (done.stdout + done.stderr).splitlines()
+        return [line.split() for line in told if line.strip() and not line.startswith("NOTE: Picked up")]
 
     group, topic = ("--group", member.group), ("--topic", member.topic)
     assert [member.group] in tool("--list")
