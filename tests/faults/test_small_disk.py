@@ -22,7 +22,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own; only root can mount one."""
     place = tmp_path / "small"
     place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", place], capture_output=True, text=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", place], capture_output=True, text=True)
     if mounted.returncode:
         pytest.skip(f"no file system can be mounted here: {mounted.stderr}")
     yield place
