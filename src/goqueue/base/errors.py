@@ -239,6 +239,10 @@ class NotEnoughReplicas(Unavailable):
     """`acks=all` asks for more in-sync replicas than there are."""
 
 
+class TooFewHaveIt(Unavailable):
+    """Too few replicas have taken over what was appended, for as long as the caller waits. They may yet."""
+
+
 class SessionLost(Unavailable):
     """The node's session with the metadata store is over."""
 

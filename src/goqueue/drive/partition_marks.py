@@ -65,6 +65,11 @@ class PartitionMarks:
         """Who leads it and who holds it."""
         return self.state.shard
 
+    @property
+    def is_replicated(self) -> bool:
+        """Other nodes may have to take over what is written here before it counts."""
+        return not self.state.is_alone
+
     def check_epoch(self, claimed: Epoch) -> None:
         """An error word if who asks believes in another leader epoch; -1 means that it does not say."""
         self.state.check_epoch(claimed)

@@ -6,9 +6,11 @@ until it is as safe as promised, answer. Batches are decoded only where the topi
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import Final
 
 from goqueue.base.commands import (
     Acks,
@@ -28,8 +30,9 @@ from goqueue.base.errors import (
     InvalidBatch,
     MessageTooLarge,
     NotLoaded,
+    TooFewHaveIt,
 )
-from goqueue.base.ids import Offset, TopicPartition
+from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule import Schedule
@@ -58,6 +61,8 @@ from goqueue.service.time_slices import paced
 from goqueue.service.topics import Topics
 from goqueue.service.tracer import Sampled
 from goqueue.service.tracing import Moments
+
+REPLICAS_MS: Final = 30_000  # how long replicas are waited for, if the caller does not say
 
 
 class Publish:
@@ -163,9 +168,10 @@ class Publish:
         partition = self._topics.require(at.topic).partition(at.partition)
         return partition.is_written if acks is Acks.LEADER else partition.is_durable
 
-    async def wait_durable(self, at: TopicPartition, acks: Acks = Acks.ALL) -> None:
-        """Returns when all that was appended to the partition is as safe as the node promises."""
-        await _wait_for(self._topics.require(at.topic).partition(at.partition), acks)
+    async def wait_durable(self, at: TopicPartition, acks: Acks = Acks.ALL, wait_ms: Millis = REPLICAS_MS) -> None:
+        """Returns when all that was appended to the partition is as safe as the node promises; `TooFewHaveIt` if it
+        takes longer."""
+        await _wait_for(self._topics.require(at.topic).partition(at.partition), acks, wait_ms)
 
     async def messages(self, command: PublishMessages) -> list[PublishResult]:
         """Stores messages in the open, one batch for each partition (or a few, if they are large)."""
@@ -354,9 +360,19 @@ class Publish:
         self._space.check()
 
 
-async def _wait_for(partition: Partition, acks: Acks) -> None:
-    """`acks=leader` asks for no replicas."""
-    await (partition.wait_written() if acks is Acks.LEADER else partition.wait_durable())
+async def _wait_for(partition: Partition, acks: Acks, wait_ms: Millis = REPLICAS_MS) -> None:
+    """`acks=leader` asks for no replicas. Without any there is nobody to wait for but the disk."""
+    if acks is Acks.LEADER:
+        await partition.wait_written()
+    elif not partition.is_replicated:
+        await partition.wait_durable()
+    else:
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                await partition.wait_durable()
+        except TimeoutError:
+            message = "Too few replicas had it in time; it is stored, and may be acknowledged to readers later."
+            raise TooFewHaveIt(message) from None
 
 
 def _check_size(topic: Topic, header: BatchHeader) -> None:
