@@ -27,12 +27,9 @@ class LogFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ShardFetch(msgspec.Struct, frozen=True, array_like=True):
-    """`logs` are all of the shard, or, if not `is_whole`, those that moved since the last fetch that was answered."""
-
     shard: int
     epoch: Epoch
     logs: Sequence[LogFetch]
-    is_whole: bool = True
 
 
 class FetchAsk(msgspec.Struct, frozen=True, array_like=True):
@@ -54,7 +51,7 @@ class LogAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parting: tuple[Epoch, Offset] | None = None
 
 
-Refusal: TypeAlias = Literal["", "not_leader", "fenced_epoch", "unknown_epoch", "unknown_places"]
+Refusal: TypeAlias = Literal["", "not_leader", "fenced_epoch", "unknown_epoch"]
 
 
 class ShardAnswer(msgspec.Struct, frozen=True, array_like=True):

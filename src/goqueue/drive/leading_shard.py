@@ -10,7 +10,6 @@ from goqueue.base.replication import LogAnswer, LogFetch, LogKey, Refusal, Shard
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.replication.follower import LogPlace, parting
 from goqueue.core.replication.leader import FetchedLog, FollowerLag, Replica, SetChange, ShardLeader
-from goqueue.drive.follower_places import FollowerPlaces
 from goqueue.drive.replica_log import ReplicaLog
 
 
@@ -20,7 +19,6 @@ class LeadingShard:
     def __init__(self, leader: ShardLeader, logs: Iterable[ReplicaLog]) -> None:
         self._leader = leader
         self._logs: dict[LogKey, ReplicaLog] = {}
-        self._places: dict[Replica, FollowerPlaces] = {}
         for log in logs:
             self.open(log)
 
@@ -43,14 +41,10 @@ class LeadingShard:
     def close(self, key: LogKey) -> None:
         self._logs.pop(key, None)
         self._leader.close_log(key)
-        for places in self._places.values():
-            places.forget(key)
 
     # --- what happens here -----------------------------------------------------------------------------------
 
     def appended(self, key: LogKey) -> None:
-        for places in self._places.values():
-            places.grown(key)
         if self._leader.appended(key, self._logs[key].end_offset):
             self._mark([key])
 
@@ -79,35 +73,24 @@ class LeadingShard:
         return "fenced_epoch" if epoch < self.epoch else "unknown_epoch"
 
     def answer(self, by: Replica, asked: ShardFetch, bytes_max: int, now: Millis) -> ShardAnswer:
-        """What is new, or where histories part, of the logs that the follower has; of those that it has all of, how far
-        readers may go, if it named all."""
-        if refusal := self.refusal(asked.epoch) or self._hear(by, asked, now):
+        """What is new, or where histories part, of the logs that were asked for. A log that is neither says nothing."""
+        if refusal := self.refusal(asked.epoch):
             return ShardAnswer(asked.shard, refusal)
-        places, answers = self._places[by], list[LogAnswer]()
-        for key in places.all if asked.is_whole else list(places.behind):
-            answer = self._parting(places.all[key]) or self._news(key, places.all[key], bytes_max)
+        partings = {one.log: told for one in asked.logs if (told := self._parting(one)) is not None}
+        on_history = {one.log: one for one in asked.logs if one.log in self._logs and one.log not in partings}
+        fetched = {key: FetchedLog(one.end, one.safe) for key, one in on_history.items()}
+        self._mark(self._leader.fetched(by, fetched, now))
+        answers = list(partings.values())
+        for key, one in on_history.items():
+            answer = self._news(key, one, bytes_max)
             bytes_max -= len(answer.batches)
             answers.append(answer)
         return ShardAnswer(asked.shard, "", answers)
 
-    def _hear(self, by: Replica, asked: ShardFetch, now: Millis) -> Refusal:
-        """Notes where the follower is now."""
-        if asked.is_whole:
-            self._places[by] = FollowerPlaces()
-        elif by not in self._places:
-            return "unknown_places"
-        places, on_history = self._places[by], dict[LogKey, FetchedLog]()
-        for one in asked.logs:
-            if (log := self._logs.get(one.log)) is not None:
-                has_parted = self._parting(one) is not None
-                places.hear(one, has_parted or one.end < log.end_offset)
-                if not has_parted:
-                    on_history[one.log] = FetchedLog(one.end, one.safe)
-        self._mark(self._leader.fetched(by, on_history, now))
-        return ""
-
     def _parting(self, asked: LogFetch) -> LogAnswer | None:
-        log = self._logs[asked.log]
+        log = self._logs.get(asked.log)
+        if log is None:
+            return None
         if asked.end < log.start_offset:
             return LogAnswer(asked.log, 0, log.start_offset)  # what it lacks is gone: it begins anew
         if asked.last_epoch < 0 and asked.end == log.start_offset:
@@ -120,7 +103,12 @@ class LeadingShard:
         batches = log.read_tail(asked.end, bytes_max) if bytes_max > 0 and asked.end < log.end_offset else b""
         return LogAnswer(key, log.high_watermark, log.start_offset, batches)
 
-    def has_news(self, by: Replica, asked: ShardFetch) -> bool:
+    def has_news(self, asked: ShardFetch) -> bool:
         """Something to answer at once: more to read, or a history that parts."""
-        places = self._places.get(by)
-        return bool(self.refusal(asked.epoch)) or places is None or bool(places.behind)
+        if self.refusal(asked.epoch):
+            return True
+        for one in asked.logs:
+            log = self._logs.get(one.log)
+            if log is not None and (one.end < log.end_offset or self._parting(one) is not None):
+                return True
+        return False

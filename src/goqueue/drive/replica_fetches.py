@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError
 from goqueue.base.limits import MIB
-from goqueue.base.replication import FetchAnswer, FetchAsk, LogAnswer, LogFetch, LogKey, ShardAnswer, ShardFetch
+from goqueue.base.replication import FetchAnswer, FetchAsk, LogAnswer, LogFetch, ShardAnswer, ShardFetch
 from goqueue.core.replication.follower import LogPlace, Parting, cut_at
 from goqueue.core.replication.leader import Replica
 from goqueue.drive.leading_shard import LeadingShard
@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 FETCH_BYTES: Final = 8 * MIB
 FETCH_WAIT_MS: Final = 500
 _RETRY_S: Final = 0.1
-_PARTLY_MAX: Final = 50
 
 
 class FetchServer:
@@ -45,12 +44,12 @@ class FetchServer:
         answer = self._answer(by, ask, 0)
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                while not self._has_news(by, ask):
+                while not self._has_news(ask):
                     await self._grown.wait()
-        return self._answer(by, ask, min(ask.bytes_max, FETCH_BYTES)) if self._has_news(by, ask) else answer
+        return self._answer(by, ask, min(ask.bytes_max, FETCH_BYTES)) if self._has_news(ask) else answer
 
-    def _has_news(self, by: Replica, ask: FetchAsk) -> bool:
-        return any(one.shard not in self._shards or self._shards[one.shard].has_news(by, one) for one in ask.shards)
+    def _has_news(self, ask: FetchAsk) -> bool:
+        return any(one.shard not in self._shards or self._shards[one.shard].has_news(one) for one in ask.shards)
 
     def _answer(self, by: Replica, ask: FetchAsk, bytes_max: int) -> FetchAnswer:
         answers: list[ShardAnswer] = []
@@ -72,35 +71,22 @@ class FollowedShard:
         self.shard = shard
         self.epoch = epoch
         self._logs = {log.key: log for log in logs}
-        self._told: dict[LogKey, LogFetch] = {}  # what the leader knows of this node; empty if that is not known
-        self._partly = 0  # how often in a row only what moved was named
 
     def keep(self, logs: Iterable[ReplicaLog]) -> None:
         """These are its logs from now on."""
         self._logs = {log.key: log for log in logs}
-        self.refused()
-
-    def refused(self) -> None:
-        """The leader knows nothing: the next fetch names every log."""
-        self._told = {}
 
     def ask(self) -> ShardFetch:
-        """Every log now and then, so that the leader's marks of quiet ones are heard; else those that moved."""
         places = [LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch) for log in self._logs.values()]
-        if not self._told or self._partly >= _PARTLY_MAX:
-            self._partly = 0
-            return ShardFetch(self.shard, self.epoch, places)
-        self._partly += 1
-        moved = [one for one in places if self._told.get(one.log) != one]
-        return ShardFetch(self.shard, self.epoch, moved, is_whole=False)
+        return ShardFetch(self.shard, self.epoch, places)
 
     def take(self, asked: ShardFetch, told: ShardAnswer) -> list[ReplicaLog]:
         """Only what still fits: a log that has changed since it was asked for is asked for again. Those that grew."""
-        self._told |= {one.log: one for one in asked.logs}
+        ends = {one.log: one.end for one in asked.logs}
         grown: list[ReplicaLog] = []
         for answer in told.logs:
-            log, place = self._logs.get(answer.log), self._told.get(answer.log)
-            if log is not None and place is not None and place.end == log.end_offset:
+            log = self._logs.get(answer.log)
+            if log is not None and ends.get(answer.log) == log.end_offset:
                 _take(log, answer)
                 if answer.batches:
                     grown.append(log)
@@ -178,11 +164,7 @@ class ReplicaFetching:
         told = {one.shard: one for one in answer.shards}
         living, grown = set(self._followed()), list[ReplicaLog]()
         for shard, places in asked.items():
-            if shard not in living or (one := told.get(shard.shard)) is None:
-                continue
-            if one.refusal:
-                shard.refused()
-            else:
+            if shard in living and (one := told.get(shard.shard)) is not None and not one.refusal:
                 grown += shard.take(places, one)
         if self._waits_for_sync and grown:
             await asyncio.gather(*(log.wait_synced() for log in grown))
