@@ -28,7 +28,7 @@ from goqueue.sim.workload import (
 )
 
 LONG: Final = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
-SEEDS: Final = range(int(os.environ.get("SIM_FROM", "0")), int(os.environ.get("SIM_TO", "2000" if LONG else "15")))
+SEEDS: Final = range(int(os.environ.get("SIM_FROM", "0")), int(os.environ.get("SIM_TO", "2000" if LONG else "6")))
 SECONDS: Final = 60.0 if LONG else 10.0
 WORKERS = int(os.environ.get("SIM_WORKERS", "2"))
 TOPIC: Final = "t"
