@@ -24,7 +24,7 @@ from goqueue.core.cluster.records import (
 )
 from goqueue.edge.doors import DoorAddresses
 from goqueue.edge.kafka.budget import Budget
-from goqueue.edge.kafka.calls import ConnectionEnd
+from goqueue.edge.kafka.calls import ConnectionEnd, KafkaPeer
 from goqueue.edge.kafka.connection import Later
 from goqueue.node import Node
 from goqueue.sim.disk import SimDisk
@@ -54,7 +54,7 @@ class Door:
         api = api_of(request)
         version = api.max_version if version is None else version
         frame = memoryview(request_bytes(request, version, 1))[4:]
-        answer = self._dispatch(frame, "127.0.0.1", LOCAL, ConnectionEnd())
+        answer = self._dispatch(frame, KafkaPeer("127.0.0.1"), LOCAL, ConnectionEnd())
         told = await answer.answer if isinstance(answer, Later) else answer
         assert told is not None
         return response_of(api, version, b"".join(told)[4:])[1]

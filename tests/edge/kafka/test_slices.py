@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goqueue.base.limits import REQUEST_ELEMENTS_MAX, WHOLE_REQUEST_ELEMENTS_MAX
-from goqueue.edge.kafka.calls import ConnectionEnd, KafkaCall
+from goqueue.edge.kafka.calls import ConnectionEnd, KafkaCall, KafkaPeer
 from goqueue.edge.kafka.slices import PACED, SLICED, answer_in_slices, elements_max, join, split
 from goqueue.wire.errors import TooManyElements, WireError
 from goqueue.wire.messages import describe_groups, offset_fetch
@@ -64,7 +64,9 @@ def test_the_answers_of_all_parts_are_one_and_others_run_between_them() -> None:
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(other())
-        answer = await answer_in_slices(APIS[23], KafkaCall(4, "", "", ("", 0), ConnectionEnd()), handler, request)
+        answer = await answer_in_slices(
+            APIS[23], KafkaCall(4, "", KafkaPeer(""), ("", 0), ConnectionEnd()), handler, request
+        )
         task.cancel()
         return answer, others
 
@@ -84,7 +86,9 @@ def test_an_answer_that_outgrows_every_bound_ends_the_connection() -> None:
         )
 
     with pytest.raises(WireError, match="an answer of more than"):
-        asyncio.run(answer_in_slices(APIS[15], KafkaCall(5, "", "", ("", 0), ConnectionEnd()), handler, request))
+        asyncio.run(
+            answer_in_slices(APIS[15], KafkaCall(5, "", KafkaPeer(""), ("", 0), ConnectionEnd()), handler, request)
+        )
 
 
 @pytest.mark.parametrize("key", sorted(SLICED))

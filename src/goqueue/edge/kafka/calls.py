@@ -34,18 +34,36 @@ class ConnectionEnd:
             duty()
 
 
+class KafkaPeer:
+    """The other end of a connection: where it is, and who it is as far as it has shown."""
+
+    __slots__ = ("caller", "host")
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.caller = anonymous("kafka", host)
+
+    def become(self, principal: str) -> None:
+        """It has shown who it is."""
+        self.caller = Caller(principal, "kafka", self.host)
+
+
 class KafkaCall(msgspec.Struct, frozen=True):
     """What a handler is told besides the request itself."""
 
     version: int
     client_id: str
-    client_host: str
+    peer: KafkaPeer
     local_address: tuple[str, int]
     end: ConnectionEnd
 
     @property
+    def client_host(self) -> str:
+        return self.peer.host
+
+    @property
     def caller(self) -> Caller:
-        return anonymous("kafka", self.client_host)
+        return self.peer.caller
 
 
 class Exclusive:

@@ -17,7 +17,7 @@ from typing import Final, Protocol, cast
 import msgspec
 
 from goqueue.edge.kafka.budget import Budget
-from goqueue.edge.kafka.calls import ConnectionEnd
+from goqueue.edge.kafka.calls import ConnectionEnd, KafkaPeer
 from goqueue.edge.kafka.idle import Activity
 from goqueue.format.batch import Buffer
 from goqueue.wire.errors import WireError
@@ -44,7 +44,7 @@ class Serve(Protocol):
     """Handles one frame: an answer, or one to wait for. `WireError` closes the connection."""
 
     def __call__(
-        self, frame: memoryview, peer: str, local: tuple[str, int], end: ConnectionEnd
+        self, frame: memoryview, peer: KafkaPeer, local: tuple[str, int], end: ConnectionEnd
     ) -> Answered | Later: ...
 
 
@@ -85,6 +85,7 @@ class KafkaConnection(asyncio.Protocol):
         "_framer",
         "_frames",
         "_local",
+        "_peer",
         "_reading",
         "_request_bytes",
         "_serve",
@@ -92,7 +93,6 @@ class KafkaConnection(asyncio.Protocol):
         "_under_way",
         "_writable",
         "held",
-        "peer",
     )
 
     def __init__(
@@ -115,7 +115,7 @@ class KafkaConnection(asyncio.Protocol):
         self._writable = True
         self._reading = True
         self._finishing = False
-        self.peer = ""
+        self._peer = KafkaPeer("")
         self._local = ("", 0)
 
     # --- the transport's side --------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class KafkaConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_HIGH_BYTES)
         peer = transport.get_extra_info("peername") or ("", 0)
-        self.peer = str(peer[0])
+        self._peer = KafkaPeer(str(peer[0]))
         self._local = tuple((transport.get_extra_info("sockname") or ("", 0))[:2])
         if error := self._ends.opened(self):
             self.drop(error)
@@ -209,6 +209,11 @@ class KafkaConnection(asyncio.Protocol):
             self.close()
 
     @property
+    def peer(self) -> str:
+        """Its address."""
+        return self._peer.host
+
+    @property
     def is_stalled(self) -> bool:
         """The client did not take any of its answers for a while."""
         return self._activity.is_stalled
@@ -233,7 +238,7 @@ class KafkaConnection(asyncio.Protocol):
     def _pump(self) -> None:
         """Begins what may be begun, sends what may be sent, and reads on if there is room."""
         while self._frames and self._may_begin():
-            answer = self._serve(self._frames.popleft(), self.peer, self._local, self._end)
+            answer = self._serve(self._frames.popleft(), self._peer, self._local, self._end)
             if isinstance(answer, list) and not self._under_way:
                 self._write(answer)
             elif answer is not None:

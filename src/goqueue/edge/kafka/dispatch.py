@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from goqueue.base.limits import MIB
 from goqueue.drive.offload import Offload
-from goqueue.edge.kafka.calls import ConnectionEnd, Exclusive, Handler, KafkaCall
+from goqueue.edge.kafka.calls import ConnectionEnd, Exclusive, Handler, KafkaCall, KafkaPeer
 from goqueue.edge.kafka.connection import Answered, Later
 from goqueue.edge.kafka.slices import PRODUCE, answer_in_slices, at_once, elements_max
 from goqueue.service.metrics import BrokerMetrics
@@ -37,7 +37,9 @@ class Dispatcher:
         self._offload = offload
         self._large = asyncio.Semaphore(1)  # of all connections: one is decoded or encoded at a time
 
-    def __call__(self, frame: memoryview, peer: str, local: tuple[str, int], end: ConnectionEnd) -> Answered | Later:
+    def __call__(
+        self, frame: memoryview, peer: KafkaPeer, local: tuple[str, int], end: ConnectionEnd
+    ) -> Answered | Later:
         started = time.perf_counter()
         header, at = decode_header(frame)
         api = APIS[header.api_key]
