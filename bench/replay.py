@@ -26,15 +26,22 @@ def replay_figures(root: Path) -> Iterator[Figure]:
         (home := root / f"{logs}").mkdir()
         batches = fill(home, logs)
         began = time.perf_counter()
-        replay = JournalReplay(RealDisk(home), stats := StorageStats())
-        replay.read()
-        for number in range(logs):
-            replay.take(open_in(home, f"logs/{number}"), "")
-        replay.end()
+        replayed = replay_into(home, logs)
         spent = time.perf_counter() - began
-        assert stats.journal_replayed == batches
+        assert replayed == batches
         name = f"replay a full journal, single messages of {logs} logs"
         yield Figure(name, f"{spent:.2f} s", f"{batches:,} batches", f"under {BAR_S:.0f} s", spent < BAR_S)
+
+
+def replay_into(home: Path, logs: int) -> int:
+    """How many batches the logs were given."""
+    replay = JournalReplay(RealDisk(home), stats := StorageStats())
+    replay.read()
+    for number in range(logs):
+        replay.take(open_in(home, f"logs/{number}"), "")
+    replay.end()
+    assert replay.damaged == 0
+    return stats.journal_replayed
 
 
 def fill(home: Path, logs: int) -> int:
