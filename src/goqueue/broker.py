@@ -73,6 +73,7 @@ from goqueue.service.reset import ResetOffsets
 from goqueue.service.router import NodeCalls
 from goqueue.service.scheduling import DelayCollector, DelayEvents, Scheduling
 from goqueue.service.shard_loading import ShardBooks, ShardClocks
+from goqueue.service.shard_sizes import ShardSizes
 from goqueue.service.share_offsets import ShareOffsets
 from goqueue.service.sharing import Sharing
 from goqueue.service.topics import Topics
@@ -203,6 +204,7 @@ class Broker:
         self.consuming = Consuming(self.groups, self.topics, leases, settings.queue.in_flight_max)
         self._answered = self.consuming.answered if self.routing is None else self.routing.news.answered
         self.reset = ResetOffsets(self.groups, routed(self.browsing))
+        self.shard_sizes = ShardSizes(self.table, lambda: self.lags.lags())
         if self.routing is not None:
             self.routing.serve_all(self)
         self._clock_watch = ClockWatch(clock, self.timekeepers, self.metrics.clock_stepped)

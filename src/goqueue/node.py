@@ -63,6 +63,7 @@ from goqueue.edge.rest.groups import GroupRoutes
 from goqueue.edge.rest.messages import MessageRoutes
 from goqueue.edge.rest.node_routes import NodeRoutes
 from goqueue.edge.rest.queue_stats import QueueStatsRoutes
+from goqueue.edge.rest.reassignment import ReassignmentRoutes
 from goqueue.edge.rest.requests import Bodies
 from goqueue.edge.rest.schema_settings import SchemaSettingsRoutes
 from goqueue.edge.rest.schemas import SchemaRoutes
@@ -82,6 +83,7 @@ from goqueue.service.cluster_view import ClusterView
 from goqueue.service.front import Front
 from goqueue.service.metrics import GroupCollector, MetricsPage, StorageCollector
 from goqueue.service.queue_metrics import QueueCollector
+from goqueue.service.reassignment import Reassignments
 from goqueue.service.storage import Storage
 
 logger = logging.getLogger(__name__)
@@ -260,6 +262,10 @@ class Node:
             is_alone=not self._settings.cluster.store,
         )
 
+    def _reassignments(self, broker: Broker, view: ClusterView) -> Reassignments:
+        sizes = broker.routed(broker.shard_sizes)
+        return Reassignments(broker.metadata, view, sizes, is_alone=not self._settings.cluster.store)
+
     def _rest_app(  # type: ignore[no-untyped-def]
         self,
         broker: Broker,
@@ -300,6 +306,7 @@ class Node:
             *SchemaRoutes(front(broker.schemas), bodies).operations(),
             *SchemaSettingsRoutes(front(broker.schemas), bodies).operations(),
             *ClusterRoutes(front(cluster[0])).operations(),
+            *ReassignmentRoutes(front(self._reassignments(broker, cluster[0])), bodies).operations(),
             *NodeRoutes(health, front(page), self._threads).operations(),
             *DoorRoutes(doors).operations(),
         ]

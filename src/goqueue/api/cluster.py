@@ -107,3 +107,58 @@ class ClusterMetadata(msgspec.Struct, frozen=True):
     controller: int | None
     revision: int
     topics: list[TopicPlace]
+
+
+class MoveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be moved: shards that are named, each with the nodes it is to be on (the first is to lead); all that a
+    node holds (`drain`); or whatever makes the nodes even (`rebalance`). With `dry_run` nothing is begun."""
+
+    shards: dict[int, list[int]] = {}
+    drain: int | None = None
+    rebalance: bool = False
+    dry_run: bool = False
+
+
+class PlannedMove(msgspec.Struct, frozen=True):
+    """`bytes` are copied to each node of `adds`."""
+
+    shard: int
+    before: list[int]
+    after: list[int]
+    adds: list[int]
+    removes: list[int]
+    bytes: int
+
+
+class MovePlanOut(msgspec.Struct, frozen=True):
+    """`bytes` in all, over all copies."""
+
+    moves: list[PlannedMove]
+    bytes: int
+    is_begun: bool
+
+
+class ShardMove(msgspec.Struct, frozen=True):
+    """A move under way. `waits_for` are the nodes that are not in sync yet, with the share that each has."""
+
+    shard: int
+    before: list[int]
+    after: list[int]
+    waits_for: dict[int, float]
+    bytes: int
+
+
+class MoveListOut(msgspec.Struct, frozen=True):
+    moves: list[ShardMove]
+
+
+class CancelledOut(msgspec.Struct, frozen=True):
+    shards: list[int]
+
+
+class RestartSafety(msgspec.Struct, frozen=True):
+    """Whether a node may go without a shard becoming unavailable; if not, `reasons` say why."""
+
+    node: int
+    is_safe: bool
+    reasons: list[str]

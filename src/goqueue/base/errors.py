@@ -163,6 +163,14 @@ class UnknownPartition(NotFound):
     """The topic has no such partition."""
 
 
+class UnknownNode(NotFound):
+    """No node of that number belongs to the cluster."""
+
+
+class UnknownShard(NotFound):
+    """No shard has that number."""
+
+
 class UnknownRoute(NotFound):
     """No such path or method."""
 
@@ -177,6 +185,10 @@ class AlreadyDelivered(Conflict):
 
 class RedriveRunning(Conflict):
     """The dead letters are being redriven already."""
+
+
+class MoveRefused(Conflict):
+    """Shards cannot be moved like that, or a node cannot be taken out yet; nothing was begun."""
 
 
 class StaleReceipt(Conflict):

@@ -12,8 +12,9 @@ import click
 
 from goqueue.cli.cluster_dir import ClusterDir, LocalProcess, end, free_ports, runs
 from goqueue.cli.cluster_extra import require_cluster_extra
+from goqueue.cli.cluster_moves import MOVES
 from goqueue.cli.failures import Failed
-from goqueue.cli.options import CommandGroup, F, output_option, server_option
+from goqueue.cli.options import CommandGroup, of_cluster
 from goqueue.cli.show import print_json, remark
 
 _START_S_MAX: Final = 120.0
@@ -23,14 +24,6 @@ _PAUSE_S: Final = 0.1
 _data = click.option(
     "--data", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The cluster's directory."
 )
-
-
-def _of_cluster(command: F) -> F:
-    """Which cluster is meant, and how the answer is shown."""
-    local = click.option(
-        "--data", type=click.Path(path_type=Path), metavar="DIR", help="Ask a node of `goqueue cluster up` here."
-    )
-    return server_option(output_option(local(command)))
 
 
 @click.group(cls=CommandGroup)
@@ -64,7 +57,7 @@ def up(nodes: int, data: Path, base_port: int | None, restart: bool) -> None:
 
 
 @cluster.command()
-@_of_cluster
+@of_cluster
 def status(server: str, output: str, data: Path | None) -> None:
     """Show how the cluster is: nodes, controller, what is wrong.
 
@@ -81,7 +74,7 @@ def status(server: str, output: str, data: Path | None) -> None:
 
 
 @cluster.command()
-@_of_cluster
+@of_cluster
 def nodes(server: str, output: str, data: Path | None) -> None:
     """List nodes: who lives, who leads how many shards."""
     from goqueue.cli.cluster_show import ask, server_in, show_nodes
@@ -94,7 +87,7 @@ def nodes(server: str, output: str, data: Path | None) -> None:
 
 
 @cluster.command()
-@_of_cluster
+@of_cluster
 def shards(server: str, output: str, data: Path | None) -> None:
     """List shards: leader, epoch, replicas, who is in sync, who is behind."""
     from goqueue.cli.cluster_show import ask, server_in, show_shards
@@ -104,6 +97,10 @@ def shards(server: str, output: str, data: Path | None) -> None:
         print_json(state.shards)
     else:
         show_shards(state.shards)
+
+
+for command in MOVES:
+    cluster.add_command(command)
 
 
 @cluster.group(cls=CommandGroup)

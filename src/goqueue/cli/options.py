@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -48,6 +49,14 @@ def output_option(command: F) -> F:
     return click.option(
         "--output", type=click.Choice(["table", "json"]), callback=_inherit, help="How to show the answer."
     )(command)
+
+
+def of_cluster(command: F) -> F:
+    """Which cluster is meant, and how the answer is shown."""
+    local = click.option(
+        "--data", type=click.Path(path_type=Path), metavar="DIR", help="Ask a node of `goqueue cluster up` here."
+    )
+    return server_option(output_option(local(command)))
 
 
 def pairs(what: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], list[tuple[str, str]]]:

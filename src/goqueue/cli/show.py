@@ -79,3 +79,13 @@ def counted(number: int, noun: str) -> str:
     """`1 message`, `1,234 messages`."""
     plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def size_text(size: int) -> str:
+    """`512 B`, `1.5 MiB`."""
+    shown, unit = float(size), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if shown < 1024:
+            break
+        shown, unit = shown / 1024, larger
+    return f"{shown:,.0f} {unit}" if unit == "B" or shown >= 100 else f"{shown:,.1f} {unit}"

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from goqueue.api.cluster import ClusterHealth, ClusterState
+import msgspec
+
+from goqueue.api.cluster import (
+    CancelledOut,
+    ClusterHealth,
+    ClusterState,
+    MoveIn,
+    MoveListOut,
+    MovePlanOut,
+    RestartSafety,
+    ShardMove,
+)
 from goqueue.base.decoders import from_json
 from goqueue.client.calls import RestCall
 
@@ -15,3 +26,34 @@ def cluster_state() -> RestCall[ClusterState]:
 def cluster_health() -> RestCall[ClusterHealth]:
     """What is wrong, also if it is so much that not everything can be read and written."""
     return RestCall("GET", "/cluster/health", lambda status, body: from_json(body, ClusterHealth), accepts=(503,))
+
+
+def move_shards(ask: MoveIn) -> RestCall[MovePlanOut]:
+    """Begins what is asked for, or only says what it would be. Not sent twice by itself."""
+    body = msgspec.json.encode(ask)
+    return RestCall("POST", "/admin/reassignment", lambda status, told: from_json(told, MovePlanOut), body=body)
+
+
+def moves_under_way() -> RestCall[list[ShardMove]]:
+    return RestCall("GET", "/admin/reassignment", lambda status, body: from_json(body, MoveListOut).moves)
+
+
+def cancel_moves(shard: int | None = None) -> RestCall[list[int]]:
+    """Of one shard, or of all that move. The shards that turn back."""
+    query = {} if shard is None else {"shard": str(shard)}
+    read = lambda status, body: from_json(body, CancelledOut).shards  # noqa: E731
+    return RestCall("DELETE", "/admin/reassignment", read, query)
+
+
+def fill_node(node: int) -> RestCall[None]:
+    """It may hold shards again."""
+    return RestCall("POST", f"/cluster/nodes/{node}/fill", lambda status, body: None)
+
+
+def remove_node(node: int) -> RestCall[None]:
+    """It does not belong to the cluster any more."""
+    return RestCall("DELETE", f"/cluster/nodes/{node}", lambda status, body: None)
+
+
+def restart_safe(node: int) -> RestCall[RestartSafety]:
+    return RestCall("GET", f"/cluster/nodes/{node}/restart-safe", lambda status, body: from_json(body, RestartSafety))

@@ -146,6 +146,7 @@ class ShardRoles:
         self._leading: dict[int, LeadingShard] = {}
         self._follows: dict[int, FollowedShard] = {}
         self._leaders: dict[int, int] = {}  # of those that are followed
+        self._not_held: set[int] = set()  # shards of other nodes: nothing of them is kept
         self._fetches: dict[int, ReplicaFetching] = {}  # by leading node
         self._stopping: dict[int, asyncio.Task[None]] = {}  # coordinators of shards that were given up
         self.server = FetchServer(self._leading, self._clock)
@@ -311,13 +312,28 @@ class ShardRoles:
 
     def _follow(self, shard: int, record: ShardRecord) -> None:
         followed = self._follows.get(shard)
-        if record.leader == NOBODY or self._me.node not in record.replicas or record.leader == self._me.node:
+        if self._me.node not in record.replicas:
+            self._let_go(shard)
+        elif record.leader in (NOBODY, self._me.node):
             self._follows.pop(shard, None)
         elif followed is None or followed.epoch != record.epoch:
+            self._not_held.discard(shard)
             self._follows[shard] = FollowedShard(shard, record.epoch, self._replicas(shard))
             self._leaders[shard] = record.leader
             if (fetching := self._fetches.get(record.leader)) is not None:
                 fetching.ask_again()
+
+    def _let_go(self, shard: int) -> None:
+        """Others hold it, and everybody in sync has what this node had: its bytes are given back."""
+        self._follows.pop(shard, None)
+        if shard in self._not_held:
+            return
+        self._not_held.add(shard)
+        held = [one for one in self._replicas(shard) if one.end_offset]
+        for one in held:
+            one.begin_anew(0)
+        if held:
+            logger.info("gives up a shard that moved away", extra={"shard": shard, "logs": len(held)})
 
     async def _keep_fetches(self) -> None:
         """One task for each node that leads something that is followed."""

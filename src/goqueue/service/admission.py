@@ -33,9 +33,11 @@ from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
 from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.queue_stats import QueueStats
+from goqueue.service.reassignment import Reassignments
 from goqueue.service.reset import Reset, ResetOffsets
 from goqueue.service.scheduling import Scheduling
 from goqueue.service.schemas import Schemas
+from goqueue.service.shard_sizes import ShardSizes
 from goqueue.service.share_offsets import ShareOffsets
 from goqueue.service.sharing import ShareTake, Sharing
 from goqueue.service.staged import StagedVerbs
@@ -366,6 +368,11 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "stats": always(DESCRIBE, CLUSTER),
     },
     ClusterView: dict.fromkeys(("state", "health", "metadata", "nodes", "shards"), always(DESCRIBE, CLUSTER)),
+    ShardSizes: {"led": always(DESCRIBE, CLUSTER)},
+    Reassignments: {
+        **dict.fromkeys(("plan", "moves", "restart_safe"), always(DESCRIBE, CLUSTER)),
+        **dict.fromkeys(("begin", "cancel", "fill", "remove"), always(ALTER, CLUSTER)),
+    },
     Health: {"checks": anybody, "stopping": Attribute(), "stats": always(DESCRIBE, CLUSTER)},
     MetricsPage: {"look": always(DESCRIBE, CLUSTER), "render": always(DESCRIBE, CLUSTER)},
 }

@@ -33,9 +33,11 @@ from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
 from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.queue_stats import LaneNumbers, QueueStats, Reliability
+from goqueue.service.reassignment import Reassignments
 from goqueue.service.reset import ResetOffsets
 from goqueue.service.scheduling import DelayStats, Scheduling
 from goqueue.service.schemas import Schemas
+from goqueue.service.shard_sizes import ShardSizes
 from goqueue.service.share_offsets import ShareOffsets
 from goqueue.service.sharing import Sharing
 from goqueue.service.staged import StagedVerbs
@@ -286,6 +288,8 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     NodeConfig: _all(HERE, "static", "check", "alter", "set_log_levels", "dynamic"),
     Traces: {"stats": HERE, **_all(SPLIT, "newest", "show", "search")},
     ClusterView: _all(HERE, "state", "health", "metadata", "nodes", "shards"),
+    ShardSizes: {"led": AtAll(_chained)},
+    Reassignments: _all(HERE, "plan", "begin", "moves", "cancel", "fill", "remove", "restart_safe"),
     Health: _all(HERE, "checks", "stopping", "stats"),
     MetricsPage: _all(HERE, "look", "render"),
 }

@@ -12,6 +12,7 @@ from goqueue.base.metadata import Commit, Revision
 from goqueue.core.cluster.elections import admitted, elected, handed_over, needs_leader
 from goqueue.core.cluster.formation import Formation, forming
 from goqueue.core.cluster.image import Image
+from goqueue.core.cluster.moving import ended
 from goqueue.core.cluster.records import CONTROLLER, MEMBERS, SHARDS, MemberRecord, NodeRecord, ShardRecord, encode
 
 
@@ -37,12 +38,13 @@ class Controlling:
         for number in image.shards():
             before = image.shard(number)
             record = self._led(self._admitted(image, before, living), living, steady)
+            record = ended(record, living) or record
             if record != before:
                 yield self._commit(image, f"{SHARDS}{number}", encode(record))
         for node, found in living.items():
             known = image.member(node)
             if (known is None or known.disk != found.disk) and self._is_written_down(image, node, found):
-                yield self._commit(image, f"{MEMBERS}{node}", encode(MemberRecord(found.disk, found.rack)))
+                yield self._commit(image, f"{MEMBERS}{node}", encode(_member(known, found)))
 
     def _admitted(self, image: Image, record: ShardRecord, living: Mapping[int, NodeRecord]) -> ShardRecord:
         for node, found in living.items():
@@ -68,3 +70,8 @@ class Controlling:
 
     def _commit(self, image: Image, key: str, value: str) -> Commit:
         return Commit({key: value}, modified={key: image.modified(key)}, created={CONTROLLER: self._created})
+
+
+def _member(known: MemberRecord | None, found: NodeRecord) -> MemberRecord:
+    """Another disk does not bring a node back that was drained."""
+    return MemberRecord(found.disk, found.rack, known is not None and known.is_drained)

@@ -31,10 +31,11 @@ def admitted(record: ShardRecord, node: int, found: NodeRecord, disk: str, rules
     same_disk, others = found.disk == disk, {*record.in_sync, *record.eligible} - {node}
     if ReplicationRule.START not in rules or (same_disk and not (found.lost_tail and others)):
         return msgspec.structs.replace(record, starts={**record.starts, node: found.incarnation})
-    return _left(record, node) if others else record
+    return left(record, node) if others else record
 
 
-def _left(record: ShardRecord, node: int) -> ShardRecord:
+def left(record: ShardRecord, node: int) -> ShardRecord:
+    """Without this node in the sets."""
     in_sync = tuple(one for one in record.in_sync if one != node)
     eligible = tuple(one for one in record.eligible if one != node)
     starts = {one: start for one, start in record.starts.items() if one != node}
@@ -57,15 +58,14 @@ def handed_over(record: ShardRecord, living: Mapping[int, NodeRecord], steady: S
         return None
     staying = {node for node, one in living.items() if not one.leaving and record.counts(node, one.incarnation)}
     if leader.leaving:
-        return _led_by(record, next((node for node in record.replicas if node in staying), NOBODY), living)
+        return next((led_by(record, node, living) for node in record.replicas if node in staying), None)
     first = record.replicas[0]
     wanted = first if first in staying and first in steady else NOBODY
-    return None if wanted == record.leader else _led_by(record, wanted, living)
+    return None if wanted in (NOBODY, record.leader) else led_by(record, wanted, living)
 
 
-def _led_by(record: ShardRecord, node: int, living: Mapping[int, NodeRecord]) -> ShardRecord | None:
-    if node == NOBODY:
-        return None
+def led_by(record: ShardRecord, node: int, living: Mapping[int, NodeRecord]) -> ShardRecord:
+    """The record in the next epoch, led by this node, which is in sync."""
     starts = {**record.starts, node: living[node].incarnation}
     return msgspec.structs.replace(record, leader=node, epoch=record.epoch + 1, starts=starts)
 

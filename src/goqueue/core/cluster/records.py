@@ -47,6 +47,9 @@ class ShardRecord(msgspec.Struct, frozen=True):
 
     `starts` names the start (incarnation) of each node that counts: of the leader, of those in sync and of those that
     are eligible because they fell out while too few were in sync. Another start of the same node does not count.
+
+    A shard that moves has a `target`, the replicas that it is to have, and those that it had `before`; its `replicas`
+    are all of them. One that has fewer than its `factor` gets more as nodes join.
     """
 
     leader: int
@@ -55,6 +58,14 @@ class ShardRecord(msgspec.Struct, frozen=True):
     in_sync: tuple[int, ...]
     eligible: tuple[int, ...] = ()
     starts: dict[int, str] = {}
+    target: tuple[int, ...] = ()
+    before: tuple[int, ...] = ()
+    factor: int = 0
+
+    @property
+    def wanted(self) -> int:
+        """How many replicas it has when nothing moves and enough nodes are there."""
+        return max(self.factor, len(self.target or self.replicas))
 
     def counts(self, node: int, start: str) -> bool:
         """Whether this start of a node is in sync."""
@@ -78,6 +89,7 @@ class MemberRecord(msgspec.Struct, frozen=True):
 
     disk: str
     rack: str = ""
+    is_drained: bool = False  # it is to hold nothing, and gets nothing
 
 
 class ControllerRecord(msgspec.Struct, frozen=True):

@@ -1,0 +1,68 @@
+"""How a shard moves to other nodes: its record says where it is going until it is there. Rules, without a state.
+
+While it moves, `replicas` are those that it is to have and those that it had, so that nothing is given up before the
+new ones are in sync. Whoever begins or cancels writes the record, on its revision; the controller ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from goqueue.core.cluster.elections import led_by, left
+from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
+
+
+def adding(record: ShardRecord) -> tuple[int, ...]:
+    """Who gets a copy of a shard that moves."""
+    return tuple(node for node in record.target if node not in record.before)
+
+
+def begun(record: ShardRecord, target: Sequence[int]) -> ShardRecord | None:
+    """On its way to these nodes, the first of which is to lead. One that moves already turns to them instead. None if
+    nobody who stays is in sync."""
+    before = record.before or record.replicas
+    if tuple(target) == before:
+        return cancelled(record)
+    replicas = (*target, *(node for node in before if node not in target))
+    turned = _held_by(record, replicas)
+    return turned and msgspec.structs.replace(turned, replicas=replicas, target=tuple(target), before=before)
+
+
+def cancelled(record: ShardRecord) -> ShardRecord | None:
+    """As it was before, without those that were to be added. None if nobody of before is in sync any more."""
+    before = record.before or record.replicas
+    found = _held_by(record, before)
+    return found and msgspec.structs.replace(found, replicas=before, target=(), before=())
+
+
+def ended(record: ShardRecord, living: Mapping[int, NodeRecord]) -> ShardRecord | None:
+    """The record of a shard that has arrived: everybody it was to be moved to is in sync. None as long as it has not.
+
+    A leader that is not among them hands over in the same change.
+    """
+    target = record.target
+    if not target or not all(_is_there(record, node, living) for node in target):
+        return None
+    if record.leader not in target:
+        record = led_by(record, target[0], living)
+    found = _held_by(record, target)
+    return found and msgspec.structs.replace(found, replicas=target, target=(), before=())
+
+
+def _is_there(record: ShardRecord, node: int, living: Mapping[int, NodeRecord]) -> bool:
+    found = living.get(node)
+    return found is not None and record.counts(node, found.incarnation)
+
+
+def _held_by(record: ShardRecord, nodes: Sequence[int]) -> ShardRecord | None:
+    """Nobody else counts or leads any more. None if nobody of these is in sync: the last one is never given up."""
+    if not any(node in nodes for node in record.in_sync):
+        return None
+    for node in (*record.in_sync, *record.eligible):
+        if node not in nodes:
+            record = left(record, node)
+    if record.leader != NOBODY and record.leader not in nodes:
+        return msgspec.structs.replace(record, leader=NOBODY, epoch=record.epoch + 1)
+    return record

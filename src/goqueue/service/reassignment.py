@@ -1,0 +1,235 @@
+"""Shards moved to other nodes: what would move, begun, watched, cancelled; nodes emptied and taken out.
+
+A move is written into the shard's record, which every node follows; the controller ends it when the new replicas are in
+sync. So it survives every crash, and whoever asks may go away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from goqueue.api.cluster import MoveIn, MovePlanOut, PlannedMove, RestartSafety, ShardMove
+from goqueue.base.errors import InvalidField, MetadataConflict, MoveRefused, NotLeader, UnknownNode, UnknownShard
+from goqueue.base.metadata import Commit
+from goqueue.core.cluster.balancing import HeldShard, Plan, planned
+from goqueue.core.cluster.moving import begun, cancelled
+from goqueue.core.cluster.records import MEMBERS, SHARDS, MemberRecord, ShardRecord, encode
+from goqueue.drive.image_follower import ImageFollower
+from goqueue.service.cluster_view import ClusterView
+from goqueue.service.shard_sizes import ShardSize, ShardSizes
+
+_PAUSE_S: Final = 0.05
+_TRIES: Final = 10  # the leader and the controller change the record too
+
+
+class Reassignments:
+    """The verbs. Any node carries them out."""
+
+    def __init__(self, metadata: ImageFollower, view: ClusterView, sizes: ShardSizes, is_alone: bool) -> None:
+        """`sizes` are those of all nodes."""
+        self._metadata = metadata
+        self._view = view
+        self._sizes = sizes
+        self._is_alone = is_alone
+
+    # --- move ------------------------------------------------------------------------------------------------
+
+    async def plan(self, ask: MoveIn) -> MovePlanOut:
+        """What would be done. An error if it cannot be."""
+        self._check_together()
+        sizes = await self._known_sizes()
+        moves = [self._planned_move(shard, target, sizes) for shard, target in self._plan(ask, sizes).items()]
+        return MovePlanOut(moves, sum(one.bytes * len(one.adds) for one in moves), is_begun=False)
+
+    async def begin(self, ask: MoveIn) -> MovePlanOut:
+        """As planned. A drained node gets nothing from then on."""
+        found = await self.plan(ask)
+        if ask.drain is not None:
+            await self._set_drained(ask.drain, True)
+        for one in found.moves:
+            await self._change(one.shard, lambda record, after=one.after: begun(record, after))  # type: ignore[misc]
+        return msgspec.structs.replace(found, is_begun=True)
+
+    async def moves(self) -> list[ShardMove]:
+        """Those under way."""
+        image, found = self._metadata.image, list[ShardMove]()
+        moving = {shard: record for shard in image.shards() if (record := image.shard(shard)).target}
+        sizes = await self._known_sizes() if moving else {}
+        for shard, record in moving.items():
+            size = sizes.get(shard, ShardSize(shard, 0, 0, {}))
+            lacking = {node: _share(size, node) for node in record.target if node not in record.in_sync}
+            found.append(ShardMove(shard, list(record.before), list(record.target), lacking, size.bytes))
+        return found
+
+    async def cancel(self, shards: Sequence[int]) -> list[int]:
+        """Those that turned back; without a name, all that move."""
+        image = self._metadata.image
+        for shard in shards:
+            self._shard(shard)
+        chosen = [shard for shard in shards or image.shards() if image.shard(shard).target]
+        for shard in chosen:
+            await self._change(shard, cancelled)
+        return chosen
+
+    # --- nodes -----------------------------------------------------------------------------------------------
+
+    async def fill(self, node: int) -> None:
+        """A node that was drained may hold shards again."""
+        self._check_together()
+        self._member(node)
+        await self._set_drained(node, False)
+
+    async def remove(self, node: int) -> None:
+        """It does not belong to the cluster any more. It has to be stopped, and hold nothing."""
+        self._check_together()
+        image = self._metadata.image
+        self._member(node)
+        held = [shard for shard in image.shards() if node in image.shard(shard).replicas]
+        if held:
+            raise MoveRefused(f"Node {node} still holds {_named(held)}; drain it first.", field="node")
+        if node in image.nodes():
+            raise MoveRefused(f"Node {node} is running; stop it first.", field="node")
+        key = f"{MEMBERS}{node}"
+        await self._metadata.commit(Commit(deletes=[key], modified={key: image.modified(key)}))
+
+    def restart_safe(self, node: int) -> RestartSafety:
+        """Whether the others can go on without it."""
+        image = self._metadata.image
+        if node not in image.nodes():
+            self._member(node)
+        reasons = [
+            f"shard {one.shard} would have {len(one.in_sync) - 1} replicas in sync, and needs {max(1, one.min_in_sync)}"
+            for one in self._view.shards()
+            if node in one.in_sync and len(one.in_sync) - 1 < max(1, one.min_in_sync)
+        ]
+        reasons += [f"shard {one.shard} has no leader" for one in self._view.shards() if one.leader is None]
+        return RestartSafety(node, not reasons, reasons)
+
+    # --- what is asked ---------------------------------------------------------------------------------------
+
+    def _plan(self, ask: MoveIn, sizes: Mapping[int, ShardSize]) -> Plan:
+        if sum((bool(ask.shards), ask.drain is not None, ask.rebalance)) != 1:
+            raise InvalidField("Name shards, or a node to drain, or ask for a rebalance: one of the three.")
+        if ask.shards:
+            return {shard: self._named_target(shard, nodes) for shard, nodes in ask.shards.items()}
+        racks = self._racks()
+        if ask.rebalance:
+            return self._possible(planned(self._held(sizes), racks), racks)
+        assert ask.drain is not None
+        self._member(ask.drain)
+        racks.pop(ask.drain, None)
+        held = self._held(sizes)
+        return self._possible(
+            {shard: to for shard, to in planned(held, racks, even=False).items() if ask.drain in held[shard].replicas},
+            racks,
+        )
+
+    def _named_target(self, shard: int, nodes: Sequence[int]) -> tuple[int, ...]:
+        record = self._shard(shard)
+        if not nodes or len(set(nodes)) != len(nodes):
+            raise InvalidField(f"Shard {shard} needs nodes, each named once.", field="shards")
+        for node in nodes:
+            self._living(node)
+        minimum = next((one.min_in_sync for one in self._view.shards() if one.shard == shard), 1)
+        if len(nodes) < minimum:
+            raise MoveRefused(f"Shard {shard} needs {minimum} replicas in sync; name as many nodes.", field="shards")
+        if record.target == tuple(nodes):
+            raise MoveRefused(f"Shard {shard} is moving there already.", field="shards")
+        return tuple(nodes)
+
+    def _possible(self, plan: Plan, racks: Mapping[int, str]) -> Plan:
+        image = self._metadata.image
+        for shard, target in plan.items():
+            wanted = image.shard(shard).wanted
+            if len(target) < wanted:
+                raise MoveRefused(
+                    f"Shard {shard} is to have {wanted} replicas, and only {len(racks)} nodes could hold one."
+                )
+        return plan
+
+    def _held(self, sizes: Mapping[int, ShardSize]) -> dict[int, HeldShard]:
+        """A shard that moves counts where it is going. An empty one has a little weight too."""
+        image, found = self._metadata.image, dict[int, HeldShard]()
+        least = 1 + sum(one.bytes for one in sizes.values()) // max(1, len(sizes))
+        for shard in image.shards():
+            record = image.shard(shard)
+            weight = least + (sizes[shard].bytes if shard in sizes else 0)
+            found[shard] = HeldShard(record.target or record.replicas, record.wanted, weight)
+        return found
+
+    def _racks(self) -> dict[int, str]:
+        """Nodes that may get something: they live, and are not drained."""
+        image = self._metadata.image
+        drained = {node for node in image.members() if (known := image.member(node)) and known.is_drained}
+        return {node: one.rack for node, one in image.nodes().items() if node not in drained and not one.leaving}
+
+    def _planned_move(self, shard: int, target: Sequence[int], sizes: Mapping[int, ShardSize]) -> PlannedMove:
+        record = self._metadata.image.shard(shard)
+        before = record.before or record.replicas
+        adds = [node for node in target if node not in record.in_sync]
+        removes = [node for node in before if node not in target]
+        size = sizes[shard].bytes if shard in sizes else 0
+        return PlannedMove(shard, list(before), list(target), adds, removes, size)
+
+    async def _known_sizes(self) -> dict[int, ShardSize]:
+        return {one.shard: one for one in await self._sizes.led()}
+
+    # --- what is there ---------------------------------------------------------------------------------------
+
+    def _check_together(self) -> None:
+        if self._is_alone:
+            raise MoveRefused("This node is not in a cluster: there is no other to move anything to.")
+
+    def _shard(self, shard: int) -> ShardRecord:
+        try:
+            return self._metadata.image.shard(shard)
+        except NotLeader:
+            raise UnknownShard(f"There is no shard {shard}.", field="shard") from None
+
+    def _member(self, node: int) -> MemberRecord:
+        if (found := self._metadata.image.member(node)) is None:
+            raise UnknownNode(f"Node {node} does not belong to the cluster.", field="node")
+        return found
+
+    def _living(self, node: int) -> None:
+        if node not in self._metadata.image.nodes():
+            self._member(node)
+            raise MoveRefused(f"Node {node} is not running.", field="shards")
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    async def _change(self, shard: int, change: Callable[[ShardRecord], ShardRecord | None]) -> None:
+        """On the record as it is when it is written."""
+        key, image = f"{SHARDS}{shard}", self._metadata.image
+        for attempt in range(_TRIES):
+            revision, record = image.modified(key), self._shard(shard)
+            after = change(record)
+            if after is None:
+                raise MoveRefused(f"Nobody who would keep shard {shard} is in sync; wait until the others have it.")
+            try:
+                await self._metadata.commit(Commit({key: encode(after)}, modified={key: revision}))
+                return
+            except MetadataConflict:
+                if attempt == _TRIES - 1:
+                    raise
+                await asyncio.sleep(_PAUSE_S)  # the image hears of it
+
+    async def _set_drained(self, node: int, is_drained: bool) -> None:
+        key, image = f"{MEMBERS}{node}", self._metadata.image
+        record = msgspec.structs.replace(self._member(node), is_drained=is_drained)
+        await self._metadata.commit(Commit({key: encode(record)}, modified={key: image.modified(key)}))
+
+
+def _share(size: ShardSize, node: int) -> float:
+    if not size.messages:
+        return 0.0
+    return round(max(0.0, 1 - size.behind.get(node, size.messages) / size.messages), 4)
+
+
+def _named(shards: Iterable[int]) -> str:
+    numbers = [str(one) for one in shards]
+    return f"shard{'s' * (len(numbers) > 1)} {', '.join(numbers)}"

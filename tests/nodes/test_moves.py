@@ -1,0 +1,202 @@
+"""Shards that move to other nodes while clients write, lease and read."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from goqueue.api.cluster import MoveIn
+from goqueue.base.commands import InputMessage, PublishMessages
+from goqueue.base.errors import GoQueueError, InvalidField, LeaderChanged, MoveRefused, UnknownNode, UnknownShard
+from goqueue.base.ids import TopicPartition
+from goqueue.broker import Broker
+from goqueue.service.cluster_view import ClusterView
+from goqueue.service.reassignment import Reassignments
+from tests.nodes.cluster import Nodes, patiently, run_nodes, until
+from tests.nodes.test_queues import jobs, take
+from tests.nodes.test_transactions import read
+
+
+def moves_of(broker: Broker) -> Reassignments:
+    view = ClusterView(broker.metadata.image, broker.node.identity.node_id, 2, {}, broker.lags, is_alone=False)
+    return Reassignments(broker.metadata, view, broker.routed(broker.shard_sizes), is_alone=False)
+
+
+def held_by(nodes: Nodes, node: int) -> list[int]:
+    image = nodes.any.metadata.image
+    return [shard for shard in image.shards() if node in image.shard(shard).replicas]
+
+
+def is_settled(nodes: Nodes) -> bool:
+    return all(
+        not record.target and set(record.in_sync) == set(record.replicas)
+        for broker in nodes.brokers.values()
+        for record in map(broker.metadata.image.shard, broker.metadata.image.shards())
+    )
+
+
+class Writer:
+    """Writes one message after the other through one node, each until it is acknowledged."""
+
+    def __init__(self, nodes: Nodes, node: int, at: TopicPartition) -> None:
+        self._nodes = nodes
+        self._node = node
+        self._at = at
+        self.written: list[str] = []
+        self.unsure: list[str] = []  # written again: it may be there twice
+        self.longest_s = 0.0
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            value, began = f"w{len(self.written)}", loop.time()
+            broker = self._nodes.brokers[self._node]
+            message = InputMessage(None, value.encode(), partition=self._at.partition)
+            (result,) = await broker.routed(broker.publish).messages(PublishMessages(self._at.topic, [message]))
+            if isinstance(result, GoQueueError):
+                self.unsure += [value] * isinstance(result, LeaderChanged)
+                continue
+            self.written.append(value)
+            self.longest_s = max(self.longest_s, loop.time() - began)
+            await asyncio.sleep(0.01)
+
+    async def stop(self) -> list[str]:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        assert self._task.cancelled(), self._task.exception()
+        return self.written
+
+
+def test_a_node_is_drained_and_taken_out_while_clients_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await jobs(nodes, 0, 6)
+        taken = await take(nodes, "g", at, 3)
+        writer, moves = Writer(nodes, 1, at), moves_of(nodes.brokers[2])
+        await asyncio.sleep(0.5)
+        plan = await moves.plan(MoveIn(drain=0))
+        assert {one.shard for one in plan.moves} == set(held_by(nodes, 0)) and not plan.is_begun
+        assert not any(record.target for record in map(nodes.any.metadata.image.shard, range(6))), (
+            "a plan begins nothing"
+        )
+        with pytest.raises(MoveRefused, match="drain it first"):
+            await moves.remove(0)
+        await moves.begin(MoveIn(drain=0))
+        await until(lambda: not held_by(nodes, 0) and is_settled(nodes))
+        assert await patiently(lambda: nodes.leader_of(at).leasing.ack([one.receipt for one in taken])) == [None] * 3
+        written = await writer.stop()
+        values = await patiently(lambda: read(nodes, at))
+        assert not {one for one in values if values.count(one) > 1} - {*writer.unsure}
+        assert list(dict.fromkeys(values)) == [*(f"m{number}" for number in range(6)), *written]
+        assert writer.longest_s < 2
+        await until(lambda: not any(partition.end_offset for _, partition in nodes.brokers[0].table.in_shard(0)))
+        with pytest.raises(MoveRefused, match="stop it first"):
+            await moves.remove(0)
+        nodes.kill(0)
+        await until(lambda: 0 not in nodes.any.metadata.image.nodes())
+        await moves.remove(0)
+        assert 0 not in nodes.any.metadata.image.members()
+        assert await patiently(lambda: read(nodes, at)) == values
+
+    run_nodes(story, monkeypatch, count=4)
+
+
+@pytest.mark.parametrize("dies", ["the one that leads", "the one that is added", "the controller"])
+def test_a_move_ends_whoever_dies_meanwhile(monkeypatch: pytest.MonkeyPatch, dies: str) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await jobs(nodes, 0, 200)
+        image = nodes.any.metadata.image
+        shard = nodes.any.topics.require("jobs").record.shard_of(at.partition)
+        added = next(node for node in range(4) if node not in image.shard(shard).replicas)
+        target = [added, *image.shard(shard).replicas[1:]]
+        await moves_of(nodes.brokers[added]).begin(MoveIn(shards={shard: target}))
+        controller = image.controller
+        assert controller is not None
+        dead = {"the one that leads": 0, "the one that is added": added, "the controller": controller.node}[dies]
+        nodes.kill(dead)
+        await asyncio.sleep(1)
+        await nodes.start(dead)
+        await until(lambda: is_settled(nodes))
+        assert list(nodes.any.metadata.image.shard(shard).replicas) == target
+        values = await patiently(lambda: read(nodes, at))
+        assert values == [f"m{number}" for number in range(200)]
+
+    run_nodes(story, monkeypatch, count=4)
+
+
+def test_a_move_that_cannot_end_is_turned_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await jobs(nodes, 0, 5)
+        image, moves = nodes.any.metadata.image, moves_of(nodes.any)
+        before = image.shard(0).replicas
+        (added,) = set(range(4)) - set(before)
+        await moves.begin(MoveIn(shards={0: [*before[:2], added]}))
+        nodes.kill(added)
+        await asyncio.sleep(1)
+        if image.shard(0).target:  # it may have arrived before
+            (under_way,) = await moves.moves()
+            assert under_way.shard == 0 and under_way.before == list(before)
+            assert await moves.cancel([]) == [0]
+            assert image.shard(0).replicas == before
+        assert await moves.moves() == []
+
+    run_nodes(story, monkeypatch, count=4)
+
+
+def test_new_nodes_take_their_share_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at, moves = await jobs(nodes, 0, 20), moves_of(nodes.any)
+        await moves.begin(MoveIn(drain=3))
+        await until(lambda: not held_by(nodes, 3) and is_settled(nodes))
+        planned = await moves.plan(MoveIn(rebalance=True))
+        assert not any(3 in one.after for one in planned.moves), "a drained node gets nothing"
+        await moves.fill(3)
+        await moves.begin(MoveIn(rebalance=True))
+        await until(lambda: is_settled(nodes))
+        held = [len(held_by(nodes, node)) for node in range(4)]
+        assert max(held) - min(held) <= 1, held
+        assert len(await patiently(lambda: read(nodes, at))) == 20
+
+    run_nodes(story, monkeypatch, count=4)
+
+
+def test_what_cannot_be_done_is_refused_and_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        moves, image = moves_of(nodes.any), nodes.any.metadata.image
+        cases: list[tuple[MoveIn, type[GoQueueError], str]] = [
+            (MoveIn(), InvalidField, "one of the three"),
+            (MoveIn(drain=1, rebalance=True), InvalidField, "one of the three"),
+            (MoveIn(shards={99: [0, 1, 2]}), UnknownShard, "no shard 99"),
+            (MoveIn(shards={0: [0, 1, 9]}), UnknownNode, "Node 9"),
+            (MoveIn(shards={0: []}), InvalidField, "each named once"),
+            (MoveIn(shards={0: [1, 1]}), InvalidField, "each named once"),
+            (MoveIn(shards={0: [1]}), MoveRefused, "2 replicas in sync"),
+            (MoveIn(drain=9), UnknownNode, "Node 9"),
+            (MoveIn(drain=1), MoveRefused, "only 2 nodes"),
+        ]
+        for ask, error, words in cases:
+            with pytest.raises(error, match=words):
+                await moves.begin(ask)
+        with pytest.raises(UnknownShard):
+            await moves.cancel([99])
+        for wrong in (moves.remove(9), moves.fill(9)):
+            with pytest.raises(UnknownNode):
+                await wrong
+        assert all(not image.shard(shard).target for shard in image.shards())
+        assert not any(known.is_drained for node in image.members() if (known := image.member(node)))
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_node_may_go_if_the_others_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        moves = moves_of(nodes.brokers[1])
+        assert moves.restart_safe(0).is_safe
+        nodes.kill(2)
+        await until(lambda: not moves.restart_safe(0).is_safe)
+        assert any("would have 1 replicas in sync" in one for one in moves.restart_safe(0).reasons)
+        with pytest.raises(UnknownNode):
+            moves.restart_safe(7)
+
+    run_nodes(story, monkeypatch)
