@@ -27,9 +27,14 @@ class LogFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ShardFetch(msgspec.Struct, frozen=True, array_like=True):
+    """Without a session `logs` are all of the shard, and the answer names the session that begins. In a session they
+    are those that moved since the fetch before; fetches are numbered, so that none is missed unnoticed."""
+
     shard: int
     epoch: Epoch
     logs: Sequence[LogFetch]
+    session: int = 0
+    number: int = 0
 
 
 class FetchAsk(msgspec.Struct, frozen=True, array_like=True):
@@ -51,13 +56,16 @@ class LogAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parting: tuple[Epoch, Offset] | None = None
 
 
-Refusal: TypeAlias = Literal["", "not_leader", "fenced_epoch", "unknown_epoch"]
+Refusal: TypeAlias = Literal["", "not_leader", "fenced_epoch", "unknown_epoch", "unknown_session"]
 
 
 class ShardAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """Of the logs that there is something to tell of."""
+
     shard: int
     refusal: Refusal
     logs: Sequence[LogAnswer] = ()
+    session: int = 0
 
 
 class FetchAnswer(msgspec.Struct, frozen=True, array_like=True):

@@ -4,13 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from goqueue.base.ids import Millis
+from goqueue.base.ids import Millis, Offset
 from goqueue.base.metadata import Revision
 from goqueue.base.replication import LogAnswer, LogFetch, LogKey, Refusal, ShardAnswer, ShardFetch
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.replication.follower import LogPlace, parting
 from goqueue.core.replication.leader import FetchedLog, FollowerLag, Replica, SetChange, ShardLeader
+from goqueue.drive.follower_sessions import FollowerSession, FollowerSessions
 from goqueue.drive.replica_log import ReplicaLog
+
+
+class HeardFetch:
+    """A follower's fetch of a shard that waits for news."""
+
+    def __init__(self, shard: LeadingShard, asked: ShardFetch, heard: FollowerSession | Refusal) -> None:
+        self.shard = shard
+        self._asked = asked
+        self._heard = heard
+
+    def has_news(self) -> bool:
+        """Something to answer at once: more to read, a history that parts, or a refusal."""
+        return isinstance(self._heard, str) or self._is_late(self._heard) or bool(self._heard.behind)
+
+    def _is_late(self, session: FollowerSession) -> bool:
+        """The follower has asked again since, or has to."""
+        return session.is_over or session.number != self._asked.number
+
+    def answer(self, bytes_max: int) -> ShardAnswer:
+        if isinstance(self._heard, str):
+            return ShardAnswer(self._asked.shard, self._heard)
+        if self._is_late(self._heard):
+            return ShardAnswer(self._asked.shard, "unknown_session")
+        return ShardAnswer(self._asked.shard, "", self.shard.tell(self._heard, bytes_max), self._heard.id)
 
 
 class LeadingShard:
@@ -19,6 +44,8 @@ class LeadingShard:
     def __init__(self, leader: ShardLeader, logs: Iterable[ReplicaLog]) -> None:
         self._leader = leader
         self._logs: dict[LogKey, ReplicaLog] = {}
+        self._starts: dict[LogKey, Offset] = {}  # as followers were told
+        self._sessions = FollowerSessions()
         for log in logs:
             self.open(log)
 
@@ -31,8 +58,10 @@ class LeadingShard:
         return self._leader.record
 
     def open(self, log: ReplicaLog) -> None:
-        self._logs[log.key] = log
-        self._leader.open_log(log.key, log.end_offset, log.synced_offset, log.high_watermark, log.minimum)
+        self._logs[log.key], self._starts[log.key] = log, log.start_offset
+        self._sessions.end_all()
+        if self._leader.open_log(log.key, log.end_offset, log.synced_offset, log.high_watermark, log.minimum):
+            self._mark([log.key])
 
     def set_minimum(self, key: LogKey, minimum: int) -> None:
         if self._leader.set_minimum(key, minimum):
@@ -40,11 +69,14 @@ class LeadingShard:
 
     def close(self, key: LogKey) -> None:
         self._logs.pop(key, None)
+        self._starts.pop(key, None)
+        self._sessions.end_all()
         self._leader.close_log(key)
 
     # --- what happens here -----------------------------------------------------------------------------------
 
     def appended(self, key: LogKey) -> None:
+        self._sessions.grown(key)
         if self._leader.appended(key, self._logs[key].end_offset):
             self._mark([key])
 
@@ -56,7 +88,15 @@ class LeadingShard:
         self._mark(self._leader.confirmed(record, revision))
 
     def wanted(self, living: Mapping[int, str], now: Millis) -> SetChange | None:
+        self._look_at_starts()
         return self._leader.wanted(living, now)
+
+    def _look_at_starts(self) -> None:
+        """Logs are shortened off the loop: it is looked for now and then."""
+        for key, log in self._logs.items():
+            if log.start_offset != self._starts[key]:
+                self._starts[key] = log.start_offset
+                self._sessions.moved(key)
 
     def lags(self, now: Millis) -> dict[int, FollowerLag]:
         return self._leader.lags(now)
@@ -64,6 +104,7 @@ class LeadingShard:
     def _mark(self, keys: Iterable[LogKey]) -> None:
         for key in keys:
             self._logs[key].mark(self._leader.logs[key].high_watermark)
+            self._sessions.moved(key)
 
     # --- what followers ask ----------------------------------------------------------------------------------
 
@@ -72,43 +113,44 @@ class LeadingShard:
             return ""
         return "fenced_epoch" if epoch < self.epoch else "unknown_epoch"
 
-    def answer(self, by: Replica, asked: ShardFetch, bytes_max: int, now: Millis) -> ShardAnswer:
-        """What is new, or where histories part, of the logs that were asked for. A log that is neither says nothing."""
-        if refusal := self.refusal(asked.epoch):
-            return ShardAnswer(asked.shard, refusal)
-        partings = {one.log: told for one in asked.logs if (told := self._parting(one)) is not None}
-        on_history = {one.log: one for one in asked.logs if one.log in self._logs and one.log not in partings}
-        fetched = {key: FetchedLog(one.end, one.safe) for key, one in on_history.items()}
-        self._mark(self._leader.fetched(by, fetched, now))
-        answers = list(partings.values())
-        for key, one in on_history.items():
-            answer = self._news(key, one, bytes_max)
+    def hear(self, by: Replica, asked: ShardFetch, now: Millis) -> HeardFetch:
+        """Notes where the follower is."""
+        return HeardFetch(self, asked, self.refusal(asked.epoch) or self._hear(by, asked, now))
+
+    def _hear(self, by: Replica, asked: ShardFetch, now: Millis) -> FollowerSession | Refusal:
+        session = self._sessions.next(by, asked.session, asked.number) if asked.session else self._sessions.begin(by)
+        if session is None:
+            return "unknown_session"
+        on_history: dict[LogKey, FetchedLog] = {}
+        for place in asked.logs:
+            if (log := self._logs.get(place.log)) is not None:
+                has_parted = _parting(log, place) is not None
+                session.hear(place, has_parted or place.end < log.end_offset)
+                if not has_parted:
+                    on_history[place.log] = FetchedLog(place.end, place.safe)
+        self._mark(self._leader.fetched(by, on_history, now))
+        return session
+
+    def tell(self, session: FollowerSession, bytes_max: int) -> list[LogAnswer]:
+        """What is new, or where histories part, of the logs that the follower has."""
+        answers: list[LogAnswer] = []
+        for key in session.to_tell():
+            log, place = self._logs[key], session.places[key]
+            answer = _parting(log, place) or _news(log, place, bytes_max)
             bytes_max -= len(answer.batches)
             answers.append(answer)
-        return ShardAnswer(asked.shard, "", answers)
+        return answers
 
-    def _parting(self, asked: LogFetch) -> LogAnswer | None:
-        log = self._logs.get(asked.log)
-        if log is None:
-            return None
-        if asked.end < log.start_offset:
-            return LogAnswer(asked.log, 0, log.start_offset)  # what it lacks is gone: it begins anew
-        if asked.last_epoch < 0 and asked.end == log.start_offset:
-            return None  # as it does here
-        told = parting(LogPlace(asked.end, asked.last_epoch), *log.end_of_epoch(asked.last_epoch))
-        return None if told is None else LogAnswer(asked.log, 0, log.start_offset, parting=(told.epoch, told.end))
 
-    def _news(self, key: LogKey, asked: LogFetch, bytes_max: int) -> LogAnswer:
-        log = self._logs[key]
-        batches = log.read_tail(asked.end, bytes_max) if bytes_max > 0 and asked.end < log.end_offset else b""
-        return LogAnswer(key, log.high_watermark, log.start_offset, batches)
+def _parting(log: ReplicaLog, place: LogFetch) -> LogAnswer | None:
+    if place.end < log.start_offset:
+        return LogAnswer(place.log, 0, log.start_offset)  # what it lacks is gone: it begins anew
+    if place.last_epoch < 0 and place.end == log.start_offset:
+        return None  # as it does here
+    told = parting(LogPlace(place.end, place.last_epoch), *log.end_of_epoch(place.last_epoch))
+    return None if told is None else LogAnswer(place.log, 0, log.start_offset, parting=(told.epoch, told.end))
 
-    def has_news(self, asked: ShardFetch) -> bool:
-        """Something to answer at once: more to read, or a history that parts."""
-        if self.refusal(asked.epoch):
-            return True
-        for one in asked.logs:
-            log = self._logs.get(one.log)
-            if log is not None and (one.end < log.end_offset or self._parting(one) is not None):
-                return True
-        return False
+
+def _news(log: ReplicaLog, place: LogFetch, bytes_max: int) -> LogAnswer:
+    batches = log.read_tail(place.end, bytes_max) if bytes_max > 0 and place.end < log.end_offset else b""
+    return LogAnswer(log.key, log.high_watermark, log.start_offset, batches)

@@ -10,11 +10,12 @@ from typing import Any, Final, Protocol
 
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import Offset
 from goqueue.base.limits import MIB
-from goqueue.base.replication import FetchAnswer, FetchAsk, LogAnswer, LogFetch, ShardAnswer, ShardFetch
+from goqueue.base.replication import FetchAnswer, FetchAsk, LogAnswer, LogFetch, LogKey, ShardAnswer, ShardFetch
 from goqueue.core.replication.follower import LogPlace, Parting, cut_at
 from goqueue.core.replication.leader import Replica
-from goqueue.drive.leading_shard import LeadingShard
+from goqueue.drive.leading_shard import HeardFetch, LeadingShard
 from goqueue.drive.replica_log import ReplicaLog
 
 logger = logging.getLogger(__name__)
@@ -39,58 +40,107 @@ class FetchServer:
 
     async def fetch(self, by: Replica, ask: FetchAsk) -> FetchAnswer:
         """Waits for news up to the time asked for. What the follower has is noted at once: others wait for that."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(ask.wait_ms_max, 10 * FETCH_WAIT_MS) / 1000
-        answer = self._answer(by, ask, 0)
+        deadline = asyncio.get_running_loop().time() + min(ask.wait_ms_max, 10 * FETCH_WAIT_MS) / 1000
+        heard = {one.shard: self._hear(by, one) for one in ask.shards}
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                while not self._has_news(ask):
+                while not any(self._has_news(shard, one) for shard, one in heard.items()):
                     await self._grown.wait()
-        return self._answer(by, ask, min(ask.bytes_max, FETCH_BYTES)) if self._has_news(ask) else answer
+        return FetchAnswer(self._answers(heard, min(ask.bytes_max, FETCH_BYTES)))
 
-    def _has_news(self, ask: FetchAsk) -> bool:
-        return any(one.shard not in self._shards or self._shards[one.shard].has_news(one) for one in ask.shards)
+    def _hear(self, by: Replica, asked: ShardFetch) -> HeardFetch | None:
+        shard = self._shards.get(asked.shard)
+        return None if shard is None else shard.hear(by, asked, self._clock.now_ms())
 
-    def _answer(self, by: Replica, ask: FetchAsk, bytes_max: int) -> FetchAnswer:
+    def _has_news(self, shard: int, heard: HeardFetch | None) -> bool:
+        return heard is None or heard.shard is not self._shards.get(shard) or heard.has_news()
+
+    def _answers(self, heard: Mapping[int, HeardFetch | None], bytes_max: int) -> list[ShardAnswer]:
         answers: list[ShardAnswer] = []
-        for one in ask.shards:
-            shard = self._shards.get(one.shard)
-            if shard is None:
-                answers.append(ShardAnswer(one.shard, "not_leader"))
+        for shard, one in heard.items():
+            if one is None or one.shard is not self._shards.get(shard):
+                answers.append(ShardAnswer(shard, "not_leader"))
                 continue
-            answer = shard.answer(by, one, bytes_max, self._clock.now_ms())
+            answer = one.answer(bytes_max)
             bytes_max -= sum(len(log.batches) for log in answer.logs)
             answers.append(answer)
-        return FetchAnswer(answers)
+        return answers
 
 
 class FollowedShard:
-    """A shard that another node leads, in one epoch."""
+    """A shard that another node leads, in one epoch. A fetch names all of its logs, or in a session, which goes on
+    while every fetch is answered, those that moved since the one before."""
 
     def __init__(self, shard: int, epoch: int, logs: Iterable[ReplicaLog]) -> None:
         self.shard = shard
         self.epoch = epoch
         self._logs = {log.key: log for log in logs}
+        self._session = 0  # none, also while a fetch is under way: it may be lost
+        self._number = 0  # of the last fetch of the session
+        self._asked: ShardFetch | None = None  # the last fetch, if these are still the logs that it was about
+        self._told: dict[LogKey, LogFetch] = {}  # what the leader knows
+        self._moving: dict[LogKey, None] = {}  # those that may be elsewhere by now
+        self._starts: dict[LogKey, Offset] = {}  # where the leader's begin, of those that begin earlier here
 
     def keep(self, logs: Iterable[ReplicaLog]) -> None:
-        """These are its logs from now on."""
+        """These are its logs from now on. Also to be called if anything but a fetch has moved the end of one."""
         self._logs = {log.key: log for log in logs}
+        self._session, self._asked = 0, None
 
     def ask(self) -> ShardFetch:
-        places = [LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch) for log in self._logs.values()]
-        return ShardFetch(self.shard, self.epoch, places)
+        if self._session:
+            self._number += 1
+            moved = [place for key in self._moving if (place := _place(self._logs[key])) != self._told[key]]
+            self._asked = ShardFetch(self.shard, self.epoch, moved, self._session, self._number)
+        else:
+            self._number = 0
+            self._asked = ShardFetch(self.shard, self.epoch, [_place(log) for log in self._logs.values()])
+        self._session = 0
+        return self._asked
 
     def take(self, asked: ShardFetch, told: ShardAnswer) -> list[ReplicaLog]:
         """Only what still fits: a log that has changed since it was asked for is asked for again. Those that grew."""
-        ends = {one.log: one.end for one in asked.logs}
+        if asked is not self._asked:
+            return []
+        self._heard(asked)
         grown: list[ReplicaLog] = []
         for answer in told.logs:
-            log = self._logs.get(answer.log)
-            if log is not None and ends.get(answer.log) == log.end_offset:
-                _take(log, answer)
+            log, place = self._logs.get(answer.log), self._told.get(answer.log)
+            if log is not None and place is not None and place.end == log.end_offset:
+                self._moving[answer.log] = None
+                self._take(log, answer)
                 if answer.batches:
                     grown.append(log)
+        self._shorten()
+        self._session = told.session
         return grown
+
+    def _heard(self, asked: ShardFetch) -> None:
+        """The leader knows what was asked. What is not on the disk yet will be."""
+        if not asked.session:
+            self._told, self._moving = {}, {}
+        for place in asked.logs:
+            self._told[place.log] = place
+            self._moving[place.log] = None
+        self._moving = {key: None for key in self._moving if self._told[key].safe < self._told[key].end}
+
+    def _take(self, log: ReplicaLog, answer: LogAnswer) -> None:
+        _take(log, answer)
+        if log.start_offset < answer.start <= log.end_offset:
+            self._starts[log.key] = answer.start
+
+    def _shorten(self) -> None:
+        """It is done in the background, and asked for until it is done."""
+        for key, start in list(self._starts.items()):
+            log = self._logs.get(key)
+            if log is None or log.start_offset >= start:
+                del self._starts[key]
+            else:
+                log.begin_at(start)
+
+
+def _place(log: ReplicaLog) -> LogFetch:
+    return LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch)
 
 
 def _take(log: ReplicaLog, answer: LogAnswer) -> None:
@@ -104,8 +154,6 @@ def _take(log: ReplicaLog, answer: LogAnswer) -> None:
     if answer.batches:
         log.take(answer.batches)
     log.mark(min(answer.high_watermark, log.end_offset))
-    if log.start_offset < answer.start <= log.end_offset:
-        log.begin_at(answer.start)
 
 
 class Asking(Protocol):
@@ -168,7 +216,7 @@ class ReplicaFetching:
                 grown += shard.take(places, one)
         if self._waits_for_sync and grown:
             await asyncio.gather(*(log.wait_synced() for log in grown))
-        return any(one.refusal for one in answer.shards)
+        return any(one.refusal not in ("", "unknown_session") for one in answer.shards)
 
     async def _answer(self, ask: FetchAsk) -> FetchAnswer | None:
         """None if it is to be asked again, and more."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from goqueue.base.replication import LogKey
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.replication.leader import FetchedLog, InSyncRule, Replica, ShardLeader
@@ -43,3 +45,46 @@ def test_a_follower_that_is_silent_is_dropped_after_a_while() -> None:
     assert leader.wanted(living, 3_000) is None
     change = leader.wanted(living, 3_001)
     assert change is not None and change.record.in_sync == (0, 1)
+
+
+def test_a_follower_of_a_log_that_always_grows_is_not_behind() -> None:
+    """It never has everything that is there, and always what was there a moment ago."""
+    leader, living = leading(), {0: "a", 1: "b", 2: "c"}
+    for now in range(1_100, 20_000, 100):
+        end = 10 + now // 100
+        leader.appended(LOG, end + 1)
+        for replica in (Replica(1, "b"), Replica(2, "c")):
+            leader.fetched(replica, {LOG: FetchedLog(end, end)}, now)
+        assert leader.wanted(living, now) is None
+    assert leader.lags(20_000)[1].ms < 500
+
+
+def test_a_follower_that_gets_further_behind_is_dropped() -> None:
+    leader, living, change = leading(), {0: "a", 1: "b", 2: "c"}, None
+    for now in range(1_100, 30_000, 100):
+        leader.appended(LOG, now)
+        leader.fetched(Replica(1, "b"), {LOG: FetchedLog(now, now)}, now)
+        leader.fetched(Replica(2, "c"), {LOG: FetchedLog(now // 2, now // 2)}, now)
+        change = leader.wanted(living, now)
+        assert change is None or now > 10_000
+    assert change is not None and change.record.in_sync == (0, 1)
+
+
+def test_a_change_that_was_asked_for_counts_until_the_record_has_another_revision() -> None:
+    """Something else changed in the store: the commit that was sent may still be made."""
+    leader, record = leading(), msgspec.structs.replace(RECORD, in_sync=(0, 1), starts={0: "a", 1: "b"})
+    leader.confirmed(record, 8)
+    change = leader.wanted({0: "a", 1: "b", 2: "c"}, 1_020)
+    assert change is not None and change.record.in_sync == (0, 1, 2)
+    assert leader.confirmed(record, 8) == []
+    leader.appended(LOG, 11)
+    assert leader.fetched(Replica(1, "b"), {LOG: FetchedLog(11, 11)}, 1_030) == []
+    assert leader.logs[LOG].high_watermark == 10, "the third may be in sync by now"
+    assert leader.wanted({0: "a", 1: "b", 2: "c"}, 1_040) == change
+
+
+def test_who_is_alone_waits_for_nobody() -> None:
+    record = ShardRecord(0, 1, (0,), (0,), starts={0: "a"})
+    leader = ShardLeader(Replica(0, "a"), record, 7, InSyncRule(True, 10_000, 2_000), 0)
+    assert leader.open_log(LOG, 10, 8, 0, 1) and leader.logs[LOG].high_watermark == 8
+    assert leader.synced(LOG, 10) and leader.logs[LOG].high_watermark == 10

@@ -46,8 +46,16 @@ class Follower(msgspec.Struct):
     """What is known of one start of another replica, in this epoch."""
 
     ends: dict[LogKey, Offset] = {}
+    lacks: set[LogKey] = set()  # those of which the leader has more
+    goals: dict[LogKey, Offset] = {}  # what it lacked at `goals_ms`, and does still
+    goals_ms: Millis = 0
     caught_up_ms: Millis = 0
     heard_ms: Millis = 0
+
+    def forget(self, log: LogKey) -> None:
+        self.ends.pop(log, None)
+        self.lacks.discard(log)
+        self.goals.pop(log, None)
 
 
 class InSyncRule(NamedTuple):
@@ -95,15 +103,19 @@ class ShardLeader:
         self._rules = rules
         self._followers: dict[Replica, Follower] = {}
         self._asked: SetChange | None = None
+        self._counted = self._to_count()
 
     @property
     def epoch(self) -> Epoch:
         return self.record.epoch
 
-    def open_log(self, log: LogKey, end: Offset, safe: Offset, known_mark: Offset, minimum: int) -> None:
-        """`known_mark` is the high watermark that was told to this node when it followed: others are at least there."""
+    def open_log(self, log: LogKey, end: Offset, safe: Offset, known_mark: Offset, minimum: int) -> bool:
+        """`known_mark` is the high watermark that was told to this node when it followed: others are at least there.
+        True if it moved: nobody else is waited for."""
         mark = known_mark if ReplicationRule.LEARN in self._rules else end
-        self.logs[log] = LeaderLog(end, safe, minimum, end, min(mark, end))
+        self.logs[log] = one = LeaderLog(end, safe, minimum, end, min(mark, end))
+        self._note_lack(log, self._own(one))
+        return self._advance(log)
 
     def set_minimum(self, log: LogKey, minimum: int) -> bool:
         """True if the high watermark moved."""
@@ -113,32 +125,63 @@ class ShardLeader:
     def close_log(self, log: LogKey) -> None:
         self.logs.pop(log, None)
         for follower in self._followers.values():
-            follower.ends.pop(log, None)
+            follower.forget(log)
 
     # --- what happens --------------------------------------------------------------------------------------
 
     def appended(self, log: LogKey, end: Offset) -> bool:
         """True if the high watermark moved."""
-        self.logs[log].end = end
+        one = self.logs[log]
+        one.end = end
+        self._note_lack(log, self._own(one))
         return self._advance(log)
 
     def synced(self, log: LogKey, safe: Offset) -> bool:
         """True if the high watermark moved."""
-        self.logs[log].safe = safe
+        one = self.logs[log]
+        one.safe = safe
+        self._note_lack(log, self._own(one))
         return self._advance(log)
 
+    def _note_lack(self, log: LogKey, own: Offset) -> None:
+        for follower in self._followers.values():
+            if follower.ends.get(log, 0) < own:
+                follower.lacks.add(log)
+
     def fetched(self, by: Replica, asked: Mapping[LogKey, FetchedLog], now: Millis) -> list[LogKey]:
-        """A follower asks for what is behind these places, which are on the leader's history. The logs whose high
-        watermark moved."""
-        known = by if ReplicationRule.START in self._rules else Replica(by.node, "")
-        follower = self._followers.setdefault(known, Follower())
+        """A follower asks for what is behind these places, which are on the leader's history; where it said nothing of
+        a log, it is where it was. The logs whose high watermark moved."""
+        follower = self._heard(by)
         follower.heard_ms = now
-        for log, (end, safe) in asked.items():
-            if log in self.logs:
-                follower.ends[log] = max(follower.ends.get(log, 0), safe if self._waits_for_sync else end)
-        if all(follower.ends.get(log, 0) >= self._own(one) for log, one in self.logs.items()):
+        named = [log for log in asked if log in self.logs]
+        for log in named:
+            end, safe = asked[log]
+            reached = max(follower.ends.get(log, 0), safe if self._waits_for_sync else end)
+            follower.ends[log] = reached
+            if reached >= self._own(self.logs[log]):
+                follower.lacks.discard(log)
+            if reached >= follower.goals.get(log, 0):
+                follower.goals.pop(log, None)
+        self._note_caught_up(follower, now)
+        return [log for log in named if self._advance(log)]
+
+    def _heard(self, by: Replica) -> Follower:
+        known = by if ReplicationRule.START in self._rules else Replica(by.node, "")
+        if (follower := self._followers.get(known)) is None:
+            lacks = {log for log, one in self.logs.items() if self._own(one) > 0}
+            self._followers[known] = follower = Follower(lacks=lacks)
+        return follower
+
+    def _note_caught_up(self, follower: Follower, now: Millis) -> None:
+        """A follower of logs that always grow never has everything: what counts is when it had what was there then."""
+        if not follower.lacks:
             follower.caught_up_ms = now
-        return [log for log in asked if log in self.logs and self._advance(log)]
+        elif follower.goals:
+            return
+        else:
+            follower.caught_up_ms = max(follower.caught_up_ms, follower.goals_ms)
+        follower.goals = {log: self._own(self.logs[log]) for log in follower.lacks}
+        follower.goals_ms = now
 
     def _own(self, log: LeaderLog) -> Offset:
         return log.safe if self._waits_for_sync else log.end
@@ -147,19 +190,19 @@ class ShardLeader:
         one = self.logs[log]
         if len(self.record.in_sync) < one.minimum and ReplicationRule.MINIMUM in self._rules:
             return False
-        mark = min([self._own(one), *(self._end_of(replica, log) for replica in self._counted())])
+        mark = min([self._own(one), *(self._end_of(replica, log) for replica in self._counted)])
         if mark <= one.high_watermark:
             return False
         one.high_watermark = mark
         return True
 
-    def _counted(self) -> Iterable[Replica]:
+    def _to_count(self) -> tuple[Replica, ...]:
         """Those without whom nothing is acknowledged: in sync by the store's word, or asked to be added."""
         counted = self._members(self.record)
         if self._asked is not None:
             asked = self._members(self._asked.record)
             counted = counted | asked if ReplicationRule.COUNT_ALL in self._rules else asked
-        return counted
+        return tuple(sorted(counted))
 
     def _members(self, record: ShardRecord) -> set[Replica]:
         return {Replica(node, record.starts.get(node, "")) for node in record.in_sync if node != self.me.node}
@@ -182,9 +225,12 @@ class ShardLeader:
     # --- who is in sync ------------------------------------------------------------------------------------
 
     def confirmed(self, record: ShardRecord, revision: Revision) -> list[LogKey]:
-        """What the store says of the shard now, in the same epoch: whether a change was made or not, it is decided. The
-        logs whose high watermark moved."""
+        """What the store says of the shard now, in the same epoch. With another revision a change that was asked for is
+        decided, whether it was made or not; with the same it still may be made. The logs whose high watermark moved."""
+        if revision == self.revision:
+            return []
         self.record, self.revision, self._asked = record, revision, None
+        self._counted = self._to_count()
         return [log for log in self.logs if self._advance(log)]
 
     def wanted(self, living: Mapping[int, str], now: Millis) -> SetChange | None:
@@ -196,6 +242,7 @@ class ShardLeader:
         if self._asked is None:
             record = self._without_laggards(living, now) or self._with_caught_up(living, now)
             self._asked = None if record is None else SetChange(record, self.revision)
+            self._counted = self._to_count()
         return self._asked
 
     def _without_laggards(self, living: Mapping[int, str], now: Millis) -> ShardRecord | None:
