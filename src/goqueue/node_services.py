@@ -18,6 +18,7 @@ from goqueue.core.schemas.registry import Registry
 from goqueue.drive.cluster_member import ClusterMember, ClusterPorts
 from goqueue.drive.coordinators import SCHEMAS_CODEC, SchemaHost
 from goqueue.drive.decoding import Decoding
+from goqueue.drive.disk_note import check_alone
 from goqueue.drive.embedded_metadata import EmbeddedMetadata
 from goqueue.drive.flusher import Flusher
 from goqueue.drive.host import Host
@@ -149,6 +150,7 @@ class NodeServices:
             self.identity = Identity(node_id, await self.member.join())
             return
         assert self._embedded is not None
+        await self.offload(lambda: check_alone(self.disk))
         await self._embedded.open()
         await take_over_old_files(self.disk, self.offload, self._embedded, node_id)
         await self.metadata.start()

@@ -102,6 +102,15 @@ class Nodes:
         await self.run_at(node, broker.start())
         self.brokers[node] = broker
 
+    async def alone(self, node: int, story: Callable[[Broker], Awaitable[None]]) -> None:
+        """What the node does on its disk before there is a cluster."""
+        alone = msgspec.structs.replace(settings(fsync="always"), node=NodeSettings(id=node, shards=self._shards))
+        ports = Ports(self._disks[node], in_place, VirtualClock(self._loop), NumberedEntropy((1 << 20) + node))
+        broker = Broker(NodeServices(alone, ports))
+        await broker.start()
+        await story(broker)
+        await broker.stop()
+
     def _settings(self, node: int) -> Settings:
         cluster = ClusterSettings(store="etcd://sim:1", nodes=self._count, replication_factor=self._factor)
         return msgspec.structs.replace(
@@ -249,10 +258,16 @@ async def patiently(work: Callable[[], Awaitable[Any]], within_s: float = _WAIT_
 
 
 def run_nodes(
-    story: Callable[[Nodes], Awaitable[None]], patch: pytest.MonkeyPatch, count: int = 3, factor: int = 3
+    story: Callable[[Nodes], Awaitable[None]],
+    patch: pytest.MonkeyPatch,
+    count: int = 3,
+    factor: int = 3,
+    is_started: bool = True,
 ) -> None:
     async def scenario(loop: VirtualLoop) -> None:
         async with _running(loop, patch, count, factor) as nodes:
+            if is_started:
+                await nodes.start_all()
             await story(nodes)
 
     run_virtually(scenario)
@@ -267,6 +282,5 @@ async def _running(loop: VirtualLoop, patch: pytest.MonkeyPatch, count: int, fac
 
     with patch.context() as context:
         context.setattr(Peers, "call", call)
-        await nodes.start_all()
         yield nodes
         await nodes.stop_all()

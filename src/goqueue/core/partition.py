@@ -77,7 +77,9 @@ class PartitionState:
     def check_acks(self, acks: Acks, min_insync_replicas: int) -> None:
         """`NotEnoughReplicas` if `acks=all` asks for more than there are; `NotLeader` if others write here."""
         self.check_served()
-        if acks is Acks.ALL and len(self.shard.in_sync) < min_insync_replicas:
+        if acks is not Acks.ALL or len(self.shard.in_sync) >= min_insync_replicas:
+            return
+        if len(self.shard.in_sync) < self.shard.needed(min_insync_replicas):
             raise NotEnoughReplicas(
                 f"acks=all needs {min_insync_replicas} in-sync replicas and there are {len(self.shard.in_sync)}; "
                 "lower min.insync.replicas or publish with acks=leader."

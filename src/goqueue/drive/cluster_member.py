@@ -17,6 +17,7 @@ from goqueue.base.settings import Settings
 from goqueue.core.cluster.formation import Formation
 from goqueue.core.cluster.records import NodeRecord
 from goqueue.core.replication.leader import Replica
+from goqueue.drive.cluster_growth import bring_own_metadata
 from goqueue.drive.disk_note import DiskNote, check_cluster, lost_tail, read_note, write_note
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.membership import NodeMembership
@@ -85,7 +86,8 @@ class ClusterMember:
 
     async def join(self) -> str:
         """The cluster's id, when there is one: a new cluster waits for its nodes. `ForeignData`, `WrongNodeId`."""
-        boot = self._ports.boot
+        boot, factor = self._ports.boot, self._settings.cluster.replication_factor
+        await bring_own_metadata(self._metadata, self._disk, self._offload, factor)
         self._note = await self._offload(lambda: read_note(self._disk, self._entropy, self.me.node))
         check_cluster(self._note, self._metadata.image.cluster_id)
         has_lost = lost_tail(self._note, boot, self._settings.log.fsync == "always")

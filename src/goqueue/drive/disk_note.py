@@ -52,6 +52,17 @@ def check_cluster(note: DiskNote, cluster_id: str) -> None:
         )
 
 
+def check_alone(disk: Disk) -> None:
+    """`ForeignData` if the directory is that of a node in a cluster: what the others know of it is in their store."""
+    found = decode_crc_json(disk.read_file(_PATH), DiskNote)
+    if found is not None and found.cluster_id:
+        raise ForeignData(
+            f"The data directory belongs to cluster {found.cluster_id}; start the node with that cluster's settings "
+            "(cluster.store), or choose another directory with --data.",
+            field="cluster.store",
+        )
+
+
 def lost_tail(note: DiskNote, boot: str, syncs_always: bool) -> bool:
     """The machine went down with writes that were not synced."""
     return not syncs_always and not note.was_stopped and note.boot != boot

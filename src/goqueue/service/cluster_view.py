@@ -125,7 +125,7 @@ class ClusterView:
 
     def _shard(self, number: int, minimum: int, lags: Mapping[int, FollowerLag]) -> ClusterShard:
         record = self._image.shard(number)
-        leader = self._leader(record)
+        leader, minimum = self._leader(record), record.needed(minimum)
         return ClusterShard(
             shard=number,
             condition=condition_of(record, leader, minimum),

@@ -12,7 +12,7 @@ from goqueue.base.metadata import Commit, Revision
 from goqueue.core.cluster.elections import admitted, elected, handed_over, needs_leader
 from goqueue.core.cluster.formation import Formation, forming
 from goqueue.core.cluster.image import Image
-from goqueue.core.cluster.moving import ended
+from goqueue.core.cluster.moving import begun, ended, grown
 from goqueue.core.cluster.records import CONTROLLER, MEMBERS, SHARDS, MemberRecord, NodeRecord, ShardRecord, encode
 
 
@@ -35,10 +35,13 @@ class Controlling:
             commit = forming(image, living, self._formation, self._cluster_id, self._created)
             if commit is not None:
                 yield commit
+        growing = grown(image, {node: found for node, found in living.items() if node in steady})
         for number in image.shards():
             before = image.shard(number)
             record = self._led(self._admitted(image, before, living), living, steady)
             record = ended(record, living) or record
+            if number in growing:
+                record = begun(record, growing[number]) or record
             if record != before:
                 yield self._commit(image, f"{SHARDS}{number}", encode(record))
         for node, found in living.items():

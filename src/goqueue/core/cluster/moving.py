@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from goqueue.core.cluster.balancing import HeldShard, Plan, planned
 from goqueue.core.cluster.elections import led_by, left
+from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
 
 
@@ -49,6 +51,24 @@ def ended(record: ShardRecord, living: Mapping[int, NodeRecord]) -> ShardRecord 
         record = led_by(record, target[0], living)
     found = _held_by(record, target)
     return found and msgspec.structs.replace(found, replicas=target, target=(), before=())
+
+
+def grown(image: Image, steady: Mapping[int, NodeRecord]) -> Plan:
+    """Shards that have fewer replicas than they are to have, with more, as far as there are nodes for them. One whose
+    replica is away waits for it."""
+    drained = {node for node in image.members() if (known := image.member(node)) and known.is_drained}
+    racks = {node: one.rack for node, one in steady.items() if node not in drained and not one.leaving}
+    records = {number: image.shard(number) for number in image.shards()}
+    held = {
+        number: HeldShard(one.target or one.replicas, min(one.wanted, len(racks))) for number, one in records.items()
+    }
+    short = {
+        number
+        for number, one in records.items()
+        if not one.target and len(one.replicas) < held[number].wanted and steady.keys() >= set(one.replicas)
+    }
+    plan = planned(held, racks) if short else {}
+    return {number: target for number, target in plan.items() if number in short}
 
 
 def _is_there(record: ShardRecord, node: int, living: Mapping[int, NodeRecord]) -> bool:

@@ -67,6 +67,11 @@ class ShardRecord(msgspec.Struct, frozen=True):
         """How many replicas it has when nothing moves and enough nodes are there."""
         return max(self.factor, len(self.target or self.replicas))
 
+    def needed(self, minimum: int) -> int:
+        """How many have to be in sync: a shard that has not grown to its factor yet asks for no more than it has."""
+        held = len(self.before or self.replicas)
+        return min(minimum, held) if held < self.factor else minimum
+
     def counts(self, node: int, start: str) -> bool:
         """Whether this start of a node is in sync."""
         return node in self.in_sync and self.starts.get(node) == start

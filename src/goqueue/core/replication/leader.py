@@ -188,7 +188,7 @@ class ShardLeader:
 
     def _advance(self, log: LogKey) -> bool:
         one = self.logs[log]
-        if len(self.record.in_sync) < one.minimum and ReplicationRule.MINIMUM in self._rules:
+        if len(self.record.in_sync) < self.record.needed(one.minimum) and ReplicationRule.MINIMUM in self._rules:
             return False
         mark = min([self._own(one), *(self._end_of(replica, log) for replica in self._counted)])
         if mark <= one.high_watermark:
@@ -283,7 +283,7 @@ class ShardLeader:
     @property
     def _minimum(self) -> int:
         """With fewer in sync no log of the shard moves on."""
-        return min((one.minimum for one in self.logs.values()), default=1)
+        return self.record.needed(min((one.minimum for one in self.logs.values()), default=1))
 
 
 def without(record: ShardRecord, gone: Iterable[int], minimum: int) -> ShardRecord:
