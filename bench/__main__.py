@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench import (
+    cluster_startup,
     delay,
     failover,
     kafka,
@@ -42,6 +43,7 @@ SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
     "delay": [delay.fire_figures, delay.pending_figures],
     "transactions": [transactions.publish_figures, transactions.read_figures],
     "failover": [failover.failover_figures],
+    "cluster_startup": [cluster_startup.cluster_startup_figures],
     "traces": [traces.trace_figures],
     "schemas": [schemas.validation_figures, schemas.check_figures],
     "pipeline": [pipeline_codec.decode_figures, pipeline_codec.encode_figures, pipeline.spark_figures],

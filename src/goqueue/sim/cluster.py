@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from goqueue.base.cluster_settings import ClusterSettings
-from goqueue.base.errors import PeerLost
-from goqueue.base.ids import TopicPartition
+from goqueue.base.errors import GoQueueError, PeerLost
+from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.limits import KIB
 from goqueue.base.log_settings import Fsync, LogSettings
 from goqueue.base.node_settings import NodeSettings
@@ -29,11 +29,13 @@ from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.metadata import SimMetadata, SimMetadataStore
 from goqueue.sim.network import SimNetwork
 from goqueue.sim.time import VirtualClock, VirtualLoop, in_place
+from goqueue.sim.trace import Trace
 from goqueue.wire.node_frames import Hello
 
 T = TypeVar("T")
 _RUNNING: ContextVar[Any] = ContextVar("running", default=None)  # the node whose work it is
 SESSION_MS: Final = 3_000
+STORE_S: Final = 0.002  # until the store answers
 
 
 class ClusterPlan(msgspec.Struct, frozen=True):
@@ -77,6 +79,7 @@ class SimNode:
     async def _serve(self) -> bytes:
         cluster = self._cluster
         self.client = cluster.store.client()
+        self.client.delay_s = STORE_S
         address = f"node-{self.number}:{cluster.chance.randrange(1 << 30)}"
 
         async def open_door(me: Hello, verbs: Mapping[str, PeerVerb]) -> None:
@@ -91,6 +94,7 @@ class SimNode:
 
     def kill(self, power_cut: CrashMode | None = None) -> None:
         """`power_cut` says what the disk makes of what was not synced; without one the machine goes on."""
+        self.resume()
         self.is_up = self.is_ready = False
         self.disk.crash_at = self.disk.steps
         client, self.broker, self.client = self.client, None, None
@@ -99,9 +103,22 @@ class SimNode:
             task.cancel()
         if client is not None:
             client.is_cut_off = True
-            self._cluster.end_sessions_later(client)
+            self._cluster.end_sessions_later(client, lambda: True)
         self.disk = self.disk.crash(power_cut or "kept", self._cluster.chance.randrange(1 << 30))
         self.boots += power_cut is not None
+
+    def pause(self) -> None:
+        """It stands still: nothing of it runs, its connections stay, and the store gives it up after a while."""
+        self._cluster.hold(self, True)
+        if self.client is not None:
+            self._cluster.end_sessions_later(self.client, lambda: self.is_paused)
+
+    def resume(self) -> None:
+        self._cluster.hold(self, False)
+
+    @property
+    def is_paused(self) -> bool:
+        return self._cluster.is_held(self)
 
     def lose_disk(self) -> None:
         """After a kill: the next start finds an empty directory."""
@@ -137,11 +154,19 @@ class SimNode:
             raise PeerLost(f"Node {self.number} did not answer in time.")
         if work.cancelled():
             raise PeerLost(f"Node {self.number} went away.")
+        answer = self._result(work)
+        await asyncio.sleep(chance.uniform(*network.delay_s))
+        return answer
+
+    def _result(self, work: asyncio.Task[T]) -> T:
         try:
             answer = work.result()
         except PowerCut:
             raise PeerLost(f"Node {self.number} went away.") from None
-        await asyncio.sleep(chance.uniform(*network.delay_s))
+        except GoQueueError as error:
+            self._cluster.note(f"{self.number} says {error.code}")
+            raise
+        self._cluster.note(f"{self.number} answers", repr(answer).encode())
         return answer
 
 
@@ -152,10 +177,22 @@ class SimCluster:
         self.loop = loop
         self.chance = random.Random(seed)
         self.plan = plan or ClusterPlan()
+        self.trace = Trace()
+        self.skew_ms: Millis = 0  # by how much clocks of two nodes may differ
         self.store = SimMetadataStore()
-        self.network = SimNetwork(self.chance)
+        self.network = SimNetwork(self.chance, self.note)
+        self._clock = VirtualClock(loop)
+        self._held: frozenset[SimNode] = frozenset()
         self.nodes = [SimNode(self, number) for number in range(self.plan.nodes)]
         loop.set_task_factory(_task_of)  # type: ignore[arg-type]
+
+    def note(self, what: str, content: bytes = b"") -> None:
+        self.trace.note(self.loop.time(), what, content)
+
+    @property
+    def true_ms(self) -> Millis:
+        """What a clock shows that is right."""
+        return self._clock.now_ms()
 
     def settings(self, number: int) -> Settings:
         plan = self.plan
@@ -201,25 +238,38 @@ class SimCluster:
         is_led = all(record.leader >= 0 and len(record.in_sync) == len(record.replicas) for record in records)
         return is_led and sum(len(broker.node.shard_map.led or ()) for broker in ready) == len(records)
 
-    # --- the end of a node -----------------------------------------------------------------------------------
+    # --- nodes that stand still, and the end of one ----------------------------------------------------------
+
+    def hold(self, node: SimNode, is_held: bool) -> None:
+        held = self._held | {node} if is_held else self._held - {node}
+        self._held, was_held = held, node in self._held
+        self.loop.holds = (lambda handle: _owner(handle) in held) if held else None
+        if was_held:
+            self.loop.release()
+
+    def is_held(self, node: SimNode) -> bool:
+        return node in self._held
 
     def forget(self, node: SimNode) -> None:
         """Timers of a process go with it."""
-        for handle in list(self.loop._scheduled):  # type: ignore[attr-defined]
-            if handle._context.get(_RUNNING) is node:
-                handle.cancel()
-        for handle in list(self.loop._ready):  # type: ignore[attr-defined]
-            if handle._context.get(_RUNNING) is node and not _is_step(handle):
+        for handle in self.loop.waiting:
+            if _owner(handle) is node and not _is_step(handle):
                 handle.cancel()
 
-    def end_sessions_later(self, client: SimMetadata) -> None:
+    def end_sessions_later(self, client: SimMetadata, is_silent: Callable[[], bool]) -> None:
         """The store waits for a keep-alive for as long as a session lasts."""
 
         async def end() -> None:
             await asyncio.sleep(SESSION_MS / 1000)
-            client.lose_sessions()
+            if is_silent():
+                client.lose_sessions()
 
         self.loop.create_task(end(), context=copy_context())
+
+
+def _owner(handle: asyncio.Handle) -> Any:
+    """The node whose callback it is."""
+    return handle._context.get(_RUNNING)  # type: ignore[attr-defined]
 
 
 def _is_step(handle: Any) -> bool:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from goqueue.sim.cluster import SimCluster, SimNode
+from goqueue.sim.cluster import STORE_S, SimCluster, SimNode
 from goqueue.sim.disk import CrashMode
 
 Fault = Callable[[], Awaitable[None]]
@@ -36,24 +36,29 @@ class Faults:
         await self.heal()
 
     def _kinds(self) -> list[Fault]:
-        cuts, store = [self._cut_off, self._cut_one_way, self._slow], [self._lose_store, self._lose_session]
-        return [self._kill, self._kill, self._cut_power, self._lose_disk, *cuts, *store]
+        cuts = [self._cut_off, self._cut_one_way, self._slow]
+        store = [self._lose_store, self._lose_session, self._slow_store, self._lose_answers, self._hide_changes]
+        return [self._kill, self._kill, self._pause, self._cut_power, self._lose_disk, self._fill_disk, *cuts, *store]
 
     async def heal(self) -> None:
         self._cluster.network.cut.clear()
         self._cluster.network.delay_s = (0.0002, 0.002)
         for node in self._cluster.nodes:
+            node.resume()
+            node.disk.free_space()
             if not node.is_up:
                 node.start()
             if node.client is not None:
-                node.client.is_cut_off = node.client.watches_stale = False
-                node.client.delay_s = 0.0
+                node.client.is_cut_off = node.client.loses_answers = False
+                node.client.delay_s = STORE_S
+                node.client.show()
 
     def _any(self) -> SimNode:
         return self._chance.choice(self._cluster.nodes)
 
     def _tell(self, what: str) -> None:
         self.told.append(f"{self._cluster.loop.time():8.3f} {what}")
+        self._cluster.note(what)
 
     # --- kinds -----------------------------------------------------------------------------------------------
 
@@ -65,6 +70,27 @@ class Faults:
         node.kill()
         await asyncio.sleep(self._chance.choice((0.05, 0.5, 4.0)))
         self._start(node)
+
+    async def _pause(self) -> None:
+        """For shorter and for longer than a session."""
+        node = self._any()
+        if not node.is_up or node.is_paused:
+            return
+        self._tell(f"{node.number} stands still")
+        node.pause()
+        await asyncio.sleep(self._chance.choice((0.3, 2.0, 5.0)))
+        self._tell(f"{node.number} goes on")
+        node.resume()
+
+    async def _fill_disk(self) -> None:
+        node = self._any()
+        disk = node.disk
+        self._tell(f"the disk of {node.number} is full")
+        disk.full_at = disk.space_calls
+        await asyncio.sleep(self._chance.uniform(0.2, 4.0))
+        self._tell(f"the disk of {node.number} has room")
+        disk.free_space()
+        node.disk.free_space()
 
     async def _cut_power(self) -> None:
         """Without syncs one machine at a time: two that lose their tails may lose what was acknowledged."""
@@ -127,6 +153,30 @@ class Faults:
         if node.client is not None:
             self._tell(f"the session of {node.number} ends")
             node.client.lose_sessions()
+
+    async def _slow_store(self) -> None:
+        if (client := self._any().client) is not None:
+            self._tell("slow store")
+            client.delay_s = self._chance.uniform(0.05, 0.5)
+            await asyncio.sleep(self._chance.uniform(0.5, 3.0))
+            client.delay_s = STORE_S
+
+    async def _lose_answers(self) -> None:
+        """What a node commits is done, and it does not hear of it."""
+        node = self._any()
+        if (client := node.client) is not None:
+            self._tell(f"the store's answers to {node.number} are lost")
+            client.loses_answers = True
+            await asyncio.sleep(self._chance.uniform(0.3, 2.0))
+            client.loses_answers = False
+
+    async def _hide_changes(self) -> None:
+        node = self._any()
+        if (client := node.client) is not None:
+            self._tell(f"{node.number} hears of no changes in the store")
+            client.watches_stale = True
+            await asyncio.sleep(self._chance.uniform(0.3, 2.0))
+            client.show()
 
     async def _slow(self) -> None:
         self._tell("slow network")

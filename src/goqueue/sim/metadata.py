@@ -103,6 +103,11 @@ class SimMetadata:
         self._sessions.append(session.id)
         return session
 
+    def show(self) -> None:
+        """The watch goes on."""
+        self.watches_stale = False
+        self._store.wake()
+
     def lose_sessions(self) -> None:
         """The store has not heard of this node for too long, or believes so."""
         for session in self._sessions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from goqueue.base.errors import GoQueueError, NotFound, PeerLost
@@ -28,7 +28,9 @@ class SimHost(Protocol):
 class SimNetwork:
     """`cut` names pairs (from, to) between which nothing gets through."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, note: Callable[[str, bytes], None]) -> None:
+        """`note` is told of every call that arrives."""
+        self.note = note
         self.cut: set[tuple[int, int]] = set()
         self.delay_s = (0.0002, 0.002)
         self.loss = 0.0
@@ -75,6 +77,7 @@ class SimLink:
         if door is None:
             raise PeerLost(f"Node {target} refuses connections.")
         host, _, verbs = door
+        self._network.note(f"{source} to {target}: {verb}", body)
         try:
             answer = await self._answered(host, verbs, verb, body)
         finally:

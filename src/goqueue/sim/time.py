@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import selectors
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
@@ -29,14 +31,60 @@ class _JumpingSelector(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An asyncio loop whose time is a number."""
+    """An asyncio loop whose time is a number. What `holds` says of a callback, if anything is set, decides whether it
+    runs now or when `release` is called: so a process can stand still while time passes."""
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self) -> None:
         self._virtual = _JumpingSelector()
+        self._held: list[asyncio.Handle] = []
+        self.holds: Callable[[asyncio.Handle], bool] | None = None
         super().__init__(self._virtual)
 
     def time(self) -> float:
         return self._virtual.now_s
+
+    def release(self) -> None:
+        """Whatever was held has its turn."""
+        self._ready.extend(self._held)
+        self._held.clear()
+
+    @property
+    def waiting(self) -> list[asyncio.Handle]:
+        """Everything that will be called."""
+        return [*self._scheduled, *self._ready, *self._held]
+
+    def _run_once(self) -> None:
+        """As in the class above, without files to look at."""
+        if len(self._virtual.get_map()) > _OWN_FILES:
+            super()._run_once()  # type: ignore[misc]
+            return
+        self._pass_time()
+        ready, holds = self._ready, self.holds
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            if holds is not None and holds(handle):
+                self._held.append(handle)
+            else:
+                handle._run()
+
+    def _pass_time(self) -> None:
+        """To the next timer, if nothing is ready; what is due then is."""
+        timers, ready = self._scheduled, self._ready
+        while timers and (timers[0]._cancelled or timers[0]._when <= self._virtual.now_s or not ready):  # type: ignore[attr-defined]
+            timer = heapq.heappop(timers)
+            timer._scheduled = False  # type: ignore[attr-defined]
+            if timer._cancelled:
+                self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+                continue
+            self._virtual.now_s = max(self._virtual.now_s, timer._when)  # type: ignore[attr-defined]
+            ready.append(timer)
+        if not ready and not self._stopping:  # type: ignore[attr-defined]
+            raise RuntimeError("virtual time stands still: everybody waits and no timer is set")
 
 
 class VirtualClock:

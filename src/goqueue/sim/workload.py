@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.commands import Acks, Fetch, FetchFrom, PublishBatch
+from goqueue.base.commands import Acks, Fetch, FetchFrom, Isolation, PublishBatch
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.leases import Delivered, Take
@@ -16,15 +16,12 @@ from goqueue.broker import Broker
 from goqueue.format.batch import HEADER_BYTES, assemble, read_header, split
 from goqueue.format.records import NewRecord, build, decode
 from goqueue.sim.cluster import SimCluster, SimNode
+from goqueue.sim.violation import Violation
 
 GROUP: Final = "workers"
 LEASE_MS: Final = 5_000
 _PAUSE_S: Final = 0.05
 _SKEW_MS: Final = 500
-
-
-class Violation(Exception):
-    """Something that was promised does not hold."""
 
 
 class IdempotentProducer:
@@ -37,6 +34,10 @@ class IdempotentProducer:
         self._at = at
         self._producer_id = producer_id
 
+    @property
+    def count(self) -> int:
+        return len(self.acknowledged)
+
     async def run(self) -> None:
         number = 0
         while True:
@@ -46,7 +47,7 @@ class IdempotentProducer:
             self.longest_wait_s = max(self.longest_wait_s, self._cluster.loop.time() - began)
             self.acknowledged.append(value)
             number += 1
-            await asyncio.sleep(self._cluster.chance.uniform(0.0, 0.1))
+            await asyncio.sleep(self._cluster.chance.uniform(0.0, 0.25))
 
     async def _until_stored(self, value: str, number: int) -> None:
         now = self._cluster.nodes[0].clock.now_ms()
@@ -95,20 +96,22 @@ class LogReader:
 
 
 async def read_from(broker: Broker, at: TopicPartition, offset: Offset) -> dict[Offset, str]:
-    """The values of a partition from an offset on, as far as readers may go."""
+    """The values of a partition from an offset on, as far as readers of committed data may go."""
     found: dict[Offset, str] = {}
+    partition = broker.topics.require(at.topic).partition(at.partition)
     while True:
         part = FetchFrom(at, offset, 1 << 20)
-        (answer,) = await broker.fetching.fetch(Fetch([part], 1 << 20, 1, 0))
+        (answer,) = await broker.fetching.fetch(Fetch([part], 1 << 20, 1, 0, Isolation.READ_COMMITTED))
         if answer.error is not None:
             raise answer.error
-        for batch in split(answer.batches):
-            for record in decode(batch):
-                if record.offset >= offset:
-                    found[record.offset] = (record.value or b"").decode()
-        if not found or max(found) < offset:
+        headers = [(batch, read_header(batch)) for batch in split(answer.batches)]
+        for batch, header in headers:
+            if partition.is_visible(header):
+                records = [record for record in decode(batch) if record.offset >= offset]
+                found |= {record.offset: (record.value or b"").decode() for record in records}
+        if not headers:
             return found
-        offset = max(found) + 1
+        offset = headers[-1][1].last_offset + 1
 
 
 class Worker:

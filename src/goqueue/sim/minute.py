@@ -1,0 +1,170 @@
+"""A stretch of time of a simulated cluster under load and faults, and what has to hold afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import TopicPartition
+from goqueue.base.log_settings import Fsync
+from goqueue.broker import Broker
+from goqueue.sim.cluster import ClusterPlan, SimCluster
+from goqueue.sim.delayed import DelayedProducer
+from goqueue.sim.faults import Faults
+from goqueue.sim.time import VirtualLoop, run_virtually
+from goqueue.sim.transactions import TransactionalProducer, check_transactions
+from goqueue.sim.violation import Violation
+from goqueue.sim.workload import (
+    IdempotentProducer,
+    LeaseLedger,
+    LogReader,
+    Worker,
+    check_log,
+    check_replicas,
+    read_from,
+)
+
+PARTITIONS: Final = 3
+WORKERS: Final = 2
+QUEUE, ATOMIC, LATER = "t", "atomic", "later"  # topics
+_QUIET_S: Final = 3.0
+
+
+class Minute(msgspec.Struct, frozen=True):
+    """What is run."""
+
+    seed: int
+    fsync: Fsync = "interval"
+    seconds: float = 10.0
+
+
+class SimClient(Protocol):
+    """Works until it is cancelled."""
+
+    def run(self) -> Coroutine[Any, Any, None]: ...
+
+
+class Counted(SimClient, Protocol):
+    @property
+    def count(self) -> int:
+        """Of what it got done."""
+        ...
+
+
+class MinuteOutcome(NamedTuple):
+    """`broken` is empty if everything that was promised held."""
+
+    broken: str
+    told: list[str]
+    digest: str
+    events: int
+
+
+def run_minute(minute: Minute) -> MinuteOutcome:
+    """In virtual time; the same every time."""
+    return run_virtually(lambda loop: _Run(loop, minute).outcome())
+
+
+class _Run:
+    def __init__(self, loop: VirtualLoop, minute: Minute) -> None:
+        self._minute = minute
+        self._cluster = cluster = SimCluster(loop, minute.seed, ClusterPlan(fsync=minute.fsync))
+        self._faults = Faults(cluster, minute.seed)
+        self._places = [TopicPartition(QUEUE, number) for number in range(PARTITIONS)]
+        self._atomic = [TopicPartition(ATOMIC, number) for number in range(PARTITIONS)]
+        self._producers = {at: IdempotentProducer(cluster, at, 1_000 + at.partition) for at in self._places}
+        self._readers = {at: LogReader(cluster, at) for at in self._places}
+        self._ledger = LeaseLedger()
+        self._workers = [Worker(cluster, self._ledger, self._places, f"worker {number}") for number in range(WORKERS)]
+        self._transactional = TransactionalProducer(cluster, self._atomic, "mover")
+        self._delayed = DelayedProducer(cluster, TopicPartition(LATER, 0))
+
+    async def outcome(self) -> MinuteOutcome:
+        broken = ""
+        try:
+            await self._live()
+        except (Violation, TimeoutError) as violation:
+            broken = repr(violation)
+        trace = self._cluster.trace
+        return MinuteOutcome(broken, self._faults.told, trace.digest, trace.count)
+
+    async def _live(self) -> None:
+        cluster = self._cluster
+        await cluster.start()
+        await self._make_topics()
+        clients = [cluster.loop.create_task(run) for run in self._runs()]
+        try:
+            await self._faults.run(self._minute.seconds)
+            await self._check_healed()
+            await self._check_progress()
+            _raise_from(clients)
+        finally:
+            for client in clients:
+                client.cancel()
+        await asyncio.sleep(self._delayed.longest_s + 2)
+        await self._check()
+
+    def _runs(self) -> list[Coroutine[Any, Any, None]]:
+        clients: list[SimClient] = [*self._counted, *self._readers.values(), *self._workers]
+        return [one.run() for one in clients]
+
+    @property
+    def _counted(self) -> list[Counted]:
+        return [*self._producers.values(), self._transactional, self._delayed]
+
+    async def _make_topics(self) -> None:
+        for name, count in ((QUEUE, PARTITIONS), (ATOMIC, PARTITIONS), (LATER, 1)):
+            await self._cluster.nodes[0].ask(_creating(name, count))
+        places = [*self._places, *self._atomic, TopicPartition(LATER, 0)]
+        await self._cluster.until(lambda: all(self._cluster.leader_of(at) is not None for at in places))
+
+    # --- what has to hold --------------------------------------------------------------------------------------
+
+    async def _check_healed(self) -> None:
+        try:
+            await self._cluster.until(lambda: self._cluster.is_healed)
+        except TimeoutError:
+            raise Violation("the cluster is not whole a minute after the faults") from None
+
+    async def _check_progress(self) -> None:
+        before = [one.count for one in self._counted]
+        await asyncio.sleep(_QUIET_S)
+        for count, one in zip(before, self._counted, strict=True):
+            if one.count <= count:
+                raise Violation(f"{type(one).__name__} does not get on after the faults")
+
+    async def _check(self) -> None:
+        for at in self._places:
+            values = await self._read(at)
+            check_log(values, [self._producers[at]])
+            for offset, value in self._readers[at].seen.items():
+                if values.get(offset) != value:
+                    raise Violation(f"{at} {offset} was read as {value} and is {values.get(offset)}")
+        check_transactions([await self._read(at) for at in self._atomic], self._transactional)
+        self._delayed.check(await self._read(TopicPartition(LATER, 0)))
+        for at in (*self._places, *self._atomic, TopicPartition(LATER, 0)):
+            check_replicas(self._cluster, at)
+
+    async def _read(self, at: TopicPartition) -> dict[int, str]:
+        """Of committed data."""
+        leader = self._cluster.leader_of(at)
+        if leader is None:
+            raise Violation(f"nobody leads {at} after the faults")
+        try:
+            return await leader.ask(lambda broker: read_from(broker, at, 0))
+        except GoQueueError as error:
+            raise Violation(f"{at} cannot be read after the faults: {error!r}") from None
+
+
+def _creating(name: str, count: int) -> Callable[[Broker], Awaitable[object]]:
+    return lambda broker: broker.topics.create(name, count, {})
+
+
+def _raise_from(clients: list[asyncio.Task[None]]) -> None:
+    for client in clients:
+        if client.done():
+            client.result()

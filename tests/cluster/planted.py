@@ -1,0 +1,123 @@
+"""Bugs that only tests can plant: a rule of replication is broken in a whole simulated cluster, and seeds are run until
+a checker notices. `python -m tests.cluster.planted [BUG ...]` says how many each takes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, NamedTuple
+from unittest.mock import patch
+
+from goqueue.base.ids import Offset
+from goqueue.base.log_settings import Fsync
+from goqueue.core.cluster.elections import admitted, elected, needs_leader
+from goqueue.core.replication.follower import cut_at
+from goqueue.core.replication.leader import ShardLeader
+from goqueue.core.replication.rules import ALL_RULES, ReplicationRule
+from goqueue.sim.minute import Minute, run_minute
+
+SEEDS: Final = 200
+SECONDS: Final = 15.0
+Places = dict[str, Any]  # what stands there instead
+
+
+class Bug(NamedTuple):
+    rule: str  # its numbers
+    what: str
+    instead: Places
+    fsync: Fsync = "interval"
+
+
+def _without(rule: ReplicationRule) -> Places:
+    """The pure rules, without one."""
+    rules = ALL_RULES - {rule}
+    return {
+        "goqueue.drive.shard_roles.ShardLeader": partial(ShardLeader, rules=rules),
+        "goqueue.drive.replica_fetches.cut_at": partial(cut_at, rules=rules),
+        "goqueue.core.cluster.controlling.admitted": partial(admitted, rules=rules),
+        "goqueue.core.cluster.controlling.elected": partial(elected, rules=rules),
+        "goqueue.core.cluster.controlling.needs_leader": partial(needs_leader, rules=rules),
+    }
+
+
+async def _at_once(*_: object) -> None:
+    pass
+
+
+def _nothing(*_: object) -> str:
+    return ""
+
+
+def _to_the_end(state: Any, _: object) -> Offset:
+    end: Offset = state.end_offset
+    return end
+
+
+BUGS: Final = {
+    "compare": Bug(
+        "1",
+        "a commit to the store compares nothing",
+        {"goqueue.core.cluster.store_state.StoreState._compare": _nothing},
+    ),
+    "epoch": Bug(
+        "2",
+        "a leader answers followers that believe in another epoch",
+        {"goqueue.drive.leading_shard.LeadingShard.refusal": _nothing},
+    ),
+    "cut": Bug("3", "a follower cuts at its high watermark", _without(ReplicationRule.CUT_AT_EPOCH)),
+    "count": Bug("4", "who is being added or removed is not waited for", _without(ReplicationRule.COUNT_ALL)),
+    "synced": Bug("4", "under fsync=always what is written counts", _without(ReplicationRule.SYNCED), "always"),
+    "minimum": Bug("5", "one alone acknowledges", _without(ReplicationRule.MINIMUM)),
+    "acks": Bug(
+        "6", "acks=all is answered when the leader has it", {"goqueue.drive.partition.Partition.wait_durable": _at_once}
+    ),
+    "caught_up": Bug("7", "a replica counts when it has fetched once", _without(ReplicationRule.CAUGHT_UP)),
+    "start": Bug("7, 8", "a node that started again counts as it did", _without(ReplicationRule.START)),
+    "new_epoch": Bug("8", "a leader that started again goes on in its epoch", _without(ReplicationRule.NEW_EPOCH)),
+    "in_sync_only": Bug("9", "any replica may lead", _without(ReplicationRule.IN_SYNC_ONLY)),
+    "learn": Bug("10", "a new leader takes its log's end for the high watermark", _without(ReplicationRule.LEARN)),
+    "load": Bug(
+        "10, 11",
+        "a new leader serves before its internal topics are acknowledged",
+        {"goqueue.drive.shard_roles.ShardRoles._caught_up": _at_once},
+    ),
+}
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    patches = [patch(place, instead) for place, instead in BUGS[name].instead.items()]
+    for one in patches:
+        one.start()
+    try:
+        yield
+    finally:
+        for one in patches:
+            one.stop()
+
+
+def seeds_needed(name: str, seeds: range, tell: Callable[[str], None]) -> int | None:
+    with planted(name):
+        for seed in seeds:
+            outcome = run_minute(Minute(seed, BUGS[name].fsync, SECONDS))
+            if outcome.broken:
+                tell(f"{name}: {seed - seeds.start + 1} seeds; seed {seed}: {outcome.broken}")
+                return seed
+    tell(f"{name}: not in {len(seeds)} seeds")
+    return None
+
+
+def main(names: list[str]) -> None:
+    logging.disable(logging.CRITICAL)
+    for name in names or BUGS:
+        began = time.monotonic()
+        seeds_needed(name, range(SEEDS), partial(print, flush=True))
+        print(f"    {time.monotonic() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
