@@ -40,6 +40,7 @@ from goqueue.drive.schedules import Schedules
 from goqueue.drive.topic_table import TopicTable
 from goqueue.log.recovery import Recovered
 from goqueue.node_services import NodeServices
+from goqueue.service.acls import Acls
 from goqueue.service.browse import Browsing
 from goqueue.service.cluster_view import NoFollowers, ReplicationLags
 from goqueue.service.consume import Consuming
@@ -103,9 +104,10 @@ class Broker:
         self.table = TopicTable(self.metadata, node.opener, defaults, OWN_TOPICS, self._topics_changed)
         node.follow_metadata(self.table.metadata_changed)
         self.node_config = NodeConfig(self.metadata, settings.node.id, self.table, defaults)
+        self.acls = Acls(self.metadata, node.access_control)
         writes = TransactionWrites(lambda: self.txn_questions)
         hooks = Hooks(
-            node.admit,
+            node.access,
             schema=self.validation,
             trace=self._trace_parts.begin(self.table),
             transactions=writes,

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from goqueue import __version__
-from goqueue.base.access import Admit
+from goqueue.base.access import Access
 from goqueue.base.clock import SystemClock
 from goqueue.base.descriptors import DescriptorPlan, share_out
 from goqueue.base.entropy import SystemEntropy
@@ -25,6 +25,7 @@ from goqueue.edge.doors import Address, DoorAddresses
 from goqueue.edge.http.connections import Connections
 from goqueue.edge.http.gate import Gate
 from goqueue.edge.http.server import HttpServer, listen
+from goqueue.edge.kafka.acls import AclHandler
 from goqueue.edge.kafka.admin import AdminHandler
 from goqueue.edge.kafka.brokers import KafkaBrokers
 from goqueue.edge.kafka.budget import Budget
@@ -43,6 +44,7 @@ from goqueue.edge.kafka.listener import KafkaListener
 from goqueue.edge.kafka.lookups import LookupHandler
 from goqueue.edge.kafka.names import TopicNames
 from goqueue.edge.kafka.offsets import OffsetHandler
+from goqueue.edge.kafka.operations import Rights
 from goqueue.edge.kafka.produce import ProduceHandler
 from goqueue.edge.kafka.producers import ProducerHandler
 from goqueue.edge.kafka.share_fetch import ShareFetchHandler
@@ -51,6 +53,7 @@ from goqueue.edge.kafka.share_sessions import ShareSessions
 from goqueue.edge.kafka.transactions import TransactionHandler
 from goqueue.edge.kafka.txn_produce import TransactionalProduce
 from goqueue.edge.peers.joining import ClusterDoor
+from goqueue.edge.rest.acls import AclRoutes
 from goqueue.edge.rest.answers import AnswerRoutes
 from goqueue.edge.rest.app import Pages, build_app
 from goqueue.edge.rest.cluster import ClusterRoutes
@@ -111,10 +114,10 @@ class Started(msgspec.Struct, frozen=True):
 class Node:
     """A broker on the machine's disk, with its doors open."""
 
-    def __init__(self, settings: Settings, pages: Pages | None = None, admit: Admit | None = None) -> None:
+    def __init__(self, settings: Settings, pages: Pages | None = None, access: Access | None = None) -> None:
         self._settings = settings
         self._pages = pages or {}
-        self._admit = admit  # without one everybody may do everything
+        self._access = access  # asked instead of the rules in the metadata
         self._data_dir = DataDir(Path(settings.data.dir))
         self._threads = Threads()
         self._disk: RealDisk | None = None
@@ -155,7 +158,7 @@ class Node:
         index = str(self._data_dir.path / "schedule.sqlite")
         ports = Ports(disk, self._threads, SystemClock(), SystemEntropy())
         traces = str(self._data_dir.path / "traces")
-        services = NodeServices(self._settings, ports, traces, plan, self._admit, await self._cluster_ports(doors))
+        services = NodeServices(self._settings, ports, traces, plan, self._access, await self._cluster_ports(doors))
         self._broker = broker = Broker(services, index)
         leader_changes = LeaderChanges(services.metadata.image)
         services.follow_metadata(leader_changes.metadata_changed)
@@ -189,7 +192,7 @@ class Node:
             settings = self._settings.sqs
             connections = Connections("sqs", settings, settings.body_bytes_max, broker.metrics, slots)
             gate = Gate(settings.allowed_hosts, sqs[0] if sqs else "", "sqs.allowed_hosts")
-            app = sqs_door(settings, broker, self._admit, gate, connections)
+            app = sqs_door(settings, broker, services.access, gate, connections)
             self._sqs = HttpServer(app, sqs_socket, self._settings.rest.drain_ms, connections, sqs_rendered)
             addresses["SQS"] = f"http://{self._sqs.address}"
             await self._sqs.start()
@@ -217,40 +220,45 @@ class Node:
         sessions = FetchSessions(self._settings.kafka.fetch_sessions_max, broker.entropy, evicted)
         broker.metrics.kafka_fetch_sessions.set_function(lambda: len(sessions))
         storage = Storage(broker.topics, broker.cleaner, broker.space, str(self._data_dir.path.resolve()))
-        front = self._front
+        access = broker.node.access
+        rights = Rights(access)
+
+        def front(service: S) -> Front[S]:
+            return Front(service, access)
+
         topics, groups, transactions = front(broker.topics), front(broker.groups), front(broker.transactions)
         anywhere = self._routed(broker, broker.transactions)
         node_config = front(broker.node_config)
         brokers = KafkaBrokers(broker.metadata.image, broker.node.shard_map, self._settings.kafka.advertised)
         table = handlers(
-            ClusterHandler(topics, names, brokers, broker.node.identity.cluster_id),
-            TransactionalProduce(ProduceHandler(front(broker.publish), names, brokers), anywhere, topics, names),
+            ClusterHandler(topics, names, brokers, broker.node.identity.cluster_id, rights),
+            TransactionalProduce(
+                ProduceHandler(front(broker.publish), names, brokers), anywhere, topics, names, rights
+            ),
             FetchHandler(front(broker.fetching), names, budget, sessions, time.monotonic, brokers),
             LookupHandler(topics),
-            GroupHandler(groups, names),
-            OffsetHandler(groups, topics, names, transactions, broker.unstable_anywhere),
+            GroupHandler(groups, names, rights),
+            OffsetHandler(groups, topics, names, transactions, rights, broker.unstable_anywhere),
             AdminHandler(topics, front(storage), names, brokers),
             ConfigHandler(
-                TopicConfigs(topics, node_config),
-                BrokerConfigs(topics, self._settings, doors, node_config),
+                TopicConfigs(topics, node_config, rights),
+                BrokerConfigs(topics, self._settings, doors, node_config, rights),
                 GroupConfigs(groups, None if broker.routing is None else self._routed(broker, broker.groups)),
-                LoggerConfigs(node_config, broker.node.identity.node_id),
+                LoggerConfigs(node_config, broker.node.identity.node_id, rights),
             ),
-            ProducerHandler(front(broker.producer_ids), transactions, topics),
-            TransactionHandler(transactions, topics, anywhere),
-            ShareGroupHandler(groups, front(broker.share_offsets), names),
+            ProducerHandler(front(broker.producer_ids), transactions, topics, rights),
+            TransactionHandler(transactions, topics, rights, anywhere),
+            ShareGroupHandler(groups, front(broker.share_offsets), names, rights),
             ShareFetchHandler(
                 front(broker.sharing), topics, names, ShareSessions(SHARE_SESSIONS_MAX), budget, time.monotonic
             ),
+            AclHandler(front(broker.acls)),
         )
         return Dispatcher(table, broker.metrics, self._threads)
 
-    def _front(self, service: S) -> Front[S]:
-        return Front(service, self._admit)
-
     def _routed(self, broker: Broker, service: S) -> Front[S]:
         """Of whichever node keeps what is asked for."""
-        return Front(service, self._admit, broker.routed(service))
+        return Front(service, broker.node.access, broker.routed(service))
 
     def _cluster_view(self, broker: Broker, doors: DoorAddresses) -> ClusterView:
         return ClusterView(
@@ -277,7 +285,7 @@ class Node:
         bodies = Bodies(self._settings.rest, broker.metrics.http_body_bytes.labels("rest"))
 
         def front(service: S) -> Front[S]:
-            return Front(service, self._admit, broker.routed(service))
+            return self._routed(broker, service)
 
         health, transactions = front(broker.health), front(broker.transactions)
         messages = MessageRoutes(
@@ -305,6 +313,7 @@ class Node:
             *TraceRoutes(front(broker.traces)).operations(),
             *SchemaRoutes(front(broker.schemas), bodies).operations(),
             *SchemaSettingsRoutes(front(broker.schemas), bodies).operations(),
+            *AclRoutes(front(broker.acls), bodies).operations(),
             *ClusterRoutes(front(cluster[0])).operations(),
             *ReassignmentRoutes(front(self._reassignments(broker, cluster[0])), bodies).operations(),
             *NodeRoutes(health, front(page), self._threads).operations(),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from goqueue import __version__
-from goqueue.base.access import Admit
+from goqueue.base.access import Access
 from goqueue.base.clock import Clock, SteadyClock
 from goqueue.base.descriptors import DescriptorPlan
 from goqueue.base.entropy import Entropy
@@ -37,6 +37,7 @@ from goqueue.log.journal_entries import KEY_BYTES
 from goqueue.log.journal_replay import JournalReplay
 from goqueue.log.space import SpaceGuard
 from goqueue.log.stats import StorageStats
+from goqueue.service.access import AccessControl
 from goqueue.service.coordinator_events import SchemaEvents
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.producers import ProducerIds
@@ -64,14 +65,13 @@ class NodeServices:
         ports: Ports,
         trace_dir: str = "",
         descriptors: DescriptorPlan | None = None,
-        admit: Admit | None = None,
+        access: Access | None = None,
         cluster: ClusterPorts | None = None,
     ) -> None:
-        """`cluster` if the node is one of several."""
+        """`cluster` if the node is one of several; `access` is asked instead of the rules in the metadata."""
         self.settings = settings
         self.disk, self.offload, wall, self.entropy = ports
         self.clock = SteadyClock(wall)
-        self.admit = admit
         self.storage_stats = StorageStats()
         self.metrics = BrokerMetrics()
         self.decoding = Decoding(self.offload)
@@ -98,6 +98,9 @@ class NodeServices:
         store = self._embedded if cluster is None else cluster.store
         assert store is not None
         self.metadata = ImageFollower(store, self._metadata_changed, self.metrics.store_seconds.observe)
+        self.access_control = AccessControl(settings.security, self.metadata.image)
+        self.follow_metadata(self.access_control.metadata_changed)
+        self.access = access or (self.access_control if self.access_control.is_on else None)
         self.shard_map = ShardMap(self.metadata.image, settings.node.id)
         self.follow_metadata(self.shard_map.metadata_changed)
         self.producer_ids = ProducerIds(self.metadata)

@@ -13,6 +13,7 @@ from goqueue.base.commands import Caller
 from goqueue.base.errors import InternalTopic
 from goqueue.base.settings import load_settings
 from goqueue.node import Node
+from tests.access import AskedBy
 
 TARGET = {"X-Amz-Target": "AmazonSQS.GetQueueUrl", "Content-Type": "application/x-amz-json-1.0"}
 
@@ -34,7 +35,7 @@ class Guard:
 async def test_rest_kafka_and_sqs_hand_over_who_calls_from_where(tmp_path: Path) -> None:
     guard = Guard()
     flags = {"data.dir": str(tmp_path)} | {f"{door}.listen": "127.0.0.1:0" for door in ("rest", "kafka", "sqs")}
-    node = Node(load_settings(None, {}, flags), admit=guard)
+    node = Node(load_settings(None, {}, flags), access=AskedBy(guard))
     started = await node.start()
     try:
         async with httpx.AsyncClient(base_url=started.addresses["REST"]) as client:

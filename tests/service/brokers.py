@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from goqueue.base.access import Admit
+from goqueue.base.access import Access
 from goqueue.base.clock import Clock
 from goqueue.base.commands import Fetch, FetchFrom, InputMessage, PublishMessages, StoredAt
 from goqueue.base.entropy import Entropy
@@ -52,10 +52,10 @@ def broker_alone(
     clock: Clock,
     entropy: Entropy | None = None,
     index: str = IN_MEMORY,
-    admit: Admit | None = None,
+    access: Access | None = None,
 ) -> Broker:
     """A node of one shard, with nothing but the disk shared with others."""
-    return Broker(NodeServices(chosen, Ports(disk, in_place, clock, entropy or SeededEntropy()), admit=admit), index)
+    return Broker(NodeServices(chosen, Ports(disk, in_place, clock, entropy or SeededEntropy()), access=access), index)
 
 
 @asynccontextmanager

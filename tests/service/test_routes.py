@@ -14,6 +14,7 @@ from goqueue.base.errors import InternalTopic
 from goqueue.service.admission import ADMISSION
 from goqueue.service.front import Front
 from goqueue.service.routes import ROUTES, TOLD, Here
+from tests.access import AskedBy
 from tests.service.nodes import SHARD_COUNT, Nodes, nodes_story, to
 
 EDGE = Path(goqueue.edge.__file__).parent
@@ -55,7 +56,7 @@ def test_callers_are_admitted_where_they_come_in_and_before_any_node_is_asked() 
 
     async def story(nodes: Nodes) -> None:
         broker = nodes.brokers[0]
-        front = Front(broker.publish, admit, broker.routed(broker.publish))
+        front = Front(broker.publish, AskedBy(admit), broker.routed(broker.publish))
         command = PublishMessages("t", [to(number, "a") for number in range(SHARD_COUNT)])
         with pytest.raises(InternalTopic):
             await front.by(Caller("bob")).messages(command)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -50,6 +50,7 @@ class Caller(msgspec.Struct, frozen=True):
     host: str = ""
 
 
+INTERNAL_DOOR: Final = "internal"  # the broker itself asks
 ANYONE = Caller()
 
 

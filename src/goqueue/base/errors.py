@@ -135,6 +135,30 @@ class InternalTopic(Forbidden):
     """The broker keeps its own books in that topic."""
 
 
+class AccessDenied(Forbidden):
+    """No rule allows it, or a rule denies it. Whether the thing exists is not told."""
+
+
+class TopicAuthorizationFailed(AccessDenied):
+    """The caller may not do that to the topic."""
+
+
+class GroupAuthorizationFailed(AccessDenied):
+    """The caller may not do that to the group."""
+
+
+class TransactionalIdAuthorizationFailed(AccessDenied):
+    """The caller may not use the transactional id."""
+
+
+class ClusterAuthorizationFailed(AccessDenied):
+    """The caller may not do that to the cluster."""
+
+
+class SubjectAuthorizationFailed(AccessDenied):
+    """The caller may not do that to the schema subject."""
+
+
 class UnknownTopic(NotFound):
     """No such topic."""
 
@@ -225,6 +249,10 @@ class UriTooLong(TooLarge):
 
 class MetadataTooLarge(TooLarge):
     """A fact of the cluster, or a change of many, is over the metadata store's limits."""
+
+
+class TooManyRules(TooLarge):
+    """More rules of access control than are kept, or than one request may bring."""
 
 
 class OffsetOutOfRange(Gone):

@@ -122,6 +122,15 @@ SHARDS_DEFAULT: Final = 8  # of a new node
 SHARDS_MAX: Final = 64  # of a node; all of them are made by one commit
 ID_SLOTS: Final = 1_024  # groups, transactional ids and owners of staged sets are shared out by these
 
+# Access control: rules in all, and of one request; what is remembered of decisions and of users.
+ACLS_MAX: Final = 10_000
+ACLS_OF_REQUEST_MAX: Final = 1_000
+ACL_NAME_CHARS_MAX: Final = 1_000
+ACL_DECISIONS_KNOWN_MAX: Final = 50_000
+ACL_PRINCIPALS_KNOWN_MAX: Final = 1_000
+PRINCIPAL_CHARS_MAX: Final = 200
+HOST_CHARS_MAX: Final = 100
+
 # What another node is asked for: how long a verb without a deadline of its own may take in all.
 ROUTED_S: Final = 8.0
 

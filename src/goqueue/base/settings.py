@@ -23,6 +23,7 @@ from goqueue.base.limits import MIB
 from goqueue.base.log_settings import LogSettings
 from goqueue.base.names import check_name
 from goqueue.base.node_settings import NodeSettings
+from goqueue.base.security_settings import SecuritySettings
 from goqueue.base.times import parse_duration_ms
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig
 
@@ -236,6 +237,7 @@ class Settings(msgspec.Struct, frozen=True):
     queue: QueueSettings = QueueSettings()
     transactions: TransactionSettings = TransactionSettings()
     traces: TraceSettings = TraceSettings()
+    security: SecuritySettings = SecuritySettings()
     logging: LoggingSettings = LoggingSettings()
 
 

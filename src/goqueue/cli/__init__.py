@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "txn": Lazy("goqueue.cli.txn:txn", "List, describe and abort transactions."),
     "trace": Lazy("goqueue.cli.trace:trace_group", "List, show and search traces of messages."),
     "schema": Lazy("goqueue.cli.schema:schema", "List, show, register and compare schemas."),
+    "acl": Lazy("goqueue.cli.acl:acl", "Add, list, delete and explain rules of access control."),
     "pipeline": Lazy("goqueue.cli.pipeline:pipeline_group", "Move and study messages in bulk, on Spark."),
     "log": Lazy("goqueue.cli.log:log", "Look into stored files, without a node."),
     "version": Lazy("goqueue.cli.version:version", "Show the version."),

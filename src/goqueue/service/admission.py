@@ -1,26 +1,26 @@
 """What every verb asks of access control before it does anything: one table for all services that doors are handed.
 
-An ask gets the arguments of its verb and names operations and resources in the words of Kafka's access control. Verbs
-that name no single thing ask for `*`, all of a kind. `anybody` asks nothing.
+An ask gets the arguments of its verb and names operations and resources in the words of Kafka's access control; other
+forms are in `service/asking.py`. Verbs that concern all of a kind ask for `*`. `anybody` asks nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import msgspec
-
-from goqueue.base.access import CLUSTER, AclOperation, AclResource, ResourceKind
+from goqueue.base.access import CLUSTER, AclOperation, AclResource, Need, ResourceKind
 from goqueue.base.commands import Browse, PublishBatch, PublishMessages, PublishOnce
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take, parse_receipt, parse_receipt_run
-from goqueue.core.groups.requests import CommitRequest
+from goqueue.core.groups.requests import CommitRequest, ConsumerHeartbeat, RestJoin, ShareHeartbeat
 from goqueue.core.txn.records import TxnAnswer
+from goqueue.service.acls import Acls
+from goqueue.service.asking import Ask, Attribute, Delivering, Hidden, Listed, LookedUp, Noted, Verbs, Viewed
 from goqueue.service.browse import Browsing
 from goqueue.service.cluster_view import ClusterView
-from goqueue.service.consume import Consuming
+from goqueue.service.consume import Consuming, PollResult
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
 from goqueue.service.fetch import Fetching
@@ -46,23 +46,12 @@ from goqueue.service.topics import Topics
 from goqueue.service.traces import Traces
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.service.txn_publish import PublishInTransaction, TransactionalPublish
-
-Need: TypeAlias = tuple[AclOperation, AclResource]
-
-
-class Attribute(msgspec.Struct, frozen=True):
-    """What is asked for a value that is read, not called."""
-
-    needs: Sequence[Need] = ()
-
-
-Ask: TypeAlias = Callable[..., Iterable[Need]]
-Verbs: TypeAlias = Mapping[str, Ask | Attribute]
+from goqueue.service.visible_schemas import VisibleSchemas
 
 READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
 DELETE, ALTER, DESCRIBE = AclOperation.DELETE, AclOperation.ALTER, AclOperation.DESCRIBE
 DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS
-TOPIC, GROUP, QUEUE = ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.QUEUE
+TOPIC, GROUP = ResourceKind.TOPIC, ResourceKind.GROUP
 TXN, SUBJECT = ResourceKind.TRANSACTIONAL_ID, ResourceKind.SUBJECT
 IDEMPOTENT: Final[Need] = (AclOperation.IDEMPOTENT_WRITE, CLUSTER)
 
@@ -82,6 +71,13 @@ def of_group(operation: AclOperation) -> Ask:
 
 def always(operation: AclOperation, resource: AclResource) -> Ask:
     return lambda *_, **__: ((operation, resource),)
+
+
+def listed(kind: ResourceKind, attribute: str, operation: AclOperation = DESCRIBE) -> Listed:
+    """Each element has the thing's name in an attribute, or is it."""
+    if not attribute:
+        return Listed(lambda name: ((operation, AclResource(kind, name)),))
+    return Listed(lambda one: ((operation, AclResource(kind, getattr(one, attribute))),))
 
 
 def any_of(operation: AclOperation, kind: ResourceKind) -> Ask:
@@ -175,8 +171,28 @@ def _reset(command: Reset) -> list[Need]:
     return [(READ, AclResource(GROUP, command.group)), *_topics(READ, [command.topic])]
 
 
-def _queue(group: str | None = None, topic: str | None = None) -> tuple[Need]:
-    return ((DESCRIBE, AclResource(QUEUE, topic or "*")),)
+def _join(request: RestJoin, *_: object) -> list[Need]:
+    return [(READ, AclResource(GROUP, request.group)), *_topics(READ, request.topics)]
+
+
+def _subscribe(request: ConsumerHeartbeat | ShareHeartbeat) -> list[Need]:
+    return [(READ, AclResource(GROUP, request.group)), *_topics(DESCRIBE, request.subscribed_topics or ())]
+
+
+def _polled(found: PollResult) -> list[Need]:
+    return _topics(READ, (run.at.topic for run in found.runs))
+
+
+def _redrive(name: str, to: str | None = None, *_: object, **__: object) -> list[Need]:
+    """Messages leave one topic and enter others; where those are not named, they are the ones that they came from."""
+    return [(ALTER, AclResource(TOPIC, name)), *_topics(WRITE, [to] if to else [])]
+
+
+def _of_txn(operation: AclOperation) -> Callable[[str], tuple[Need]]:
+    return lambda name: ((operation, AclResource(TXN, name)),)
+
+
+_QUEUE = Listed(lambda one: ((DESCRIBE, AclResource(GROUP, one.group)), (DESCRIBE, AclResource(TOPIC, one.topic))))
 
 
 def _of_group_and_topic(operation: AclOperation) -> Ask:
@@ -189,11 +205,13 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
     Topics: {
         "require": named(DESCRIBE, TOPIC),
         "require_users": named(DESCRIBE, TOPIC),
-        "find": named(DESCRIBE, TOPIC),
+        "find": Hidden(named(DESCRIBE, TOPIC)),
         "describe": named(DESCRIBE, TOPIC),
-        "all": any_of(DESCRIBE, TOPIC),
-        "everything": any_of(DESCRIBE, TOPIC),
-        "list": any_of(DESCRIBE, TOPIC),
+        "require_readable": named(READ, TOPIC),
+        "settings_of": named(DESCRIBE_CONFIGS, TOPIC),
+        "all": listed(TOPIC, "name"),
+        "everything": listed(TOPIC, "name"),
+        "list": listed(TOPIC, "name"),
         "name_of": anybody,  # what is done to the topic then asks by its name
         "kafka_may_create": Attribute(),
         "create": named(CREATE, TOPIC),
@@ -221,7 +239,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "offsets_from": named(DESCRIBE, TOPIC),
         "high_watermark": named(DESCRIBE, TOPIC),
         "check_partition": named(DESCRIBE, TOPIC),
-        "read": _browse,
+        "read": Noted(_browse),
     },
     Groups: {
         "new_member_id": anybody,
@@ -230,8 +248,8 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "sync": of_group(READ),
         "heartbeat": of_group(READ),
         "leave": of_group(READ),
-        "consumer_heartbeat": of_group(READ),
-        "share_heartbeat": of_group(READ),
+        "consumer_heartbeat": _subscribe,
+        "share_heartbeat": _subscribe,
         "commit": _commit,
         "check_member": named(DESCRIBE, GROUP),
         "offsets": named(DESCRIBE, GROUP),
@@ -239,20 +257,20 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "configure": named(ALTER_CONFIGS, GROUP),
         "check_config": named(ALTER_CONFIGS, GROUP),
         "config": named(DESCRIBE_CONFIGS, GROUP),
-        "config_defaults": any_of(DESCRIBE_CONFIGS, GROUP),
-        "configured": any_of(DESCRIBE_CONFIGS, GROUP),
+        "config_defaults": anybody,  # those of every group
+        "configured": listed(GROUP, "", DESCRIBE_CONFIGS),
         "lag": named(DESCRIBE, GROUP),
         "describe": named(DESCRIBE, GROUP),
         "stats": named(DESCRIBE, GROUP),
-        "list": any_of(DESCRIBE, GROUP),
+        "list": listed(GROUP, "group"),
         "delete": named(DELETE, GROUP),
     },
     Consuming: {
-        "join": of_group(READ),
+        "join": _join,
         "heartbeat": named(READ, GROUP),
         "revoke": named(READ, GROUP),
         "leave": named(READ, GROUP),
-        "poll": of_group(READ),
+        "poll": Delivering(of_group(READ), _polled),
         "commit": _commit,
     },
     ResetOffsets: {"reset": _reset},
@@ -282,34 +300,34 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "delete": lambda group, topics: ((DELETE, AclResource(GROUP, group)), *_topics(READ, topics)),
     },
     DeadLetterView: {
-        "home_of": named(DESCRIBE, QUEUE),
-        "page": named(READ, QUEUE),
-        "show": named(READ, QUEUE),
-        "stats": named(DESCRIBE, QUEUE),
-        "delete": named(DELETE, QUEUE),
+        "home_of": named(DESCRIBE, TOPIC),
+        "page": Noted(named(READ, TOPIC)),
+        "show": Noted(named(READ, TOPIC)),
+        "stats": named(DESCRIBE, TOPIC),
+        "delete": named(DELETE, TOPIC),
     },
     Redrives: {
-        "start": named(ALTER, QUEUE),
-        "preview": lambda asked: ((DESCRIBE, AclResource(QUEUE, asked.source)),),
-        "tasks": named(DESCRIBE, QUEUE),
-        "find": any_of(DESCRIBE, QUEUE),
-        "cancel": any_of(ALTER, QUEUE),
+        "start": _redrive,
+        "preview": lambda asked: ((DESCRIBE, AclResource(TOPIC, asked.source)),),
+        "tasks": named(DESCRIBE, TOPIC),
+        "find": LookedUp("find", lambda task: ((DESCRIBE, AclResource(TOPIC, task.source)),)),
+        "cancel": LookedUp("find", lambda task: ((ALTER, AclResource(TOPIC, task.source)),)),
     },
-    QueueStats: {"look": _queue, "reliability": _queue, "lanes": _queue},
+    QueueStats: {"look": anybody, "reliability": _QUEUE, "lanes": _QUEUE},  # a look tells nothing
     Scheduling: {
         "pending": named(DESCRIBE, TOPIC),
-        "show": named(READ, TOPIC),
-        "list": named(READ, TOPIC),
+        "show": Noted(named(READ, TOPIC)),
+        "list": Noted(named(READ, TOPIC)),
         "cancel": named(WRITE, TOPIC),
         "cancel_all": named(WRITE, TOPIC),
         "stats": any_of(DESCRIBE, TOPIC),
     },
     Schemas: {
-        "table": Attribute([(DESCRIBE, AclResource(SUBJECT))]),
-        "text": any_of(READ, SUBJECT),
+        "table": Viewed(VisibleSchemas),
+        "text": anybody,  # of an id that the table told
         "stats": any_of(DESCRIBE, SUBJECT),
-        "lookup": named(READ, SUBJECT),
-        "test": named(READ, SUBJECT),
+        "lookup": named(DESCRIBE, SUBJECT),
+        "test": named(DESCRIBE, SUBJECT),
         "register": named(WRITE, SUBJECT),
         "delete_version": named(DELETE, SUBJECT),
         "delete_subject": named(DELETE, SUBJECT),
@@ -321,7 +339,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
     ProducerIds: {"next_id": always(*IDEMPOTENT)},
     TransactionVerbs: {
         "init": _init,
-        "beat": any_of(WRITE, TXN),
+        "beat": LookedUp("name_of", _of_txn(WRITE)),
         "begin": named(WRITE, TXN),
         "add_partitions": _add_partitions,
         "turn": named(WRITE, TXN),
@@ -335,9 +353,9 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "mark": always(AclOperation.CLUSTER_ACTION, CLUSTER),
         "unstable": named(DESCRIBE, GROUP),
         "describe": named(DESCRIBE, TXN),
-        "name_of": any_of(DESCRIBE, TXN),
-        "all": any_of(DESCRIBE, TXN),
-        "open": any_of(DESCRIBE, TXN),
+        "name_of": LookedUp("name_of", _of_txn(DESCRIBE)),
+        "all": listed(TXN, "transactional_id"),
+        "open": listed(TXN, "transactional_id"),
         "runs_for_ms": anybody,  # looks at its argument alone
         "tally": Attribute([(DESCRIBE, AclResource(TXN))]),
     },
@@ -347,7 +365,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "commit": named(WRITE, TXN),
         "abort": named(WRITE, TXN),
         "owner": named(DESCRIBE, TXN),
-        "owners": any_of(DESCRIBE, TXN),
+        "owners": listed(TXN, "owner"),
     },
     Storage: {
         "usage": Attribute([(DESCRIBE, CLUSTER)]),
@@ -355,11 +373,19 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "delete_records": named(DELETE, TOPIC),
     },
     NodeConfig: {
-        "static": Attribute([(DESCRIBE_CONFIGS, CLUSTER)]),
+        "static": Attribute(),  # and "dynamic": what every topic has that leaves something unsaid
         "check": always(ALTER_CONFIGS, CLUSTER),
         "alter": always(ALTER_CONFIGS, CLUSTER),
         "set_log_levels": always(ALTER_CONFIGS, CLUSTER),
-        "dynamic": Attribute([(DESCRIBE_CONFIGS, CLUSTER)]),
+        "dynamic": Attribute(),
+    },
+    Acls: {
+        "is_on": Attribute([(DESCRIBE, CLUSTER)]),
+        "list": always(DESCRIBE, CLUSTER),
+        "explain": always(DESCRIBE, CLUSTER),
+        "check": always(ALTER, CLUSTER),
+        "add": always(ALTER, CLUSTER),
+        "delete": always(ALTER, CLUSTER),
     },
     Traces: {
         "newest": always(DESCRIBE, CLUSTER),

@@ -209,8 +209,10 @@ class Fetching:
         try:
             if not part.at.topic:
                 raise UnknownTopicId("No topic has that id; it may have been deleted. Ask for the metadata again.")
-            if self._hooks.admit is not None:
-                self._hooks.admit(command.caller, AclOperation.READ, AclResource(ResourceKind.TOPIC, part.at.topic))
+            if self._hooks.access is not None:
+                self._hooks.access.admit(
+                    command.caller, AclOperation.READ, AclResource(ResourceKind.TOPIC, part.at.topic)
+                )
             partition = self._topics.require(part.at.topic).partition(part.at.partition)
             partition.check_epoch(part.leader_epoch)
             return partition

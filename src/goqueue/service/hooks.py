@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from goqueue.base.access import Admit
+from goqueue.base.access import Access
 from goqueue.base.commands import Caller, Headers
 from goqueue.drive.partition import Partition
 from goqueue.drive.topic_table import Topic
@@ -45,7 +45,7 @@ class TransactionCheck(Protocol):
 class Hooks(msgspec.Struct, frozen=True):
     """All absent until something is wired in; an absent one costs a comparison."""
 
-    admit: Admit | None = None
+    access: Access | None = None
     schema: SchemaCheck | None = None
     quota: Quota | None = None
     trace: Tracing | None = None

@@ -18,6 +18,7 @@ from goqueue.base.limits import ROUTED_S
 from goqueue.core.groups.replies import GroupListing
 from goqueue.core.txn.records import TxnState
 from goqueue.core.txn.staged import kept_with
+from goqueue.service.acls import Acls
 from goqueue.service.browse import Browsing
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.consume import Consuming, Poll
@@ -197,6 +198,8 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
             "everything",
             "name_of",
             "kafka_may_create",
+            "settings_of",
+            "require_readable",
             "create",
             "check_new",
             "check_config",
@@ -286,6 +289,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     },
     Storage: _all(HERE, "usage", "data_dir", "delete_records"),
     NodeConfig: _all(HERE, "static", "check", "alter", "set_log_levels", "dynamic"),
+    Acls: _all(HERE, "is_on", "list", "explain", "check", "add", "delete"),
     Traces: {"stats": HERE, **_all(SPLIT, "newest", "show", "search")},
     ClusterView: _all(HERE, "state", "health", "metadata", "nodes", "shards"),
     ShardSizes: {"led": AtAll(_chained)},

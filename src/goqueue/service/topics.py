@@ -85,8 +85,8 @@ class Topics:
         """The topic; made now if it does not exist and the node is told to do that."""
         topic = self._table.get(name)
         if topic is None and self._settings.auto_create == "all":
-            if self._hooks.admit is not None:
-                self._hooks.admit(caller, AclOperation.CREATE, AclResource(ResourceKind.TOPIC, name))
+            if self._hooks.access is not None:
+                self._hooks.access.admit(caller, AclOperation.CREATE, AclResource(ResourceKind.TOPIC, name))
             try:
                 return await self._create(name, None, {})
             except TopicExists:
@@ -109,6 +109,14 @@ class Topics:
         return [_summary(topic) for topic in self.all()]
 
     def describe(self, name: str) -> TopicInfo:
+        return _view(self.require(name))
+
+    def require_readable(self, name: str) -> Topic:
+        """The users' topic, for who may read it."""
+        return self.require_users(name)
+
+    def settings_of(self, name: str) -> TopicInfo:
+        """The same, for who may look at settings."""
         return _view(self.require(name))
 
     # --- change --------------------------------------------------------------------------------------------

@@ -10,11 +10,13 @@ from zlib import crc32
 
 import msgspec
 
+from goqueue.base.access import AclRule
 from goqueue.base.errors import NotLeader
 from goqueue.base.ids import Epoch
 from goqueue.base.metadata import Change, Entry, Revision, Snapshot
 from goqueue.base.names import is_name
 from goqueue.core.cluster.records import (
+    ACLS,
     ALL_NODES,
     CLUSTER,
     CONTROLLER,
@@ -25,6 +27,7 @@ from goqueue.core.cluster.records import (
     SHARDS,
     SLOTS,
     TOPICS,
+    AclRecord,
     ChangedSettings,
     ClusterRecord,
     ControllerRecord,
@@ -47,6 +50,7 @@ _KINDS: Final[Mapping[str, type[msgspec.Struct]]] = {
     SLOTS: SlotTable,
     CLUSTER: ClusterRecord,
     PRODUCER_IDS: ReservedIds,
+    ACLS: AclRecord,
 }
 
 
@@ -196,6 +200,9 @@ class Image:
         """What was changed of a node's settings, by its id, or of all nodes'."""
         record = self._records.get(SETTINGS + name)
         return record.values if isinstance(record, ChangedSettings) else {}
+
+    def acls(self) -> list[AclRule]:
+        return [record.rule for record in self._records.values() if isinstance(record, AclRecord)]
 
     @property
     def cluster_id(self) -> str:

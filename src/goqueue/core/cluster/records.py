@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from goqueue.base.access import AclRule
 from goqueue.base.decoders import from_json
 from goqueue.base.ids import Epoch, Millis
 
@@ -18,6 +19,7 @@ SLOTS: Final = "slots"
 MEMBERS: Final = "members/"
 CONTROLLER: Final = "controller"
 CLUSTER: Final = "cluster"
+ACLS: Final = "acls/"
 PRODUCER_IDS: Final = "producer-ids/next"
 ALL_NODES: Final = "cluster"  # the name under `settings/` that stands for every node
 
@@ -124,6 +126,12 @@ class ChangedSettings(msgspec.Struct, frozen=True):
     """Of one node or of all, by Kafka's name: they hold over what a node was started with."""
 
     values: Mapping[str, str] = {}
+
+
+class AclRecord(msgspec.Struct, frozen=True):
+    """One rule of access control. Its key is made from what it says, so that no rule is there twice."""
+
+    rule: AclRule
 
 
 def encode(record: msgspec.Struct) -> str:

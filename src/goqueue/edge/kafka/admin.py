@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
 from goqueue.base.commands import Caller
-from goqueue.base.errors import GoQueueError, InvalidField, InvalidPartitions
+from goqueue.base.errors import AccessDenied, GoQueueError, InvalidField, InvalidPartitions
 from goqueue.base.ids import Offset
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.kafka.brokers import KafkaBrokers
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_entries import DEFAULT_SOURCE, TOPIC_SOURCE
 from goqueue.edge.kafka.errors import code_of, partition_code
-from goqueue.edge.kafka.names import TopicNames
+from goqueue.edge.kafka.names import NO_ID, TopicNames
 from goqueue.service.front import Front
 from goqueue.service.storage import Storage
 from goqueue.service.topics import Topics
@@ -143,13 +143,19 @@ class AdminHandler:
             if name is None:
                 results.append(DeletableTopicResult(name=None, topic_id=one.topic_id, error_code=UNKNOWN_TOPIC_ID))
             else:
-                results.append(await self._delete(call.caller, name))
+                results.append(await self._delete(call.caller, name, None if one.name is not None else one.topic_id))
         return DeleteTopicsResponse(responses=results)
 
-    async def _delete(self, caller: Caller, name: str) -> DeletableTopicResult:
+    async def _delete(self, caller: Caller, name: str, given_id: bytes | None = None) -> DeletableTopicResult:
+        """Who may not see a topic is told of it no more than was said: neither its id nor its name."""
         topic_id = self._names.id_of(name)
         try:
             await self._topics.by(caller).delete(name)
+        except AccessDenied as error:
+            sees = self._topics.by(caller).find(name) is not None
+            told = name if sees or given_id is None else None
+            known = topic_id if sees else given_id or NO_ID
+            return DeletableTopicResult(told, known, code_of(error), error.message)
         except GoQueueError as error:
             return DeletableTopicResult(
                 name=name, topic_id=topic_id, error_code=code_of(error), error_message=error.message
@@ -213,6 +219,12 @@ class AdminHandler:
         return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low)
 
     def log_dirs(self, call: KafkaCall, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+        try:
+            return self._log_dirs(call, request)
+        except AccessDenied as error:
+            return DescribeLogDirsResponse(error_code=code_of(error))
+
+    def _log_dirs(self, call: KafkaCall, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
         asked = None if request.topics is None else {one.topic: frozenset(one.partitions) for one in request.topics}
         topics = [
             DescribeLogDirsTopic(

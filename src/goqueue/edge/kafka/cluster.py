@@ -6,21 +6,23 @@ import asyncio
 import uuid
 from base64 import urlsafe_b64decode
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
+from goqueue.base.access import AclOperation, ResourceKind
 from goqueue.base.commands import Caller
-from goqueue.base.errors import GoQueueError, InternalTopic, InvalidField, TopicExists, UnknownTopic
+from goqueue.base.errors import AccessDenied, GoQueueError, InternalTopic, InvalidField, TopicExists, UnknownTopic
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import PAGE_PARTITIONS_MAX
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.drive.topic_table import Topic
-from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.brokers import KafkaBroker, KafkaBrokers
 from goqueue.edge.kafka.calls import Handler, KafkaCall
 from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.names import NO_ID, TopicNames
+from goqueue.edge.kafka.operations import Rights
 from goqueue.service.front import Front
 from goqueue.service.topics import Topics
 from goqueue.wire.api import APIS
@@ -71,7 +73,10 @@ _Place = tuple[int, int, int, list[int]]  # error, leader, its epoch, and replic
 
 
 class ClusterHandler:
-    def __init__(self, topics: Front[Topics], names: TopicNames, brokers: KafkaBrokers, cluster_id: str) -> None:
+    def __init__(
+        self, topics: Front[Topics], names: TopicNames, brokers: KafkaBrokers, cluster_id: str, rights: Rights
+    ) -> None:
+        self._rights = rights
         self._topics = topics
         self._names = names
         self._brokers = brokers
@@ -136,16 +141,15 @@ class ClusterHandler:
         return self._metadata(call, request, found)
 
     def _find(self, caller: Caller, asked: MetadataRequestTopic) -> MetadataResponseTopic:
-        if not asked.name and bytes(asked.topic_id) != NO_ID:  # Java sends "" with an id
-            name = self._names.by_id(asked.topic_id)
-            if name is None:
-                return MetadataResponseTopic(error_code=UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=None)
-        else:
-            name = asked.name or ""
+        by_id = not asked.name and bytes(asked.topic_id) != NO_ID  # Java sends "" with an id
+        name = self._names.by_id(asked.topic_id) if by_id else asked.name or ""
+        if name is None:
+            return MetadataResponseTopic(error_code=UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=None)
         try:
             return self._describe(self._topics.by(caller).require(name))
         except GoQueueError as error:
-            return MetadataResponseTopic(error_code=code_of(error), name=name, topic_id=asked.topic_id)
+            told = None if by_id and isinstance(error, AccessDenied) else name  # an id tells no name
+            return MetadataResponseTopic(error_code=code_of(error), name=told, topic_id=asked.topic_id)
 
     def _describe(self, topic: Topic) -> MetadataResponseTopic:
         places: dict[int, _Place] = {}  # by shard: there are few of them
@@ -191,7 +195,8 @@ class ClusterHandler:
                 )
             found = self._find(call.caller, MetadataRequestTopic(name=name))
             parts = found.partitions[first : first + left]
-            pages.append(_page(found, parts, self._eligible(call.caller, name)))
+            allowed = self._rights.topic(call.caller, name, is_asked=not found.error_code)
+            pages.append(_page(found, parts, self._eligible(call.caller, name), allowed))
             left -= len(parts)
             if first + len(parts) < len(found.partitions):
                 rest = paging.Cursor(topic_name=name, partition_index=first + len(parts))
@@ -207,14 +212,17 @@ class ClusterHandler:
         self, call: KafkaCall, request: MetadataRequest, topics: list[MetadataResponseTopic]
     ) -> MetadataResponse:
         if request.include_topic_authorized_operations:
-            topics = [replace(one, topic_authorized_operations=operations.TOPIC) for one in topics]
+            topics = [
+                replace(one, topic_authorized_operations=self._rights.topic(call.caller, one.name or ""))
+                for one in topics
+            ]
         return MetadataResponse(
             brokers=[MetadataResponseBroker(one.node, one.host, one.port, one.rack) for one in self._brokers.all(call)],
             cluster_id=self._cluster_id,
             controller_id=self._brokers.controller,
             topics=topics,
-            cluster_authorized_operations=operations.told(
-                operations.CLUSTER, request.include_cluster_authorized_operations
+            cluster_authorized_operations=self._rights.cluster(
+                call.caller, request.include_cluster_authorized_operations
             ),
         )
 
@@ -223,8 +231,8 @@ class ClusterHandler:
             cluster_id=self._cluster_id,
             controller_id=self._brokers.controller,
             brokers=[DescribeClusterBroker(one.node, one.host, one.port, one.rack) for one in self._brokers.all(call)],
-            cluster_authorized_operations=operations.told(
-                operations.CLUSTER, request.include_cluster_authorized_operations
+            cluster_authorized_operations=self._rights.cluster(
+                call.caller, request.include_cluster_authorized_operations
             ),
         )
 
@@ -249,16 +257,22 @@ class ClusterHandler:
             found = self._keeper(call, kind, key)
         except InvalidField as error:
             return _nobody(key, INVALID_REQUEST, error.message)
+        except AccessDenied as error:
+            return _nobody(key, code_of(error), error.message)
         except GoQueueError as error:
             return _nobody(key, COORDINATOR_NOT_AVAILABLE, error.message)
         return Coordinator(key=key, node_id=found.node, host=found.host, port=found.port, error_message=None)
 
     def _keeper(self, call: KafkaCall, kind: int, key: str) -> KafkaBroker:
+        check = partial(self._rights.check, call.caller, AclOperation.DESCRIBE)
         if kind == GROUP:
+            check(ResourceKind.GROUP, key)
             return self._brokers.of_group(key, call)
         if kind == TRANSACTION:
+            check(ResourceKind.TRANSACTIONAL_ID, key)
             return self._brokers.of_transactional_id(key, call)
         if kind == SHARE:  # what is known of a share group's records is with their partition
+            check(ResourceKind.GROUP, key.rsplit(":", 2)[0])
             return self._brokers.of_partition(self._shared(key), call)
         raise InvalidField("This broker coordinates groups, transactions and share groups only.", field="key_type")
 
@@ -283,14 +297,17 @@ def _nobody(key: str, code: int, message: str) -> Coordinator:
 
 
 def _page(
-    found: MetadataResponseTopic, parts: Sequence[MetadataResponsePartition], eligible: Sequence[tuple[int, ...]]
+    found: MetadataResponseTopic,
+    parts: Sequence[MetadataResponsePartition],
+    eligible: Sequence[tuple[int, ...]],
+    allowed: int,
 ) -> paging.DescribeTopicPartitionsResponseTopic:
     return paging.DescribeTopicPartitionsResponseTopic(
         error_code=found.error_code,
         name=found.name,
         topic_id=found.topic_id,
         is_internal=found.is_internal,
-        topic_authorized_operations=operations.told(operations.TOPIC, is_asked=not found.error_code),
+        topic_authorized_operations=allowed,
         partitions=[
             paging.DescribeTopicPartitionsResponsePartition(
                 error_code=one.error_code,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from goqueue.base.access import AclOperation
 from goqueue.base.commands import Caller
 from goqueue.base.errors import InvalidField
 from goqueue.base.settings import Settings, setting_keys
@@ -26,6 +27,7 @@ from goqueue.edge.kafka.config_entries import (
     guessed_type,
 )
 from goqueue.edge.kafka.config_topics import node_synonyms
+from goqueue.edge.kafka.operations import Rights
 from goqueue.service.front import Front
 from goqueue.service.node_config import TOPIC_DEFAULTS, NodeConfig, Scope
 from goqueue.service.topics import Topics
@@ -63,18 +65,22 @@ def check_node(name: str, node_id: int) -> None:
 
 class BrokerConfigs:
     def __init__(
-        self, topics: Front[Topics], settings: Settings, doors: DoorAddresses, node: Front[NodeConfig]
+        self, topics: Front[Topics], settings: Settings, doors: DoorAddresses, node: Front[NodeConfig], rights: Rights
     ) -> None:
+        self._rights = rights
         self._topics = topics
         self._settings = settings
         self._doors = doors
         self._node = node
 
     def names(self, caller: Caller) -> Iterable[str]:
-        return [str(self._settings.node.id)]
+        return (
+            [str(self._settings.node.id)] if self._rights.allows_cluster(caller, AclOperation.DESCRIBE_CONFIGS) else []
+        )
 
     def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
         """Without a name: what was set for all nodes."""
+        self._rights.check_cluster(call.caller, AclOperation.DESCRIBE_CONFIGS)
         if not name:
             return [
                 self._cluster_entry(key, value) for key, value in self._node.by(call.caller).dynamic.cluster.items()
@@ -141,6 +147,7 @@ class BrokerConfigs:
             )
 
     async def alter(self, caller: Caller, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
+        self._rights.check_cluster(caller, AclOperation.ALTER_CONFIGS)
         scope: Scope = "node" if name else "cluster"
         if name:
             check_node(name, self._settings.node.id)

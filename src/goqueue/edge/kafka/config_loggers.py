@@ -6,11 +6,13 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from goqueue.base.access import AclOperation
 from goqueue.base.commands import Caller
 from goqueue.base.errors import InvalidConfig, InvalidField
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_broker import check_node
 from goqueue.edge.kafka.config_entries import LOGGER_SOURCE, STRING, Changes, ConfigEntry
+from goqueue.edge.kafka.operations import Rights
 from goqueue.service.front import Front
 from goqueue.service.node_config import NodeConfig
 
@@ -28,14 +30,16 @@ _WORDS: Final = {number: word for word, number in _LEVELS.items() if word != "TR
 
 
 class LoggerConfigs:
-    def __init__(self, node: Front[NodeConfig], node_id: int) -> None:
+    def __init__(self, node: Front[NodeConfig], node_id: int, rights: Rights) -> None:
+        self._rights = rights
         self._node = node
         self._node_id = node_id
 
     def names(self, caller: Caller) -> Iterable[str]:
-        return [str(self._node_id)]
+        return [str(self._node_id)] if self._rights.allows_cluster(caller, AclOperation.DESCRIBE_CONFIGS) else []
 
     def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
+        self._rights.check_cluster(call.caller, AclOperation.DESCRIBE_CONFIGS)
         check_node(name, self._node_id)
         doc = "One of DEBUG, INFO, WARN, ERROR, FATAL; TRACE is the same as DEBUG."
         return [
@@ -44,6 +48,7 @@ class LoggerConfigs:
         ]
 
     async def alter(self, caller: Caller, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
+        self._rights.check_cluster(caller, AclOperation.ALTER_CONFIGS)
         if is_whole:
             raise InvalidField("Loggers are changed by IncrementalAlterConfigs only.", field="resource_type")
         check_node(name, self._node_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from goqueue.base.access import AclOperation, ResourceKind
 from goqueue.base.commands import Caller
 from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, TopicConfig, as_text
 from goqueue.edge.kafka.calls import KafkaCall
@@ -21,6 +22,7 @@ from goqueue.edge.kafka.config_entries import (
     Synonym,
     guessed_type,
 )
+from goqueue.edge.kafka.operations import Rights
 from goqueue.service.front import Front
 from goqueue.service.node_config import TOPIC_DEFAULTS, NodeConfig
 from goqueue.service.topics import Topics
@@ -46,7 +48,8 @@ _BUILT_IN: Final = as_text(TopicConfig())
 
 
 class TopicConfigs:
-    def __init__(self, topics: Front[Topics], node: Front[NodeConfig]) -> None:
+    def __init__(self, topics: Front[Topics], node: Front[NodeConfig], rights: Rights) -> None:
+        self._rights = rights
         self._topics = topics
         self._node = node
 
@@ -54,7 +57,7 @@ class TopicConfigs:
         return [topic.name for topic in self._topics.by(caller).everything()]
 
     def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
-        view = self._topics.by(call.caller).describe(name)
+        view = self._topics.by(call.caller).settings_of(name)
         node = self._node.by(call.caller)
         found = [_entry(node, key, value, view.overrides) for key, value in view.config.items() if key in CONFIG_KEYS]
         for key, known in KAFKA_ONLY.items():
@@ -64,9 +67,10 @@ class TopicConfigs:
         return found
 
     async def alter(self, caller: Caller, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
-        topic = self._topics.by(caller).require_users(name)
-        known = {key: value for key, value in changes.items() if value is not None or key in topic.record.overrides}
-        whole: Changes = dict.fromkeys(topic.record.overrides) if is_whole else {}
+        self._rights.check(caller, AclOperation.ALTER_CONFIGS, ResourceKind.TOPIC, name)
+        overrides = self._topics.by(caller).settings_of(name).overrides
+        known = {key: value for key, value in changes.items() if value is not None or key in overrides}
+        whole: Changes = dict.fromkeys(overrides) if is_whole else {}
         if only_check:
             self._topics.by(caller).check_config(known)
         else:

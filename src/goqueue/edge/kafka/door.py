@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from goqueue.edge.kafka.acls import AclHandler
 from goqueue.edge.kafka.admin import AdminHandler
 from goqueue.edge.kafka.calls import Handler
 from goqueue.edge.kafka.cluster import ClusterHandler
@@ -32,6 +33,7 @@ def handlers(
     transactions: TransactionHandler,
     share_groups: ShareGroupHandler,
     share_fetch: ShareFetchHandler,
+    acls: AclHandler,
 ) -> Mapping[int, Handler]:
     """By API key."""
     table: dict[int, Handler] = {
@@ -60,6 +62,9 @@ def handlers(
         26: transactions.end,
         27: transactions.write_markers,
         28: transactions.commit_offsets,
+        29: acls.describe,
+        30: acls.create,
+        31: acls.delete,
         32: configs.describe,
         33: configs.alter,
         35: admin.log_dirs,

@@ -34,6 +34,10 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.InvalidTimestamp: codes.INVALID_TIMESTAMP,
     errors.KeyRequired: codes.INVALID_RECORD,
     errors.InternalTopic: codes.INVALID_TOPIC_EXCEPTION,
+    errors.GroupAuthorizationFailed: codes.GROUP_AUTHORIZATION_FAILED,
+    errors.ClusterAuthorizationFailed: codes.CLUSTER_AUTHORIZATION_FAILED,
+    errors.TransactionalIdAuthorizationFailed: codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    errors.TooManyRules: codes.INVALID_REQUEST,
     errors.TopicExists: codes.TOPIC_ALREADY_EXISTS,
     errors.StaleReceipt: codes.INVALID_RECORD_STATE,  # a share consumer holds the record no longer
     errors.OutOfOrderSequence: codes.OUT_OF_ORDER_SEQUENCE_NUMBER,

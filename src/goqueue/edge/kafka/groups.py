@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from goqueue.base.commands import Caller
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import AccessDenied, GoQueueError
 from goqueue.base.limits import MEMBER_BYTES_MAX, MEMBER_PROTOCOLS_MAX
 from goqueue.core.groups.errors import InconsistentProtocol, UnknownGroup
 from goqueue.core.groups.parts import PartList
@@ -28,10 +28,10 @@ from goqueue.core.groups.requests import (
     LeaveRequest,
     SyncRequest,
 )
-from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import coordinator_code
 from goqueue.edge.kafka.names import TopicNames
+from goqueue.edge.kafka.operations import Rights
 from goqueue.service.front import Front
 from goqueue.service.groups import Groups
 from goqueue.wire.codes import INVALID_REQUEST, NONE
@@ -49,8 +49,12 @@ T = TypeVar("T")
 _DEAD = "Dead"
 
 
-def when_known(result: Result | asyncio.Future[Result], build: Callable[[Result], T]) -> T | Awaitable[T]:
-    """The response of a result that is there, or that will be."""
+def when_known(ask: Callable[[], Result | asyncio.Future[Result]], build: Callable[[Result], T]) -> T | Awaitable[T]:
+    """The response of a result that is there, or that will be. A caller that may not ask is told so in the same way."""
+    try:
+        result = ask()
+    except AccessDenied as error:
+        return build(error)
     if not isinstance(result, asyncio.Future):
         return build(result)
 
@@ -80,7 +84,8 @@ def beaten(
 
 
 class GroupHandler:
-    def __init__(self, groups: Front[Groups], names: TopicNames) -> None:
+    def __init__(self, groups: Front[Groups], names: TopicNames, rights: Rights) -> None:
+        self._rights = rights
         self._groups = groups
         self._names = names
 
@@ -110,7 +115,8 @@ class GroupHandler:
             reason=request.reason or "",
         )
         return when_known(
-            self._groups.by(call.caller).join(asked), lambda result: _joined(asked.member_id, call.version, result)
+            lambda: self._groups.by(call.caller).join(asked),
+            lambda result: _joined(asked.member_id, call.version, result),
         )
 
     def sync(
@@ -127,14 +133,14 @@ class GroupHandler:
             protocol_name=request.protocol_name,
             assignments=[(one.member_id, bytes(one.assignment)) for one in request.assignments],
         )
-        return when_known(self._groups.by(call.caller).sync(asked), _synced)
+        return when_known(lambda: self._groups.by(call.caller).sync(asked), _synced)
 
     def heartbeat(
         self, call: KafkaCall, request: hearts.HeartbeatRequest
     ) -> hearts.HeartbeatResponse | Awaitable[hearts.HeartbeatResponse]:
         asked = HeartbeatRequest(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
         return when_known(
-            self._groups.by(call.caller).heartbeat(asked),
+            lambda: self._groups.by(call.caller).heartbeat(asked),
             lambda result: hearts.HeartbeatResponse(error_code=_code(result)),
         )
 
@@ -146,7 +152,7 @@ class GroupHandler:
         else:
             members = [(one.member_id, one.group_instance_id) for one in request.members]
         asked = LeaveRequest(request.group_id, members)
-        return when_known(self._groups.by(call.caller).leave(asked), lambda result: _left(call.version, result))
+        return when_known(lambda: self._groups.by(call.caller).leave(asked), lambda result: _left(call.version, result))
 
     # --- the server-side protocol ------------------------------------------------------------------------------
 
@@ -182,7 +188,7 @@ class GroupHandler:
         )
         if asked.subscribed_regex:
             return self._beat_with_pattern(call.caller, asked, asked.subscribed_regex)
-        return when_known(self._groups.by(call.caller).consumer_heartbeat(asked), self._beaten)
+        return when_known(lambda: self._groups.by(call.caller).consumer_heartbeat(asked), self._beaten)
 
     async def _beat_with_pattern(
         self, caller: Caller, asked: ConsumerHeartbeat, pattern: str
@@ -191,7 +197,7 @@ class GroupHandler:
             await self._groups.by(caller).resolve_pattern(pattern)
         except GoQueueError as error:
             return self._beaten(error)
-        answer = when_known(self._groups.by(caller).consumer_heartbeat(asked), self._beaten)
+        answer = when_known(lambda: self._groups.by(caller).consumer_heartbeat(asked), self._beaten)
         return await answer if isinstance(answer, Awaitable) else answer
 
     def _beaten(self, result: Result) -> beats.ConsumerGroupHeartbeatResponse:
@@ -221,7 +227,7 @@ class GroupHandler:
             assignment_epoch=found.generation,
             assignor_name=found.protocol,
             members=[self._consumer_member(one) for one in found.members],
-            authorized_operations=operations.told(operations.GROUP, is_asked),
+            authorized_operations=self._rights.group(caller, group, is_asked),
         )
 
     def _consumer_member(self, member: MemberDescription) -> described.Member:
@@ -266,7 +272,7 @@ class GroupHandler:
             return describing.DescribedGroup(
                 group_id=group, group_state=_DEAD, error_code=code, error_message=error.message
             )
-        return _classic(found, operations.told(operations.GROUP, is_asked))
+        return _classic(found, self._rights.group(call.caller, group, is_asked))
 
     def list(self, call: KafkaCall, request: listing.ListGroupsRequest) -> listing.ListGroupsResponse:
         states = {state.lower() for state in request.states_filter}

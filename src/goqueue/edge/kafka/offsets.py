@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+from goqueue.base.access import AclOperation, ResourceKind
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError, NotLoaded
 from goqueue.base.ids import TopicPartition
@@ -15,11 +16,18 @@ from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import coordinator_code
 from goqueue.edge.kafka.groups import when_known
 from goqueue.edge.kafka.names import TopicNames
+from goqueue.edge.kafka.operations import Rights
 from goqueue.service.front import Front
 from goqueue.service.groups import Groups
 from goqueue.service.topics import Topics
 from goqueue.service.transactions import TransactionVerbs
-from goqueue.wire.codes import NONE, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSTABLE_OFFSET_COMMIT
+from goqueue.wire.codes import (
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSTABLE_OFFSET_COMMIT,
+)
 from goqueue.wire.messages import offset_commit as committing
 from goqueue.wire.messages import offset_delete as deleting
 from goqueue.wire.messages import offset_fetch as fetching
@@ -36,10 +44,12 @@ class OffsetHandler:
         topics: Front[Topics],
         names: TopicNames,
         transactions: Front[TransactionVerbs],
+        rights: Rights,
         unstable: Unstable | None = None,
     ) -> None:
         """`unstable` asks all nodes where open transactions are about to move a group, where there are several."""
         self._unstable_anywhere = unstable
+        self._rights = rights
         self._groups = groups
         self._transactions = transactions
         self._topics = topics
@@ -56,6 +66,9 @@ class OffsetHandler:
             name = self._name(call.version >= 10, topic.topic_id, topic.name)
             for one in topic.partitions:
                 at = TopicPartition(name or "", one.partition_index)
+                if name and not self._may(call.caller, AclOperation.READ, name):
+                    codes[at] = TOPIC_AUTHORIZATION_FAILED
+                    continue
                 if not self._exists(call.caller, at):
                     codes[at] = UNKNOWN_TOPIC_ID if name is None else UNKNOWN_TOPIC_OR_PARTITION
                     continue
@@ -76,7 +89,7 @@ class OffsetHandler:
             wanted,
         )
         return when_known(
-            self._groups.by(call.caller).commit(asked),
+            lambda: self._groups.by(call.caller).commit(asked),
             lambda result: self._committed(call, request, codes | _codes(wanted, _in_words_of(call.version, result))),
         )
 
@@ -100,6 +113,9 @@ class OffsetHandler:
 
     def _name(self, by_id: bool, topic_id: bytes, name: str) -> str | None:
         return self._names.by_id(topic_id) if by_id else name
+
+    def _may(self, caller: Caller, operation: AclOperation, topic: str) -> bool:
+        return self._rights.allows(caller, operation, ResourceKind.TOPIC, topic)
 
     def _exists(self, caller: Caller, at: TopicPartition) -> bool:
         topic = self._topics.by(caller).find(at.topic)
@@ -159,7 +175,7 @@ class OffsetHandler:
                         metadata=one.metadata,
                         error_code=code,
                     )
-                    for one, code in _stable(found, unstable)
+                    for one, code in self._stable(call.caller, topic, found, unstable)
                 ],
             )
             for topic, found in self._found(call.caller, request.group_id, asked)
@@ -199,7 +215,7 @@ class OffsetHandler:
                     metadata=one.metadata,
                     error_code=code,
                 )
-                for one, code in _stable(found, unstable)
+                for one, code in self._stable(call.caller, name, found, unstable)
             ]
             topics.append(
                 fetching.OffsetFetchResponseTopics(name=name, topic_id=self._names.id_of(name), partitions=parts)
@@ -215,17 +231,27 @@ class OffsetHandler:
             by_topic: dict[str, list[OffsetCommitted]] = {}
             for at in sorted(known):
                 by_topic.setdefault(at.topic, []).append(known[at])
-            return by_topic.items()
+            return [one for one in by_topic.items() if self._may(caller, AclOperation.DESCRIBE, one[0])]
         return [
             (topic, [known.get(TopicPartition(topic, number)) or _nothing(group, topic, number) for number in numbers])
             for topic, numbers in wanted
         ]
 
+    def _stable(
+        self, caller: Caller, topic: str, found: Iterable[OffsetCommitted], unstable: set[TopicPartition]
+    ) -> Iterable[tuple[OffsetCommitted, int]]:
+        if self._may(caller, AclOperation.DESCRIBE, topic):
+            return _stable(found, unstable)
+        return [(_nothing(one.group, topic, one.partition), TOPIC_AUTHORIZATION_FAILED) for one in found]
+
     # --- delete ----------------------------------------------------------------------------------------------
 
     async def delete(self, call: KafkaCall, request: deleting.OffsetDeleteRequest) -> deleting.OffsetDeleteResponse:
         wanted = [
-            TopicPartition(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
+            TopicPartition(topic.name, one.partition_index)
+            for topic in request.topics
+            if self._may(call.caller, AclOperation.READ, topic.name)
+            for one in topic.partitions
         ]
         try:
             results = await self._groups.by(call.caller).delete_offsets(request.group_id, wanted)
@@ -253,6 +279,8 @@ class OffsetHandler:
         return deleting.OffsetDeleteResponse(topics=topics)
 
     def _delete_code(self, caller: Caller, at: TopicPartition, codes: Codes) -> int:
+        if not self._may(caller, AclOperation.READ, at.topic):
+            return TOPIC_AUTHORIZATION_FAILED
         return codes.get(at, NONE) if self._exists(caller, at) else UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from goqueue.base.access import AclOperation, ResourceKind
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.core.txn.epochs import NEW
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import partition_code
+from goqueue.edge.kafka.operations import Rights
 from goqueue.edge.kafka.transactions import producer_code
 from goqueue.service.front import Front
 from goqueue.service.producers import ProducerIds
@@ -26,7 +28,10 @@ _KNOWS_ITSELF_FROM = 3  # the version from which a producer that begins again sa
 
 
 class ProducerHandler:
-    def __init__(self, ids: Front[ProducerIds], transactions: Front[TransactionVerbs], topics: Front[Topics]) -> None:
+    def __init__(
+        self, ids: Front[ProducerIds], transactions: Front[TransactionVerbs], topics: Front[Topics], rights: Rights
+    ) -> None:
+        self._rights = rights
         self._ids = ids
         self._transactions = transactions
         self._topics = topics
@@ -60,6 +65,7 @@ class ProducerHandler:
 
     def _partition(self, caller: Caller, topic: str, index: int) -> PartitionResponse:
         try:
+            self._rights.check(caller, AclOperation.READ, ResourceKind.TOPIC, topic)
             partition = self._topics.by(caller).require(topic).partition(index)
             partition.check_led()
         except GoQueueError as error:

@@ -132,7 +132,7 @@ class ShareFetchHandler:
                 name = self._names.by_id(topic_id)
                 if name is None:
                     raise self._names.unknown_id()
-                partition = self._topics.by(caller).require_users(name).partition(number)
+                partition = self._topics.by(caller).require_readable(name).partition(number)
                 partition.check_led()
                 places.append(partition.at)
             except GoQueueError as error:

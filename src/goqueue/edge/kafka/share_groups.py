@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 
+from goqueue.base.access import AclOperation, ResourceKind
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.core.groups.errors import UnknownGroup
 from goqueue.core.groups.replies import MemberDescription, Result
 from goqueue.core.groups.requests import ShareHeartbeat
-from goqueue.edge.kafka import operations
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import coordinator_code
 from goqueue.edge.kafka.groups import beaten, when_known
-from goqueue.edge.kafka.names import TopicNames
+from goqueue.edge.kafka.names import NO_ID, TopicNames
+from goqueue.edge.kafka.operations import Rights
 from goqueue.service.front import Front
 from goqueue.service.groups import Groups
 from goqueue.service.share_offsets import ShareOffsets
@@ -27,7 +28,8 @@ from goqueue.wire.messages import share_group_heartbeat as beats
 
 
 class ShareGroupHandler:
-    def __init__(self, groups: Front[Groups], offsets: Front[ShareOffsets], names: TopicNames) -> None:
+    def __init__(self, groups: Front[Groups], offsets: Front[ShareOffsets], names: TopicNames, rights: Rights) -> None:
+        self._rights = rights
         self._groups = groups
         self._offsets = offsets
         self._names = names
@@ -51,7 +53,7 @@ class ShareGroupHandler:
             client_id=call.client_id,
             client_host=f"/{call.client_host}",
         )
-        return when_known(self._groups.by(call.caller).share_heartbeat(asked), self._beaten)
+        return when_known(lambda: self._groups.by(call.caller).share_heartbeat(asked), self._beaten)
 
     def _beaten(self, result: Result) -> beats.ShareGroupHeartbeatResponse:
         return beaten(result, self._names, beats.ShareGroupHeartbeatResponse, _assigned)
@@ -80,7 +82,7 @@ class ShareGroupHandler:
             assignment_epoch=found.generation,
             assignor_name=found.protocol,
             members=[self._member(one) for one in found.members],
-            authorized_operations=operations.told(operations.GROUP, is_asked),
+            authorized_operations=self._rights.group(caller, group, is_asked),
         )
 
     def _member(self, member: MemberDescription) -> described.Member:
@@ -96,6 +98,11 @@ class ShareGroupHandler:
             subscribed_topic_names=member.topics,
             assignment=described.Assignment(topic_partitions=parts),
         )
+
+    def _id_of(self, caller: Caller, name: str) -> bytes:
+        """Of a topic that the caller may not see there is none."""
+        sees = self._rights.allows(caller, AclOperation.DESCRIBE, ResourceKind.TOPIC, name)
+        return self._names.id_of(name) if sees else NO_ID
 
     # --- where they stand --------------------------------------------------------------------------------------
 
@@ -124,7 +131,7 @@ class ShareGroupHandler:
         return looking.DescribeShareGroupOffsetsResponseGroup(
             group_id=group,
             topics=[
-                looking.DescribeShareGroupOffsetsResponseTopic(name, self._names.id_of(name), parts)
+                looking.DescribeShareGroupOffsetsResponseTopic(name, self._id_of(caller, name), parts)
                 for name, parts in topics.items()
             ],
         )
@@ -159,7 +166,7 @@ class ShareGroupHandler:
         for topic in request.topics:
             parts = [await self._altered(call.caller, group, topic.topic_name, one) for one in topic.partitions]
             name = topic.topic_name
-            topics.append(altering.AlterShareGroupOffsetsResponseTopic(name, self._names.id_of(name), parts))
+            topics.append(altering.AlterShareGroupOffsetsResponseTopic(name, self._id_of(call.caller, name), parts))
         return altering.AlterShareGroupOffsetsResponse(responses=topics)
 
     async def _altered(
@@ -190,7 +197,7 @@ class ShareGroupHandler:
                 await offsets.delete(group, [topic.topic_name])
             except GoQueueError as error:
                 code, message = coordinator_code(error), error.message
-            topic_id = self._names.id_of(topic.topic_name)
+            topic_id = self._id_of(call.caller, topic.topic_name)
             topics.append(deleting.DeleteShareGroupOffsetsResponseTopic(topic.topic_name, topic_id, code, message))
         return deleting.DeleteShareGroupOffsetsResponse(responses=topics)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from goqueue.base.access import AclOperation, ResourceKind
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
@@ -17,6 +18,7 @@ from goqueue.core.txn.questions import MayWrite
 from goqueue.core.txn.records import TxnStage, TxnState
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import code_of, coordinator_code, partition_code
+from goqueue.edge.kafka.operations import Rights
 from goqueue.service.front import Front
 from goqueue.service.time_slices import TimeSlices
 from goqueue.service.topics import Topics
@@ -26,6 +28,8 @@ from goqueue.wire.codes import (
     INVALID_PRODUCER_ID_MAPPING,
     NONE,
     OPERATION_NOT_ATTEMPTED,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from goqueue.wire.messages import add_partitions_to_txn as adding
@@ -48,9 +52,11 @@ class TransactionHandler:
         self,
         transactions: Front[TransactionVerbs],
         topics: Front[Topics],
+        rights: Rights,
         anywhere: Front[TransactionVerbs] | None = None,
     ) -> None:
         """`anywhere` asks the node that keeps a transaction: offsets of one come to the node that keeps their group."""
+        self._rights = rights
         self._transactions = transactions
         self._anywhere = anywhere or transactions
         self._topics = topics
@@ -81,16 +87,23 @@ class TransactionHandler:
     ) -> list[adding.AddPartitionsToTxnTopicResult]:
         """All or none: where one partition is missing the others are not attempted."""
         wanted: list[TopicPartition] = []
-        missing: set[TopicPartition] = set()
+        refused_codes: dict[TopicPartition, int] = {}
         pace = TimeSlices()
         for topic in asked.topics:
+            is_writable = self._may(call.caller, AclOperation.WRITE, topic.name)
             for number in topic.partitions:
                 wanted.append(TopicPartition(topic.name, number))
-                if not self._exists(call.caller, wanted[-1]):
-                    missing.add(wanted[-1])
+                if not is_writable:
+                    refused_codes[wanted[-1]] = TOPIC_AUTHORIZATION_FAILED
+                elif not self._exists(call.caller, wanted[-1]):
+                    refused_codes[wanted[-1]] = UNKNOWN_TOPIC_OR_PARTITION
                 await pace.pause()
-        codes = {at: UNKNOWN_TOPIC_OR_PARTITION if at in missing else OPERATION_NOT_ATTEMPTED for at in wanted}
-        if not missing:
+        codes = {at: refused_codes.get(at, OPERATION_NOT_ATTEMPTED) for at in wanted}
+        if not self._rights.allows(
+            call.caller, AclOperation.WRITE, ResourceKind.TRANSACTIONAL_ID, asked.transactional_id
+        ):
+            codes = dict.fromkeys(wanted, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        elif not refused_codes:
             code = NONE
             try:
                 if asked.verify_only:
@@ -117,6 +130,9 @@ class TransactionHandler:
             )
             for topic in asked.topics
         ]
+
+    def _may(self, caller: Caller, operation: AclOperation, topic: str) -> bool:
+        return self._rights.allows(caller, operation, ResourceKind.TOPIC, topic)
 
     def _exists(self, caller: Caller, at: TopicPartition) -> bool:
         topic = self._topics.by(caller).find(at.topic)
@@ -145,7 +161,7 @@ class TransactionHandler:
             for topic in request.topics
             for one in topic.partitions
         ]
-        known = [one for one in offsets if self._exists(call.caller, TopicPartition(one.topic, one.partition))]
+        known = [one for one in offsets if not self._offset_code(call.caller, one.topic, one.partition)]
         code = NONE
         try:
             if call.version >= _ADDS_GROUPS_FROM:
@@ -163,9 +179,7 @@ class TransactionHandler:
                 partitions=[
                     committing.TxnOffsetCommitResponsePartition(
                         partition_index=one.partition_index,
-                        error_code=code
-                        if self._exists(call.caller, TopicPartition(topic.name, one.partition_index))
-                        else UNKNOWN_TOPIC_OR_PARTITION,
+                        error_code=self._offset_code(call.caller, topic.name, one.partition_index) or code,
                     )
                     for one in topic.partitions
                 ],
@@ -173,6 +187,11 @@ class TransactionHandler:
             for topic in request.topics
         ]
         return committing.TxnOffsetCommitResponse(topics=topics)
+
+    def _offset_code(self, caller: Caller, topic: str, partition: int) -> int:
+        if not self._may(caller, AclOperation.READ, topic):
+            return TOPIC_AUTHORIZATION_FAILED
+        return NONE if self._exists(caller, TopicPartition(topic, partition)) else UNKNOWN_TOPIC_OR_PARTITION
 
     async def end(self, call: KafkaCall, request: EndTxnRequest) -> EndTxnResponse:
         try:

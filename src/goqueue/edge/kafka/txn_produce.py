@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Awaitable, Iterator
 from typing import Final, Protocol
 
-from goqueue.base.errors import GoQueueError, NotLeader, NotLoaded, PeerLost
+from goqueue.base.access import AclOperation, ResourceKind
+from goqueue.base.errors import AccessDenied, GoQueueError, NotLeader, NotLoaded, PeerLost
 from goqueue.base.ids import TopicPartition
 from goqueue.edge.kafka.calls import Exclusive, KafkaCall
 from goqueue.edge.kafka.names import TopicNames
+from goqueue.edge.kafka.operations import Rights
 from goqueue.edge.kafka.transactions import producer_code
 from goqueue.format.batch import read_header
 from goqueue.service.front import Front
@@ -37,8 +39,14 @@ class ProduceApi(Protocol):
 
 class TransactionalProduce:
     def __init__(
-        self, inner: ProduceApi, transactions: Front[TransactionVerbs], topics: Front[Topics], names: TopicNames
+        self,
+        inner: ProduceApi,
+        transactions: Front[TransactionVerbs],
+        topics: Front[Topics],
+        names: TopicNames,
+        rights: Rights,
     ) -> None:
+        self._rights = rights
         self._inner = inner
         self._transactions = transactions
         self._topics = topics
@@ -47,13 +55,20 @@ class TransactionalProduce:
         self._turns: dict[str, asyncio.Lock] = {}
 
     def produce(self, call: KafkaCall, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-        if request.transactional_id is None or call.version < ADDS_FROM:
+        name = request.transactional_id
+        if name is None:
+            return self._inner.produce(call, request)
+        try:
+            self._rights.check(call.caller, AclOperation.WRITE, ResourceKind.TRANSACTIONAL_ID, name)
+        except AccessDenied as error:
+            return _refused(request, error)
+        if call.version < ADDS_FROM:
             return self._inner.produce(call, request)
         missing = self._missing(call, request)
         # A request behind one that waits waits too, so that the batches of a producer stay in order.
-        if not missing and not self._adding[request.transactional_id]:
+        if not missing and not self._adding[name]:
             return self._inner.produce(call, request)
-        return self._later(call, request, request.transactional_id, missing)
+        return self._later(call, request, name, missing)
 
     def _later(
         self, call: KafkaCall, request: ProduceRequest, name: str, missing: dict[Producer, list[TopicPartition]]
@@ -88,7 +103,7 @@ class TransactionalProduce:
         for topic in request.topic_data:
             name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id)
             known = None if name is None else self._topics.by(call.caller).find(name)
-            if known is None or known.is_internal:
+            if known is None or known.is_internal or not self._may_write(call, known.name):
                 continue
             for data in topic.partition_data:
                 if data.records is None or not 0 <= data.index < len(known.partitions):
@@ -99,6 +114,9 @@ class TransactionalProduce:
                     continue
                 if header.is_transactional:
                     yield TopicPartition(known.name, data.index), (header.producer_id, header.producer_epoch)
+
+    def _may_write(self, call: KafkaCall, topic: str) -> bool:
+        return self._rights.allows(call.caller, AclOperation.WRITE, ResourceKind.TOPIC, topic)
 
     async def _add_and_produce(
         self,

@@ -258,6 +258,7 @@ class SchemaRoutes:
 
     @confluent
     async def id_schema(self, request: Request) -> Text:
+        self._schemas.by(caller_of(request)).table.schema(id_of(request))
         return Text(await self._schemas.by(caller_of(request)).text(id_of(request), form(request)))
 
     @confluent

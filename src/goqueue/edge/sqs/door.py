@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from goqueue.base.access import Admit
+from goqueue.base.access import Access
 from goqueue.base.clock import SteadyClock
 from goqueue.base.entropy import Entropy
 from goqueue.base.settings import SqsSettings
@@ -47,11 +47,13 @@ class Verbs(Protocol):
     def routed(self, service: S) -> S: ...
 
 
-def sqs_door(settings: SqsSettings, verbs: Verbs, admit: Admit | None, gate: Gate, connections: Connections) -> SqsDoor:
+def sqs_door(
+    settings: SqsSettings, verbs: Verbs, access: Access | None, gate: Gate, connections: Connections
+) -> SqsDoor:
     arns, clock = Arns(settings.region), verbs.clock
 
     def front(service: S) -> Front[S]:
-        return Front(service, admit, verbs.routed(service))
+        return Front(service, access, verbs.routed(service))
 
     topics, leasing, once = front(verbs.topics), front(verbs.leasing), front(verbs.publish_once)
     contents = QueueContents(leasing, front(verbs.scheduling), settings.group)

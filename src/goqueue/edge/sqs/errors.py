@@ -78,6 +78,7 @@ NAMES: Final[dict[type[errors.GoQueueError], str]] = {
     errors.InvalidReceipt: "ReceiptHandleIsInvalid",
     SchemaMismatch: "InvalidMessageContents",
     errors.Forbidden: "UnsupportedOperation",
+    errors.AccessDenied: "AccessDenied",
     errors.ForeignOrigin: "AccessDenied",
     errors.UnknownHost: "AccessDenied",
     errors.NotFound: "ResourceNotFoundException",

@@ -1,0 +1,75 @@
+"""Asked for everything that a caller does: may it? Decisions are remembered until a rule changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from goqueue.base.access import AclOperation, AclResource, AclRuling, Need, ResourceKind
+from goqueue.base.commands import INTERNAL_DOOR, Caller
+from goqueue.base.errors import (
+    AccessDenied,
+    ClusterAuthorizationFailed,
+    GroupAuthorizationFailed,
+    SubjectAuthorizationFailed,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
+)
+from goqueue.base.limits import ACL_DECISIONS_KNOWN_MAX
+from goqueue.base.metadata import Change
+from goqueue.base.security_settings import SecuritySettings
+from goqueue.core.acls import AclTable
+from goqueue.core.cluster.image import Image
+from goqueue.core.cluster.records import ACLS
+
+_DENIED: Final[dict[ResourceKind, type[AccessDenied]]] = {
+    ResourceKind.TOPIC: TopicAuthorizationFailed,
+    ResourceKind.GROUP: GroupAuthorizationFailed,
+    ResourceKind.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
+    ResourceKind.CLUSTER: ClusterAuthorizationFailed,
+    ResourceKind.SUBJECT: SubjectAuthorizationFailed,
+}
+
+
+class AccessControl:
+    """The rules of the metadata store, as this node knows them. Decides where a request comes in, and once."""
+
+    def __init__(self, settings: SecuritySettings, image: Image) -> None:
+        self.is_on = settings.authorization == "acl"
+        self._super_users = settings.super_user_names
+        self._image = image
+        self._table = AclTable((), self._super_users)
+        self._known: dict[tuple[str, str, AclOperation, AclResource], bool] = {}
+
+    def metadata_changed(self, change: Change) -> None:
+        """Rules hold at once, and for connections that are open too."""
+        if any(key.startswith(ACLS) for key in (*change.deletes, *(entry.key for entry in change.puts))):
+            self._table = AclTable(self._image.acls(), self._super_users)
+            self._known.clear()
+
+    def decide(self, user: str, host: str, operation: AclOperation, resource: AclResource) -> AclRuling:
+        return self._table.decide(user, host, operation, resource)
+
+    def allows(self, caller: Caller, operation: AclOperation, resource: AclResource) -> bool:
+        asked = (caller.principal, caller.host, operation, resource)
+        allowed = self._known.get(asked)
+        return allowed or self._decide(caller, asked)
+
+    def _decide(self, caller: Caller, asked: tuple[str, str, AclOperation, AclResource]) -> bool:
+        if caller.door == INTERNAL_DOOR or not self.is_on:  # what the broker does for itself nobody has to allow
+            return True
+        allowed = self._known.get(asked)
+        if allowed is None:
+            if len(self._known) >= ACL_DECISIONS_KNOWN_MAX:
+                self._known.clear()
+            allowed = self._known[asked] = self._table.decide(*asked).is_allowed
+        return allowed
+
+    def admit(self, caller: Caller, operation: AclOperation, resource: AclResource) -> None:
+        if not self.allows(caller, operation, resource):
+            # Without the name: a caller that gave an id must not learn it.
+            what = f"{operation.value} this {resource.kind.value}".replace("_", " ")
+            raise _DENIED[resource.kind](f"{caller.principal[:80]} has no right to {what}.")
+
+    def record(self, caller: Caller, verb: str, needs: Sequence[Need], outcome: str) -> None:
+        """Nothing is written down."""
