@@ -37,7 +37,7 @@ def rule(text: str) -> AclRule:
 def may(rules: list[str], asked: str, supers: tuple[str, ...] = ()) -> bool:
     user, operation, resource, *host = asked.split()
     table = AclTable(map(rule, rules), supers)
-    return table.decide(user, *host or (HOST,), OP(operation), parse_resource(resource)).is_allowed
+    return table.decide(user, host[0] if host else HOST, OP(operation), parse_resource(resource)).is_allowed
 
 
 def test_without_a_rule_nobody_may_anything_but_super_users() -> None:
@@ -140,7 +140,7 @@ RULES = st.builds(
 
 @given(st.lists(RULES, max_size=8), st.sampled_from(["x", "y", "z"]), st.sampled_from([OP.READ, OP.DESCRIBE]), NAMES)
 def test_decisions_are_those_of_the_rules_read_one_by_one(
-    rules: list[AclRule], user: str, operation: OP, name: str
+    rules: list[AclRule], user: str, operation: AclOperation, name: str
 ) -> None:
     implied = {OP.READ: {OP.READ, OP.ALL}, OP.DESCRIBE: {OP.DESCRIBE, OP.READ, OP.WRITE, OP.ALL}}[operation]
 

@@ -239,6 +239,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "offsets_from": named(DESCRIBE, TOPIC),
         "high_watermark": named(DESCRIBE, TOPIC),
         "check_partition": named(DESCRIBE, TOPIC),
+        "check_readable": named(READ, TOPIC),
         "read": Noted(_browse),
     },
     Groups: {
@@ -282,7 +283,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "extend": _receipts,
         "counts": _of_group_and_topic(DESCRIBE),
         "held_of": _of_group_and_topic(DESCRIBE),
-        "skip_all": _of_group_and_topic(READ),
+        "skip_all": lambda group, topic: ((DELETE, AclResource(TOPIC, topic)),),  # SQS purges a queue
     },
     Sharing: {
         "acquire": _take,
@@ -319,7 +320,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "show": Noted(named(READ, TOPIC)),
         "list": Noted(named(READ, TOPIC)),
         "cancel": named(WRITE, TOPIC),
-        "cancel_all": named(WRITE, TOPIC),
+        "cancel_all": named(DELETE, TOPIC),  # the same
         "stats": any_of(DESCRIBE, TOPIC),
     },
     Schemas: {

@@ -84,6 +84,10 @@ class Browsing:
     def high_watermark(self, topic: str, partition: int) -> Offset:
         return self._topics.require(topic).partition(partition).high_watermark
 
+    def check_readable(self, topic: str) -> None:
+        """Before a stream begins, which cannot be refused any more."""
+        self._topics.require(topic)
+
     def check_partition(self, topic: str, partition: int) -> None:
         """Raises if there is none."""
         self._topics.require(topic).partition(partition)

@@ -210,7 +210,10 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     Publish: {"messages": SPLIT, **_all(TOLD, "append", "append_any", "is_durable", "wait_durable")},
     DeduplicatedPublish: _all(SPLIT, "messages", "last_sequence"),
     Fetching: _all(TOLD, "fetch", "fetch_now"),
-    Browsing: {"check_partition": HERE, **_all(SPLIT, "offsets_from", "high_watermark", "read")},
+    Browsing: {
+        **_all(HERE, "check_partition", "check_readable"),
+        **_all(SPLIT, "offsets_from", "high_watermark", "read"),
+    },
     Groups: {
         "new_member_id": HERE,
         "lag": SPLIT,

@@ -128,6 +128,7 @@ class ClusterHandler:
         for one in asked:
             try:
                 if self._is_missing(call.caller, one):
+                    self._rights.check(call.caller, AclOperation.DESCRIBE, ResourceKind.TOPIC, one.name or "")
                     await self._topics.by(call.caller).create(one.name or "", None, {})
             except TopicExists:
                 pass  # somebody was faster

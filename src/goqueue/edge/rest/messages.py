@@ -212,6 +212,7 @@ class MessageRoutes:
         query = Query(request, "from", "partition", "isolation")
         isolation = query.isolation()
         topic = request.path_params["topic"]
+        self._browsing.by(caller_of(request)).check_readable(topic)
         resumed = request.headers.get("last-event-id")
         if resumed is not None:
             offsets = await self._start(

@@ -12,7 +12,7 @@ import msgspec
 
 from goqueue.base.clock import SteadyClock
 from goqueue.base.commands import Caller
-from goqueue.base.errors import TopicExists
+from goqueue.base.errors import AccessDenied, TopicExists
 from goqueue.base.ids import Millis
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs import schema
@@ -273,7 +273,11 @@ class Queues:
             raise SqsError("PurgeQueueInProgress", message)
         self._purged = {key: when for key, when in self._purged.items() if now - when < PURGE_EVERY_MS}
         self._purged[topic.record.id] = now
-        await self._contents.purge(call.caller, topic.name)
+        try:
+            await self._contents.purge(call.caller, topic.name)
+        except AccessDenied:
+            del self._purged[topic.record.id]  # who may not purge keeps nobody from it
+            raise
         if is_fifo(topic):
             async with self._changing:
                 topic = self.find(call.caller, asked.queue_url)
