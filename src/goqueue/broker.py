@@ -37,6 +37,7 @@ from goqueue.drive.schedule_log import SCHEDULE_TOPIC
 from goqueue.drive.schedule_runner import ScheduleParts
 from goqueue.drive.schedule_targets import DueTargets
 from goqueue.drive.schedules import Schedules
+from goqueue.drive.scrubber import Scrubber
 from goqueue.drive.topic_table import TopicTable
 from goqueue.log.recovery import Recovered
 from goqueue.node_services import NodeServices
@@ -115,6 +116,7 @@ class Broker:
         )
         self.elsewhere = elsewhere = Elsewhere(node.shard_map, node.peers, node.peer_verbs)
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)
+        self.scrubber = Scrubber(self._logs, self.cleaner, offload, settings.log)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
         environment = Environment(clock, entropy, self.metrics)
         self.routing = routing_of(node, calls, self.topics, environment)
@@ -285,6 +287,7 @@ class Broker:
         self.transfer.resume()
         await self.redrives.recover()
         self.cleaner.start()
+        self.scrubber.start()
 
     async def _load_all(self) -> None:
         await self.node.load_schemas(await self.open_internal_partition(SCHEMAS_TOPIC))
@@ -381,6 +384,7 @@ class Broker:
         await self.schedules.stop()
         for host in self.group_hosts:
             await host.stop()
+        await self.scrubber.stop()
         await self.cleaner.stop()
 
 

@@ -10,9 +10,12 @@ from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.cluster_member import ClusterMember
 from goqueue.drive.cluster_shards import ClusterShards
 from goqueue.drive.coordinators import SCHEMAS_TOPIC
+from goqueue.drive.log_mending import LogMending
 from goqueue.drive.own_topics import OWN_TOPICS
 from goqueue.drive.partition import Partition
+from goqueue.drive.partition_replica import PartitionReplica
 from goqueue.drive.schema_follower import SchemaFollower
+from goqueue.drive.shard_damage import ShardDamage
 from goqueue.drive.shard_roles import ReplicationSettings
 from goqueue.drive.topic_table import TopicTable
 from goqueue.node_services import NodeServices
@@ -51,7 +54,12 @@ class Clustering:
         self._node = node
         self._parts = parts
         self._internal = internal
-        loading = ShardLoading(parts.books, internal, self._recover, self._forget)
+        mending = LogMending(parts.cleaner, node.offload)
+        looking = node.offload, node.storage_stats
+        self._damage = ShardDamage(
+            member, node.metadata, self._replicas, mending, looking, lambda: self.shards.logs_changed()
+        )
+        loading = ShardLoading(parts.books, internal, self._recover, self._forget, self._damage.check)
         settings = node.settings
         replication = ReplicationSettings(settings.log.fsync == "always", settings.cluster.lag_ms)
         self.shards = ClusterShards(member, node.metadata, parts.table, loading, parts.cleaner)
@@ -66,11 +74,14 @@ class Clustering:
             await self._internal(topic, 0)
         self._schemas = SchemaFollower(await self._internal(SCHEMAS_TOPIC, 0), self._node.load_schemas)
         await self._schemas.start()
+        await self._damage.begin()
         self.shards.start()
+        self._damage.start()
 
     async def stop(self) -> None:
         if self._schemas is not None:
             await self._schemas.stop()
+        await self._damage.stop()
         await self.shards.stop()
 
     def lags(self) -> dict[int, dict[int, FollowerLag]]:
@@ -78,6 +89,9 @@ class Clustering:
         assert self.shards.roles is not None
         now = self._node.clock.now_ms()
         return {shard: led.lags(now) for shard, led in self.shards.roles.led.items()}
+
+    def _replicas(self, shard: int) -> list[PartitionReplica]:
+        return self.shards.replicas(shard)
 
     async def _recover(self, shard: int) -> None:
         """What its last leader left is finished in the background: it may need shards that are taken over as well."""

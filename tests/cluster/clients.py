@@ -14,11 +14,12 @@ from bench.cluster_process import ClusterProcess
 from tests.waiting import wait_until
 
 
-def make_topic(cluster: ClusterProcess, partitions: int = 3, at: int = 0) -> str:
-    """Through Kafka's door of one node; usable at every node when it returns."""
+def make_topic(cluster: ClusterProcess, partitions: int = 3, at: int = 0, **config: str) -> str:
+    """Through Kafka's door of one node; usable at every node when it returns. `config` has `_` for `.`."""
     name = f"t-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": cluster.nodes[at].kafka})
-    for made in admin.create_topics([NewTopic(name, partitions)]).values():
+    chosen = {key.replace("_", "."): value for key, value in config.items()}
+    for made in admin.create_topics([NewTopic(name, partitions, config=chosen)]).values():
         made.result(60)
     for number in cluster.running:
         wait_until(lambda number=number: knows(cluster, number, name), f"node {number} does not know {name}")  # type: ignore[misc]

@@ -15,7 +15,7 @@ from goqueue.drive.leading_shard import LeadingShard
 from goqueue.drive.replica_fetches import FetchServer, FollowedShard, ReplicaFetching
 from goqueue.format.batch import read_header, split
 from goqueue.format.records import decode
-from goqueue.log.epoch_history import end_of_epoch
+from goqueue.log.epoch_history import NO_EPOCH, end_of_epoch
 from goqueue.log.partition_log import PartitionLog, RollRule
 from goqueue.log.recovery import open_log
 from goqueue.sim.disk import CrashMode, SimDisk
@@ -51,13 +51,17 @@ class SmallLog:
 
     @property
     def last_epoch(self) -> Epoch:
-        return self.log.notes.epoch if self.log.end_offset else -1
+        epochs = self.log.notes.meta.epochs
+        return epochs[-1].epoch if epochs else NO_EPOCH
 
     def end_of_epoch(self, epoch: Epoch) -> tuple[Epoch, Offset]:
         return end_of_epoch(self.log.notes.meta.epochs, epoch, self.log.end_offset)
 
     def read_tail(self, offset: Offset, bytes_max: int) -> bytes:
         return self.log.read(offset, bytes_max, self.log.end_offset, wait=True)
+
+    def is_readable(self, offset: Offset) -> bool:
+        return True
 
     def take(self, batches: bytes) -> None:
         for one in split(batches):

@@ -34,6 +34,12 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cleanup_interval_ms: Annotated[int, Doc(ge=10, description="How often retention and compaction look for work.")] = (
         30_000
     )
+    scrub_interval_ms: Annotated[
+        int, Doc(ge=10, description="How long after one look at all stored bytes for damage the next one begins.")
+    ] = 86_400_000
+    scrub_bytes_per_s: Annotated[
+        int, Doc(ge=0, description="How many bytes a second are looked at for damage; 0 looks at none.")
+    ] = 4 * MIB
     clock_wait_ms: Annotated[
         int, Doc(ge=0, description="After the machine's clock was set nothing expires by its age for so long.")
     ] = 600_000

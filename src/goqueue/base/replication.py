@@ -56,6 +56,21 @@ class LogAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parting: tuple[Epoch, Offset] | None = None
 
 
+class RangeAsk(msgspec.Struct, frozen=True, array_like=True):
+    """Whole batches of a log from one offset up to another, which a replica cannot read."""
+
+    shard: int
+    epoch: Epoch
+    log: LogKey
+    first: Offset
+    end: Offset
+
+
+class RangeAnswer(msgspec.Struct, frozen=True, array_like=True):
+    start: Offset  # of the leader's log: what is before is gone
+    batches: bytes
+
+
 Refusal: TypeAlias = Literal["", "not_leader", "fenced_epoch", "unknown_epoch", "unknown_session"]
 
 

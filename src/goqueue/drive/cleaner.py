@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 
 import msgspec
 
@@ -26,6 +26,7 @@ from goqueue.drive.partition import Partition
 from goqueue.drive.repeating import Repeating
 from goqueue.log.compaction import Swap, compact, is_due
 from goqueue.log.retention import new_start, wants_roll
+from goqueue.log.segment import Segment
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,24 @@ class Cleaner:
         """Makes a log begin later, on request; waits until that is durable."""
         async with self._lock:
             await to_its_end(self._offload(partition.log.begin_drop_head(start_offset).run))
+
+    async def put_in_place(self, partition: Partition, make: Callable[[], Awaitable[Swap | None]]) -> None:
+        """A segment that `make` writes anew takes its place; nobody else works on the log meanwhile."""
+        async with self._lock:
+            await self._flusher.seal(partition)
+            if (swap := await make()) is not None:
+                await to_its_end(self._swap(partition, swap))
+
+    async def verify(self, partition: Partition, segment: Segment) -> None:
+        """What turns out damaged is fenced off, unless the segment is not the log's any more."""
+        async with self._lock:
+            if segment in partition.log.segments:
+                await to_its_end(self._offload(segment.verify))
+
+    async def _swap(self, partition: Partition, swap: Swap) -> None:
+        await self._offload(swap.run)
+        partition.log.swap(swap.old, swap.new)
+        await self._offload(swap.clean_up)
 
     async def retire(self, partition: Partition, start_offset: Offset) -> None:
         """The same for a log of ours: what stands behind the offset is safe before what stands before it goes."""
@@ -109,9 +128,7 @@ class Cleaner:
         steps = compact(log, config, self._clock.now_ms(), stable, partition.is_aborted)
         while not isinstance(found := await self._offload(lambda: _work_a_little(steps)), int):
             if found is not None:
-                await self._offload(found.run)
-                log.swap(found.old, found.new)
-                await self._offload(found.clean_up)
+                await self._swap(partition, found)
             await asyncio.sleep(_STEP_S)
         await self._offload(log.end_compaction(found).run)
         logger.info(

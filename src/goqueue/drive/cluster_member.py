@@ -67,6 +67,7 @@ class ClusterMember:
         self._note = DiskNote("", settings.node.id)
         self._changed = asyncio.Event()
         self.membership: NodeMembership | None = None
+        self.had_power_cut = False  # since the last start; known when it has joined
         self._probing = Probing(self.peers, self._others, self._suspicion)
 
     def hello(self) -> Hello:
@@ -90,6 +91,7 @@ class ClusterMember:
         await bring_own_metadata(self._metadata, self._disk, self._offload, factor)
         self._note = await self._offload(lambda: read_note(self._disk, self._entropy, self.me.node))
         check_cluster(self._note, self._metadata.image.cluster_id)
+        self.had_power_cut = not self._note.was_stopped and self._note.boot != boot
         has_lost = lost_tail(self._note, boot, self._settings.log.fsync == "always")
         self.membership = NodeMembership(
             self._metadata, self.me.node, self._record(has_lost), self._wait_s, self._formation
@@ -100,6 +102,11 @@ class ClusterMember:
         await self._ports.open_door(self.hello(), self.verbs)
         self._probing.start()
         return cluster_id
+
+    async def tell(self, **changes: object) -> None:
+        """Others hear something new of this node. The store may be out of reach: `GoQueueError`."""
+        if self.membership is not None:
+            await self.membership.tell(**changes)
 
     async def hand_over(self) -> None:
         """Before the doors close: others lead what this node led."""
@@ -129,7 +136,7 @@ class ClusterMember:
 
     def _record(self, has_lost: bool) -> NodeRecord:
         addresses, rack = dict(self._ports.addresses), self._settings.cluster.rack
-        return NodeRecord(__version__, self.me.start, addresses, rack, self._note.disk, has_lost)
+        return NodeRecord(__version__, self.me.start, addresses, rack, self._note.disk, has_lost, opening=True)
 
     async def _formed(self) -> str:
         image = self._metadata.image

@@ -45,7 +45,7 @@ class ClusterShards:
     def begin(self, shards: ShardMap, clock: Clock, settings: ReplicationSettings) -> None:
         self._clock = clock
         self.roles = ShardRoles(
-            self._member, self._metadata, shards, self._replicas, self._coordinators, (clock, settings)
+            self._member, self._metadata, shards, self.replicas, self._coordinators, (clock, settings)
         )
 
     def start(self) -> None:
@@ -69,7 +69,8 @@ class ClusterShards:
         assert self.roles is not None
         self.roles.logs_changed()
 
-    def _replicas(self, shard: int) -> list[PartitionReplica]:
+    def replicas(self, shard: int) -> list[PartitionReplica]:
+        """The logs of a shard, as they are now."""
         assert self._clock is not None
         return [
             PartitionReplica(

@@ -137,6 +137,8 @@ class LeadingShard:
         for key in session.to_tell():
             log, place = self._logs[key], session.places[key]
             answer = _parting(log, place) or _news(log, place, bytes_max)
+            if not log.is_readable(place.end):
+                session.behind.pop(key, None)  # until there is more, or somebody else leads
             bytes_max -= len(answer.batches)
             answers.append(answer)
         return answers

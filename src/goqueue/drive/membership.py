@@ -79,6 +79,17 @@ class NodeMembership:
         self._suspected = nodes
         self._changed.set()
 
+    async def tell(self, **changes: object) -> None:
+        """Others hear something new of this node; after a lost session, when it is registered again."""
+        self._record = msgspec.structs.replace(self._record, **changes)
+        if self._session is not None and not self._session.is_lost:
+            await self._write(self._session)
+
+    async def _write(self, session: Session) -> None:
+        key = f"{NODES}{self._node_id}"
+        known = self._metadata.image.modified(key)
+        await self._metadata.commit(Commit({key: encode(self._record)}, modified={key: known}, session=session.id))
+
     async def _register(self, session: Session) -> None:
         loop = asyncio.get_running_loop()
         key, deadline = f"{NODES}{self._node_id}", loop.time() + self._wait_s
@@ -156,15 +167,12 @@ class NodeMembership:
 
     async def hand_over(self, within_s: float) -> None:
         """Returns when others lead what this node led, or nobody can, or the time is over."""
-        self._record = msgspec.structs.replace(self._record, leaving=True)
-        key, image = f"{NODES}{self._node_id}", self._metadata.image
-        if self._session is None or self._session.is_lost:
-            return
+        image = self._metadata.image
         with suppress(TimeoutError, GoQueueError):
             async with asyncio.timeout(within_s):
-                await self._metadata.commit(
-                    Commit({key: encode(self._record)}, modified={key: image.modified(key)}, session=self._session.id)
-                )
+                await self.tell(leaving=True)
+                if not self.is_held:
+                    return
                 while len(image.nodes()) > 1 and self._leads_any():
                     self._moved.clear()
                     await self._moved.wait()

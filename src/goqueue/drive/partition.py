@@ -6,7 +6,7 @@ import asyncio
 from typing import Protocol
 
 from goqueue.base.commands import Acks, Isolation
-from goqueue.base.errors import LeaderChanged, NotLeader, UnknownTopic
+from goqueue.base.errors import DamagedRange, GoQueueError, LeaderChanged, NotLeader, UnknownTopic
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import BATCH_BYTES_MAX
 from goqueue.core.dedupe import Dedupe, StoredBatch
@@ -37,6 +37,11 @@ class Leading(Protocol):
     def appended(self, partition: Partition) -> None: ...
 
     def synced(self, partition: Partition) -> None: ...
+
+    @property
+    def has_others(self) -> bool:
+        """Another replica has everything too."""
+        ...
 
 
 class Partition(PartitionMarks):
@@ -189,7 +194,18 @@ class Partition(PartitionMarks):
         except NeedsVerification:
             # Damaged while the node was down. Rolled, the segment can be verified and fenced whole.
             self.log.roll()
-        return await self._read_off_loop(offset, bytes_max, limit, first_max)
+        except DamagedRange as damage:
+            raise self._damaged(damage) from None
+        try:
+            return await self._read_off_loop(offset, bytes_max, limit, first_max)
+        except DamagedRange as damage:
+            raise self._damaged(damage) from None
+
+    def _damaged(self, damage: DamagedRange) -> GoQueueError:
+        """What another replica has is not passed over: that one leads in a moment."""
+        if self._leading is None or not self._leading.has_others:
+            return damage
+        return NotLeader("This part of the log is damaged here; another replica takes over. Ask for the leader again.")
 
     async def _read_off_loop(self, offset: Offset, bytes_max: int, limit: Offset, first_max: int) -> bytes:
         try:
@@ -212,6 +228,8 @@ class Partition(PartitionMarks):
             return self.log.read(offset, bytes_max, self.state.read_limit(isolation), False, first_max)
         except (WouldBlock, NeedsVerification):
             return None
+        except DamagedRange as damage:
+            raise self._damaged(damage) from None
 
     def is_visible(self, header: BatchHeader) -> bool:
         """Whether a reader of committed data gets a batch that is below the last stable offset."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from goqueue.base.clock import Clock
+from goqueue.base.errors import DamagedRange
 from goqueue.base.ids import Epoch, Offset
 from goqueue.base.replication import LogKey
 from goqueue.drive.partition import Partition
-from goqueue.log.epoch_history import end_of_epoch
+from goqueue.log.epoch_history import NO_EPOCH, end_of_epoch
+from goqueue.log.reader import NeedsVerification
 
 
 class PartitionReplica:
@@ -27,6 +29,7 @@ class PartitionReplica:
         self.minimum = minimum
         self._clock = clock
         self._drop_head = drop_head
+        self._unreadable: Offset = -1
 
     @property
     def start_offset(self) -> Offset:
@@ -46,13 +49,26 @@ class PartitionReplica:
 
     @property
     def last_epoch(self) -> Epoch:
-        return self.partition.log.notes.epoch if self.partition.end_offset else -1
+        epochs = self.partition.log.notes.meta.epochs
+        return epochs[-1].epoch if epochs else NO_EPOCH
 
     def end_of_epoch(self, epoch: Epoch) -> tuple[Epoch, Offset]:
         return end_of_epoch(self.partition.log.notes.meta.epochs, epoch, self.partition.end_offset)
 
     def read_tail(self, offset: Offset, bytes_max: int) -> bytes:
-        return self.partition.log.read(offset, bytes_max, self.partition.end_offset, wait=True)
+        """Nothing where it is damaged here: another replica is to lead."""
+        log, end = self.partition.log, self.partition.end_offset
+        try:
+            return log.read(offset, bytes_max, end, wait=True)
+        except NeedsVerification:
+            log.roll()
+        except DamagedRange:
+            self._unreadable = offset
+            return b""
+        return self.read_tail(offset, bytes_max)
+
+    def is_readable(self, offset: Offset) -> bool:
+        return offset != self._unreadable
 
     def take(self, batches: bytes) -> None:
         self.partition.take(batches, self._clock.now_ms())

@@ -44,6 +44,10 @@ class ReplicaLog(Protocol):
         """Whole batches from there on, also above the high watermark; at least one if there is one."""
         ...
 
+    def is_readable(self, offset: Offset) -> bool:
+        """False if it was found damaged there."""
+        ...
+
     def take(self, batches: bytes) -> None:
         """Appends batches as another node wrote them."""
         ...

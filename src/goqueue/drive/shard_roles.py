@@ -106,6 +106,11 @@ class LedShard:
     def synced(self, partition: Partition) -> None:
         self.shard.synced(self._keys[partition])
 
+    @property
+    def has_others(self) -> bool:
+        record = self.shard.record
+        return len({*record.in_sync, *record.eligible}) > 1
+
     def end(self) -> None:
         if self.takeover is not None:
             self.takeover.cancel()
@@ -303,7 +308,8 @@ class ShardRoles:
         leading = self._leading.get(shard)
         if leading is None:
             return
-        living = {number: one.incarnation for number, one in self._metadata.image.nodes().items()}
+        nodes = self._metadata.image.nodes().items()
+        living = {number: one.incarnation for number, one in nodes if shard not in one.damaged}
         if (change := leading.wanted(living, self._clock.now_ms())) is not None:
             key = f"{SHARDS}{shard}"
             await self._metadata.commit(Commit({key: encode_record(change.record)}, modified={key: change.revision}))

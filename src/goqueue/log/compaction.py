@@ -50,7 +50,7 @@ class Swap(msgspec.Struct):
         for segment in self.old:
             segment.pin()
         disk, directory = self.new.home.disk, self.new.home.directory
-        for suffix in (".seal", ".index", ".timeindex"):
+        for suffix in (".seal", ".index", ".timeindex", ".damage"):
             disk.remove(self.new.path(suffix))
         disk.sync_dir(directory)
         disk.rename(self.new.path(".log.compact"), self.new.path(".log"))

@@ -21,11 +21,22 @@ class LogExtent:
         self.segments: tuple[Segment, ...] = tuple(segments)
         # The start is durable at once, the records below it perhaps not.
         self.end_offset: Offset = max(segments[-1].next_offset if segments else 0, notes.meta.start_offset)
+        self._was_synced_to: Offset = 0  # in earlier runs, as far as opening it could tell
+        self._was_written_to: Offset = 0
 
     @property
     def start_offset(self) -> Offset:
         first = self.segments[0].base_offset if self.segments else 0
         return max(first, self.notes.meta.start_offset)
+
+    def once_held(self, synced: Offset, written: Offset = 0) -> None:
+        """How far it went in earlier runs, on the disk and at all."""
+        self._was_synced_to = max(self._was_synced_to, synced)
+        self._was_written_to = max(self._was_written_to, written)
+
+    def lacks_end(self, after_power_cut: bool) -> bool:
+        """Its end was damaged or is gone, as opening it found. A power cut takes what was not synced."""
+        return self.end_offset < max(self._was_synced_to, 0 if after_power_cut else self._was_written_to)
 
     @property
     def newest_ms(self) -> Millis:

@@ -111,6 +111,7 @@ class JournalReplay:
 
     def _name_missing(self, log: PartitionLog, header: BatchHeader) -> None:
         """Neither the log nor the journal has what comes before; what follows cannot take its place."""
+        log.once_held(header.base_offset)
         facts = {"log": log.home.directory, "from": log.end_offset, "to": header.base_offset}
         logger.error("offsets are neither in the log nor in the journal", extra=facts)
 

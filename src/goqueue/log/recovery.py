@@ -15,8 +15,9 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.errors import DataTooNew
+from goqueue.base.errors import CorruptBatch, DataTooNew
 from goqueue.base.ids import Offset
+from goqueue.format.batch import HEADER_BYTES, read_header
 from goqueue.log.checkpoint import Meta, SegmentCheckpoint, read_checkpoint
 from goqueue.log.crc_json import decode_crc_json
 from goqueue.log.epoch_history import Epochs, EpochStart, cut_tail, with_batches
@@ -67,6 +68,16 @@ def _first_epoch(segments: list[Segment]) -> Epochs:
     return (EpochStart(0, segments[0].base_offset),) if segments else ()
 
 
+def _end_of_whole(segment: Segment, torn: DamagedRegion) -> Offset:
+    """Where a batch ends that was written whole and is damaged, or 0: a write that was interrupted is shorter."""
+    try:
+        header = read_header(segment.file().read(torn.position, HEADER_BYTES))
+    except CorruptBatch:
+        return 0
+    is_whole = torn.position + header.size <= torn.end and header.base_offset == torn.first_offset
+    return header.next_offset if is_whole else 0
+
+
 class _Recovery:
     def __init__(self, home: SegmentHome, roll: RollRule, topic_id: str) -> None:
         self._home = home
@@ -83,6 +94,7 @@ class _Recovery:
             )
         self._names: frozenset[str] = frozenset()
         self._checkpoint = read_checkpoint(self._disk, home.directory)
+        self._written_end: Offset = 0  # of what was cut off and had been written whole
 
     def _read_meta(self, topic_id: str) -> Meta:
         path = f"{self._home.directory}/{META_FILE}"
@@ -124,6 +136,7 @@ class _Recovery:
             segment.let_go()
         notes = LogNotes(self._home, meta, meta_changed, has_directory=bool(segments))
         log = PartitionLog(self._home, self._roll, notes, segments, syncs)
+        log.once_held(self._synced_offset, self._written_end)
         if not self._found.was_clean and not self._is_safe(log):
             log.needs_sync()
         return log, self._found
@@ -260,6 +273,7 @@ class _Recovery:
         size = length - torn.position
         self._found.bytes_cut += size
         was_safe = torn.first_offset < self._synced_offset
+        self._written_end = max(self._written_end, segment.next_offset, _end_of_whole(segment, torn))
         if was_safe or torn.end < length:
             kept = f"{self._home.directory}/{segment.base_offset:020d}.{torn.position}.cut"
             with refused_when_full():
@@ -276,6 +290,7 @@ class _Recovery:
         for base in bases:
             segment = Segment(self._home, base)
             source = segment.path(".log")
+            self._written_end = max(self._written_end, base)
             self._found.bytes_cut += self._disk.size(source)
             logger.error("segment behind a cut set aside", extra={"segment": source})
             self._disk.rename(source, f"{self._home.directory}/{base:020d}.0.cut")

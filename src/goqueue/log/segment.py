@@ -252,6 +252,11 @@ class Segment(SegmentContents):
                 self._rescan()
             self.verified = True
 
+    def doubt(self) -> None:
+        """It is checked again before it is read."""
+        with self._lock:
+            self.verified, self.trusted_from = False, _NOWHERE
+
     def _fits_seal(self) -> bool:
         seal, file = self.seal, self.file()
         return seal is not None and file.size == seal.length and checksum(file, self.length) == seal.crc

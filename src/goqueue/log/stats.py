@@ -27,6 +27,10 @@ class StorageStats(msgspec.Struct):
     bytes_compacted_away: Annotated[int, Doc(description="Bytes that compaction freed.")] = 0
     bytes_cut: Annotated[int, Doc(description="Bytes cut from the ends of logs, most of them torn writes.")] = 0
     damaged_ranges: Annotated[int, Doc(description="Stretches found damaged and quarantined.")] = 0
+    segments_mended: Annotated[int, Doc(description="Damaged segments made whole from another replica.")] = 0
+    bytes_scrubbed: Annotated[
+        int, Doc(description="Bytes that were compared with their checksums in the background.")
+    ] = 0
     indexes_rebuilt: Annotated[int, Doc(description="Indexes that were missing or damaged and made anew.")] = 0
     append_failures: Annotated[int, Doc(description="Writes that the disk refused.")] = 0
     sync_failures: Annotated[int, Doc(description="Syncs that failed; each makes a partition read-only.")] = 0

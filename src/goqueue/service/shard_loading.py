@@ -63,16 +63,19 @@ class ShardLoading:
         internal: Callable[[str, int], Awaitable[Partition]],
         recover: Callable[[int], Awaitable[None]],
         forget: Callable[[int], None],
+        check: Callable[[int], Awaitable[None]],
     ) -> None:
         """`internal` is a shard's partition of an internal topic; `recover` finishes what its last leader left;
-        `forget` drops what is remembered of the shard's partitions."""
+        `forget` drops what is remembered of the shard's partitions; `check` says whether its logs can be trusted."""
         self._books = books
         self._internal = internal
         self._recover = recover
         self._forget = forget
+        self._check = check
 
     async def load(self, shard: int) -> None:
         groups, views, schedules, transactions = self._books
+        await self._check(shard)
         self._forget(shard)
         await groups[shard].load(await self._internal(GROUPS_TOPIC, shard))
         await views[shard].load(await self._internal(DELIVERIES_TOPIC, shard))

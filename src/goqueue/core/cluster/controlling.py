@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 
 from goqueue.base.metadata import Commit, Revision
-from goqueue.core.cluster.elections import admitted, elected, handed_over, needs_leader
+from goqueue.core.cluster.elections import admitted, as_of, elected, handed_over, needs_leader, without_damaged
 from goqueue.core.cluster.formation import Formation, forming
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.moving import begun, ended, grown
@@ -38,7 +38,7 @@ class Controlling:
         growing = grown(image, {node: found for node, found in living.items() if node in steady})
         for number in image.shards():
             before = image.shard(number)
-            record = self._led(self._admitted(image, before, living), living, steady)
+            record = self._led(number, self._admitted(image, number, living), living, steady)
             record = ended(record, living) or record
             if number in growing:
                 record = begun(record, growing[number]) or record
@@ -49,18 +49,21 @@ class Controlling:
             if (known is None or known.disk != found.disk) and self._is_written_down(image, node, found):
                 yield self._commit(image, f"{MEMBERS}{node}", encode(_member(known, found)))
 
-    def _admitted(self, image: Image, record: ShardRecord, living: Mapping[int, NodeRecord]) -> ShardRecord:
+    def _admitted(self, image: Image, shard: int, living: Mapping[int, NodeRecord]) -> ShardRecord:
+        record = image.shard(shard)
         for node, found in living.items():
             known = image.member(node)
-            record = admitted(record, node, found, found.disk if known is None else known.disk)
+            if not found.opening:
+                record = admitted(record, node, as_of(found, shard), found.disk if known is None else known.disk)
         return record
 
-    def _led(self, record: ShardRecord, living: Mapping[int, NodeRecord], steady: Set[int]) -> ShardRecord:
-        if not needs_leader(record, living):
-            return handed_over(record, living, steady) or record
-        staying = {node: found for node, found in living.items() if not found.leaving}
+    def _led(self, shard: int, record: ShardRecord, living: Mapping[int, NodeRecord], steady: Set[int]) -> ShardRecord:
+        here = {node: as_of(found, shard) for node, found in living.items()}
+        if not needs_leader(record, here):
+            return handed_over(record, here, steady) or record
+        staying = {node: found for node, found in here.items() if not found.leaving}
         able = any(record.counts(node, found.incarnation) for node, found in staying.items())
-        return elected(record, staying if able else living) or record
+        return elected(record, staying if able else without_damaged(record, here, shard)) or record
 
     def _is_written_down(self, image: Image, node: int, found: NodeRecord) -> bool:
         """No shard still waits for a word about this start."""

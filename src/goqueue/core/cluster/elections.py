@@ -42,6 +42,22 @@ def left(record: ShardRecord, node: int) -> ShardRecord:
     return msgspec.structs.replace(record, in_sync=in_sync, eligible=eligible, starts=starts)
 
 
+def as_of(found: NodeRecord, shard: int) -> NodeRecord:
+    """A node as one shard sees it: a log that lacks its end has lost its tail, and who cannot read everything leads
+    only what nobody else can."""
+    if shard not in found.short and shard not in found.damaged:
+        return found
+    lost_tail, leaving = found.lost_tail or shard in found.short, found.leaving or shard in found.damaged
+    return msgspec.structs.replace(found, lost_tail=lost_tail, leaving=leaving)
+
+
+def without_damaged(record: ShardRecord, living: Mapping[int, NodeRecord], shard: int) -> Mapping[int, NodeRecord]:
+    """Those that can read everything; all of them if nobody else has what they have."""
+    damaged = {node for node, found in living.items() if shard in found.damaged}
+    others = {*record.in_sync, *record.eligible} - damaged
+    return {node: found for node, found in living.items() if node not in damaged} if others else living
+
+
 def needs_leader(record: ShardRecord, living: Mapping[int, NodeRecord], rules: Rules = ALL_RULES) -> bool:
     """The leader is gone, or was started again: it never goes on in its old epoch."""
     found = living.get(record.leader)

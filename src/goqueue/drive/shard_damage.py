@@ -1,0 +1,186 @@
+"""What this node cannot read of the shards that it holds.
+
+The others are told, so that none of these shards is led here while another replica has everything, and so that this
+node does not count as in sync. When it does not, it fetches the damaged ranges from the leader, and is whole again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from goqueue.base.encoding import decode, encode
+from goqueue.base.errors import FencedEpoch, GoQueueError, NotLeader
+from goqueue.base.ids import Offset
+from goqueue.base.replication import LogKey, RangeAnswer, RangeAsk
+from goqueue.core.cluster.records import NOBODY, ShardRecord
+from goqueue.drive.cluster_member import ClusterMember
+from goqueue.drive.image_follower import ImageFollower
+from goqueue.drive.log_mending import LogMending
+from goqueue.drive.offload import Offload
+from goqueue.drive.own_topics import OWN_TOPICS
+from goqueue.drive.partition_replica import PartitionReplica
+from goqueue.drive.replica_fetches import FETCH_BYTES
+from goqueue.log.mending import is_damaged
+from goqueue.log.partition_log import PartitionLog
+from goqueue.log.stats import StorageStats
+from goqueue.log.verifying import verify_all
+from goqueue.wire.node_frames import Hello
+
+logger = logging.getLogger(__name__)
+
+RANGE: Final = "range"  # the verb
+_LOOK_S: Final = 0.5
+_RETRY_S: Final = 2.0
+_WAITS: Final = 20
+_ANSWER_S: Final = 30.0
+
+
+class ShardDamage:
+    """`begin` when every partition is open and nothing is led yet, then `start`."""
+
+    def __init__(
+        self,
+        member: ClusterMember,
+        metadata: ImageFollower,
+        replicas: Callable[[int], Sequence[PartitionReplica]],
+        mending: LogMending,
+        parts: tuple[Offload, StorageStats],
+        cut_off: Callable[[], None],
+    ) -> None:
+        """`cut_off` is called when a log was cut otherwise than a fetch does it."""
+        self._member = member
+        self._metadata = metadata
+        self._replicas = replicas
+        self._mending = mending
+        self._offload, self._stats = parts
+        self._cut_off = cut_off
+        self._looked_at = -1  # the count of damaged ranges then
+        self._damaged: frozenset[int] = frozenset()
+        self._told: frozenset[int] = frozenset()
+        self._waits: dict[LogKey, int] = {}  # looks at damage that is not acknowledged yet
+        self._task: asyncio.Task[None] | None = None
+        member.verbs[RANGE] = self._answer
+
+    # --- what is damaged -------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """The node counts from here on."""
+        self._look()
+        short = tuple(filter(self._is_short, self._metadata.image.shards()))
+        for shard in short:
+            logger.error("logs of a shard lack their ends", extra={"shard": shard})
+        await self._tell(opening=False, short=short, damaged=tuple(sorted(self._damaged)))
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def check(self, shard: int) -> None:
+        """`NotLeader` if what the broker keeps for itself is damaged, and another replica has it whole: it would go on
+        from something else than what was decided."""
+        own = [one.partition.log for one in self._replicas(shard) if one.partition.at.topic in OWN_TOPICS]
+        for log in own:
+            await self._verify(log)
+        if any(map(is_damaged, own)) and self._others(self._metadata.image.shard(shard)):
+            self._look()
+            raise NotLeader(f"The broker's own logs of shard {shard} are damaged here; another replica is to lead it.")
+
+    async def _verify(self, log: PartitionLog) -> None:
+        if not await self._offload(lambda: verify_all(log)):
+            log.roll()
+            await self._offload(lambda: verify_all(log))
+
+    def _is_short(self, shard: int) -> bool:
+        cut = self._member.had_power_cut
+        return any(one.partition.log.lacks_end(cut) for one in self._replicas(shard))
+
+    def _look(self) -> None:
+        if self._looked_at == self._stats.damaged_ranges and not self._damaged:
+            return
+        self._looked_at = self._stats.damaged_ranges
+        self._damaged = frozenset(shard for shard in self._metadata.image.shards() if self._is_damaged(shard))
+
+    def _is_damaged(self, shard: int) -> bool:
+        return any(is_damaged(one.partition.log) for one in self._replicas(shard))
+
+    def _others(self, record: ShardRecord) -> set[int]:
+        """Those that have everything, beside this node."""
+        return {*record.in_sync, *record.eligible} - {self._member.me.node}
+
+    # --- what is done about it -------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self._look()
+            if self._damaged != self._told:
+                await self._tell(damaged=tuple(sorted(self._damaged)))
+            for shard in self._damaged:
+                await self._mend(shard)
+
+    async def _tell(self, **changes: object) -> None:
+        damaged = self._damaged
+        for shard in damaged - self._told:
+            logger.critical("a shard is damaged here", extra={"shard": shard})
+        for shard in self._told - damaged:
+            logger.warning("a shard is whole here again", extra={"shard": shard})
+        while True:
+            try:
+                await self._member.tell(**changes)
+                self._told = damaged
+                return
+            except GoQueueError as error:
+                logger.warning("the others are not told of damage yet", extra={"error": error.message})
+                await asyncio.sleep(_RETRY_S)
+
+    async def _mend(self, shard: int) -> None:
+        record = self._metadata.image.shard(shard)
+        if record.leader in (NOBODY, self._member.me.node) or self._member.me.node in record.in_sync:
+            return  # not yet: the store is to say that this node does not count
+        for replica in self._replicas(shard):
+            if is_damaged(replica.partition.log):
+                ask = partial(self._ask, shard, record, replica.key)
+                try:
+                    await self._cut(replica, await self._mending.mend(replica.partition, ask))
+                except (GoQueueError, OSError) as error:
+                    facts = {"partition": str(replica.partition.at), "error": str(error)}
+                    logger.warning("damage is not mended yet", extra=facts)
+                    await asyncio.sleep(_RETRY_S)
+
+    async def _cut(self, replica: PartitionReplica, offset: Offset | None) -> None:
+        if offset is None:
+            self._waits.pop(replica.key, None)
+            return
+        self._waits[replica.key] = waits = self._waits.get(replica.key, 0) + 1
+        if waits > _WAITS:
+            await self._mending.keep_aside(replica.partition)
+            logger.warning("a log is cut where it is damaged", extra={"partition": str(replica.partition.at)})
+            replica.cut(offset)
+            self._cut_off()
+
+    # --- between nodes ---------------------------------------------------------------------------------------
+
+    async def _ask(self, shard: int, record: ShardRecord, log: LogKey, first: Offset, end: Offset) -> RangeAnswer:
+        ask = RangeAsk(shard, record.epoch, log, first, end)
+        return decode(await self._member.peers.call(record.leader, RANGE, encode(ask), _ANSWER_S), RangeAnswer)
+
+    async def _answer(self, by: Hello, body: bytes) -> bytes:
+        ask = decode(body, RangeAsk)
+        found = next((one for one in self._replicas(ask.shard) if one.key == ask.log), None)
+        if found is None or not found.partition.is_led:
+            raise NotLeader("Another node leads the shard.")
+        if ask.epoch != self._metadata.image.epoch(ask.shard):
+            raise FencedEpoch("The shard has another epoch.")
+        log, limit = found.partition.log, min(ask.end, found.partition.high_watermark)
+        start = log.start_offset
+        if not start <= ask.first < limit:
+            return encode(RangeAnswer(start, b""))
+        return encode(RangeAnswer(start, await self._offload(lambda: log.read(ask.first, FETCH_BYTES, limit, True))))

@@ -1,0 +1,232 @@
+"""Disks that lose bits, ends and files: who is damaged does not count, does not lead, and gets back what it lacks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from goqueue.base.commands import Acks, Fetch, FetchFrom, InputMessage, Isolation, PublishMessages, StoredAt
+from goqueue.base.ids import TopicPartition
+from goqueue.core.cluster.records import NOBODY, ShardRecord
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.drive.coordinators import GROUPS_TOPIC
+from goqueue.format.batch import split
+from goqueue.format.records import decode
+from goqueue.log.journal_entries import FILES
+from goqueue.log.mending import is_damaged
+from goqueue.log.partition_log import PartitionLog
+from goqueue.sim.disk import CrashMode, SimDisk
+from tests.nodes.cluster import Nodes, patiently, run_nodes, until
+
+SMALL = {"segment.bytes": 4_096}
+
+
+def shard_of(nodes: Nodes, at: TopicPartition) -> int:
+    return nodes.any.node.shard_map.of_partition(at)
+
+
+def record_of(nodes: Nodes, shard: int) -> ShardRecord:
+    return nodes.any.metadata.image.shard(shard)
+
+
+async def filled(nodes: Nodes, leader: int = 0, count: int = 60) -> TopicPartition:
+    """A partition that the node leads, of several segments."""
+    await nodes.create("t", 6, SMALL)
+    at = nodes.place_at(leader, "t")
+    await publish(nodes, at, 0, count)
+    await until(lambda: len(set(bytes_of(nodes, at).values())) == 1)
+    return at
+
+
+async def publish(nodes: Nodes, at: TopicPartition, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        message = InputMessage(None, f"{number:04d}".encode() * 50, partition=at.partition)
+        command = PublishMessages("t", [message], Acks.ALL)
+        (stored,) = await patiently(lambda: nodes.leader_of(at).publish.messages(command))  # noqa: B023
+        assert isinstance(stored, StoredAt), stored
+
+
+def log_of(nodes: Nodes, node: int, at: TopicPartition) -> PartitionLog:
+    topic = nodes.brokers[node].table.get(at.topic)
+    assert topic is not None
+    return topic.partitions[at.partition].log
+
+
+def bytes_of(nodes: Nodes, at: TopicPartition) -> dict[int, bytes]:
+    found = {}
+    for node in nodes.brokers:
+        log = log_of(nodes, node, at)
+        found[node] = b"".join(bytes(batch) for batch in log.batches(log.start_offset))
+    return found
+
+
+def flip(disk: SimDisk, path: str, position: int) -> None:
+    inode = disk._names[path]
+    assert inode is not None and position < len(inode.now)
+    inode.now[position] ^= 0x10
+    inode.safe = bytes(inode.now)
+
+
+def files(disk: SimDisk, at: TopicPartition) -> list[str]:
+    prefix = f"logs/{at.topic}/{at.partition}/"
+    return sorted(name for name in disk._names if name.startswith(prefix) and name.endswith(".log"))
+
+
+async def whole(nodes: Nodes, at: TopicPartition, count: int) -> None:
+    """Everybody is in sync again, with the same bytes, and nothing is missing."""
+    await until(lambda: is_whole(nodes, at), 120)
+    for node in nodes.brokers:
+        log = log_of(nodes, node, at)
+        assert (log.start_offset, log.end_offset) == (0, count)
+
+
+def is_whole(nodes: Nodes, at: TopicPartition) -> bool:
+    in_sync, known = record_of(nodes, shard_of(nodes, at)).in_sync, nodes.any.metadata.image.nodes()
+    if set(in_sync) != set(nodes.brokers) or any(one.damaged for one in known.values()):
+        return False
+    damaged = any(is_damaged(log_of(nodes, node, at)) for node in nodes.brokers)
+    return not damaged and len(set(bytes_of(nodes, at).values())) == 1
+
+
+async def restart(nodes: Nodes, node: int, change: Callable[[SimDisk], None]) -> None:
+    nodes.kill(node, "kept")
+    await until(lambda: all(record_of(nodes, shard).leader != node for shard in nodes.any.metadata.image.shards()))
+    change(nodes._disks[node])
+    await nodes.start(node)
+
+
+@pytest.mark.parametrize("segment", [0, 1, -1])
+def test_a_follower_that_was_damaged_fetches_the_range_again(monkeypatch: pytest.MonkeyPatch, segment: int) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        await restart(nodes, 1, lambda disk: flip(disk, files(disk, at)[segment], 100))
+        await nodes.run_at(1, nodes.brokers[1].scrubber.scrub_all())
+        await publish(nodes, at, 60, 5)
+        await whole(nodes, at, 65)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_leader_that_is_damaged_hands_over_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        shard = shard_of(nodes, at)
+        before = record_of(nodes, shard)
+        flip(nodes._disks[0], files(nodes._disks[0], at)[1], 100)
+        await nodes.run_at(0, nodes.brokers[0].scrubber.scrub_all())
+        await until(lambda: record_of(nodes, shard).leader != 0)
+        assert record_of(nodes, shard).leader in before.in_sync
+        await publish(nodes, at, 60, 5)
+        await whole(nodes, at, 65)
+        assert nodes.brokers[0].node.storage_stats.segments_mended == 1
+
+    run_nodes(story, monkeypatch)
+
+
+def test_nobody_is_told_of_damage_that_another_replica_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        flip(nodes._disks[0], files(nodes._disks[0], at)[1], 100)
+        await nodes.run_at(0, nodes.brokers[0].scrubber.scrub_all())
+        for offset in range(60):
+            assert await patiently(lambda: first_at(nodes, at, offset)) == f"{offset:04d}" * 50  # noqa: B023
+
+    run_nodes(story, monkeypatch)
+
+
+async def first_at(nodes: Nodes, at: TopicPartition, offset: int) -> str:
+    command = Fetch([FetchFrom(at, offset, 1)], 1, 1, 0, Isolation.READ_COMMITTED)
+    (answer,) = await nodes.leader_of(at).fetching.fetch(command)
+    if answer.error is not None:
+        raise answer.error
+    (value,) = [(one.value or b"").decode() for batch in split(answer.batches) for one in decode(batch)]
+    return value
+
+
+def test_the_brokers_own_logs_are_checked_before_they_are_led_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        group = nodes.id_at(0, "g")
+        shard = nodes.any.metadata.image.shard_of_id(group)
+        at = TopicPartition(GROUPS_TOPIC, shard)
+        await nodes.create("t", 6, SMALL)
+        for number in range(20):
+            await commit(nodes, group, number)
+        await restart(nodes, 0, lambda disk: flip(disk, files(disk, at)[0], 100))
+        await until(lambda: is_whole(nodes, at), 120)
+
+    run_nodes(story, monkeypatch)
+
+
+async def commit(nodes: Nodes, group: str, offset: int) -> None:
+    request = CommitRequest(group, "", -1, None, [OffsetCommit("t", 0, offset)])
+    await patiently(lambda: nodes.keeper_of(group).groups.commit_all(request))
+
+
+def test_a_log_that_lost_its_end_is_not_led_and_takes_nothing_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        for node in (1, 2):
+            nodes.kill(node, "kept")
+        nodes.kill(0, "kept")
+        lose_end(nodes._disks[0], at)
+        await nodes.start(0)  # alone it could not know what is missing
+        await asyncio.sleep(5)
+        assert record_of(nodes, shard_of(nodes, at)).leader == NOBODY
+        await nodes.start(1)
+        await nodes.start(2)
+        await nodes.until_led()
+        await whole(nodes, at, 60)
+
+    run_nodes(story, monkeypatch)
+
+
+def lose_end(disk: SimDisk, at: TopicPartition) -> None:
+    """The last batch is damaged, and the journal that had it is gone."""
+    path = files(disk, at)[-1]
+    inode = disk._names[path]
+    assert inode is not None
+    flip(disk, path, len(inode.now) - 20)
+    for name in FILES:
+        disk._names.pop(name, None)
+        disk._safe.pop(name, None)
+
+
+def test_all_replicas_damaged_in_different_places_mend_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        for node in range(3):
+            flip(nodes._disks[node], files(nodes._disks[node], at)[node], 100)
+        await asyncio.gather(*(nodes.run_at(node, nodes.brokers[node].scrubber.scrub_all()) for node in range(3)))
+        await until(lambda: sum(one.node.storage_stats.segments_mended for one in nodes.brokers.values()) == 3, 120)
+        await whole(nodes, at, 60)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_directory_that_was_emptied_is_filled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        nodes.kill(0, "kept")
+        nodes._disks[0] = SimDisk()
+        await publish(nodes, at, 60, 5)
+        await nodes.start(0)
+        await whole(nodes, at, 65)
+
+    run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("mode", ["dropped", "torn"])
+def test_a_power_cut_of_all_at_once_takes_nothing_that_was_acknowledged(
+    monkeypatch: pytest.MonkeyPatch, mode: CrashMode
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        for node in range(3):
+            nodes.kill(node, mode)
+        await asyncio.gather(*map(nodes.start, range(3)))
+        await nodes.until_led()
+        await whole(nodes, at, 60)
+
+    run_nodes(story, monkeypatch)

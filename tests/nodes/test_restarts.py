@@ -1,0 +1,44 @@
+"""A node that comes back keeps what it has: it may be all that is left of what was acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from goqueue.base.ids import TopicPartition
+from tests.nodes.cluster import Nodes, run_nodes, until
+from tests.nodes.test_damage import bytes_of, filled, log_of, publish, record_of, shard_of
+
+
+async def back_in_sync(nodes: Nodes, at: TopicPartition) -> None:
+    await until(lambda: set(record_of(nodes, shard_of(nodes, at)).in_sync) == set(nodes.brokers), 120)
+    await until(lambda: len(set(bytes_of(nodes, at).values())) == 1, 120)
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_who_starts_again_cuts_nothing_that_the_leader_has(monkeypatch: pytest.MonkeyPatch, node: int) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        nodes.kill(node, "kept")
+        await publish(nodes, at, 60, 5)
+        await nodes.start(node)
+        await publish(nodes, at, 65, 5)
+        await back_in_sync(nodes, at)
+        assert [log_of(nodes, one, at).notes.cuts for one in range(3)] == [0, 0, 0]
+
+    run_nodes(story, monkeypatch)
+
+
+def test_both_followers_start_again_and_then_the_leader_loses_its_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        for node in (1, 2):
+            nodes.kill(node, "kept")
+        await asyncio.gather(*map(nodes.start, (1, 2)))
+        await until(lambda: log_of(nodes, 1, at).end_offset == 60)
+        nodes.kill(0)
+        await nodes.until_led()
+        assert [log_of(nodes, node, at).end_offset for node in (1, 2)] == [60, 60]
+
+    run_nodes(story, monkeypatch)
