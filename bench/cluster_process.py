@@ -91,6 +91,13 @@ class ClusterProcess:
         }
         return NodeProcess(self._root / f"node-{number}", *flags, settings=chosen, tree=self._tree)
 
+    def add(self, **settings: str) -> int:
+        """One more node, which serves when this returns; its number."""
+        number = len(self.nodes)
+        self.nodes.append(self.new_node(number, free_ports(_PORTS), **settings))
+        self.start(number)
+        return number
+
     # --- what is done to it --------------------------------------------------------------------------------------
 
     def start(self, *numbers: int) -> None:

@@ -47,6 +47,7 @@ from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.operations import Rights
 from goqueue.edge.kafka.produce import ProduceHandler
 from goqueue.edge.kafka.producers import ProducerHandler
+from goqueue.edge.kafka.reassignments import ReassignmentHandler
 from goqueue.edge.kafka.share_fetch import ShareFetchHandler
 from goqueue.edge.kafka.share_groups import ShareGroupHandler
 from goqueue.edge.kafka.share_sessions import ShareSessions
@@ -253,6 +254,7 @@ class Node:
                 front(broker.sharing), topics, names, ShareSessions(SHARE_SESSIONS_MAX), budget, time.monotonic
             ),
             AclHandler(front(broker.acls)),
+            ReassignmentHandler(front(self._reassignments(broker, self._cluster_view(broker, doors))), topics),
         )
         return Dispatcher(table, broker.metrics, self._threads)
 

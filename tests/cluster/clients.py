@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from typing import Any
 
@@ -50,6 +51,8 @@ class Writer:
         self._stopping = threading.Event()
         self.acknowledged: list[bytes] = []
         self.failed: list[str] = []
+        self.longest_s = 0.0  # between two acknowledgements
+        self._told_at = time.monotonic()
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Writer:
@@ -71,6 +74,8 @@ class Writer:
             self._stopping.wait(self._pause_s)
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
+        self.longest_s = max(self.longest_s, time.monotonic() - self._told_at)
+        self._told_at = time.monotonic()
         if error is None:
             self.acknowledged.append(message.value() or b"")
         else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,11 @@ from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.reassignment import Reassignments
+from goqueue.wire import codes
+from goqueue.wire.messages import alter_partition_reassignments as altering
+from goqueue.wire.messages import list_partition_reassignments as listing
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
+from tests.nodes.test_kafka import KafkaClient
 from tests.nodes.test_queues import jobs, take
 from tests.nodes.test_transactions import read
 
@@ -200,3 +206,43 @@ def test_a_node_may_go_if_the_others_are_enough(monkeypatch: pytest.MonkeyPatch)
             moves.restart_safe(7)
 
     run_nodes(story, monkeypatch)
+
+
+# --- as Kafka's tools ask ----------------------------------------------------------------------------------------
+
+
+def reassign(
+    places: Iterable[TopicPartition], replicas: list[int] | None
+) -> altering.AlterPartitionReassignmentsRequest:
+    parts = [altering.ReassignablePartition(at.partition, replicas) for at in places]
+    return altering.AlterPartitionReassignmentsRequest(topics=[altering.ReassignableTopic("jobs", parts)])
+
+
+def codes_of(answer: altering.AlterPartitionReassignmentsResponse) -> list[int]:
+    return [one.error_code for topic in answer.responses for one in topic.partitions]
+
+
+def test_kafkas_tools_move_whole_shards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("jobs", 12)
+        kafka, image = KafkaClient(nodes, tmp_path), nodes.any.metadata.image
+        record = nodes.any.topics.require("jobs").record
+        places = [TopicPartition("jobs", number) for number in range(12) if record.shard_of(number) == 0]
+        (added,) = set(range(4)) - set(image.shard(0).replicas)
+        target = [added, *image.shard(0).replicas[:2]]
+        assert len(places) > 1
+        assert codes_of(await kafka.at(1, reassign(places[:1], target))) == [codes.INVALID_REPLICA_ASSIGNMENT]
+        unknown = [codes.UNKNOWN_TOPIC_OR_PARTITION]
+        assert codes_of(await kafka.at(1, reassign([TopicPartition("jobs", 99)], target))) == unknown
+        nothing = [codes.NO_REASSIGNMENT_IN_PROGRESS] * len(places)
+        assert codes_of(await kafka.at(1, reassign(places, None))) == nothing
+        assert codes_of(await kafka.at(1, reassign(places, target))) == [codes.NONE] * len(places)
+        listed = await kafka.at(2, listing.ListPartitionReassignmentsRequest())
+        for topic in listed.topics:  # it may have arrived
+            assert {one.partition_index for one in topic.partitions} == {at.partition for at in places}
+            assert all(list(one.adding_replicas) == [added] for one in topic.partitions)
+        await until(lambda: is_settled(nodes))
+        assert list(image.shard(0).replicas) == target
+        assert (await kafka.at(2, listing.ListPartitionReassignmentsRequest())).topics == []
+
+    run_nodes(story, monkeypatch, count=4)

@@ -63,6 +63,8 @@ APIS = [
     "DescribeShareGroupOffsets",
     "AlterShareGroupOffsets",
     "DeleteShareGroupOffsets",
+    "AlterPartitionReassignments",
+    "ListPartitionReassignments",
 ]
 # Those `goqueue.pipeline` asks of a node: the client's side of their messages is generated too.
 CLIENT_APIS = [

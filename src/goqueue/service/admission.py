@@ -398,7 +398,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
     ShardSizes: {"led": always(DESCRIBE, CLUSTER)},
     Reassignments: {
         **dict.fromkeys(("plan", "moves", "restart_safe"), always(DESCRIBE, CLUSTER)),
-        **dict.fromkeys(("begin", "cancel", "fill", "remove"), always(ALTER, CLUSTER)),
+        **dict.fromkeys(("begin", "cancel", "fill", "remove", "check_change"), always(ALTER, CLUSTER)),
     },
     Health: {"checks": anybody, "stopping": Attribute(), "stats": always(DESCRIBE, CLUSTER)},
     MetricsPage: {"look": always(DESCRIBE, CLUSTER), "render": always(DESCRIBE, CLUSTER)},

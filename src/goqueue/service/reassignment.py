@@ -36,6 +36,9 @@ class Reassignments:
         self._sizes = sizes
         self._is_alone = is_alone
 
+    def check_change(self) -> None:
+        """Asked before anything is looked at for somebody who wants to change something."""
+
     # --- move ------------------------------------------------------------------------------------------------
 
     async def plan(self, ask: MoveIn) -> MovePlanOut:

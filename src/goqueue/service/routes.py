@@ -296,7 +296,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     Traces: {"stats": HERE, **_all(SPLIT, "newest", "show", "search")},
     ClusterView: _all(HERE, "state", "health", "metadata", "nodes", "shards"),
     ShardSizes: {"led": AtAll(_chained)},
-    Reassignments: _all(HERE, "plan", "begin", "moves", "cancel", "fill", "remove", "restart_safe"),
+    Reassignments: _all(HERE, "plan", "begin", "moves", "cancel", "fill", "remove", "restart_safe", "check_change"),
     Health: _all(HERE, "checks", "stopping", "stats"),
     MetricsPage: _all(HERE, "look", "render"),
 }

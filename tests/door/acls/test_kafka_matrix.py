@@ -179,6 +179,12 @@ CASES = [
     ),
     Case("DeleteShareGroupOffsets", ["delete group:g"], {"group_id": "g", "topics": [{"topic_name": "orders"}]}),
     Case("DeleteGroups", ["delete group:g"], {"groups_names": ["g"]}),
+    Case(
+        "AlterPartitionReassignments",
+        [SEE_TOPIC, CHANGE],
+        {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "replicas": [0]}]}]},
+    ),
+    Case("ListPartitionReassignments", [CLUSTER]),
 ]
 # Asked about topics once the group is known to be a share group without members, which it is not.
 PARTLY = {"DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets"}

@@ -14,6 +14,7 @@ from goqueue.edge.kafka.groups import GroupHandler
 from goqueue.edge.kafka.lookups import LookupHandler
 from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.producers import ProducerHandler
+from goqueue.edge.kafka.reassignments import ReassignmentHandler
 from goqueue.edge.kafka.share_fetch import ShareFetchHandler
 from goqueue.edge.kafka.share_groups import ShareGroupHandler
 from goqueue.edge.kafka.transactions import TransactionHandler
@@ -34,6 +35,7 @@ def handlers(
     share_groups: ShareGroupHandler,
     share_fetch: ShareFetchHandler,
     acls: AclHandler,
+    reassignments: ReassignmentHandler,
 ) -> Mapping[int, Handler]:
     """By API key."""
     table: dict[int, Handler] = {
@@ -72,6 +74,8 @@ def handlers(
         37: admin.create_partitions,
         42: groups.delete,
         44: configs.alter_incrementally,
+        45: reassignments.alter,
+        46: reassignments.list,
         47: offsets.delete,
         60: cluster.cluster,
         61: producers.describe,

@@ -5,6 +5,7 @@ from goqueue.wire.messages import (
     add_partitions_to_txn,
     alter_client_quotas,
     alter_configs,
+    alter_partition_reassignments,
     alter_share_group_offsets,
     api_versions,
     consumer_group_describe,
@@ -38,6 +39,7 @@ from goqueue.wire.messages import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     list_transactions,
     metadata,
     offset_commit,
@@ -110,4 +112,6 @@ MESSAGES = (
     describe_share_group_offsets.API,
     alter_share_group_offsets.API,
     delete_share_group_offsets.API,
+    alter_partition_reassignments.API,
+    list_partition_reassignments.API,
 )
