@@ -38,6 +38,7 @@ from goqueue.log.journal_replay import JournalReplay
 from goqueue.log.space import SpaceGuard
 from goqueue.log.stats import StorageStats
 from goqueue.service.access import AccessControl
+from goqueue.service.audit import AuditLog
 from goqueue.service.coordinator_events import SchemaEvents
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.producers import ProducerIds
@@ -98,9 +99,10 @@ class NodeServices:
         store = self._embedded if cluster is None else cluster.store
         assert store is not None
         self.metadata = ImageFollower(store, self._metadata_changed, self.metrics.store_seconds.observe)
-        self.access_control = AccessControl(settings.security, self.metadata.image)
+        self._audit = AuditLog(settings.security, self.clock, self.offload) if settings.security.audit_log else None
+        self.access_control = AccessControl(settings.security, self.metadata.image, self._audit)
         self.follow_metadata(self.access_control.metadata_changed)
-        self.access = access or (self.access_control if self.access_control.is_on else None)
+        self.access = access or (self.access_control if self.access_control.is_on or self._audit else None)
         self.shard_map = ShardMap(self.metadata.image, settings.node.id)
         self.follow_metadata(self.shard_map.metadata_changed)
         self.producer_ids = ProducerIds(self.metadata)
@@ -146,6 +148,8 @@ class NodeServices:
         """Before any partition is opened; takes the node's place in the metadata."""
         self.flusher.start()
         self._space_watch.start()
+        if self._audit is not None:
+            self._audit.start()
         await self.offload(self.replay.read)
         node_id = self.settings.node.id
         if self.member is not None:
@@ -185,6 +189,8 @@ class NodeServices:
 
     async def close(self) -> None:
         """After the logs are closed."""
+        if self._audit is not None:
+            await self._audit.stop()
         if self.member is not None:
             await self.member.leave()
         await self.metadata.stop()

@@ -60,6 +60,17 @@ USER: Final = "User:"
 EVERYBODY: Final = "User:*"
 ANY_HOST: Final = "*"
 
+# Who asks for one of these changes something that outlasts the request.
+CHANGES: Final = frozenset(
+    {
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.CLUSTER_ACTION,
+    }
+)
+
 Need: TypeAlias = tuple[AclOperation, AclResource]
 
 

@@ -129,6 +129,9 @@ ACL_NAME_CHARS_MAX: Final = 1_000
 ACL_DECISIONS_KNOWN_MAX: Final = 50_000
 ACL_PRINCIPALS_KNOWN_MAX: Final = 1_000
 PRINCIPAL_CHARS_MAX: Final = 200
+AUDIT_KINDS_PER_S: Final = 1_000  # events of the audit log that are told apart within a second
+AUDIT_LINES_WAITING_MAX: Final = 20_000
+AUDIT_NAME_CHARS_MAX: Final = 300
 HOST_CHARS_MAX: Final = 100
 
 # What another node is asked for: how long a verb without a deadline of its own may take in all.

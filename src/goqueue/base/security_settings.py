@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from goqueue.base.limits import MIB
+
 Doc = msgspec.Meta
 
 
@@ -19,6 +21,17 @@ class SecuritySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     super_users: Annotated[
         str, Doc(description="Users that may do everything, whatever the rules say; names with commas between them.")
     ] = ""
+
+    audit_log: Annotated[
+        str,
+        Doc(
+            description="File that gets a line for each refusal, each change and each look of an administrator at "
+            "messages; empty means none."
+        ),
+    ] = ""
+    audit_log_bytes: Annotated[
+        int, Doc(ge=4096, description="Size at which that file is moved aside and a new one begins; five are kept.")
+    ] = 64 * MIB
 
     @property
     def super_user_names(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.base.access import AclOperation, AclResource, AclRuling, Need, ResourceKind
+from goqueue.base.access import CHANGES, AclOperation, AclResource, AclRuling, Need, ResourceKind
 from goqueue.base.commands import INTERNAL_DOOR, Caller
 from goqueue.base.errors import (
     AccessDenied,
@@ -21,6 +21,7 @@ from goqueue.base.security_settings import SecuritySettings
 from goqueue.core.acls import AclTable
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import ACLS
+from goqueue.service.audit import AuditLog
 
 _DENIED: Final[dict[ResourceKind, type[AccessDenied]]] = {
     ResourceKind.TOPIC: TopicAuthorizationFailed,
@@ -34,7 +35,8 @@ _DENIED: Final[dict[ResourceKind, type[AccessDenied]]] = {
 class AccessControl:
     """The rules of the metadata store, as this node knows them. Decides where a request comes in, and once."""
 
-    def __init__(self, settings: SecuritySettings, image: Image) -> None:
+    def __init__(self, settings: SecuritySettings, image: Image, audit: AuditLog | None = None) -> None:
+        self._audit = audit
         self.is_on = settings.authorization == "acl"
         self._super_users = settings.super_user_names
         self._image = image
@@ -67,9 +69,13 @@ class AccessControl:
 
     def admit(self, caller: Caller, operation: AclOperation, resource: AclResource) -> None:
         if not self.allows(caller, operation, resource):
+            if self._audit is not None:
+                self._audit.note("refused", caller, "", ((operation, resource),), "refused")
             # Without the name: a caller that gave an id must not learn it.
             what = f"{operation.value} this {resource.kind.value}".replace("_", " ")
             raise _DENIED[resource.kind](f"{caller.principal[:80]} has no right to {what}.")
 
     def record(self, caller: Caller, verb: str, needs: Sequence[Need], outcome: str) -> None:
-        """Nothing is written down."""
+        if self._audit is not None:
+            is_change = any(operation in CHANGES for operation, _ in needs)
+            self._audit.note("change" if is_change else "read", caller, verb, needs, outcome)

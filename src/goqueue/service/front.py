@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
-from goqueue.base.access import Access, AclOperation, Need
+from goqueue.base.access import CHANGES, Access, Need
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.service.admission import ADMISSION
@@ -18,17 +18,6 @@ from goqueue.service.asking import Attribute, Delivering, Hidden, Listed, Looked
 
 S = TypeVar("S")
 T = TypeVar("T")
-
-# Who asks for one of these changes something that outlasts the request: the audit log has a line of it.
-CHANGES: Final = frozenset(
-    {
-        AclOperation.CREATE,
-        AclOperation.DELETE,
-        AclOperation.ALTER,
-        AclOperation.ALTER_CONFIGS,
-        AclOperation.CLUSTER_ACTION,
-    }
-)
 
 
 class Front(Generic[S]):
