@@ -15,6 +15,8 @@ from _pytest.unraisableexception import collect_unraisable
 from hypothesis import HealthCheck, settings
 
 from bench.node_process import NodeProcess
+from tests import one_of_cluster
+from tests.one_of_cluster import a_node, an_empty_node
 from tests.txn.watching import watched
 
 __all__ = ["watched"]  # a fixture
@@ -39,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """What a module's fixture starts is started once: the tests that share it run in one process."""
+    if one_of_cluster.NODES:
+        one_of_cluster.select(config, items)
     for item in items:
         if item.get_closest_marker("xdist_group") is None and _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
@@ -66,6 +70,17 @@ def _keep_group(item: pytest.Item) -> None:
         item._id = NodeId.parse(with_group)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Against a cluster, clients of every test are pointed at another node."""
+    if one_of_cluster.NODES:
+        one_of_cluster.next_node()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    one_of_cluster.end()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """What a test left open warns when it is collected: in this test, and not in an innocent later one."""
@@ -78,12 +93,17 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[NodeProcess]:
     """A node of the test's own, in its own process."""
-    with NodeProcess(tmp_path / "data") as running:
+    with an_empty_node(tmp_path / "data") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """A node that many tests share; each uses topics of its own."""
-    with NodeProcess(tmp_path_factory.mktemp("shared") / "data") as running:
-        yield running.url
+    with a_node(tmp_path_factory.mktemp("shared") / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def server_url(server: NodeProcess) -> str:
+    return server.url

@@ -21,6 +21,7 @@ from goqueue.format.records import NewRecord, build
 from tests.door.kafka.raw import Line, produce_to, unique
 from tests.door.sqs.clients import client
 from tests.door.test_rest_dead_letters import Queue
+from tests.one_of_cluster import a_node
 
 INVALID_RECORD = 87
 DELAYS = (DELAY_HEADER, DELIVER_AT_HEADER)
@@ -78,7 +79,7 @@ VALUES: tuple[bytes | None, ...] = (
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path_factory.mktemp("headers") / "data") as running:
+    with a_node(tmp_path_factory.mktemp("headers") / "data") as running:
         yield running
 
 

@@ -17,6 +17,7 @@ from goqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from goqueue.wire.messages.metadata import MetadataRequest
 from goqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from goqueue.wire.shape import ClientApi
+from tests.one_of_cluster import a_node
 from tests.wire.client import APIS, encode_request_frame
 from tools.kafka_codec.model import snake
 
@@ -25,7 +26,7 @@ PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path_factory.mktemp("versions") / "data") as running:
+    with a_node(tmp_path_factory.mktemp("versions") / "data") as running:
         httpx.post(f"{running.url}/topics", json={"name": "t", "num_partitions": 1}).raise_for_status()
         yield running
 

@@ -15,6 +15,7 @@ from goqueue.format.records import NewRecord, build
 from tests.door.kafka.raw import Line, batch, produce_to
 from tests.door.test_unreadable import INVALID_RECORD, new_topic, put
 from tests.format.bombs import malformed, tiny
+from tests.one_of_cluster import a_node
 
 ZSTD = CODECS["zstd"]
 CODECS_BY_NAME = {"none": 0, **CODECS}
@@ -23,7 +24,7 @@ MANY = 60_000
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path_factory.mktemp("large") / "data") as running:
+    with a_node(tmp_path_factory.mktemp("large") / "data") as running:
         yield running
 
 

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from bench.node_process import NodeProcess
 from tests.door.members import Join, Member, members
 from tests.door.test_rest import problem
+from tests.one_of_cluster import a_node
 
 _WAIT_S = 30
 Make = Callable[..., Consumer]
@@ -23,7 +24,7 @@ Make = Callable[..., Consumer]
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     settings = {"GOQUEUE_GROUPS_HEARTBEAT_MS": "200"}
-    with NodeProcess(tmp_path_factory.mktemp("groups") / "data", settings=settings) as running:
+    with a_node(tmp_path_factory.mktemp("groups") / "data", settings) as running:
         yield running
 
 

@@ -23,6 +23,7 @@ from tests.door.sqs.clients import client
 from tests.format.bombs import bomb, header_bomb, malformed, sealed, tiny
 from tests.format.by_hand import record
 from tests.long import LONG
+from tests.one_of_cluster import a_node
 from tests.waiting import let_pass, stretched
 
 INVALID_RECORD = 87
@@ -31,7 +32,7 @@ BAD = list(malformed())
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path_factory.mktemp("unreadable") / "data") as running:
+    with a_node(tmp_path_factory.mktemp("unreadable") / "data") as running:
         yield running
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from bench.node_process import NodeProcess
+from tests.one_of_cluster import a_node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,5 +126,5 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="module")
 def module_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """A node that the tests of a module share; each uses topics of its own. Take `node` for one that may be killed."""
-    with NodeProcess(tmp_path_factory.mktemp("node") / "data") as running:
+    with a_node(tmp_path_factory.mktemp("node") / "data") as running:
         yield running

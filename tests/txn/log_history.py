@@ -66,11 +66,20 @@ def _batches(node: Cluster, span: OffsetRange) -> Iterator[memoryview]:
         asked = fetch.FetchRequest(
             max_bytes=_BYTES, session_epoch=-1, topics=[fetch.FetchTopic(span.topic, topic.id, [part])]
         )
-        found = node.ask(fetch.API, asked).responses[0].partitions[0]
+        found = _led(node, Place(span.topic, span.partition), asked).responses[0].partitions[0]
         assert found.error_code == 0 and found.records, found
         for batch in split(bytes(found.records)):
             offset = read_header(batch).next_offset
             yield batch
+
+
+def _led(node: Cluster, place: Place, request: fetch.FetchRequest) -> fetch.FetchResponse:
+    """The answer of who leads the place."""
+    leader = node.leaders.of(place)
+    line = node.connect(leader)
+    answer: fetch.FetchResponse = line.ask(fetch.API, request)
+    node.give_back(line, leader)
+    return answer
 
 
 def _note_reads(history: History, kafka: str, url: str, span: OffsetRange) -> None:

@@ -73,6 +73,7 @@ CLIENT_APIS = [
     "ListOffsets",
     "Metadata",
     "OffsetCommit",
+    "FindCoordinator",
     "ApiVersions",
     "AddPartitionsToTxn",
     "DescribeConfigs",

@@ -9,6 +9,7 @@ import pytest
 from bench.node_process import NodeProcess
 from tests.door.kafka.raw import Line, new_topic, unique
 from tests.door.kafka.share import ShareMember, configure
+from tests.one_of_cluster import a_node
 
 
 @pytest.fixture(scope="session")
@@ -16,11 +17,11 @@ def shared_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProces
     # Members of the server-side protocol see a rebalance with their next heartbeat; tests do not wait 3 s for it.
     # Some messages carry old timestamps; retention must not take them away in the middle of a test.
     settings = {"GOQUEUE_GROUPS_HEARTBEAT_MS": "300", "GOQUEUE_TOPICS_RETENTION_MS": "-1"}
-    with NodeProcess(tmp_path_factory.mktemp("kafka") / "data", settings=settings) as running:
+    with a_node(tmp_path_factory.mktemp("kafka") / "data", settings) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def kafka(shared_node: NodeProcess) -> str:
     """Its address."""
     return shared_node.kafka

@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 import uuid
+from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -34,6 +35,8 @@ from goqueue.wire.messages import (
     sync_group,
 )
 from goqueue.wire.shape import ClientApi
+from tests.door.kafka.leaders import BY_PARTITION, place_of
+from tests.one_of_cluster import NODES
 from tests.wire.client import APIS, encode_request_frame
 
 API_VERSIONS = 18
@@ -75,13 +78,17 @@ def response_of(api: ClientApi, version: int, frame: bytes) -> tuple[int, Any]:
 
 
 class Line:
-    """One connection."""
+    """One connection. In a run against a cluster a request goes to the node that it is for, over one more."""
 
     def __init__(self, address: str) -> None:
+        self.address = address
         self.socket = socket.create_connection(host_and_port(address), timeout=WAIT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._numbers = itertools.count(1)
         self._sent: dict[int, tuple[ClientApi, int]] = {}
+        self._others: dict[str, Line] = {}
+        self._order: deque[Line] = deque()  # who answers next
+        self._last: dict[str, str] = {}  # where requests of a session go that name nothing
 
     def ask(self, request: object, version: int | None = None) -> Any:
         """Sends and waits for the answer."""
@@ -91,15 +98,41 @@ class Line:
         return response
 
     def send(self, request: object, version: int | None = None) -> int:
+        line = self._toward(request) if NODES else self
+        if not (isinstance(request, produce.ProduceRequest) and request.acks == 0):
+            self._order.append(line)
+        return line._send(request, version, next(self._numbers))
+
+    def receive(self) -> tuple[int, Any]:
+        """The next answer, whosever it is."""
+        return self._order.popleft()._receive()
+
+    def _toward(self, request: object) -> Line:
+        name = api_of(request).name
+        kind = name.removesuffix("Acknowledge").removesuffix("Fetch")
+        address = place_of(name, request, self._ask_here) or self._last.get(kind, self.address)
+        if name in BY_PARTITION:
+            self._last[kind] = address
+        if address == self.address:
+            return self
+        if address not in self._others:
+            self._others[address] = Line(address)
+        return self._others[address]
+
+    def _ask_here(self, request: object, version: int | None = None) -> Any:
+        """For who leads: of a line of its own, since answers may be due on this one."""
+        with Line(self.address) as line:
+            line._send(request, version, 1)
+            return line._receive()[1]
+
+    def _send(self, request: object, version: int | None, number: int) -> int:
         api = api_of(request)
         version = api.max_version if version is None else version
-        number = next(self._numbers)
         self._sent[number] = (api, version)
         self.socket.sendall(request_bytes(request, version, number))
         return number
 
-    def receive(self) -> tuple[int, Any]:
-        """The next answer, whosever it is."""
+    def _receive(self) -> tuple[int, Any]:
         frame = self.receive_frame()
         (number,) = struct.unpack_from(">i", frame)
         return response_of(*self._sent.pop(number), frame)
@@ -125,6 +158,8 @@ class Line:
 
     def close(self) -> None:
         self.socket.close()
+        for other in self._others.values():
+            other.close()
 
     def __enter__(self) -> Line:
         return self

@@ -35,7 +35,7 @@ from tests.door.kafka.raw import unique
 WAIT_S = 30
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def admin(kafka: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": kafka})
 

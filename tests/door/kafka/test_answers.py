@@ -18,13 +18,14 @@ from goqueue.wire.messages.heartbeat import HeartbeatRequest
 from tests.door.kafka import answers, raw
 from tests.door.kafka.answers import KAFKA, NONE, Question
 from tests.door.kafka.raw import Line, unique
+from tests.one_of_cluster import a_node
 
 
 @pytest.fixture(scope="module")
 def own_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     # Some messages carry old timestamps; retention must not take them away in the middle of a test.
     settings = {"GOQUEUE_TOPICS_RETENTION_MS": "-1"}
-    with NodeProcess(tmp_path_factory.mktemp("answers") / "data", settings=settings) as running:
+    with a_node(tmp_path_factory.mktemp("answers") / "data", settings) as running:
         yield running
 
 

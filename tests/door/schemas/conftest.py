@@ -11,11 +11,12 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from bench.node_process import NodeProcess
 from tests.door.kafka.raw import unique
+from tests.one_of_cluster import a_node
 
 
 @pytest.fixture(scope="session")
 def schema_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path_factory.mktemp("schemas") / "data") as running:
+    with a_node(tmp_path_factory.mktemp("schemas") / "data") as running:
         yield running
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from bench.node_process import NodeProcess
 from tests.door.sqs.clients import client, unique
+from tests.one_of_cluster import a_node
 
 
 @pytest.fixture(scope="session")
 def sqs_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path_factory.mktemp("sqs") / "data") as running:
+    with a_node(tmp_path_factory.mktemp("sqs") / "data") as running:
         yield running
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from bench.node_process import NodeProcess
+from tests.one_of_cluster import a_node
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path_factory.mktemp("shared") / "data") as running:
+    with a_node(tmp_path_factory.mktemp("shared") / "data") as running:
         yield running

@@ -41,7 +41,7 @@ def test_no_row_is_lost_doubled_or_overtaken_whoever_dies(tmp_path: Path) -> Non
         copy_under_fire(node, tmp_path, random.Random(seed))
         stored = contents(node, "to")
         print(f"{len(contents(node, 'to', 'read_uncommitted')) - len(stored)} rows were written in vain")
-        check(stored)
+        check_rows(stored, BATCHES * BATCH_ROWS)
         assert batches_done(tmp_path) == BATCHES
 
 
@@ -107,9 +107,9 @@ def strike(copy: Victim, node: NodeProcess, chance: random.Random, batch: int) -
             node.start()
 
 
-def check(stored: Iterable[Stored]) -> None:
+def check_rows(stored: Iterable[Stored], count: int) -> None:
     by_key: defaultdict[bytes | None, list[int]] = defaultdict(list)
     for one in stored:
         by_key[one.key].append(int(one.value or b"-1"))
-    assert sorted(n for found in by_key.values() for n in found) == list(range(BATCHES * BATCH_ROWS))
+    assert sorted(n for found in by_key.values() for n in found) == list(range(count))
     assert all(found == sorted(found) for found in by_key.values()), "a row overtook another of its key"

@@ -30,17 +30,17 @@ def _problem(code: str) -> bytes:
 def test_what_passes_is_asked_again() -> None:
     porter, asked = _telling((503, _problem("starting")), (503, _problem("concurrent-transactions")), DONE)
     with proxy(NOWHERE, porter) as url:
-        assert StagedSetClient(url).commit("q", 7, WRITERS).outcome == "committed"
+        assert StagedSetClient(lambda: url).commit("q", 7, WRITERS).outcome == "committed"
     assert asked == ["POST /staged/q/7/commit"] * 3
 
 
 def test_a_refusal_is_told_at_once() -> None:
     porter, asked = _telling((409, _problem("staged-conflict")))
     with proxy(NOWHERE, porter) as url, pytest.raises(SinkRefused, match=r"It is so\. \(staged-conflict"):
-        StagedSetClient(url).commit("q", 7, WRITERS)
+        StagedSetClient(lambda: url).commit("q", 7, WRITERS)
     assert len(asked) == 1
 
 
 def test_patience_ends() -> None:
     with pytest.raises(SinkRefused, match="Cannot reach"):
-        StagedSetClient(NOWHERE, patience_s=0.2).abort("q", 7)
+        StagedSetClient(lambda: NOWHERE, patience_s=0.2).abort("q", 7)

@@ -1,4 +1,4 @@
-"""What a node has: topics, partitions, offsets. Blocking, for any number of threads; waits for a node that is away."""
+"""What nodes have: topics, partitions, offsets. Blocking, for any number of threads; waits for a node that is away."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import msgspec
 from goqueue.pipeline.link.addresses import addresses_of
 from goqueue.pipeline.link.connection import BrokerConnection
 from goqueue.pipeline.link.errors import BrokerRefused, PipelineError
+from goqueue.pipeline.link.leaders import Address, Leaders
 from goqueue.pipeline.link.patience import Patience
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.refusals import PASSING, refusal
@@ -32,6 +33,11 @@ _EARLIEST: Final = -2
 _IDLE_MAX: Final = 4  # connections kept for the next one who asks
 
 Check = Callable[[Any], None]
+Find = Callable[[], Address | None]  # whom to ask, as far as that is known now; None is any node
+
+
+def anywhere() -> None:
+    """Any node can answer."""
 
 
 class TopicFacts(msgspec.Struct, frozen=True):
@@ -59,7 +65,7 @@ def isolation_level(isolation: str) -> int:
 
 
 class Cluster:
-    """One connection for each question under way; a few are kept for the next ones.
+    """One connection for each question under way; a few are kept for the next ones. Leaders are found and followed.
 
     A node that is away is waited for `patience_s`; until it has answered once, only `first_answer_s`.
     """
@@ -70,7 +76,8 @@ class Cluster:
         self._patience_s = patience_s
         self._first_answer_s = patience_s if first_answer_s is None else min(first_answer_s, patience_s)
         self._has_answered = False
-        self._idle: list[BrokerConnection] = []
+        self.leaders = Leaders(self._ask)
+        self._idle: dict[Address | None, list[BrokerConnection]] = {}
         self._lock = threading.Lock()
 
     # --- topics ----------------------------------------------------------------------------------------------
@@ -89,19 +96,24 @@ class Cluster:
         asked = [metadata.MetadataRequestTopic(name=name) for name in dict.fromkeys(topics)]
         request = metadata.MetadataRequest(asked, allow_auto_topic_creation=may_create)
         answer = self.ask(metadata.API, request, _check_topics)
+        self.leaders.learn(answer)
         return {one.name: TopicFacts(bytes(one.topic_id), len(one.partitions)) for one in answer.topics}
 
-    def node(self) -> str:
-        """The id of a node."""
-        answer = self.ask(metadata.API, metadata.MetadataRequest([], allow_auto_topic_creation=False))
-        return str(answer.brokers[0].node_id)
+    def node_config(self, keys: Sequence[str]) -> dict[str, str]:
+        """Settings of a node; each tells only its own."""
+        patience = self.patience()
+        while True:
+            try:
+                answer = self._ask(metadata.API, metadata.MetadataRequest([], allow_auto_topic_creation=False))
+                one = answer.brokers[0]
+                at = None if len(answer.brokers) == 1 else (one.host, one.port)
+                return _settings(self._ask(describe_configs.API, _asked(BROKER, str(one.node_id), keys), at))
+            except (OSError, BrokerRefused) as error:
+                self.pause(error, patience)
 
-    def config(self, kind: int, name: str, keys: Sequence[str]) -> dict[str, str]:
-        """Settings of a topic or of the node; those that it does not have are left out."""
-        asked = describe_configs.DescribeConfigsResource(kind, name, keys)
-        request = describe_configs.DescribeConfigsRequest([asked])
-        (result,) = self.ask(describe_configs.API, request, _check_configs).results
-        return {one.name: one.value for one in result.configs if one.value is not None}
+    def topic_config(self, name: str, keys: Sequence[str]) -> dict[str, str]:
+        """Those that it does not have are left out."""
+        return _settings(self.ask(describe_configs.API, _asked(TOPIC, name, keys), _check_configs))
 
     # --- offsets ---------------------------------------------------------------------------------------------
 
@@ -119,78 +131,93 @@ class Cluster:
         return {place: None if offset < 0 else offset for place, offset in found.items()}
 
     def _offsets(self, times: Mapping[Place, int], isolation: str) -> dict[Place, int]:
-        if not times:
-            return {}
+        level, found = isolation_level(isolation), dict[Place, int]()
+        patience = self.patience()
+        while left := [place for place in times if place not in found]:
+            try:
+                for leader, places in self.leaders.split(left).items():
+                    request = self._offsets_request({place: times[place] for place in places}, level)
+                    answer = self._ask(list_offsets.API, request, leader)
+                    _check_offsets(answer)
+                    found |= {place: one.offset for place, one in _offsets_of(answer)}
+            except (OSError, BrokerRefused) as error:
+                self.pause(error, patience)
+        return found
+
+    def _offsets_request(self, times: Mapping[Place, int], level: int) -> list_offsets.ListOffsetsRequest:
         topics = [
             list_offsets.ListOffsetsTopic(
                 name, [list_offsets.ListOffsetsPartition(place.partition, timestamp=times[place]) for place in places]
             )
             for name, places in groupby(sorted(times), key=lambda place: place.topic)
         ]
-        request = list_offsets.ListOffsetsRequest(-1, isolation_level(isolation), topics, int(self._patience_s * 1000))
-        answer = self.ask(list_offsets.API, request, _check_offsets)
-        return {place: one.offset for place, one in _offsets_of(answer)}
+        return list_offsets.ListOffsetsRequest(-1, level, topics, int(self._patience_s * 1000))
 
     # --- asking ----------------------------------------------------------------------------------------------
 
-    def ask(self, api: ClientApi, request: Any, check: Check | None = None) -> Any:
+    def ask(self, api: ClientApi, request: Any, check: Check | None = None, at: Find = anywhere) -> Any:
         """The answer that `check` does not object to. What may be asked twice only: it is, after a break."""
         patience = self.patience()
         while True:
             try:
-                answer = self._ask(api, request)
+                answer = self._ask(api, request, at())
                 if check is not None:
                     check(answer)
                 return answer
-            except OSError as error:
-                self.close()
-                patience.pause(error)
-            except BrokerRefused as error:
-                if error.code not in PASSING:
-                    raise
-                patience.pause(error)
+            except (OSError, BrokerRefused) as error:
+                self.pause(error, patience)
 
-    def _ask(self, api: ClientApi, request: Any) -> Any:
-        connection = self.connect()
+    def pause(self, why: OSError | BrokerRefused, patience: Patience) -> None:
+        """Before the next attempt, which asks anew who leads. Raises what does not pass by itself."""
+        if isinstance(why, BrokerRefused) and why.code not in PASSING:
+            raise why
+        if isinstance(why, OSError):
+            self.close()
+        self.leaders.forget()
+        patience.pause(why)
+
+    def _ask(self, api: ClientApi, request: Any, at: Address | None = None) -> Any:
+        connection = self.connect(at)
         try:
             answer = connection.ask(api, request)
         except BaseException:
             connection.close()
             raise
         self._has_answered = True
-        self.give_back(connection)
+        self.give_back(connection, at)
         return answer
 
     def patience(self) -> Patience:
         """For a task that asks on connections of its own."""
         return Patience(self._kafka, self._patience_s if self._has_answered else self._first_answer_s)
 
-    def connect(self) -> BrokerConnection:
-        """A connection for the caller alone. `OSError` if no address answers."""
+    def connect(self, at: Address | None = None) -> BrokerConnection:
+        """A connection for the caller alone, to one node or to any. `OSError` if no address answers."""
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
+            if idle := self._idle.get(at):
+                return idle.pop()
         failures: list[OSError] = []
-        for host, port in self._addresses:
+        for host, port in [*self._addresses, *self.leaders.nodes] if at is None else [at]:
             try:
                 return BrokerConnection(host, port)
             except OSError as error:
                 failures.append(error)
         raise failures[0]
 
-    def give_back(self, connection: BrokerConnection) -> None:
+    def give_back(self, connection: BrokerConnection, at: Address | None = None) -> None:
         """Only one that is sound and owes no answer is kept."""
         with self._lock:
-            if connection.is_quiet and len(self._idle) < _IDLE_MAX:
-                self._idle.append(connection)
+            idle = self._idle.setdefault(at, [])
+            if connection.is_quiet and len(idle) < _IDLE_MAX:
+                idle.append(connection)
                 return
         connection.close()
 
     def close(self) -> None:
         """Idle connections go; it can still be used."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
+            idle, self._idle = self._idle, {}
+        for connection in (one for some in idle.values() for one in some):
             connection.close()
 
 
@@ -201,6 +228,16 @@ def _check_topics(answer: metadata.MetadataResponse) -> None:
     for one in answer.topics:
         if one.error_code:
             raise refusal(one.error_code, one.name or "")
+
+
+def _asked(kind: int, name: str, keys: Sequence[str]) -> describe_configs.DescribeConfigsRequest:
+    return describe_configs.DescribeConfigsRequest([describe_configs.DescribeConfigsResource(kind, name, keys)])
+
+
+def _settings(answer: describe_configs.DescribeConfigsResponse) -> dict[str, str]:
+    _check_configs(answer)
+    (result,) = answer.results
+    return {one.name: one.value for one in result.configs if one.value is not None}
 
 
 def _check_configs(answer: describe_configs.DescribeConfigsResponse) -> None:

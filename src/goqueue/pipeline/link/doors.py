@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.base.decoders import from_json
-from goqueue.pipeline.link.cluster import BROKER, FIRST_ANSWER_S, PATIENCE_S, cluster
+from goqueue.pipeline.link.cluster import FIRST_ANSWER_S, PATIENCE_S, cluster
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.link.patience import Patience
 
@@ -34,10 +34,16 @@ def doors(kafka: str | None, url: str | None, patience_s: float = FIRST_ANSWER_S
     raise PipelineError("No address of a node was given; set kafka.bootstrap.servers (HOST:PORT) or url (http://...).")
 
 
+def ask_again() -> None:
+    """A node is away: in a cluster others have doors too."""
+    _url_behind.cache_clear()
+    _kafka_behind.cache_clear()
+
+
 @lru_cache(maxsize=64)
 def _url_behind(kafka: str, patience_s: float) -> str:
     known = cluster(kafka, max(patience_s, PATIENCE_S), patience_s)
-    url = known.config(BROKER, known.node(), [_REST_ADDRESS]).get(_REST_ADDRESS)
+    url = known.node_config([_REST_ADDRESS]).get(_REST_ADDRESS)
     if not url:
         raise PipelineError(f"The node at {kafka} does not tell its REST door; set the option url to http://HOST:PORT.")
     return url.rstrip("/")

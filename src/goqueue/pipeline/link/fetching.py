@@ -14,8 +14,9 @@ from goqueue.pipeline.arrow.spots import Spot
 from goqueue.pipeline.link.cluster import Cluster, TopicFacts, isolation_level
 from goqueue.pipeline.link.connection import BrokerConnection, ReceiveBuffer
 from goqueue.pipeline.link.errors import BrokerRefused, CorruptData, OffsetOutOfLog
+from goqueue.pipeline.link.leaders import Address
 from goqueue.pipeline.link.place import OffsetRange
-from goqueue.pipeline.link.refusals import PASSING, refusal
+from goqueue.pipeline.link.refusals import refusal
 from goqueue.pipeline.link.visible import sound_batches, visible
 from goqueue.wire.codes import CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE
 from goqueue.wire.messages import fetch
@@ -65,6 +66,7 @@ class RangeFetcher:
         self._topics: dict[str, TopicFacts] = {}
         self._patience = cluster.patience()
         self._connection: BrokerConnection | None = None
+        self._leader: Address | None = None  # whom it leads to
         self._room = ReceiveBuffer()
 
     def __iter__(self) -> Generator[FetchedBatches, None, None]:
@@ -84,8 +86,8 @@ class RangeFetcher:
     def _receive(self) -> fetch.PartitionData | None:
         """The answer to the request for the place where we are; None if it has to be asked again."""
         try:
-            if self._connection is None:
-                self._connection = self._cluster.connect()
+            self._turn_to_leader()
+            assert self._connection is not None
             if self._connection.is_quiet:
                 self._request()
             answer = self._connection.receive(self._room)
@@ -94,13 +96,10 @@ class RangeFetcher:
             (topic,) = answer.responses
             (found,) = topic.partitions
             return self._accepted(found)
-        except OSError as error:
-            self._drop()
-            self._patience.pause(error)
-        except BrokerRefused as error:
-            if error.code not in PASSING:
-                raise
-            self._patience.pause(error)
+        except (OSError, BrokerRefused) as error:
+            if isinstance(error, OSError):
+                self._drop()
+            self._cluster.pause(error, self._patience)
         return None
 
     def _request(self) -> None:
@@ -170,9 +169,12 @@ class RangeFetcher:
         """Asks for what comes next before the answer is looked at closely. A failure shows when it is received."""
         if self._left and self._connection is not None:
             try:
+                self._turn_to_leader()
                 self._request()
             except OSError:
                 self._drop()
+            except BrokerRefused:
+                self._hang_up()
 
     def _nothing_there(self, answer: fetch.PartitionData) -> None:
         """Done if readers may go as far as the end: nothing is left below it. Otherwise it may still come."""
@@ -223,6 +225,16 @@ class RangeFetcher:
 
     # --- the line --------------------------------------------------------------------------------------------
 
+    def _turn_to_leader(self) -> None:
+        """A line to who leads the partition where we are. Nothing may be under way on one to another."""
+        if self._connection is not None and not self._connection.is_quiet:
+            return
+        leader = self._cluster.leaders.of(self._left[-1].place)
+        if leader != self._leader:
+            self._hang_up()
+        if self._connection is None:
+            self._connection, self._leader = self._cluster.connect(leader), leader
+
     def _drop(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -232,4 +244,4 @@ class RangeFetcher:
     def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._cluster.give_back(connection)
+            self._cluster.give_back(connection, self._leader)

@@ -1,8 +1,8 @@
 """Produce requests, a few on their way at a time, in order.
 
 What is not answered yet is kept. When the line breaks, or the node says `not now`, everything that is kept is sent
-again in the same order; the broker knows each batch by its sequence and stores none twice. It remembers the last five
-batches of a producer in a partition, so no more than five requests are ever on their way.
+again in the same order, to whoever leads then; the broker knows each batch by its sequence and stores none twice. It
+remembers the last five batches of a producer in a partition, so no more than five requests are ever on their way.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from goqueue.format.batch import Buffer
 from goqueue.pipeline.link.cluster import Cluster
 from goqueue.pipeline.link.connection import ANSWER_S, BrokerConnection, ReceiveBuffer
 from goqueue.pipeline.link.errors import BrokerRefused
+from goqueue.pipeline.link.leaders import Address
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.refusals import PASSING, refusal
 from goqueue.wire.messages import produce
@@ -32,22 +33,22 @@ class Parcel(NamedTuple):
 
 
 class BatchSender:
-    """Sends on a connection of its own."""
+    """Sends on connections of its own, one to each node that leads something."""
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         self._cluster = cluster
         self._transactional_id = transactional_id
         self._patience = cluster.patience()
-        self._connection: BrokerConnection | None = None
-        self._kept: deque[produce.ProduceRequest] = deque()
-        self._sent = 0  # of those kept, on the present connection
+        self._lines: dict[Address | None, BrokerConnection] = {}
+        self._kept: deque[Sequence[Parcel]] = deque()
+        self._sent: deque[list[BrokerConnection]] = deque()  # where those kept went, as far as they are sent
         self._room = ReceiveBuffer()
 
     def send(self, parcels: Sequence[Parcel]) -> None:
-        """One request, at most one parcel a place. Waits while too many are on their way."""
+        """At most one parcel a place; one request to each leader. Waits while too many are on their way."""
         while len(self._kept) >= IN_FLIGHT_MAX:
             self._receive_one()
-        self._kept.append(_request(self._transactional_id, parcels))
+        self._kept.append(parcels)
         self._advance()
 
     def wait_stored(self) -> None:
@@ -57,51 +58,55 @@ class BatchSender:
 
     def close(self) -> None:
         """What is on its way is left to itself."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._cluster.give_back(connection)
+        lines, self._lines = self._lines, {}
+        for leader, line in lines.items():
+            self._cluster.give_back(line, leader)
 
-    # --- the line --------------------------------------------------------------------------------------------
+    # --- the lines -------------------------------------------------------------------------------------------
 
     def _advance(self) -> bool:
-        """Sends what is kept and not sent; whether the line stood it."""
+        """Sends what is kept and not sent; whether the lines stood it."""
         try:
-            if self._connection is None:
-                self._connection = self._cluster.connect()
-            while self._sent < len(self._kept):
-                self._connection.send(produce.API, self._kept[self._sent])
-                self._sent += 1
-        except OSError as error:
+            while len(self._sent) < len(self._kept):
+                self._sent.append(self._send(self._kept[len(self._sent)]))
+        except (OSError, BrokerRefused) as error:
             self._start_over(error)
             return False
         return True
+
+    def _send(self, parcels: Sequence[Parcel]) -> list[BrokerConnection]:
+        """Where the answers come from."""
+        by_place = {one.place: one for one in parcels}
+        used = []
+        for leader, places in self._cluster.leaders.split(by_place).items():
+            if leader not in self._lines:
+                self._lines[leader] = self._cluster.connect(leader)
+            used.append(self._lines[leader])
+            used[-1].send(produce.API, _request(self._transactional_id, [by_place[place] for place in places]))
+        return used
 
     def _receive_one(self) -> None:
         """The oldest is answered; or everything is to be sent again."""
         if not self._advance():
             return
-        assert self._connection is not None
         try:
-            _check(self._connection.receive(self._room))
-        except OSError as error:
-            self._start_over(error)
-        except BrokerRefused as error:
-            if error.code not in PASSING:
-                raise
+            for line in self._sent[0]:
+                _check(line.receive(self._room))
+        except (OSError, BrokerRefused) as error:
             # What came behind it was refused because of it.
             self._start_over(error)
         else:
             self._patience.renew()
             self._kept.popleft()
-            self._sent -= 1
+            self._sent.popleft()
 
-    def _start_over(self, why: Exception) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-        self._sent = 0
+    def _start_over(self, why: OSError | BrokerRefused) -> None:
+        lines, self._lines = self._lines, {}
+        for line in lines.values():
+            line.close()
+        self._sent.clear()
         self._cluster.close()
-        self._patience.pause(why)
+        self._cluster.pause(why, self._patience)
 
 
 def _request(transactional_id: str, parcels: Sequence[Parcel]) -> produce.ProduceRequest:

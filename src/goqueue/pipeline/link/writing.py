@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -20,8 +21,9 @@ from goqueue.pipeline.arrow.memory import array_of, numbers_of
 from goqueue.pipeline.arrow.partitions import partitions_of, split
 from goqueue.pipeline.arrow.piles import PartitionRows
 from goqueue.pipeline.arrow.rows import rows_of
-from goqueue.pipeline.link.cluster import PATIENCE_S, TOPIC, cluster
+from goqueue.pipeline.link.cluster import PATIENCE_S, cluster
 from goqueue.pipeline.link.errors import PipelineError
+from goqueue.pipeline.link.leaders import TRANSACTION
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.producing import BatchSender, Parcel
 from goqueue.pipeline.link.refusals import refusal
@@ -103,7 +105,7 @@ class StagedWriter:
 
     def _meet(self, name: str) -> _Topic:
         facts = self._cluster.describe([name], may_create=True)[name]
-        config = self._cluster.config(TOPIC, name, [_SIZE_MAX, _PARTITIONER])
+        config = self._cluster.topic_config(name, [_SIZE_MAX, _PARTITIONER])
         size_max = int(config.get(_SIZE_MAX, BATCH_BYTES)) - HEADER_BYTES
         # Writers that run side by side should not all begin with the same partition.
         turn = zlib.crc32(self._transactional_id.encode())
@@ -126,7 +128,8 @@ class StagedWriter:
             v3_and_below_producer_epoch=self._producer.epoch,
             v3_and_below_topics=topics,
         )
-        self._cluster.ask(adding.API, request, _check_added)
+        keeper = partial(self._cluster.leaders.keeper, TRANSACTION, self._transactional_id)
+        self._cluster.ask(adding.API, request, _check_added, keeper)
         self._rows.update(dict.fromkeys(fresh, 0))
 
     # --- batches ---------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from goqueue.client import Client, ConnectionFailed, GoQueueClientError, transac
 from goqueue.client import staged as calls
 from goqueue.client.retry import backoff
 from goqueue.client.staged import StagedEnd, StagedWriterId
+from goqueue.pipeline.link.doors import ask_again
 from goqueue.pipeline.link.errors import PipelineError
 
 PATIENCE_S: Final = 120.0  # a node is back from a restart by then
@@ -27,10 +28,10 @@ class SinkRefused(PipelineError):
 
 
 class StagedSetClient:
-    """The sets of the node behind `url`."""
+    """The sets, asked for at the REST door that `find` names, or at another one if that does not answer."""
 
-    def __init__(self, url: str, patience_s: float = PATIENCE_S) -> None:
-        self._url = url
+    def __init__(self, find: Callable[[], str], patience_s: float = PATIENCE_S) -> None:
+        self._find = find
         self._patience_s = patience_s
 
     def stage(self, owner: str, batch: int, writer: int, attempt: int) -> StagedWriterId:
@@ -52,13 +53,15 @@ class StagedSetClient:
     def _ask(self, question: Callable[[Client], T]) -> T:
         begun, attempt = time.monotonic(), 0
         while True:
+            url = self._find()
             try:
-                return question(_client(self._url))
+                return question(_client(url))
             except GoQueueClientError as error:
+                ask_again()
                 attempt += 1
                 pause = backoff(_PAUSE_FIRST_S, _PAUSE_MAX_S, attempt) * random.uniform(0.5, 1.0)
                 if not _may_pass(error) or time.monotonic() + pause - begun > self._patience_s:
-                    raise SinkRefused(f"{error.detail} ({error.code}, {self._url})") from error
+                    raise SinkRefused(f"{error.detail} ({error.code}, {url})") from error
             time.sleep(pause)
 
 

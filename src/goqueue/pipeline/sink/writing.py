@@ -49,7 +49,7 @@ def stage_rows(target: SinkTarget, owner: str, batch: int, task: Task, rows: Ite
     if first is None:
         return TaskPart(owner, batch, 0)
     there = doors(target.kafka, target.url, PATIENCE_S)
-    named = StagedSetClient(there.url).stage(owner, batch, task.partition, task.attempt)
+    named = _sets(target).stage(owner, batch, task.partition, task.attempt)
     try:
         count = _written(target, there.kafka, named, first, filled)
         # With the count the commit finds out if a power cut took rows that were acknowledged.
@@ -57,7 +57,7 @@ def stage_rows(target: SinkTarget, owner: str, batch: int, task: Task, rows: Ite
     except Fenced:
         raise  # the name is another's by now
     except BaseException:
-        _drop(there.url, named)
+        _drop(target, named)
         raise
 
 
@@ -77,9 +77,13 @@ def _written(
         raise
 
 
-def _drop(url: str, named: StagedWriterId) -> None:
+def _sets(target: SinkTarget, patience_s: float = PATIENCE_S) -> StagedSetClient:
+    return StagedSetClient(lambda: doors(target.kafka, target.url, PATIENCE_S).url, patience_s)
+
+
+def _drop(target: SinkTarget, named: StagedWriterId) -> None:
     try:
-        StagedSetClient(url, _LAST_WORD_S).drop(named)
+        _sets(target, _LAST_WORD_S).drop(named)
     except PipelineError as error:
         log.warning("%s stays staged until its batch ends or its time is up: %s", named.transactional_id, error)
 
@@ -94,7 +98,7 @@ def commit_parts(target: SinkTarget, parts: Sequence[TaskPart], if_not: str) -> 
     owner, batch = _set_of(parts)
     writers = [part.writer for part in parts if part.writer is not None]
     try:
-        ended = StagedSetClient(doors(target.kafka, target.url, PATIENCE_S).url).commit(owner, batch, writers)
+        ended = _sets(target).commit(owner, batch, writers)
     except PipelineError as error:
         raise SinkRefused(f"Batch {batch} of {owner} could not be committed: {error} {if_not}") from error
     rows = sum(part.rows for part in parts)
@@ -117,7 +121,7 @@ def give_up(target: SinkTarget, owner: str, batch: int) -> None:
     Something went wrong before, and that is what the user has to see. So this raises nothing.
     """
     try:
-        ended = StagedSetClient(doors(target.kafka, target.url, PATIENCE_S).url, _LAST_WORD_S).abort(owner, batch)
+        ended = _sets(target, _LAST_WORD_S).abort(owner, batch)
     except PipelineError as error:
         log.warning("Batch %d of %s could not be given up; what is staged ends by itself: %s", batch, owner, error)
     else:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import groupby
 
 from goqueue.pipeline.link.cluster import Cluster
 from goqueue.pipeline.link.errors import PipelineError
+from goqueue.pipeline.link.leaders import GROUP
 from goqueue.pipeline.link.refusals import refusal
 from goqueue.pipeline.source.offsets import Positions, QueryMark
 from goqueue.wire.messages import offset_commit
@@ -32,7 +34,8 @@ class GroupProgress:
         if mark.to == self._told:
             return
         try:
-            self._cluster.ask(offset_commit.API, request_of(self._group, mark), self._check)
+            keeper = partial(self._cluster.leaders.keeper, GROUP, self._group)
+            self._cluster.ask(offset_commit.API, request_of(self._group, mark), self._check, keeper)
         except PipelineError as error:
             log.warning("The group %s cannot show how far the query is: %s", self._group, error)
         self._told = dict(mark.to)

@@ -22,7 +22,7 @@ from goqueue.wire.primitives import (
     wrong_length,
     wrong_version,
 )
-from goqueue.wire.shape import Api
+from goqueue.wire.shape import ClientApi
 
 
 class FindCoordinatorRequest(msgspec.Struct, frozen=True, gc=False):
@@ -55,7 +55,15 @@ _pack_i16_i32_i16 = Struct(">hih").pack
 _pack_i32 = Struct(">i").pack
 _pack_i32_i16 = Struct(">ih").pack
 _pack_i32_zero = Struct(">ix").pack
+_pack_i8 = Struct(">b").pack
+_pack_i8_zero = Struct(">bx").pack
 _unpack_i16 = Struct(">h").unpack_from
+_unpack_i16_i32_i16 = Struct(">hih").unpack_from
+_unpack_i32 = Struct(">i").unpack_from
+_unpack_i32_i16 = Struct(">ih").unpack_from
+_unpack_i32_i16_i16 = Struct(">ihh").unpack_from
+_unpack_i32_i16_u8 = Struct(">ihB").unpack_from
+_unpack_i32_u8 = Struct(">iB").unpack_from
 _unpack_i8 = Struct(">b").unpack_from
 _unpack_i8_u8 = Struct(">bB").unpack_from
 
@@ -166,6 +174,208 @@ def decode_request(
         raise wrong_bytes(error) from error
 
 
+def _encode_request_0(message: FindCoordinatorRequest) -> list[Buffer]:
+    out = bytearray()
+    data = message.key.encode()
+    out += _pack_i16(len(data))
+    out += data
+    return [out]
+
+
+def _encode_request_1(message: FindCoordinatorRequest) -> list[Buffer]:
+    out = bytearray()
+    data = message.key.encode()
+    out += _pack_i16(len(data))
+    out += data
+    out += _pack_i8(message.key_type)
+    return [out]
+
+
+def _encode_request_3(message: FindCoordinatorRequest) -> list[Buffer]:
+    out = bytearray()
+    data = message.key.encode()
+    size = len(data) + 1
+    out += SHORT[size] if size < 128 else uvarint(size)
+    out += data
+    out += _pack_i8_zero(message.key_type)
+    return [out]
+
+
+def _encode_request_4(message: FindCoordinatorRequest) -> list[Buffer]:
+    out = bytearray()
+    out += _pack_i8(message.key_type)
+    size = len(message.coordinator_keys) + 1
+    out += SHORT[size] if size < 128 else uvarint(size)
+    for item in message.coordinator_keys:
+        data = item.encode()
+        size_2 = len(data) + 1
+        out += SHORT[size_2] if size_2 < 128 else uvarint(size_2)
+        out += data
+    out.append(0)
+    return [out]
+
+
+_REQUEST_ENCODERS = {
+    0: _encode_request_0,
+    1: _encode_request_1,
+    2: _encode_request_1,
+    3: _encode_request_3,
+    4: _encode_request_4,
+    5: _encode_request_4,
+    6: _encode_request_4,
+}
+
+
+def encode_request(version: int, request: FindCoordinatorRequest) -> list[Buffer]:
+    encode = _REQUEST_ENCODERS.get(version)
+    if encode is None:
+        raise wrong_version("FindCoordinatorRequest", version)
+    return encode(request)
+
+
+def _decode_response_0(buf: memoryview, at: int) -> FindCoordinatorResponse:
+    end = len(buf)
+    error_code, node_id, size = _unpack_i16_i32_i16(buf, at)
+    at += 8
+    if size < 0:
+        raise wrong_length("host", size)
+    stop = at + size
+    host = str(buf[at:stop], "utf-8")
+    at = stop
+    port = _unpack_i32(buf, at)[0]
+    at += 4
+    if at != end:
+        raise wrong_end(at, end)
+    return FindCoordinatorResponse(0, error_code, "", node_id, host, port)
+
+
+def _decode_response_1(buf: memoryview, at: int) -> FindCoordinatorResponse:
+    end = len(buf)
+    throttle_time_ms, error_code, size = _unpack_i32_i16_i16(buf, at)
+    at += 8
+    error_message: str | None = None
+    if size >= 0:
+        stop = at + size
+        error_message = str(buf[at:stop], "utf-8")
+        at = stop
+    elif size != -1:
+        raise wrong_length("error_message", size)
+    node_id, size_2 = _unpack_i32_i16(buf, at)
+    at += 6
+    if size_2 < 0:
+        raise wrong_length("host", size_2)
+    stop = at + size_2
+    host = str(buf[at:stop], "utf-8")
+    at = stop
+    port = _unpack_i32(buf, at)[0]
+    at += 4
+    if at != end:
+        raise wrong_end(at, end)
+    return FindCoordinatorResponse(throttle_time_ms, error_code, error_message, node_id, host, port)
+
+
+def _decode_response_3(buf: memoryview, at: int) -> FindCoordinatorResponse:
+    end = len(buf)
+    throttle_time_ms, error_code, size = _unpack_i32_i16_u8(buf, at)
+    at += 7
+    if size > 127:
+        size, at = long_uvarint(buf, at, size)
+    error_message: str | None = None
+    if size > 0:
+        stop = at + size - 1
+        error_message = str(buf[at:stop], "utf-8")
+        at = stop
+    node_id, size_2 = _unpack_i32_u8(buf, at)
+    at += 5
+    if size_2 > 127:
+        size_2, at = long_uvarint(buf, at, size_2)
+    if size_2 == 0:
+        raise wrong_length("host", size_2 - 1)
+    stop = at + size_2 - 1
+    host = str(buf[at:stop], "utf-8")
+    at = stop
+    port, tags = _unpack_i32_u8(buf, at)
+    at += 5
+    if tags:
+        at = skip_tags(buf, at, tags)
+    if at != end:
+        raise wrong_end(at, end)
+    return FindCoordinatorResponse(throttle_time_ms, error_code, error_message, node_id, host, port)
+
+
+def _decode_response_4(buf: memoryview, at: int) -> FindCoordinatorResponse:
+    end = len(buf)
+    throttle_time_ms, size = _unpack_i32_u8(buf, at)
+    at += 5
+    if size > 127:
+        size, at = long_uvarint(buf, at, size)
+    size -= 1
+    if size < 0 or size * 14 > end - at:
+        raise wrong_count(size)
+    coordinators: list[Coordinator] = []
+    for _ in range(size):
+        size_2 = buf[at]
+        at += 1
+        if size_2 > 127:
+            size_2, at = long_uvarint(buf, at, size_2)
+        if size_2 == 0:
+            raise wrong_length("key", size_2 - 1)
+        stop = at + size_2 - 1
+        key = str(buf[at:stop], "utf-8")
+        at = stop
+        node_id, size_3 = _unpack_i32_u8(buf, at)
+        at += 5
+        if size_3 > 127:
+            size_3, at = long_uvarint(buf, at, size_3)
+        if size_3 == 0:
+            raise wrong_length("host", size_3 - 1)
+        stop = at + size_3 - 1
+        host = str(buf[at:stop], "utf-8")
+        at = stop
+        port, error_code, size_4 = _unpack_i32_i16_u8(buf, at)
+        at += 7
+        if size_4 > 127:
+            size_4, at = long_uvarint(buf, at, size_4)
+        error_message: str | None = None
+        if size_4 > 0:
+            stop = at + size_4 - 1
+            error_message = str(buf[at:stop], "utf-8")
+            at = stop
+        tags = buf[at]
+        at += 1
+        if tags:
+            at = skip_tags(buf, at, tags)
+        coordinators.append(Coordinator(key, node_id, host, port, error_code, error_message))
+    tags_2 = buf[at]
+    at += 1
+    if tags_2:
+        at = skip_tags(buf, at, tags_2)
+    if at != end:
+        raise wrong_end(at, end)
+    return FindCoordinatorResponse(throttle_time_ms, 0, "", 0, "", 0, coordinators)
+
+
+_RESPONSE_DECODERS = {
+    0: _decode_response_0,
+    1: _decode_response_1,
+    2: _decode_response_1,
+    3: _decode_response_3,
+    4: _decode_response_4,
+    5: _decode_response_4,
+    6: _decode_response_4,
+}
+
+
+def decode_response(version: int, buffer: memoryview, at: int) -> FindCoordinatorResponse:
+    decode = _RESPONSE_DECODERS.get(version)
+    if decode is None:
+        raise wrong_version("FindCoordinatorResponse", version)
+    try:
+        return decode(buffer, at)
+    except BAD_BYTES as error:
+        raise wrong_bytes(error) from error
+
+
 def _encode_response_0(message: FindCoordinatorResponse) -> list[Buffer]:
     out = bytearray()
     data = message.host.encode()
@@ -259,7 +469,7 @@ def encode_response(version: int, response: FindCoordinatorResponse) -> list[Buf
     return encode(response)
 
 
-API = Api(
+API = ClientApi(
     key=10,
     name="FindCoordinator",
     min_version=0,
@@ -267,4 +477,6 @@ API = Api(
     flexible_from=3,
     decode_request=decode_request,
     encode_response=encode_response,
+    encode_request=encode_request,
+    decode_response=decode_response,
 )

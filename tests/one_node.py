@@ -1,0 +1,49 @@
+"""Tests that a run against a cluster passes over, and why. Each is a file under `tests/`, or a test of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+ONE_NODE: Final[Mapping[str, Sequence[str]]] = {
+    "about the process of one node: its start, its files, its memory": (
+        "door/test_startup.py",
+        "door/test_half_open.py",
+        "door/test_doors.py",
+        "cli/test_cluster_show.py",
+    ),
+    "says that there is one node, and holds answers about it against that": (
+        "door/kafka/test_admin.py::test_the_cluster_and_topics_are_described",
+        "door/kafka/test_java.py::test_new_partitions_cannot_be_put_on_other_nodes",
+        "door/kafka/test_answers.py::test_the_node_answers_as_kafka_does[new-create_topics_wrongly]",
+        "door/kafka/test_answers.py::test_the_node_answers_as_kafka_does[killed-create_topics_wrongly]",
+        "door/kafka/test_answers.py::test_the_node_answers_as_kafka_does[new-describe_configs]",
+        "door/kafka/test_answers.py::test_the_node_answers_as_kafka_does[killed-describe_configs]",
+        "door/kafka/test_answers.py::test_the_cluster_and_its_directories",
+        "door/kafka/test_configs.py::test_a_logger_is_told_to_speak",
+    ),
+    "asks one node what it keeps; Kafka's brokers list their own groups and transactions, and clients ask them all": (
+        "door/kafka/test_answers.py::test_groups_are_listed_by_state_and_kind",
+        "door/kafka/test_share.py::test_every_member_is_assigned_every_partition",
+        "door/kafka/test_transactions.py::test_administrators_see_transactions",
+    ),
+    "names partitions of several leaders in one request, spoken by hand": (
+        "door/kafka/test_fetch_sessions.py",
+        "door/kafka/test_share_ranges.py::test_an_sqs_consumer_takes_from_the_same_queue",
+    ),
+    "about settings that all nodes of a run share": (
+        "door/kafka/test_configs.py::test_a_group_has_settings_of_its_own_at_once_and_after_a_crash",
+        "door/kafka/test_configs.py::test_defaults_of_topics_are_changed_while_the_node_runs_and_survive_a_crash",
+    ),
+    "changes a group while it consumes: other nodes hear of its settings within five seconds": (
+        "door/kafka/test_share.py::test_a_lock_is_renewed",
+        "door/kafka/test_share_isolation.py::test_a_group_that_is_set_back_to_committed_records_goes_on",
+    ),
+    "counts what one node did, in its metrics and totals": (
+        "door/test_rest_transactions.py::test_transactions_are_listed_described_counted_and_ended_by_an_administrator",
+    ),
+    "cuts or counts what goes through a tunnel to one node; others are spoken to past it": (
+        "pipeline/link/test_writing.py::test_rows_are_there_once_and_in_order_over_a_line_that_breaks",
+        "pipeline/link/test_writing.py::test_no_more_than_five_requests_are_on_their_way",
+    ),
+}
