@@ -26,6 +26,7 @@ from bench import (
     startup,
     storage,
     sync,
+    three_nodes,
     traces,
     transactions,
 )
@@ -42,6 +43,7 @@ SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
     "queue": [queue.interval_figures, queue.always_figures, queue_fairness.fairness_figures],
     "delay": [delay.fire_figures, delay.pending_figures],
     "transactions": [transactions.publish_figures, transactions.read_figures],
+    "cluster": [three_nodes.cluster_figures],
     "failover": [failover.failover_figures],
     "cluster_startup": [cluster_startup.cluster_startup_figures],
     "traces": [traces.trace_figures],
