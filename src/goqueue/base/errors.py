@@ -311,6 +311,10 @@ class LeaderChanged(NotLeader):
     """Another node leads the shard now. What was asked of the one before may have been done or not."""
 
 
+class TakingOver(NotLeader):
+    """This node leads the shard and does not serve it yet; it does in a moment."""
+
+
 class FencedEpoch(Unavailable):
     """The caller believes in a leader that was replaced; ask for the leader again."""
 

@@ -136,6 +136,8 @@ HOST_CHARS_MAX: Final = 100
 
 # What another node is asked for: how long a verb without a deadline of its own may take in all.
 ROUTED_S: Final = 8.0
+# How long a write waits at the node that takes its partition over: clients that are refused pause, each time longer.
+TAKEOVER_S: Final = 1.0
 
 # Schemas. What is over a limit is refused before it is parsed.
 SCHEMA_BYTES_MAX: Final = 1_000_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from goqueue.base.commands import Acks, Isolation
-from goqueue.base.errors import FencedEpoch, NotEnoughReplicas, NotLeader, UnknownEpoch
+from goqueue.base.errors import FencedEpoch, NotEnoughReplicas, NotLeader, TakingOver, UnknownEpoch
 from goqueue.base.ids import Epoch, Offset
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.partition_txns import PartitionTxns
@@ -62,6 +62,8 @@ class PartitionState:
 
     def check_served(self) -> None:
         """`NotLeader` if another node answers for the partition, or nobody does yet."""
+        if self.is_led and not self.is_served:
+            raise TakingOver("This node takes the partition over; it is served in a moment.")
         if not self.is_served:
             raise NotLeader("Another node leads the partition, or nobody does yet; ask for the leader again.")
 

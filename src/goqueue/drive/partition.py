@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Protocol
 
 from goqueue.base.commands import Acks, Isolation
@@ -137,6 +138,15 @@ class Partition(PartitionMarks):
         """Clients may write and read from now on, or not for now."""
         self.state.is_served = is_served
         self.wake()
+
+    async def wait_served(self, within_s: float) -> None:
+        """Returns when clients are served, or this node does not lead any more, or the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self.state.is_led and not self.state.is_served and not self.is_closed:
+                    moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self.watch(moved)
+                    await moved
 
     def check_led(self) -> None:
         """`NotLeader` if another node answers for it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -159,7 +159,10 @@ class Groups:
         return self.share_rules(group) if self.is_share(group) else None
 
     def has_member(self, group: str, member_id: str) -> bool:
-        return self._machine(group).has_member(group, member_id)
+        return member_id in self.member_ids(group)
+
+    def member_ids(self, group: str) -> Collection[str]:
+        return self._machine(group).member_ids(group)
 
     def config_defaults(self) -> dict[str, str]:
         return group_defaults(self._any().settings)

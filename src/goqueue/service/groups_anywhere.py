@@ -14,6 +14,7 @@ import msgspec
 
 from goqueue.base.errors import GoQueueError, NotLoaded
 from goqueue.base.ids import Offset, TopicPartition
+from goqueue.core.groups.errors import UnknownMember
 from goqueue.core.groups.records import OffsetCommitted
 from goqueue.core.groups.share_config import ORDER, ShareRules, share_rules, takes_uncommitted
 from goqueue.service.elsewhere import Elsewhere
@@ -37,6 +38,7 @@ class GroupFacts(msgspec.Struct, frozen=True):
     config: Mapping[str, str]
     is_share: bool
     offsets: list[PlaceOffset]
+    members: frozenset[str] = frozenset()  # of a share group
 
 
 class _Known:
@@ -115,8 +117,11 @@ class GroupsAnywhere:
         return {} if known is None else known.facts.config
 
     def has_member(self, group: str, member_id: str) -> bool:
-        """Of a group that another node keeps everybody is believed: that node hears of who is gone."""
-        return not self.is_here(group) or self._here.has_member(group, member_id)
+        """Of a group that another node keeps everybody is believed until it was asked: see `learn_member`."""
+        if self.is_here(group):
+            return self._here.has_member(group, member_id)
+        known = self._known.get(group)
+        return known is None or member_id in known.facts.members
 
     def is_echo(self, news: PlaceOffset) -> bool:
         """Whether the group is just being moved there by the view itself."""
@@ -138,6 +143,14 @@ class GroupsAnywhere:
             await self._ask(group, new)
         elif asyncio.get_running_loop().time() - known.as_of > _FRESH_S:
             self._refresh(group)
+
+    async def learn_member(self, group: str, member_id: str) -> None:
+        """Whoever is not known as a member of a group elsewhere is asked about, as it may be new. `UnknownMember`."""
+        if self.is_here(group) or (group in self._known and self.has_member(group, member_id)):
+            return
+        await self._ask(group, ())
+        if not self.has_member(group, member_id):
+            raise UnknownMember("The group does not know this member; it has to join by a heartbeat first.")
 
     def _refresh(self, group: str) -> None:
         if group not in self._asking and asyncio._get_running_loop() is not None:
@@ -165,7 +178,9 @@ class GroupsAnywhere:
         group = asked.group
         committed = self._here.offsets(group, asked.places) if asked.places else {}
         offsets = [PlaceOffset(group, at, one.offset) for at, one in committed.items()]
-        return GroupFacts(dict(self._here.config(group)), self._here.is_share(group), offsets)
+        is_share = self._here.is_share(group)
+        members = frozenset(self._here.member_ids(group)) if is_share else frozenset[str]()
+        return GroupFacts(dict(self._here.config(group)), is_share, offsets, members)
 
     def _moved(self, places: Sequence[PlaceOffset]) -> None:
         """Only forward: what comes late was overtaken."""

@@ -30,9 +30,11 @@ from goqueue.base.errors import (
     InvalidBatch,
     MessageTooLarge,
     NotLoaded,
+    TakingOver,
     TooFewHaveIt,
 )
 from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.limits import TAKEOVER_S
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule import Schedule
@@ -94,13 +96,19 @@ class Publish:
         return appended
 
     async def append_any(self, command: PublishBatch) -> Appended:
-        """The same for a batch of any size."""
+        """The same for a batch of any size, and for a partition that is about to be served."""
         looked: Inspection | None = None
+        has_waited = False
         while True:  # the topic's settings may change while it is looked at
             try:
                 return self.append(command, looked)
             except TooMuchHere:
                 looked = await self.look(command)
+            except TakingOver:
+                if has_waited:
+                    raise
+                has_waited = True
+                await self._topics.require(command.at.topic).partition(command.at.partition).wait_served(TAKEOVER_S)
 
     def append(self, command: PublishBatch, looked: Inspection | None = None) -> Appended:
         """Puts one encoded batch into its log, at once. It is not safe before `wait_durable`.

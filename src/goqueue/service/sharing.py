@@ -124,6 +124,8 @@ class Sharing:
 
     async def acquire(self, asked: ShareTake, memory: ReadMemory = UNBOUNDED) -> list[Acquired]:
         """Durable when it returns. What a call that is broken off acquired is given back."""
+        if isinstance(self._groups, GroupsAnywhere):
+            await self._groups.learn_member(asked.group, asked.member_id)
         await self._views.learn(asked.group, asked.partitions)
         if self._groups.has_member(asked.group, asked.member_id):
             self._holders.setdefault(asked.group, set()).add(asked.member_id)

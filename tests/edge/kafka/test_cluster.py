@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any
@@ -351,5 +352,54 @@ def test_a_share_consumer_is_sent_to_the_leader(told: Run) -> None:
         (one,) = (await door.ask(request)).responses[0].partitions
         assert one.error_code == codes.NOT_LEADER_OR_FOLLOWER
         assert one.current_leader.leader_id == -1, "who leads it is asked for"
+
+    told(story)
+
+
+# --- while a shard is taken over -------------------------------------------------------------------------------
+
+
+def write(partition: int, acks: int = -1, timeout_ms: int = 30_000) -> produce.ProduceRequest:
+    batch = build([NewRecord(None, b"v", (), 0)], 0)
+    data = produce.PartitionProduceData(partition, batch)
+    return produce.ProduceRequest(None, acks, timeout_ms, [produce.TopicProduceData(TOPIC, partition_data=[data])])
+
+
+def test_a_write_waits_for_the_partition_that_this_node_is_about_to_serve(told: Run) -> None:
+    async def story(door: Door) -> None:
+        partition = door.broker.topics.require(TOPIC).partition(door.led_by(0))
+        partition.serve(False)
+        waiting = asyncio.ensure_future(door.ask(write(partition.at.partition, acks=1), 9))
+        await asyncio.sleep(0.5)
+        assert not waiting.done()
+        partition.serve()
+        (answer,) = (await waiting).responses[0].partition_responses
+        assert (answer.error_code, answer.base_offset) == (codes.NONE, 0)
+
+    told(story)
+
+
+def test_a_write_is_refused_if_that_takes_long_or_another_node_leads(told: Run) -> None:
+    async def story(door: Door) -> None:
+        partition = door.broker.topics.require(TOPIC).partition(door.led_by(0))
+        partition.serve(False)
+        (answer,) = (await door.ask(write(partition.at.partition), 9)).responses[0].partition_responses
+        assert answer.error_code == codes.NOT_LEADER_OR_FOLLOWER
+        waiting = asyncio.ensure_future(door.ask(write(partition.at.partition), 9))
+        await asyncio.sleep(0.1)
+        partition.lead(None)
+        (answer,) = (await waiting).responses[0].partition_responses
+        assert answer.error_code == codes.NOT_LEADER_OR_FOLLOWER
+
+    told(story)
+
+
+def test_replicas_are_waited_for_as_long_as_the_producer_says(told: Run) -> None:
+    async def story(door: Door) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        (answer,) = (await door.ask(write(door.led_by(0), timeout_ms=700), 9)).responses[0].partition_responses
+        assert answer.error_code == codes.REQUEST_TIMED_OUT
+        assert 0.7 <= loop.time() - began < 1
 
     told(story)

@@ -8,7 +8,7 @@ while a step is decided; `revert` makes those anew whose records could not be wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from goqueue.base.errors import GoQueueError
@@ -303,10 +303,10 @@ class Coordinator:
         machine = self._table.groups.get(group)
         return machine is not None and machine.kind == "share"
 
-    def has_member(self, group: str, member_id: str) -> bool:
+    def member_ids(self, group: str) -> Collection[str]:
         """Of the server-side protocol, a share group or REST."""
         machine = self._table.groups.get(group)
-        return isinstance(machine, ConsumerGroup) and member_id in machine.members
+        return machine.members if isinstance(machine, ConsumerGroup) else ()
 
     def configured(self) -> list[str]:
         """The groups that something is set for, by name."""

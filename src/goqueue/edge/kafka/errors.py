@@ -45,7 +45,7 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.StorageFailed: codes.KAFKA_STORAGE_ERROR,
     errors.OutOfResources: codes.KAFKA_STORAGE_ERROR,  # which clients try again
     errors.NotEnoughReplicas: codes.NOT_ENOUGH_REPLICAS,
-    errors.TooFewHaveIt: codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    errors.TooFewHaveIt: codes.REQUEST_TIMED_OUT,
     errors.NotLeader: codes.NOT_LEADER_OR_FOLLOWER,
     errors.FencedEpoch: codes.FENCED_LEADER_EPOCH,
     errors.UnknownEpoch: codes.UNKNOWN_LEADER_EPOCH,

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from goqueue.base.commands import Acks, Appended, Caller, PublishBatch
-from goqueue.base.errors import GoQueueError, InvalidBatch, NotLoaded, PeerLost
-from goqueue.base.ids import TopicPartition
+from goqueue.base.errors import GoQueueError, InvalidBatch, NotLoaded, PeerLost, TakingOver
+from goqueue.base.ids import Millis, TopicPartition
 from goqueue.core.txn.errors import ProducerFenced
 from goqueue.edge.kafka.brokers import MOVED, KafkaBrokers
 from goqueue.edge.kafka.calls import Exclusive, KafkaCall
@@ -30,6 +30,7 @@ from goqueue.wire.messages.produce import (
 
 # Places in the request (topic, partition): new clients give a topic's id and no name.
 Places = dict[tuple[int, int], TopicPartition]
+Wanted = tuple[Acks | None, int]  # who has to have it, and for how many milliseconds they are waited for
 
 ACKS: Final = {0: Acks.NONE, 1: Acks.LEADER, -1: Acks.ALL}
 # Nothing was stored, because a coordinator could not be asked: the word that every producer tries again after.
@@ -45,7 +46,8 @@ class ProduceHandler:
     def produce(self, call: KafkaCall, request: ProduceRequest) -> ProduceResponse | Awaitable[ProduceResponse] | None:
         """Everything is appended before this returns; the answer may have to wait for the disk.
 
-        Large batches whose records have to be looked at are appended later; no other request is begun meanwhile.
+        Large batches whose records have to be looked at, and those for a partition that this node is about to serve,
+        are appended later; no other request is begun meanwhile.
         """
         acks, caller = ACKS.get(request.acks), call.caller
         publish = self._publish.by(caller)
@@ -64,12 +66,12 @@ class ProduceHandler:
             topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
         response = ProduceResponse(responses=topics)
         if large:
-            return Exclusive(self._append_large(call, response, stored, large, acks))
+            return Exclusive(self._append_large(call, response, stored, large, (acks, request.timeout_ms)))
         if acks is Acks.NONE:
             return None
         waiting = {place: one for place, one in stored.items() if not publish.is_durable(one, acks or Acks.ALL)}
         if waiting:
-            return self._settled(call, response, waiting, acks)
+            return self._settled(call, response, waiting, (acks, request.timeout_ms))
         is_whole = len(stored) == sum([len(topic.partition_data) for topic in request.topic_data])
         return response if is_whole else self._with_endpoints(call, response)
 
@@ -92,7 +94,7 @@ class ProduceHandler:
                 raise InvalidBatch("A produce request without records.")
             command = PublishBatch(at, data.records, acks, caller)
             appended = publish.append(command)
-        except TooMuchHere:
+        except (TooMuchHere, TakingOver):
             large[place] = command
             return PartitionProduceResponse(index=data.index)
         except GoQueueError as error:
@@ -106,7 +108,7 @@ class ProduceHandler:
         response: ProduceResponse,
         stored: Places,
         large: dict[tuple[int, int], PublishBatch],
-        acks: Acks | None,
+        wanted: Wanted,
     ) -> ProduceResponse | None:
         answers: dict[tuple[int, int], PartitionProduceResponse] = {}
         for place, command in large.items():
@@ -115,18 +117,19 @@ class ProduceHandler:
                 stored[place] = command.at
             except GoQueueError as error:
                 answers[place] = self._failed(command.at, error)
-        if acks is Acks.NONE:
+        if wanted[0] is Acks.NONE:
             return None
-        return await self._settled(call, _with(response, answers), stored, acks)
+        return await self._settled(call, _with(response, answers), stored, wanted)
 
     async def _settled(
-        self, call: KafkaCall, response: ProduceResponse, waiting: Places, acks: Acks | None
+        self, call: KafkaCall, response: ProduceResponse, waiting: Places, wanted: Wanted
     ) -> ProduceResponse:
         """Where making it safe fails, nothing is promised: the partition's answer becomes the error."""
         failed: dict[tuple[int, int], GoQueueError] = {}
+        acks, wait_ms = wanted
         for place, at in waiting.items():
             try:
-                await self._publish.by(call.caller).wait_durable(at, acks or Acks.ALL)
+                await self._publish.by(call.caller).wait_durable(at, acks or Acks.ALL, Millis(wait_ms))
             except GoQueueError as error:
                 failed[place] = error
         told = {place: self._failed(waiting[place], error) for place, error in failed.items()}

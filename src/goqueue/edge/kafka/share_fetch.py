@@ -12,6 +12,7 @@ from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.leases import Outcome
 from goqueue.base.limits import FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SHARE_RECORDS_MAX
+from goqueue.core.groups.errors import UnknownMember
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import code_of, partition_code
 from goqueue.edge.kafka.names import TopicNames
@@ -67,6 +68,8 @@ class ShareFetchHandler:
         try:
             return await self._fetch(call, request, session, answers)
         except GoQueueError as error:
+            if isinstance(error, UnknownMember):
+                self._sessions.close(request.group_id or "", request.member_id or "")
             return fetching.ShareFetchResponse(error_code=code_of(error), error_message=error.message)
 
     def _session(
