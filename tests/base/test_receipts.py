@@ -36,6 +36,33 @@ def test_receipts_of_one_poll_are_a_run() -> None:
     check(run_of([7, 8, 9, 4]))
 
 
+@pytest.mark.parametrize("first", [0, 7, 98, 10**17])
+def test_receipts_in_a_row_are_told_as_one(first: int) -> None:
+    texts = run_of([*range(first, first + 150)])
+    run = parse_receipt_run(texts)
+    assert run is not None and run.offsets == range(first, first + 150)
+    check(texts)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"{HEAD}7{TAIL}", f"{HEAD}08{TAIL}"],
+        [f"{HEAD}07{TAIL}", f"{HEAD}8{TAIL}"],
+        [f"{HEAD}7{TAIL}\n{HEAD}8{TAIL}", f"{HEAD}9{TAIL}"],
+        [f"{HEAD}7{TAIL}", f"{HEAD}8{TAIL}\n{HEAD}9{TAIL}"],
+        [f"{HEAD}7{TAIL}", f"{HEAD}8{TAIL}", f"{HEAD}8{TAIL}"],
+        [f"{HEAD}{'9' * 30}{TAIL}", f"{HEAD}1{'0' * 30}{TAIL}"],
+        ["t:x:7:1:n", "t:x:8:1:n"],
+        ["t:1:7:x:n", "t:1:8:x:n"],
+    ],
+)
+def test_what_is_no_row_is_not_taken_for_one(texts: list[str]) -> None:
+    run = parse_receipt_run(texts)
+    assert run is None or not isinstance(run.offsets, range)
+    check(texts)
+
+
 def test_a_topic_may_have_colons() -> None:
     texts = [f"a:1:b:2:{offset}:1:n" for offset in (5, 6)]
     run = parse_receipt_run(texts)

@@ -16,6 +16,7 @@ Begin: TypeAlias = Literal["earliest", "latest"]
 
 
 _CHARS_MAX: Final = 400
+_DIGITS_MAX: Final = 19  # of an offset
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False):
@@ -53,17 +54,21 @@ class ReceiptRun(msgspec.Struct, frozen=True):
     partition: int
     attempt: int
     nonce: str
-    offsets: list[Offset]
+    offsets: Sequence[Offset]  # a `range` if each is the one behind the one before it
 
 
 def parse_receipt_run(texts: Sequence[str]) -> ReceiptRun | None:
     """All of them at once; None if they are not a run, or one is no receipt."""
     parts = texts[0].rsplit(":", 4)
-    if len(parts) < 5 or "\n" in texts[0] or max(map(len, texts)) > _CHARS_MAX:
+    if len(parts) < 5 or "\n" in texts[0] or len(texts[0]) > _CHARS_MAX:
         return None
-    topic, partition, _, attempt, nonce = parts
+    topic, partition, first, attempt, nonce = parts
     head, tail, text = f"{topic}:{partition}:", f":{attempt}:{nonce}", "\n".join(texts)
     if not (topic and partition and attempt and text.endswith(tail)):
+        return None
+    if (row := _row(first, head, tail, text, len(texts))) is not None and (partition + attempt).isdecimal():
+        return ReceiptRun(topic, int(partition), int(attempt), nonce, row)
+    if max(map(len, texts)) > _CHARS_MAX:
         return None
     # With nothing but digits between, there are as many line ends as were put in: each text is head, number, tail.
     numbers = text[len(head) : -len(tail)].split(f"{tail}\n{head}")
@@ -73,6 +78,16 @@ def parse_receipt_run(texts: Sequence[str]) -> ReceiptRun | None:
         return ReceiptRun(topic, int(partition), int(attempt), nonce, list(map(int, numbers)))
     except ValueError:
         return None
+
+
+def _row(first: str, head: str, tail: str, text: str, count: int) -> range | None:
+    """The offsets, if each is the one behind the one before it, as in a poll of new messages. The text is compared with
+    what it is then; if it has as many line ends, no receipt has one in it."""
+    if not (first.isascii() and first.isdecimal() and len(first) < _DIGITS_MAX):
+        return None
+    row = range(int(first), int(first) + count)
+    numbers = repr([*row])[1:-1].replace(", ", f"{tail}\n{head}")
+    return row if len(head) + len(numbers) + len(tail) == len(text) and text == f"{head}{numbers}{tail}" else None
 
 
 def receipt_stretches(texts: Sequence[str]) -> Iterator[tuple[int, int]]:

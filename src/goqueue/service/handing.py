@@ -18,6 +18,7 @@ from goqueue.core.delivery.keys import choose_runs
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.offers import PARKED_MAX, RUN_LOOK_AHEAD, Grant
 from goqueue.core.delivery.records import ViewId
+from goqueue.core.delivery.runs import as_row
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.format.records import Record
 from goqueue.service.environment import Environment
@@ -195,7 +196,7 @@ class Handing:
         delivery = source.delivery
         lease_ms = source.lease_ms if take.lease_ms is None else take.lease_ms
         grant = Grant(take.owner, nonce, now + lease_ms)
-        offsets = [record.offset for record in records]
+        offsets = as_row([record.offset for record in records])
         moves = [] if source.is_ordered else delivery.lend_row(lane, offsets, grant, now)
         if not moves:
             keys = [record.key for record in records] if source.is_ordered else ()
@@ -207,7 +208,7 @@ class Handing:
             chosen = [one for one in records if one.offset in wanted]
         if self._traces is not None:
             chosen = self._traces.leased(delivery, chosen, take.owner, lease_ms)
-        return _runs(delivery, chosen, grant)
+        return _runs(delivery, chosen, offsets, grant)
 
 
 def _is_enough(known: Sequence[tuple[Offset, bytes | None]], fresh: Sequence[Record], limit: int) -> bool:
@@ -235,11 +236,11 @@ def _in_order(leased: list[LeasedRun], order: Sequence[Offset]) -> list[LeasedRu
     return [msgspec.structs.replace(some[0][1], records=[record for record, _ in some]) for some in runs]
 
 
-def _runs(delivery: Delivery, records: Sequence[Record], grant: Grant) -> list[LeasedRun]:
+def _runs(delivery: Delivery, records: Sequence[Record], offsets: Sequence[Offset], grant: Grant) -> list[LeasedRun]:
     """Those in a row that were handed out and failed equally often, and first at the same time."""
     at, found = delivery.view.at, list[LeasedRun]()
     begin = 0
-    for count, (handed, failed, first_ms) in delivery.histories([record.offset for record in records]):
+    for count, (handed, failed, first_ms) in delivery.histories(offsets):
         some = records if count == len(records) else records[begin : begin + count]
         found.append(LeasedRun(at, grant.nonce, handed, failed, grant.until_ms, first_ms, some))
         begin += count

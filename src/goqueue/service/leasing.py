@@ -33,7 +33,7 @@ from goqueue.service.transfer import Transfer
 LEASE_MS_MAX: Final = 12 * 3_600_000
 _MOVE_S: Final = 1.0
 
-Answer = Callable[[Delivery, list[Offset], Millis], Sequence[Move]]
+Answer = Callable[[Delivery, Sequence[Offset], Millis], Sequence[Move]]
 
 
 def check_lease(lease_ms: Millis) -> None:
@@ -153,7 +153,7 @@ class Leasing:
             if latest_ms is not None and held.lease is not None and held.lease.since_ms < latest_ms:
                 raise InvalidField(f"A lease lasts at most {total_ms_max} ms in all.", field="visibility_timeout")
 
-        def answer(delivery: Delivery, offsets: list[Offset], now: Millis) -> Sequence[Move]:
+        def answer(delivery: Delivery, offsets: Sequence[Offset], now: Millis) -> Sequence[Move]:
             leased = delivery.leased_among(offsets)
             if lease_ms:
                 return delivery.extend(leased, now + lease_ms)
@@ -181,7 +181,7 @@ class Leasing:
         """The leases are somebody else's from now on and nobody can take them away; the receipts stay good."""
         until_ms = self._clock.now_ms() + LEASE_MS_MAX
         for named in sort_receipts(self._runner, receipts, [None] * len(receipts))[0]:
-            self._runner.write(named.delivery, named.delivery.adopt(list(named.offsets), owner, until_ms))
+            self._runner.write(named.delivery, named.delivery.adopt(named.offsets, owner, until_ms))
             for before in named.owners:
                 self._taking.has_room(named.delivery.view.group, before)
 
@@ -199,9 +199,9 @@ class Leasing:
             delivery = named.delivery
             view = delivery.view
             try:
-                self._runner.write(delivery, answer(delivery, list(named.offsets), now))
+                self._runner.write(delivery, answer(delivery, named.offsets, now))
             except GoQueueError as error:
-                for place in named.offsets.values():
+                for place in named.places:
                     outcomes[place] = error
             if delivery.count(MessageState.READY):
                 self._taking.ready(view)

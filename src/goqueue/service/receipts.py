@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -20,8 +20,18 @@ class LeasedMessages(msgspec.Struct):
     """Messages of one view that receipts name, with the receipts' places, and who holds them."""
 
     delivery: Delivery
-    offsets: dict[Offset, int] = {}  # by offset the place of its receipt
+    by_offset: dict[Offset, int] = {}  # the place of its receipt
     owners: set[str] = set()
+    row: range | None = None  # instead, where all receipts of a call name messages in a row, in order
+
+    @property
+    def offsets(self) -> Sequence[Offset]:
+        return list(self.by_offset) if self.row is None else self.row
+
+    @property
+    def places(self) -> Iterable[int]:
+        """Of their receipts."""
+        return self.by_offset.values() if self.row is None else range(len(self.row))
 
 
 def sort_receipts(
@@ -48,25 +58,28 @@ class _Sorting:
 
     def add_all(self, receipts: Sequence[str], outcomes: list[Outcome]) -> None:
         """At once if they are one run, else stretch by stretch."""
-        if len(receipts) > 1 and self._add_run(receipts, 0):
+        if len(receipts) > 1 and self._add_run(receipts, 0, is_all=True):
             return
         for begin, end in receipt_stretches(receipts):
             if end - begin == 1 or not self._add_run(receipts[begin:end], begin):
                 self._add_each(receipts, begin, end, outcomes)
 
-    def _add_run(self, receipts: Sequence[str], begin: int) -> bool:
+    def _add_run(self, receipts: Sequence[str], begin: int, *, is_all: bool = False) -> bool:
         """False, and nothing is added, unless all of them name live leases."""
         run = parse_receipt_run(receipts) if self._check is None else None
         if run is None:
             return False
         delivery, owners = self._owners_of(run)
+        if delivery is None:
+            return False
+        if is_all and isinstance(run.offsets, range):
+            self.found[id(delivery)] = LeasedMessages(delivery, {}, owners, run.offsets)
+            return True
         places = dict(zip(run.offsets, range(begin, begin + len(receipts)), strict=True))
-        if delivery is None or len(places) < len(receipts):
-            return False
         named = self._named(delivery)
-        if not named.offsets.keys().isdisjoint(places):
+        if len(places) < len(receipts) or not named.by_offset.keys().isdisjoint(places):
             return False
-        named.offsets.update(places)
+        named.by_offset.update(places)
         named.owners.update(owners)
         return True
 
@@ -88,11 +101,11 @@ class _Sorting:
         deliveries = self._deliveries(TopicPartition(receipt.topic, receipt.partition))
         delivery, lease = _holder(deliveries, receipt, self._late_too)
         named = self._named(delivery)
-        if receipt.offset in named.offsets:
+        if receipt.offset in named.by_offset:
             raise StaleReceipt("The receipt is there twice; once is enough.")
         if self._check is not None:
             self._check(delivery.tracked(receipt.offset))
-        named.offsets[receipt.offset] = place
+        named.by_offset[receipt.offset] = place
         if lease is not None:
             named.owners.add(lease.owner)
 

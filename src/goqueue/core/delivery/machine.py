@@ -55,9 +55,9 @@ class Delivery(Offers):
 
     # --- answers -------------------------------------------------------------------------------------------
 
-    def ack(self, offsets: Iterable[Offset], is_late: bool = False) -> list[Record]:
+    def ack(self, offsets: Sequence[Offset], is_late: bool = False) -> list[Record]:
         """Done with these; `is_late` whoever has them now, if anybody does."""
-        rows, others = split_lent(self._state, list(offsets))
+        rows, others = split_lent(self._state, offsets)
         records = self.ack_ranges(rows)
         lanes = self._state.by_lane(others, DeliveryEvent.LATE_ACK if is_late else DeliveryEvent.ACK)
         records += [Acked(self.view, lane, tuple(found), is_late) for lane, found in lanes.items()]

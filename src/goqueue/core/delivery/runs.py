@@ -22,7 +22,14 @@ class History(NamedTuple):
 
 def is_row(offsets: Sequence[Offset]) -> bool:
     """Whether each is the one behind the one before it."""
+    if isinstance(offsets, range):
+        return offsets.step == 1 and bool(offsets)
     return offsets == [*range(offsets[0], offsets[0] + len(offsets))] if offsets else False
+
+
+def as_row(offsets: Sequence[Offset]) -> Sequence[Offset]:
+    """As a `range` if they are a row: then nobody need look at each of them again."""
+    return range(offsets[0], offsets[-1] + 1) if is_row(offsets) else offsets
 
 
 def histories(state: DeliveryState, offsets: Sequence[Offset]) -> list[tuple[int, History]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -29,7 +28,7 @@ from goqueue.api.groups import (
     RevokeIn,
     TopicParts,
 )
-from goqueue.api.messages import DeliveredOut, ErrorOut
+from goqueue.api.messages import ErrorOut
 from goqueue.base.errors import InvalidField
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.names import check_name
@@ -39,10 +38,10 @@ from goqueue.core.groups.parts import PartList
 from goqueue.core.groups.replies import MemberDescription, OffsetResult, RebalanceStats, RestBeat
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit, RestJoin
 from goqueue.edge.rest.callers import caller_of
+from goqueue.edge.rest.delivered_json import delivered_json
 from goqueue.edge.rest.errors import problem
-from goqueue.edge.rest.operations import Param, RestOperation, json
+from goqueue.edge.rest.operations import JsonResponse, Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, while_connected
-from goqueue.edge.rest.translate import PlainDeliveredOut, delivered_out
 from goqueue.service.consume import Consuming, Poll
 from goqueue.service.front import Front, answer_of
 from goqueue.service.groups import Groups, PartitionLag
@@ -61,12 +60,10 @@ _POLL_PARAMS = (
 )
 
 
-class _Polled(msgspec.Struct, frozen=True):
-    """`PollOut` as it is encoded."""
-
-    messages: list[DeliveredOut | PlainDeliveredOut]
-    generation: int
-    rebalance: bool
+def _polled_json(messages: bytes, generation: int, rebalance: bool) -> Response:
+    """`PollOut`, whose messages are encoded already."""
+    told = b'"generation":%d,"rebalance":%s' % (generation, b"true" if rebalance else b"false")
+    return JsonResponse(b'{"messages":%b,%b}\n' % (messages, told), 200, "application/json")
 
 
 class GroupRoutes:
@@ -178,7 +175,7 @@ class GroupRoutes:
             caller=caller_of(request),
         )
         polled = await while_connected(request, self._consuming.by(caller_of(request)).poll(poll))
-        return json(_Polled(await delivered_out(polled.runs), polled.generation, polled.rebalance))
+        return _polled_json(await delivered_json(polled.runs), polled.generation, polled.rebalance)
 
     # --- offsets ---------------------------------------------------------------------------------------------
 

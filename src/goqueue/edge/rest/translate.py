@@ -6,17 +6,14 @@ import asyncio
 import binascii
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 from starlette.requests import Request
 
 from goqueue.api.messages import (
     BinaryValue,
-    DeliveredOut,
     Encoding,
     HeaderOne,
     HeaderValue,
@@ -27,15 +24,12 @@ from goqueue.api.messages import (
 from goqueue.base.commands import Headers, InputMessage, Repeat, Stored
 from goqueue.base.errors import GoQueueError, InvalidField
 from goqueue.base.ids import Millis, Offset
-from goqueue.base.leases import Delivered
 from goqueue.base.priority import HEADER as PRIORITY_HEADER
-from goqueue.base.priority import NAMES, NORMAL, lane_of, parse_priority, priority_of
+from goqueue.base.priority import NAMES, lane_of, parse_priority, priority_of
 from goqueue.base.times import parse_duration_ms, parse_time_ms
 from goqueue.base.trace_context import TRACEPARENT, TRACESTATE, join_tracestate, parse_traceparent, within
-from goqueue.service.leased_run import LeasedRun, has_headers
 
 _STRETCH: Final = 500
-_NORMAL: Final = NAMES[NORMAL]
 _NUMBER: Final = re.compile(r"\d{1,18}")
 
 
@@ -148,88 +142,6 @@ async def messages_out(messages: Sequence[Stored]) -> list[MessageOut]:
             await asyncio.sleep(0)
         shown += [message_out(one) for one in messages[at : at + _STRETCH]]
     return shown
-
-
-class PlainDeliveredOut(msgspec.Struct, frozen=True, gc=False):
-    """`DeliveredOut` of one without headers whose key and value are text, as most are: quickly made and encoded."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: str | None
-    value: str | None
-    headers: dict[str, HeaderValue]
-    priority: str
-    receipt: str
-    attempt: int
-    failures: int
-    leased_until: int
-
-
-async def delivered_out(runs: Iterable[LeasedRun]) -> list[DeliveredOut | PlainDeliveredOut]:
-    """The same for messages under a lease."""
-    shown: list[DeliveredOut | PlainDeliveredOut] = []
-    rested = 0
-    for run in runs:
-        for at in range(0, len(run.records), _STRETCH):
-            if len(shown) - rested >= _STRETCH:
-                rested = len(shown)
-                await asyncio.sleep(0)
-            some = run if len(run.records) <= _STRETCH else replace(run, records=run.records[at : at + _STRETCH])
-            shown += _run_out(some)
-    return shown
-
-
-def _run_out(run: LeasedRun) -> Sequence[DeliveredOut | PlainDeliveredOut]:
-    if not has_headers(run.records):
-        with suppress(UnicodeDecodeError):
-            return _plain_out(run)
-    return [_one_delivered(one) for one in run.messages()]
-
-
-def _plain_out(run: LeasedRun) -> list[PlainDeliveredOut]:
-    topic, partition, (head, tail) = run.at.topic, run.at.partition, run.receipt_ends
-    attempt, failures, until_ms, headers = run.attempt, run.failures, run.leased_until_ms, dict[str, HeaderValue]()
-    return [
-        PlainDeliveredOut(
-            topic,
-            partition,
-            (offset := one.offset),
-            one.timestamp_ms,
-            None if (key := one.key) is None else key.decode(),
-            None if (value := one.value) is None else value.decode(),
-            headers,
-            _NORMAL,
-            f"{head}{offset}{tail}",
-            attempt,
-            failures,
-            until_ms,
-        )
-        for one in run.records
-    ]
-
-
-def _one_delivered(one: Delivered) -> DeliveredOut:
-    stored = one.stored
-    key, key_encoding = from_bytes(stored.key)
-    value, encoding = from_bytes(stored.value)
-    return DeliveredOut(
-        stored.topic,
-        stored.partition,
-        stored.offset,
-        stored.timestamp_ms,
-        key,
-        value,
-        headers_out(stored.headers) if stored.headers else {},
-        NAMES[priority_of(stored.headers)] if stored.headers else _NORMAL,
-        encoding,
-        key_encoding,
-        receipt=one.receipt,
-        attempt=one.attempt,
-        failures=one.failures,
-        leased_until=one.leased_until_ms,
-    )
 
 
 def from_bytes(data: bytes | None) -> tuple[str | None, Encoding]:
