@@ -24,6 +24,7 @@ from goqueue.base.errors import (
 )
 from goqueue.edge.http.connections import Connections, Render
 from goqueue.edge.http.corked import CorkedTransport
+from goqueue.edge.http.cycle import cycle_of
 from goqueue.edge.http.gate import is_same_host
 from goqueue.edge.http.refusals import head_too_large, last_answer
 
@@ -202,7 +203,16 @@ class GuardedProtocol(HttpToolsProtocol):
         self._reading, self._since = "body", self.loop.time()
         self._body_bytes = self._body_mark = self._chunks = self._framing_bytes = self._trailers = 0
         self._table.busy(self)
-        super().on_headers_complete()
+        self._begin_cycle()
+
+    def _begin_cycle(self) -> None:
+        """As the server does; it has one at a time, and the others wait."""
+        before, self.cycle = self.cycle, cycle_of(self)
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def _check_target(self) -> None:
         """A line that names a host, as a proxy is asked, or none at all, as `OPTIONS *` does."""

@@ -129,7 +129,10 @@ class _Door:
         try:
             self._gate.check(scope)
             self._connections.check_room()
-            await self._serve(scope, receive, sending)
+            response = await self._response(scope, receive, sending)
+            if response is not None:
+                status = response.status_code
+                await response(scope, receive, send)
         except ClientDisconnect:
             status = status or 499
         except Exception as error:
@@ -137,19 +140,21 @@ class _Door:
                 self._connections.count(error.code)
             if status:
                 raise  # the answer is under way; the connection must break
-            await self._answer(error, scope)(scope, receive, sending)
+            answer = self._answer(error, scope)
+            status = answer.status_code
+            await answer(scope, receive, send)
         self._count(scope, status, time.perf_counter() - started)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As the router does; it is asked only for what is rare."""
+    async def _response(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
+        """As the router does, which is asked only for what is rare, and then answers itself."""
         found = self._found.of(scope)
         if found is None:
             await self._router(scope, receive, send)
-            return
+            return None
         route, more = found
         scope.update(route=route, endpoint=more["endpoint"], path_params=dict(more["path_params"]))
         response: Response = await route.endpoint(Request(scope, receive, send))
-        await response(scope, receive, send)
+        return response
 
     def _answer(self, error: Exception, scope: Scope) -> Response:
         if isinstance(error, GoQueueError):
