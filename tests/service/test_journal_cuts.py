@@ -1,13 +1,14 @@
 """Power cuts at random moments of a busy life under `fsync=always`: what any door promised is there afterwards.
 
-Producers of all doors, a queue, offsets of a group, a topic that is deleted and made again, at the same time. The
-journal is small, so that its files take turns, and much is large enough to be synced in its log.
+Producers of all doors, a queue, a share consumer, offsets of a group, a topic that is deleted and made again, all at
+once. The journal is small, so that its files take turns, and much is large enough to be synced in its log.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable
 from typing import Final
 
 import pytest
@@ -28,9 +29,10 @@ from goqueue.base.limits import KIB
 from goqueue.base.settings import Settings
 from goqueue.base.sqs_envelope import Envelope
 from goqueue.broker import Broker
-from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit, ShareHeartbeat
 from goqueue.drive import flusher
 from goqueue.format.records import NewRecord, build
+from goqueue.service.sharing import ACCEPT, AnswerRange, ShareTake
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.cuts import run_until_cut
@@ -41,6 +43,8 @@ from tests.service.brokers import broker_on, publish, settings
 ROUNDS: Final = 1_000 if LONG else 200
 MODES: Final[tuple[CrashMode, ...]] = ("dropped", "torn", "torn", "kept")
 PARTITIONS: Final = 3
+EVERYWHERE: Final = [TopicPartition("t", number) for number in range(PARTITIONS)]
+SHARE_GROUP: Final = "s"
 
 
 class Ledger:
@@ -51,6 +55,7 @@ class Ledger:
         self.stored: dict[tuple[str, int, int], str] = {}  # by topic, partition, offset
         self.sent: set[str] = set()  # to wherever
         self.acked: set[str] = set()
+        self.accepted: set[tuple[int, int]] = set()  # by the share consumer: partition, offset
         self.committed = 0
         self.lives = 0  # of the topic that is made again
 
@@ -85,11 +90,25 @@ async def sqs(broker: Broker, ledger: Ledger) -> None:
 
 
 async def queue(broker: Broker, ledger: Ledger) -> None:
-    everywhere = [TopicPartition("t", number) for number in range(PARTITIONS)]
     for _ in range(10):
-        found = await broker.leasing.take(Take("g", everywhere, "me", 3, wait_ms_max=50, lease_ms=600_000))
+        found = await broker.leasing.take(Take("g", EVERYWHERE, "me", 3, wait_ms_max=50, lease_ms=600_000))
         if found and await broker.leasing.ack([one.receipt for one in found]) == [None] * len(found):
             ledger.acked |= {(one.stored.value or b"").decode() for one in found}
+
+
+async def share(broker: Broker, ledger: Ledger) -> None:
+    """A share consumer: batches as ranges, in a group of its own."""
+    await broker.groups.configure(SHARE_GROUP, {"share.auto.offset.reset": "earliest"})
+    told = broker.groups.share_heartbeat(ShareHeartbeat(SHARE_GROUP, "m", 0, subscribed_topics=["t"]))
+    result = await told if isinstance(told, Awaitable) else told
+    assert not isinstance(result, Exception), result
+    for _ in range(10):
+        found = await broker.sharing.acquire(ShareTake(SHARE_GROUP, "m", EVERYWHERE, 3, 1 << 20, 50))
+        answers = {part.at: [AnswerRange(one.first, one.last, (ACCEPT,)) for one in part.ranges] for part in found}
+        outcomes = await broker.sharing.acknowledge(SHARE_GROUP, "m", answers)
+        for at in (at for at, outcome in outcomes.items() if outcome is None):
+            some = [offset for one in answers[at] for offset in range(one.first, one.last + 1)]
+            ledger.accepted.update((at.partition, offset) for offset in some)
 
 
 async def offsets(broker: Broker, ledger: Ledger) -> None:
@@ -114,7 +133,7 @@ async def topics(broker: Broker, ledger: Ledger) -> None:
 
 async def a_busy_life(broker: Broker, ledger: Ledger) -> None:
     await broker.topics.create("t", PARTITIONS, {"segment.bytes": "4096"})
-    await asyncio.gather(*(one(broker, ledger) for one in (rest, kafka, sqs, queue, offsets, topics)))
+    await asyncio.gather(*(one(broker, ledger) for one in (rest, kafka, sqs, queue, share, offsets, topics)))
 
 
 async def check(broker: Broker, ledger: Ledger) -> None:
@@ -136,9 +155,12 @@ async def check(broker: Broker, ledger: Ledger) -> None:
     assert len({value.partition(".")[0] for value in again}) <= 1, "a deleted topic's messages came back"
     position = broker.groups.offsets("other").get(TopicPartition("t", 1))
     assert (position.offset if position else 0) >= ledger.committed
-    everywhere = [TopicPartition("t", number) for number in range(PARTITIONS)]
+    shared: set[tuple[int, int]] = set()
+    while taken := await broker.leasing.take(Take(SHARE_GROUP, EVERYWHERE, "me", 100, lease_ms=600_000)):
+        shared |= {(one.stored.partition, one.stored.offset) for one in taken}
+    assert not shared & ledger.accepted, "accepted and handed out again"
     handed: set[str] = set()
-    while taken := await broker.leasing.take(Take("g", everywhere, "me", 100, wait_ms_max=0, lease_ms=600_000)):
+    while taken := await broker.leasing.take(Take("g", EVERYWHERE, "me", 100, wait_ms_max=0, lease_ms=600_000)):
         handed |= {(one.stored.value or b"").decode() for one in taken}
     assert not handed & ledger.acked, "acknowledged and handed out again"
 

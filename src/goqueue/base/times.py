@@ -20,10 +20,21 @@ _ISO = re.compile(r"P(?:(\d+(?:\.\d+)?)D)?(?:T(?=\d)(?:(\d+(?:\.\d+)?)H)?(?:(\d+
 _ISO_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 _MS_MAX = 10**18
 _DIGITS = re.compile(r"\d{1,18}")
+_KEPT, _KEPT_CHARS_MAX = 256, 16
 
 
 def parse_duration_ms(text: str, field: str) -> Millis:
     """Milliseconds of a duration, or `InvalidField`."""
+    return _kept_duration_ms(text, field) if len(text) <= _KEPT_CHARS_MAX else _duration_ms(text, field)
+
+
+@lru_cache(_KEPT)
+def _kept_duration_ms(text: str, field: str) -> Millis:
+    """Who polls asks for the same again and again."""
+    return _duration_ms(text, field)
+
+
+def _duration_ms(text: str, field: str) -> Millis:
     text = text.strip()
     if _DIGITS.fullmatch(text):
         return int(text)

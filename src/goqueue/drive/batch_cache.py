@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from goqueue.base.errors import CorruptBatch
@@ -18,6 +19,7 @@ OnUnreadable: TypeAlias = Callable[[Offset, Offset, str], None]  # first and las
 
 CACHE_BYTES: Final = 64 * MIB
 _RECORD_BYTES: Final = 200  # what a decoded record costs beside its bytes
+_headers: Final = attrgetter("headers")
 
 
 class Decoded:
@@ -58,8 +60,9 @@ class Decoded:
             self._records = read(found)
         except CorruptBatch as error:
             self._on_unreadable(found.first, found.last, error.message)
-        lanes = [priority_of(one.headers) if one.headers else NORMAL for one in self._records]
-        self._lanes = None if all(lane == NORMAL for lane in lanes) else lanes
+        if any(map(_headers, self._records)):
+            lanes = [priority_of(one.headers) if one.headers else NORMAL for one in self._records]
+            self._lanes = None if all(lane == NORMAL for lane in lanes) else lanes
 
     def at(self, offset: Offset) -> Record | None:
         place = self._place(offset)

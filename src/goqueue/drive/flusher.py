@@ -142,7 +142,8 @@ class Flusher:
         timeout_s = None if self._policy == "never" else self._interval_s
         while not self._stopping:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake_sync.wait(), timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    await self._wake_sync.wait()
             self._wake_sync.clear()
             if self._dirty:
                 await self._join_round()

@@ -113,8 +113,8 @@ def decode(batch: Buffer) -> list[Record]:
     try:
         reader: Any = DefaultRecordBatch(batch if isinstance(batch, bytes) else bytes(batch))
         records = [
-            Record(record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
-            for record in reader
+            Record(one.offset, one.timestamp, one.key, one.value, tuple(headers) if (headers := one.headers) else ())
+            for one in reader
         ]
     except (CorruptRecordException, UnicodeDecodeError, ValueError, IndexError, OverflowError) as error:
         raise CorruptBatch(f"The records of a batch cannot be read: {error}.") from None

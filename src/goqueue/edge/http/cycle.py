@@ -12,6 +12,7 @@ from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 _EXTENSION: Final = "goqueue.answer"
+_HOP_HEADERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 Answer: TypeAlias = Callable[[int, bytes, bytes], Awaitable[None]]
 
@@ -44,6 +45,13 @@ def cycle_of(connection: HttpToolsProtocol) -> Cycle:
         keep_alive=version != "1.0" and parser.should_keep_alive(),
         on_response=connection.on_response_complete,
     )
+
+
+def plain_head(connection: HttpToolsProtocol) -> bytes:
+    """The head that was just read, without the offer to speak another protocol."""
+    parser, kept = connection.parser, [pair for pair in connection.headers if pair[0] not in _HOP_HEADERS]
+    line = b"%s %s HTTP/%s\r\n" % (parser.get_method(), connection.url, parser.get_http_version().encode())
+    return b"".join((line, *(b"%s: %s\r\n" % pair for pair in kept), b"\r\n"))
 
 
 class Cycle(RequestResponseCycle):

@@ -24,7 +24,7 @@ from goqueue.base.errors import (
 )
 from goqueue.edge.http.connections import Connections, Render
 from goqueue.edge.http.corked import CorkedTransport
-from goqueue.edge.http.cycle import cycle_of
+from goqueue.edge.http.cycle import cycle_of, plain_head
 from goqueue.edge.http.gate import is_same_host
 from goqueue.edge.http.refusals import head_too_large, last_answer
 
@@ -33,7 +33,6 @@ _LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 _CHUNKS_FREE: Final = 1_024  # of one body; beyond them chunks have to be worth their frames
 _CHUNK_BYTES_MIN: Final = 32
 _BRISK_BYTES_PER_S: Final = 64 * 1024  # who reads faster is never cut off to make room for others
-_HOP_HEADERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 Reading = Literal["nothing", "head", "body"]
 
@@ -146,12 +145,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
         The parser takes what follows such a head for the other protocol. A new one reads the head again without it.
         """
-        kept = [b"%s: %s\r\n" % pair for pair in self.headers if pair[0] not in _HOP_HEADERS]
-        line = b"%s %s HTTP/%s\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        head = plain_head(self)
         self._is_upgrade = False
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self.parser.feed_data(b"".join((line, *kept, b"\r\n")))
+        self.parser.feed_data(head)
         if rest:
             self._feed_in_parts(memoryview(rest))
 
@@ -203,10 +201,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._reading, self._since = "body", self.loop.time()
         self._body_bytes = self._body_mark = self._chunks = self._framing_bytes = self._trailers = 0
         self._table.busy(self)
-        self._begin_cycle()
-
-    def _begin_cycle(self) -> None:
-        """As the server does; it has one at a time, and the others wait."""
         before, self.cycle = self.cycle, cycle_of(self)
         if before is None or before.response_complete:
             self._start_asgi_task(self.cycle, self.app)
@@ -278,8 +272,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._table.caught_up(self)
 
     def unread_bytes(self) -> int:
-        size: int = self.transport.get_write_buffer_size()
-        return size
+        return int(self.transport.get_write_buffer_size())
 
     def stalled_s(self, now: float) -> float:
         """For how long its client has read next to nothing."""
