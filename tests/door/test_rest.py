@@ -43,6 +43,8 @@ def test_a_topics_life(http: httpx.Client) -> None:
     assert changed.json()["overrides"] == {"segment.bytes": "4096"}
     assert http.patch("/topics/life", json={"num_partitions": 5}).json()["num_partitions"] == 5
     assert len(http.get("/topics/life/partitions").json()["partitions"]) == 5
+    wider = http.post("/admin/topics/life/partitions", json={"partitions": 10}).json()
+    assert (wider["partitions_before"], wider["partitions"]) == (5, 10) and "50%" in wider["note"]
     assert http.delete("/topics/life").status_code == 204
     problem(http.get("/topics/life"), 404, "unknown-topic", "topic")
     problem(http.delete("/topics/life"), 404, "unknown-topic", "topic")
@@ -156,6 +158,8 @@ def test_bad_topic_requests(http: httpx.Client, topic: str) -> None:
     )
     assert set(refused["mistakes"]) == {"retention.ms", "nope"}  # type: ignore[call-overload]
     problem(http.patch(f"/topics/{topic}", json={"num_partitions": 1}), 400, "invalid-partitions", "num_partitions")
+    fewer = http.post(f"/admin/topics/{topic}/partitions", json={"partitions": 1})
+    problem(fewer, 400, "invalid-partitions", "num_partitions")
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,21 @@ class TopicChangeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     num_partitions: int | None = None
 
 
+class PartitionsIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many there are to be in all."""
+
+    partitions: int
+
+
+class PartitionsOut(msgspec.Struct, frozen=True):
+    """`note` says what that means for the order of keys."""
+
+    topic: str
+    partitions_before: int
+    partitions: int
+    note: str
+
+
 class TopicListOut(msgspec.Struct, frozen=True):
     topics: list[TopicSummary]
 

@@ -35,6 +35,7 @@ CASES = [
     Case("GET /topics/{topic}", [SEE_TOPIC]),
     Case("PATCH /topics/{topic}", ["alter_configs topic:orders"], {"config": {"retention.ms": "7000000"}}),
     Case("PATCH /topics/{topic}", ["alter topic:orders"], {"num_partitions": 1}),
+    Case("POST /admin/topics/{topic}/partitions", ["alter topic:orders"], {"partitions": 1}),
     Case("DELETE /topics/{topic}", ["delete topic:gone"]),
     Case("GET /topics/{topic}/partitions", [SEE_TOPIC]),
     Case("POST /topics/{topic}/messages", [WRITE_TOPIC], {"messages": MESSAGES}),

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from math import lcm
+
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goqueue.api.topics import PartitionListOut, TopicChangeIn, TopicIn, TopicInfo, TopicListOut
+from goqueue.api.topics import (
+    PartitionListOut,
+    PartitionsIn,
+    PartitionsOut,
+    TopicChangeIn,
+    TopicIn,
+    TopicInfo,
+    TopicListOut,
+)
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode
@@ -25,6 +35,16 @@ class TopicRoutes:
             RestOperation("POST", "/topics", self.create, "Create a topic", tag, TopicInfo, 201, TopicIn),
             RestOperation("GET", "/topics/{topic}", self.describe, "Describe a topic", tag, TopicInfo),
             RestOperation("PATCH", "/topics/{topic}", self.alter, "Change a topic", tag, TopicInfo, 200, TopicChangeIn),
+            RestOperation(
+                "POST",
+                "/admin/topics/{topic}/partitions",
+                self.widen,
+                "Add partitions",
+                tag,
+                PartitionsOut,
+                200,
+                PartitionsIn,
+            ),
             RestOperation("DELETE", "/topics/{topic}", self.delete, "Delete a topic", tag, None, 204),
             RestOperation(
                 "GET", "/topics/{topic}/partitions", self.partitions, "List partitions", tag, PartitionListOut
@@ -56,6 +76,15 @@ class TopicRoutes:
             )
         )
 
+    async def widen(self, request: Request) -> Response:
+        Query(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, PartitionsIn)
+        topics, name = self._topics.by(caller_of(request)), request.path_params["topic"]
+        before = len(topics.require(name).partitions)
+        changed = await topics.alter(name, {}, given.partitions)
+        return json(PartitionsOut(name, before, changed.num_partitions, _about_keys(before, changed.num_partitions)))
+
     async def delete(self, request: Request) -> Response:
         Query(request)
         await self._topics.by(caller_of(request)).delete(request.path_params["topic"])
@@ -68,3 +97,14 @@ class TopicRoutes:
                 (await answer_of(self._topics.by(caller_of(request)).describe(request.path_params["topic"]))).partitions
             )
         )
+
+
+def _about_keys(before: int, after: int) -> str:
+    """A key goes to its hash modulo the number of partitions."""
+    moving = 1 - before / lcm(before, after)
+    if not moving:
+        return "Nothing has changed."
+    return (
+        f"Messages that are there stay where they are. About {moving:.0%} of keys go to another partition from now on: "
+        "within such a key order holds among what came before and among what comes after, not between the two."
+    )
