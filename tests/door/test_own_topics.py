@@ -46,6 +46,7 @@ KAFKA_READERS = {
     "DescribeTopicPartitions",
     "Fetch",
     "ListOffsets",
+    "ListPartitionReassignments",
     "Metadata",
     "OffsetCommit",
     "OffsetDelete",

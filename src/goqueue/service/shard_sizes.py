@@ -34,5 +34,5 @@ class ShardSizes:
 
     def _size(self, shard: int, behind: dict[int, int]) -> ShardSize:
         held = [partition for _, partition in self._table.in_shard(shard)]
-        size = sum(segment.length for one in held for segment in one.log.segments)
+        size = sum(one.size_bytes for one in held)
         return ShardSize(shard, size, sum(one.end_offset - one.start_offset for one in held), behind)

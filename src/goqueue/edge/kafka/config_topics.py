@@ -7,7 +7,9 @@ from typing import Final
 
 from goqueue.base.access import AclOperation, ResourceKind
 from goqueue.base.commands import Caller
+from goqueue.base.errors import InternalTopic
 from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, TopicConfig, as_text
+from goqueue.drive.topic_table import INTERNAL
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_entries import (
     CLUSTER_SOURCE,
@@ -69,6 +71,10 @@ class TopicConfigs:
     async def alter(self, caller: Caller, name: str, changes: Changes, *, is_whole: bool, only_check: bool) -> None:
         self._rights.check(caller, AclOperation.ALTER_CONFIGS, ResourceKind.TOPIC, name)
         overrides = self._topics.by(caller).settings_of(name).overrides
+        if name in INTERNAL:
+            raise InternalTopic(
+                f"The broker keeps its own books in {name!r}; its settings stay as they are.", field="topic"
+            )
         known = {key: value for key, value in changes.items() if value is not None or key in overrides}
         whole: Changes = dict.fromkeys(overrides) if is_whole else {}
         if only_check:
