@@ -19,10 +19,7 @@ ROOT = Path(__file__).parents[2]
 SHORT = (
     "door/kafka/test_confluent.py",
     "door/kafka/test_aiokafka.py",
-    "door/kafka/test_share.py",
     "door/sqs/test_fifo.py",
-    "door/schemas/test_confluent.py",
-    "door/test_rest_groups.py",
     "pipeline/link/test_cluster.py",
 )
 ALL = ("door", "client", "pipeline/link")
