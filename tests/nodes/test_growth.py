@@ -45,7 +45,7 @@ def test_a_node_that_was_alone_becomes_the_first_of_three(monkeypatch: pytest.Mo
         await until(lambda: 0 not in nodes.any.metadata.image.nodes())
         await nodes.until_led()
         values = await patiently(lambda: read(nodes, AT))
-        assert list(dict.fromkeys(values)) == [*(f"m{number}" for number in range(6)), *written]
+        writer.check(values, 6)
         left = await patiently(lambda: nodes.leader_of(AT).leasing.take(Take("g", [AT], "other", 2, 60_000)))
         assert [one.stored.offset for one in left] == [3, 4], "two are done, and one is leased"
 

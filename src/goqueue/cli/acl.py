@@ -30,7 +30,7 @@ _RESOURCE = (
 
 @click.group(cls=CommandGroup)
 def acl() -> None:
-    """Who may do what: add, list, delete and explain rules."""
+    """Add, list, delete and explain rules of access control."""
 
 
 @acl.command(epilog=_RESOURCE)

@@ -134,7 +134,8 @@ class SimNode:
 
         context = copy_context()
         context.run(_RUNNING.set, self)
-        return self._cluster.loop.create_task(awaited(), context=context)
+        begun = work if isinstance(work, Coroutine) else awaited()  # one that never begins is not to be warned of
+        return self._cluster.loop.create_task(begun, context=context)
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)

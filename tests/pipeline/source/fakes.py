@@ -10,6 +10,13 @@ from goqueue.pipeline.link.errors import TopicNotFound
 from goqueue.pipeline.link.place import Place
 
 
+class FakeLeaders:
+    """One node keeps everything."""
+
+    def keeper(self, kind: int, key: str) -> None:
+        return None
+
+
 class FakeCluster:
     """Each partition has a first and a next offset; the message at offset n has the timestamp 1000 * n."""
 
@@ -17,6 +24,7 @@ class FakeCluster:
         self.logs: dict[Place, tuple[int, int]] = {}
         self.ids: dict[str, bytes] = {}
         self.asked: list[str] = []
+        self.leaders = FakeLeaders()
         self.committed: list[Any] = []
         for topic, partitions in topics.items():
             self.make(topic, partitions)
@@ -62,7 +70,7 @@ class FakeCluster:
         self.asked.append("at_time")
         return {place: self._at(place, times[place]) for place in places}
 
-    def ask(self, api: Any, request: Any, check: Any = None) -> Any:
+    def ask(self, api: Any, request: Any, check: Any = None, at: Any = None) -> Any:
         self.asked.append(api.name)
         self.committed.append(request)
 

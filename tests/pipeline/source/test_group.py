@@ -8,9 +8,12 @@ from goqueue.pipeline.link.errors import NodeUnreachable
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.source.group import GroupProgress, request_of
 from goqueue.pipeline.source.offsets import QueryMark
+from tests.pipeline.source.fakes import FakeLeaders
 
 
 class _Away:
+    leaders = FakeLeaders()
+
     def ask(self, *_: Any) -> None:
         raise NodeUnreachable("n:1", 1.0, "refused")
 
