@@ -39,9 +39,6 @@ ONE_NODE: Final[Mapping[str, Sequence[str]]] = {
         "door/kafka/test_share.py::test_a_lock_is_renewed",
         "door/kafka/test_share_isolation.py::test_a_group_that_is_set_back_to_committed_records_goes_on",
     ),
-    "asks for partitions at the moment that they were added; other nodes hear of them a little later, as in Kafka": (
-        "door/kafka/test_aiokafka.py::test_administration",
-    ),
     "counts what one node did, in its metrics and totals": (
         "door/test_rest_transactions.py::test_transactions_are_listed_described_counted_and_ended_by_an_administrator",
     ),

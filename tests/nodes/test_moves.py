@@ -254,3 +254,12 @@ def test_kafkas_tools_move_whole_shards(monkeypatch: pytest.MonkeyPatch, tmp_pat
         assert (await kafka.at(2, listing.ListPartitionReassignmentsRequest())).topics == []
 
     run_nodes(story, monkeypatch, count=4)
+
+
+def test_partitions_that_are_added_are_there_at_every_node_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("jobs", 1)
+        await nodes.run_at(0, nodes.brokers[0].topics.alter("jobs", {}, 5))
+        assert [len(one.topics.require("jobs").partitions) for one in nodes.brokers.values()] == [5, 5, 5]
+
+    run_nodes(story, monkeypatch)

@@ -1,4 +1,4 @@
-"""A topic that was made through one node can be used at once through any other: who makes it waits for them."""
+"""A topic made or widened through one node can be used at once through any other: who did it waits for them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Announcing:
         member.verbs[KNOWS_TOPIC] = self._answer
 
     async def announce(self, topic: Topic) -> None:
-        """Returns when every node that lives knows the topic. One that takes too long hears of it later."""
+        """Returns when every node that lives knows the topic as it is. One that takes too long hears of it later."""
         others = set(self._image.nodes()) - {self._member.me.node}
-        body = encode((topic.name, topic.record.id))
+        body = encode((topic.name, topic.record.id, len(topic.partitions)))
         calls = [self._member.peers.call(node, KNOWS_TOPIC, body, _WITHIN_S) for node in others]
         for error in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(error, BaseException) and not isinstance(error, GoQueueError):
@@ -37,7 +37,11 @@ class Announcing:
 
     async def _answer(self, by: Hello, body: bytes) -> bytes:
         """The caller's time bounds it."""
-        name, topic_id = decode(body, tuple[str, str])
-        while (topic := self._table.get(name)) is None or topic.record.id != topic_id:  # noqa: ASYNC110
+        name, topic_id, partitions = decode(body, tuple[str, str, int])
+        while not self._knows(name, topic_id, partitions):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_S)
         return b""
+
+    def _knows(self, name: str, topic_id: str, partitions: int) -> bool:
+        topic = self._table.get(name)
+        return topic is not None and topic.record.id == topic_id and len(topic.partitions) >= partitions

@@ -118,7 +118,8 @@ class Reassignments:
         if sum((bool(ask.shards), ask.drain is not None, ask.rebalance)) != 1:
             raise InvalidField("Name shards, or a node to drain, or ask for a rebalance: one of the three.")
         if ask.shards:
-            return {shard: self._named_target(shard, nodes) for shard, nodes in ask.shards.items()}
+            minimums = {one.shard: one.min_in_sync for one in self._view.shards()}
+            return {shard: self._named_target(shard, nodes, minimums) for shard, nodes in ask.shards.items()}
         racks = self._racks()
         if ask.rebalance:
             return self._possible(planned(self._held(sizes), racks), racks)
@@ -131,13 +132,13 @@ class Reassignments:
             racks,
         )
 
-    def _named_target(self, shard: int, nodes: Sequence[int]) -> tuple[int, ...]:
+    def _named_target(self, shard: int, nodes: Sequence[int], minimums: Mapping[int, int]) -> tuple[int, ...]:
         record = self._shard(shard)
         if not nodes or len(set(nodes)) != len(nodes):
             raise InvalidField(f"Shard {shard} needs nodes, each named once.", field="shards")
         for node in nodes:
             self._living(node)
-        minimum = next((one.min_in_sync for one in self._view.shards() if one.shard == shard), 1)
+        minimum = minimums.get(shard, 1)
         if len(nodes) < minimum:
             raise MoveRefused(f"Shard {shard} needs {minimum} replicas in sync; name as many nodes.", field="shards")
         if record.target == tuple(nodes):

@@ -144,8 +144,7 @@ class Topics:
         topic = await (self._table.create(record) if may_collide else self._table.create(record, self._check_collision))
         if topic is None:
             raise TopicExists(f"The topic {name!r} exists already.", field="name")
-        if self._hooks.announce is not None:
-            await self._hooks.announce(topic)
+        await self._announce(topic)
         return topic
 
     def check_new(
@@ -192,8 +191,15 @@ class Topics:
             return msgspec.structs.replace(before, overrides={**kept, **changed}, partitions=count)
 
         decide(topic.record)
+        before = len(topic.partitions)
         await self._table.change(topic, decide)
+        if len(topic.partitions) > before:
+            await self._announce(topic)
         return _view(topic)
+
+    async def _announce(self, topic: Topic) -> None:
+        if self._hooks.announce is not None:
+            await self._hooks.announce(topic)
 
     async def delete(self, name: str) -> None:
         await self._table.delete(self.require_users(name))
