@@ -46,8 +46,6 @@ APIS = [
     "DeleteGroups",
     "IncrementalAlterConfigs",
     "OffsetDelete",
-    "DescribeClientQuotas",
-    "AlterClientQuotas",
     "DescribeCluster",
     "DescribeProducers",
     "DescribeTransactions",
