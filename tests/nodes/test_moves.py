@@ -13,6 +13,7 @@ from goqueue.base.commands import InputMessage, PublishMessages
 from goqueue.base.errors import GoQueueError, InvalidField, LeaderChanged, MoveRefused, UnknownNode, UnknownShard
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
+from goqueue.drive.topic_table import TopicTable
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.reassignment import Reassignments
 from goqueue.wire import codes
@@ -259,6 +260,13 @@ def test_kafkas_tools_move_whole_shards(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_partitions_that_are_added_are_there_at_every_node_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
         await nodes.create("jobs", 1)
+        catch_up = TopicTable.catch_up
+
+        async def slowly(table: TopicTable) -> None:
+            await asyncio.sleep(0.5)
+            await catch_up(table)
+
+        monkeypatch.setattr(TopicTable, "catch_up", slowly)
         await nodes.run_at(0, nodes.brokers[0].topics.alter("jobs", {}, 5))
         assert [len(one.topics.require("jobs").partitions) for one in nodes.brokers.values()] == [5, 5, 5]
 
