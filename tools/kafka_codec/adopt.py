@@ -15,6 +15,9 @@ from tools.kafka_codec.model import APIS, DEFINITIONS, snake, usual_default
 
 Fields = list[dict[str, Any]]
 
+# Where a request and its response have different structs of one name: that of the response is called otherwise.
+_RENAMED = {"AlterClientQuotasResponse": {"EntryData": "EntryResult"}}
+
 
 def adopted(directory: Path, api: str) -> str:
     """The text of the API's file in `definitions/`."""
@@ -31,7 +34,10 @@ def adopted(directory: Path, api: str) -> str:
 
 
 def _source(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.MULTILINE))
+    text = re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.MULTILINE)
+    for theirs, ours in _RENAMED.get(path.stem, {}).items():
+        text = text.replace(f'"[]{theirs}"', f'"[]{ours}"')
+    found: dict[str, Any] = json.loads(text)
     return found
 
 

@@ -46,6 +46,8 @@ APIS = [
     "DeleteGroups",
     "IncrementalAlterConfigs",
     "OffsetDelete",
+    "DescribeClientQuotas",
+    "AlterClientQuotas",
     "DescribeCluster",
     "DescribeProducers",
     "DescribeTransactions",
@@ -63,6 +65,9 @@ APIS = [
     "DeleteShareGroupOffsets",
     "AlterPartitionReassignments",
     "ListPartitionReassignments",
+    "DescribeUserScramCredentials",
+    "AlterUserScramCredentials",
+    "ElectLeaders",
 ]
 # Those `goqueue.pipeline` asks of a node: the client's side of their messages is generated too.
 CLIENT_APIS = [

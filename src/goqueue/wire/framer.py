@@ -22,6 +22,10 @@ class Framer:
         self._missing = 0  # bytes the open frame still lacks; 0 when none is open
         self._broken: WireError | None = None
 
+    def allow(self, frame_bytes_max: int) -> None:
+        """From the next frame on."""
+        self._frame_bytes_max = frame_bytes_max
+
     def clear(self) -> None:
         """Forgets the open frame; nothing more is fed."""
         self._prefix, self._frame, self._missing, self.buffered = bytearray(), bytearray(), 0, 0

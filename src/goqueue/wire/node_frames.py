@@ -19,6 +19,7 @@ from goqueue.base.limits import BATCH_BYTES_MAX, KIB, MIB
 HELLO_BYTES_MAX: Final = 16 * KIB
 FRAME_BYTES_MAX: Final = BATCH_BYTES_MAX + MIB
 PROTOCOL: Final = 1
+PROTOCOL_MIN: Final = 1  # of those that this version can speak
 _HEAD: Final = struct.Struct(">IBI")
 _CALL: Final = struct.Struct(">IB")
 _VERB_MAX: Final = 255
@@ -93,9 +94,13 @@ def decode_hello(body: bytes) -> Hello:
         found = from_msgpack(body, Hello)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadFrame(f"not a hello: {error}") from None
-    if found.protocol != PROTOCOL:
-        raise BadFrame(f"protocol {found.protocol} is not spoken here, but {PROTOCOL}")
     return found
+
+
+def agreed(theirs: int) -> int | None:
+    """The protocol that two nodes speak: the lower of their newest, if both can. Who is newer knows what that lacks."""
+    protocol = min(theirs, PROTOCOL)
+    return protocol if protocol >= PROTOCOL_MIN else None
 
 
 class FrameSplitter:

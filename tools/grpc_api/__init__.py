@@ -1,0 +1,1 @@
+"""Makes the messages of GoQueue's own gRPC API."""
