@@ -77,6 +77,10 @@ Need: TypeAlias = tuple[AclOperation, AclResource]
 class Access(Protocol):
     """What doors and verbs ask."""
 
+    def asks(self, caller: Caller) -> bool:
+        """Whether anything that this caller does has to be asked about."""
+        ...
+
     def admit(self, caller: Caller, operation: AclOperation, resource: AclResource) -> None:
         """Raises if the caller may not."""
         ...

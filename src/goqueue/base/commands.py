@@ -43,11 +43,12 @@ class Isolation(enum.Enum):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks, through which door, and from which host."""
+    """Who asks, through which door, and from which host. Somebody of a tenant sees and reaches that tenant alone."""
 
     principal: str = "anonymous"
     door: str = "internal"
     host: str = ""
+    tenant: str = ""
 
 
 INTERNAL_DOOR: Final = "internal"  # the broker itself asks
@@ -116,6 +117,15 @@ class InputMessage(msgspec.Struct, frozen=True, gc=False):
         return self.repeat is not None or not (self.deliver_at_ms is self.ttl_ms is self.delay_ms is None)
 
 
+class BatchIdentity(msgspec.Struct, frozen=True):
+    """The producer of a publish's messages in one partition, and the number of the first: so that they can be sent
+    again."""
+
+    partition: int
+    producer_id: int
+    sequence: int
+
+
 class PublishMessages(msgspec.Struct, frozen=True):
     """Publish messages in the open; each gets its own result, in order."""
 
@@ -124,6 +134,9 @@ class PublishMessages(msgspec.Struct, frozen=True):
     acks: Acks = Acks.ALL
     caller: Caller = ANYONE
     is_placed: bool = False  # a node that it came in through chose the partitions; it may be a part of a larger one
+    identities: tuple[BatchIdentity, ...] = ()
+    marks: tuple[str, ...] = ()  # of messages that wait for their time, in their order
+    since_ms: Millis | None = None  # some of them may be stored since then
 
 
 class StoredAt(msgspec.Struct, frozen=True, gc=False):
@@ -212,6 +225,8 @@ class Fetch(msgspec.Struct, frozen=True):
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     caller: Caller = ANYONE
     one_each: bool = False
+    rack: str = ""  # where the reader stands, if it would rather read from a replica there
+    at_follower: bool = False  # the reader knows that it may have asked a replica that does not lead
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -225,6 +240,29 @@ class Fetched(msgspec.Struct, frozen=True):
     start_offset: Offset
     error: GoQueueError | None = None
     aborted: Sequence[tuple[int, Offset]] = ()  # producer and first offset, for readers of committed data
+    read_at: int | None = None  # the node that the reader is to ask instead
+
+
+class FetchPartition(msgspec.Struct, frozen=True):
+    """Read whole batches of one partition, wherever it is led; wait up to `wait_ms_max` for the first."""
+
+    at: TopicPartition
+    offset: Offset
+    bytes_max: int
+    wait_ms_max: int = 0
+    isolation: Isolation = Isolation.READ_COMMITTED
+    caller: Caller = ANYONE
+
+
+class FetchedPartition(msgspec.Struct, frozen=True):
+    """What it gave, and where to go on."""
+
+    batches: bytes
+    next_offset: Offset
+    high_watermark: Offset
+    last_stable_offset: Offset
+    start_offset: Offset
+    aborted: Sequence[tuple[int, Offset]] = ()
 
 
 class Browse(msgspec.Struct, frozen=True):

@@ -37,9 +37,14 @@ def from_msgpack(data: bytes, kind: type[T]) -> T:
 
 def converted(value: object, kind: type[T], strict: bool = True) -> T:
     """The same of plain values."""
+    learned(kind)
+    return msgspec.convert(value, kind, strict=strict)
+
+
+def learned(kind: Any) -> None:
+    """Whatever `msgspec` raises if it is a type that it cannot make."""
     if kind not in _json:
         _json_decoder(kind)
-    return msgspec.convert(value, kind, strict=strict)
 
 
 def _json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:

@@ -6,13 +6,13 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.errors import TooFewDescriptors
 from goqueue.base.limits import (
     DESCRIPTORS_MIN,
     DESCRIPTORS_SPARE,
     OPEN_ACTIVE_SEGMENTS_MAX,
     OPEN_SEALED_SEGMENTS_MAX,
 )
+from goqueue.base.startup_errors import TooFewDescriptors
 
 _PASSING: Final = 32  # files that are open for a moment: notes, indexes, compaction, the delay index, what threads read
 

@@ -36,6 +36,10 @@ class Forbidden(GoQueueError):
     """Understood, and refused."""
 
 
+class Unauthenticated(GoQueueError):
+    """It is not known who asks."""
+
+
 class NotFound(GoQueueError):
     """The thing named does not exist."""
 
@@ -72,7 +76,7 @@ class Startup(GoQueueError):
 
 
 class InvalidName(Invalid):
-    """A topic, group, subject or tenant name outside `[a-zA-Z0-9._-]{1,249}`."""
+    """A topic, group, subject or tenant cannot be called that."""
 
 
 class InvalidField(Invalid):
@@ -85,6 +89,14 @@ class InvalidGroup(Invalid):
 
 class InvalidPartitions(Invalid):
     """A topic cannot have that number of partitions."""
+
+
+class InvalidReplicationFactor(Invalid):
+    """A topic cannot have that number of replicas here."""
+
+
+class InvalidReplicaAssignment(Invalid):
+    """A partition's replicas cannot be on those nodes."""
 
 
 class MalformedRequest(Invalid):
@@ -121,6 +133,14 @@ class KeyRequired(Invalid):
 
 class InvalidReceipt(Invalid):
     """Text that never was a receipt."""
+
+
+class CredentialsMissing(Unauthenticated):
+    """Whoever asks has to show who it is."""
+
+
+class CredentialsRefused(Unauthenticated):
+    """What was shown is wrong, has run out, or belongs to nobody any more. Which of them is not said."""
 
 
 class ForeignOrigin(Forbidden):
@@ -163,6 +183,18 @@ class UnknownTopic(NotFound):
     """No such topic."""
 
 
+class UnknownTenant(NotFound):
+    """No tenant has that name."""
+
+
+class UnknownUser(NotFound):
+    """No user has that name."""
+
+
+class UnknownKey(NotFound):
+    """No API key has that id."""
+
+
 class UnknownTopicId(NotFound):
     """No topic has that id."""
 
@@ -201,6 +233,18 @@ class UnknownRoute(NotFound):
 
 class TopicExists(Conflict):
     """A topic of that name exists already."""
+
+
+class UserExists(Conflict):
+    """A user of that name exists already."""
+
+
+class TenantExists(Conflict):
+    """A tenant of that name exists already."""
+
+
+class TenantInUse(Conflict):
+    """Something is called after the tenant, or belongs to it."""
 
 
 class AlreadyDelivered(Conflict):
@@ -280,7 +324,11 @@ class NotEnoughReplicas(Unavailable):
 
 
 class TooFewHaveIt(Unavailable):
-    """Too few replicas have taken over what was appended, for as long as the caller waits. They may yet."""
+    """It is appended, but when it was to be acknowledged fewer replicas were in sync than `acks=all` asks for."""
+
+
+class ReplicasTimedOut(Unavailable):
+    """Replicas have not taken over what was appended, for as long as the caller waits. They may yet."""
 
 
 class SessionLost(Unavailable):
@@ -299,8 +347,16 @@ class PeerOutOfReach(PeerLost):
     """Another node cannot be reached. Nothing was asked of it."""
 
 
+class PeerUntrusted(PeerOutOfReach):
+    """Another node has another secret or certificates that do not fit. Nothing was asked of it."""
+
+
 class WrongCluster(Forbidden):
     """A node of another cluster, or one that pretends to be this node, asks."""
+
+
+class WrongVersion(Forbidden):
+    """A node asks whose version is too old or too new for this one."""
 
 
 class NotLeader(Unavailable):
@@ -327,6 +383,14 @@ class Overloaded(Unavailable):
     """A limit on concurrent work was reached."""
 
 
+class QuotaExceeded(Full):
+    """A tenant has as much as it may."""
+
+
+class Throttled(Unavailable):
+    """The caller is over a quota; `detail["retry_ms"]` says for how long."""
+
+
 class RequestTooSlow(Unavailable):
     """A request's head or body did not arrive in time."""
 
@@ -337,50 +401,6 @@ class NotLoaded(Unavailable):
 
 class ShuttingDown(Unavailable):
     """The node is stopping."""
-
-
-class TooFewDescriptors(Startup):
-    """The system lets the node open fewer files and connections than it needs."""
-
-
-class SettingsInvalid(Startup):
-    """One or more settings are unreadable; `detail["mistakes"]` lists them all."""
-
-
-class DataDirUnusable(Startup):
-    """The data directory cannot be created, read or written."""
-
-
-class DataDirInUse(Startup):
-    """Another node holds the data directory."""
-
-
-class DataTooNew(Startup):
-    """The data was written by a later version, in a format that this one does not know."""
-
-
-class WrongNodeId(Startup):
-    """The data belongs to a node with another id."""
-
-
-class ForeignData(Startup):
-    """The data directory belongs to another node, or to another cluster."""
-
-
-class StoreUnreachable(Startup):
-    """The metadata store of the cluster does not answer, or refuses this node."""
-
-
-class NeedsExtra(Startup):
-    """A package is missing that this needs and a plain install leaves out."""
-
-
-class FewerShards(Startup):
-    """The node has more shards than it is asked to have; they can be added to, not taken away."""
-
-
-class AddressUnusable(Startup):
-    """A listener's address is taken or cannot be bound."""
 
 
 def leaves(root: type[GoQueueError] = GoQueueError) -> list[type[GoQueueError]]:

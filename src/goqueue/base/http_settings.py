@@ -7,11 +7,12 @@ from typing import Annotated
 import msgspec
 
 from goqueue.base.limits import KIB, MIB
+from goqueue.base.security_settings import DoorTls
 
 Doc = msgspec.Meta
 
 
-class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HttpSettings(DoorTls, frozen=True, forbid_unknown_fields=True):
     """Base of a door's section."""
 
     allowed_hosts: Annotated[

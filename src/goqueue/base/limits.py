@@ -114,11 +114,39 @@ OPENED_FIRST: Final = 100
 OPENING_SLOW: Final = 8
 OPENING_AT_ONCE: Final = 8
 
+# Who may come in. What is shown to prove a name is refused unread beyond these.
+PASSWORD_CHARS_MAX: Final = 1_024
+PASSWORD_CHARS_MIN: Final = 8
+SECRET_BYTES: Final = 32
+SCRAM_ITERATIONS: Final = 16_384  # the most that Kafka allows
+SCRAM_SALT_BYTES_MAX: Final = 1_024
+SCRAM_ITERATIONS_MIN: Final = 4_096
+SASL_BYTES_MAX: Final = 64 * KIB  # one request of a connection that has not shown who it is
+TOKEN_CHARS_MAX: Final = 16 * KIB
+SCRAM_BYTES_MAX: Final = 2 * KIB  # of one message
+LOGIN_SECONDS: Final = 30.0  # that a Kafka connection has to show who it is
+USERS_MAX: Final = 10_000
+TENANTS_MAX: Final = 1_000
+TENANT_CHARS_MAX: Final = 32
+KEYS_MAX: Final = 100_000
+KEYS_OF_USER_MAX: Final = 40  # one commit takes all of them away, with what is known of their use
+PASSWORD_CHECKS_MAX: Final = 64  # that wait at once; each takes some ten milliseconds of one thread
+PASSWORD_CHECKS_PER_HOST_MAX: Final = 8
+KNOWN_PASSWORDS_MAX: Final = 1_024  # that were right a moment ago and need not be hashed again
+FAILURES_FREE: Final = 5  # wrong attempts of one host for one name, until it has to wait
+LOCKOUT_MS: Final = 1_000  # after that; twice as long with every further one
+LOCKOUT_MS_MAX: Final = 60_000
+LOCKOUTS_MAX: Final = 10_000  # remembered at once
+HANDSHAKES_MAX: Final = 128  # of TLS that are under way at once at one door
+HANDSHAKE_SECONDS: Final = 10.0
+
 # The metadata store.
 METADATA_VALUE_CHARS_MAX: Final = 512 * KIB
 METADATA_COMMIT_KEYS_MAX: Final = 100
 METADATA_HISTORY_MAX: Final = 1_000  # changes that a watch can still be told one by one
 SHARDS_DEFAULT: Final = 8  # of a new node
+SHARDS_ON_DEMAND_MAX: Final = 256  # of a cluster, with those that topics of another replication factor get
+PROCESSES_MAX: Final = 64  # of one machine
 SHARDS_MAX: Final = 64  # of a node; all of them are made by one commit
 ID_SLOTS: Final = 1_024  # groups, transactional ids and owners of staged sets are shared out by these
 
@@ -129,6 +157,9 @@ ACL_NAME_CHARS_MAX: Final = 1_000
 ACL_DECISIONS_KNOWN_MAX: Final = 50_000
 ACL_PRINCIPALS_KNOWN_MAX: Final = 1_000
 PRINCIPAL_CHARS_MAX: Final = 200
+QUOTAS_MAX: Final = 10_000
+QUOTA_CLIENTS_KNOWN_MAX: Final = 20_000  # whose debts are remembered
+THROTTLE_MS_MAX: Final = 30_000
 AUDIT_KINDS_PER_S: Final = 1_000  # events of the audit log that are told apart within a second
 AUDIT_LINES_WAITING_MAX: Final = 20_000
 AUDIT_NAME_CHARS_MAX: Final = 300
@@ -166,3 +197,35 @@ CHECK_HERE_SECONDS: Final = 0.005  # of that on the loop; a batch that takes lon
 CHECK_REQUEST_SECONDS_MAX: Final = 2.0  # for all messages of one REST or SQS request, in slices
 NUMBER_DIGITS_MAX: Final = 1_000  # of a whole number in JSON that is checked
 REDRIVE_RATE_MAX: Final = 1_000_000  # messages a second
+
+# Tasks of the worker framework: what one call carries as JSON, what its result takes, what is told of an error, what
+# one workflow has, and what a worker holds ready beside what it runs.
+TASK_BYTES_MAX: Final = 1 * MIB
+TASK_RESULT_BYTES_MAX: Final = 1 * MIB
+TASK_TRACEBACK_CHARS_MAX: Final = 8_000
+TASK_NAME_CHARS_MAX: Final = 249
+WORKFLOW_TASKS_MAX: Final = 10_000
+TASKS_AHEAD_MAX: Final = 500
+RESULTS_KNOWN_MAX: Final = 10_000  # results that a program remembers, so that each is read once
+
+# --- the node's own history, and what the console asks for --------------------------------------------------
+
+HISTORY_STEP_MS: Final = 10_000
+HISTORY_ROWS_MAX: Final = 2_160  # six hours
+HISTORY_COLUMNS_MAX: Final = 512
+HISTORY_TOPICS_MAX: Final = 100  # three series each
+HISTORY_GROUPS_MAX: Final = 100
+HISTORY_QUEUES_MAX: Final = 80
+HISTORY_NAMES_MAX: Final = 64  # that one request may ask for
+SEARCHED_MESSAGES_MAX: Final = 10_000  # that one request looks through
+SEARCHED_SECONDS_MAX: Final = 0.5
+JSON_PATH_CHARS_MAX: Final = 300
+JSON_PATH_STEPS_MAX: Final = 32
+DECODED_VALUES_MAX: Final = 500  # of one request
+DECODED_CHARS_MAX: Final = 32 * MIB  # of a value as JSON; and of a request's, before others are refused
+LEASES_LISTED_MAX: Final = 1_000
+PEEKED_MAX: Final = 200
+CALENDAR_BUCKETS_MAX: Final = 400
+AUDIT_LINES_READ_MAX: Final = 5_000
+AUDIT_BYTES_READ_MAX: Final = 8 * MIB
+FINGERPRINTS_TOLD_MAX: Final = 100

@@ -18,7 +18,7 @@ from goqueue.base.limits import METADATA_COMMIT_KEYS_MAX, METADATA_VALUE_CHARS_M
 Revision: TypeAlias = int
 ABSENT: Final[Revision] = 0  # what a commit expects of a key that must not be there
 
-_KEY: Final = re.compile(rf"[a-z][a-z-]*(/[a-zA-Z0-9._-]{{1,{NAME_CHARS_MAX}}})?")
+_KEY: Final = re.compile(rf"[a-z][a-z-]*(/[a-zA-Z0-9._~-]{{1,{NAME_CHARS_MAX}}})?")
 
 
 class WatchedTooLate(Exception):

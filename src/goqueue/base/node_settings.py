@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from goqueue.base.limits import SHARDS_DEFAULT, SHARDS_MAX
+from goqueue.base.limits import PROCESSES_MAX, SHARDS_DEFAULT, SHARDS_MAX
 
 Doc = msgspec.Meta
 
@@ -22,3 +22,19 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             f"a new data directory gets {SHARDS_DEFAULT}.",
         ),
     ] = 0
+    processes: Annotated[
+        int,
+        Doc(
+            ge=1,
+            le=PROCESSES_MAX,
+            description="How many processes share the work on this machine, one for each core that they may use.",
+        ),
+    ] = 1
+    metric_series_max: Annotated[
+        int,
+        Doc(
+            ge=1,
+            description="Series of one metric that name topics, partitions or groups; the largest have their own, "
+            "the rest are summed as `(other)`.",
+        ),
+    ] = 2_000

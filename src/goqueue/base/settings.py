@@ -17,19 +17,24 @@ import msgspec
 
 from goqueue.base.choices import choices_at, listed
 from goqueue.base.cluster_settings import ClusterSettings
-from goqueue.base.errors import InvalidField, InvalidName, SettingsInvalid
+from goqueue.base.errors import InvalidField, InvalidName
+from goqueue.base.grpc_settings import GrpcSettings
 from goqueue.base.http_settings import HttpSettings
 from goqueue.base.limits import MIB
 from goqueue.base.log_settings import LogSettings
 from goqueue.base.names import check_name
 from goqueue.base.node_settings import NodeSettings
-from goqueue.base.security_settings import SecuritySettings
+from goqueue.base.otlp_settings import MetricSettings, otlp_mistakes
+from goqueue.base.security_settings import DoorTls, SecuritySettings
+from goqueue.base.startup_errors import SettingsInvalid
 from goqueue.base.times import parse_duration_ms
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig
 
 Doc = msgspec.Meta
 ENV_PREFIX: Final = "GOQUEUE_"
-CLIENT_VARIABLES: Final = frozenset({"GOQUEUE_SERVER"})  # read by the command line's client side, not by the node
+CLIENT_VARIABLES: Final = frozenset(
+    {"GOQUEUE_SERVER", "GOQUEUE_CONTEXT", "GOQUEUE_KEY", "GOQUEUE_KEY_FILE", "GOQUEUE_CA_FILE"}
+)  # read by the command line's client side, not by the node
 
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB)?")
 _UNITS = {None: 1, "B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
@@ -49,9 +54,10 @@ class RestSettings(HttpSettings, frozen=True, forbid_unknown_fields=True):
     ] = 256 * MIB
     poll_ms_max: Annotated[int, Doc(ge=0, description="Longest long poll.")] = 30_000
     drain_ms: Annotated[int, Doc(ge=0, description="How long a stopping node waits for requests in progress.")] = 10_000
+    console_read_only: Annotated[bool, Doc(description="Whether the page lacks what changes things.")] = False
 
 
-class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KafkaSettings(DoorTls, frozen=True, forbid_unknown_fields=True):
     listen: Annotated[
         str, Doc(description="Address of Kafka's door, `HOST:PORT` or `off`; port 0 picks a free one.")
     ] = "127.0.0.1:9092"
@@ -121,9 +127,10 @@ class TopicSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         TopicConfig().max_message_bytes
     )
 
-    def defaults(self, min_insync_replicas: int = 1) -> TopicConfig:
+    def defaults(self, min_insync_replicas: int = 1, unclean: bool = False) -> TopicConfig:
         """The node's defaults for what topics leave unsaid."""
         return TopicConfig(
+            unclean_leader_election_enable="true" if unclean else "false",
             min_insync_replicas=min_insync_replicas,
             retention_ms=self.retention_ms,
             retention_bytes=self.retention_bytes,
@@ -231,12 +238,14 @@ class Settings(msgspec.Struct, frozen=True):
     rest: RestSettings = RestSettings()
     kafka: KafkaSettings = KafkaSettings()
     sqs: SqsSettings = SqsSettings()
+    grpc: GrpcSettings = GrpcSettings()
     log: LogSettings = LogSettings()
     topics: TopicSettings = TopicSettings()
     groups: GroupsSection = GroupsSection()
     queue: QueueSettings = QueueSettings()
     transactions: TransactionSettings = TransactionSettings()
     traces: TraceSettings = TraceSettings()
+    metrics: MetricSettings = MetricSettings()
     security: SecuritySettings = SecuritySettings()
     logging: LoggingSettings = LoggingSettings()
 
@@ -362,11 +371,12 @@ def parse_address(text: str) -> tuple[str, int] | None:
 
 
 def _contradictions(settings: Settings) -> list[str]:
-    found: list[str] = []
+    found = [*settings.security.mistakes(), *settings.cluster.mistakes()]
     addresses = {
         "rest.listen": settings.rest.listen,
         "kafka.listen": settings.kafka.listen,
         "sqs.listen": settings.sqs.listen,
+        "grpc.listen": settings.grpc.listen,
         "cluster.listen": settings.cluster.listen,
     }
     if settings.kafka.advertised:
@@ -378,26 +388,19 @@ def _contradictions(settings: Settings) -> list[str]:
             parse_address(address)
         except ValueError as error:
             found.append(f"{name}: {error}")
-    if settings.rest.body_bytes_total_max < settings.rest.body_bytes_max:
-        found.append("rest.body_bytes_total_max must be at least rest.body_bytes_max")
-    if settings.sqs.body_bytes_total_max < settings.sqs.body_bytes_max:
-        found.append("sqs.body_bytes_total_max must be at least sqs.body_bytes_max")
+    for door, one in (("rest", settings.rest), ("sqs", settings.sqs)):
+        if one.body_bytes_total_max < one.body_bytes_max:
+            found.append(f"{door}.body_bytes_total_max must be at least {door}.body_bytes_max")
     if settings.transactions.staged_timeout_ms_max < settings.transactions.staged_timeout_ms:
         found.append("transactions.staged_timeout_ms_max must be at least transactions.staged_timeout_ms")
-    if not re.fullmatch(r"(https?://[^/\s?#]+(/[^\s?#]*)?)?", settings.traces.otlp_endpoint):
-        found.append("traces.otlp_endpoint: is not a URL; write it like http://localhost:4318")
-    if any("=" not in pair for pair in settings.traces.otlp_headers.split(",") if pair.strip()):
-        found.append("traces.otlp_headers: write name=value, with commas between")
+    found += otlp_mistakes("traces", settings.traces.otlp_endpoint, settings.traces.otlp_headers)
+    found += otlp_mistakes("metrics", settings.metrics.otlp_endpoint, settings.metrics.otlp_headers)
     try:
         check_name(settings.sqs.group, "group")
     except InvalidName as error:
         found.append(f"sqs.group: {error.message}")
-    if settings.cluster.store and not re.fullmatch(r"etcd://[^/,\s:]+:\d+(,[^/,\s:]+:\d+)*", settings.cluster.store):
-        found.append(f"cluster.store: {settings.cluster.store!r} is not a store; write it like etcd://a:2379,b:2379")
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", settings.cluster.name):
-        found.append("cluster.name: use letters, digits, '.', '_' and '-'")
-    if settings.cluster.nodes < settings.cluster.replication_factor:
-        found.append("cluster.nodes must be at least cluster.replication_factor")
+    if settings.cluster.store and settings.node.processes > 1:
+        found.append("node.processes: several processes keep their metadata together, without cluster.store; give one")
     if not re.fullmatch(r"[a-z0-9-]{1,64}", settings.sqs.region):
         found.append(f"sqs.region: {settings.sqs.region!r} is not a region; write it like us-east-1")
     for name in ("retention.ms", "retention.bytes", "segment.bytes", "max.message.bytes"):

@@ -32,6 +32,7 @@ class TopicConfig(msgspec.Struct, frozen=True, rename=lambda name: name.replace(
     compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] = "producer"
     max_message_bytes: int = 16 * MIB
     min_insync_replicas: int = 1
+    unclean_leader_election_enable: Literal["true", "false"] = "false"
     message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
     message_timestamp_before_max_ms: int = UNBOUNDED_MS
     message_timestamp_after_max_ms: int = HOUR_MS
@@ -150,6 +151,10 @@ CONFIG_KEYS: Final[Mapping[str, ConfigKey]] = {
     ),
     "max.message.bytes": ConfigKey(_whole(1, BATCH_BYTES_MAX), "The largest record batch accepted."),
     "min.insync.replicas": ConfigKey(_whole(1), "In-sync replicas that `acks=all` asks for."),
+    "unclean.leader.election.enable": ConfigKey(
+        _choice("true", "false"),
+        "In a cluster: whether partitions get a leader that lacks acknowledged messages, rather than none.",
+    ),
     "message.timestamp.type": ConfigKey(
         _choice("CreateTime", "LogAppendTime"), "Whose clock stamps messages: the producer's or the broker's."
     ),
@@ -253,7 +258,6 @@ KAFKA_ONLY: Final[Mapping[str, KafkaOnly]] = {
     "remote.storage.enable": KafkaOnly("false", _FLAG),
     "segment.index.bytes": KafkaOnly("10485760", _whole(4, (1 << 31) - 1)),
     "segment.jitter.ms": KafkaOnly("0", _whole(0)),
-    "unclean.leader.election.enable": KafkaOnly("false", _FLAG),
 }
 
 

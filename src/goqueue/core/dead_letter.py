@@ -8,8 +8,10 @@ import msgspec
 
 from goqueue.base.commands import Headers
 from goqueue.base.delays import EXPIRES_HEADER
+from goqueue.base.fingerprints import fingerprint
 from goqueue.base.header_values import number_in, text_in
 from goqueue.base.ids import Millis, Offset
+from goqueue.base.tenants import full_name, meant_name, short_name, tenant_of, told_name
 from goqueue.core.delivery.records import ViewId
 from goqueue.format.records import Record
 
@@ -44,8 +46,16 @@ class StoredDeadLetter(msgspec.Struct, frozen=True):
     redrives: int = 0
 
 
-def letter_of(partition: int, record: Record) -> StoredDeadLetter:
-    """Reads a record of a dead-letter topic."""
+def told_view(view: ViewId) -> ViewId:
+    """As copies tell of it: their headers are seen by the tenant, which never sees its own prefix."""
+    tenant = tenant_of(view.topic)
+    group = view.group if view.group == KEEPER else told_name(tenant, view.group)
+    return ViewId(group, short_name(view.topic), view.partition)
+
+
+def letter_of(home: str, partition: int, record: Record) -> StoredDeadLetter:
+    """Reads a record of the dead-letter topic `home`. What it tells, it tells of that topic's tenant."""
+    tenant = tenant_of(home)
     told: dict[str, bytes | None] = {}
     kept: list[tuple[str, bytes | None]] = []
     for name, value in record.headers:
@@ -64,10 +74,10 @@ def letter_of(partition: int, record: Record) -> StoredDeadLetter:
         record.key,
         record.value,
         tuple(kept),
-        text_in(told["topic"]) if has_origin else None,
+        full_name(tenant, text_in(told["topic"])) if has_origin else None,
         partition_told if has_origin else None,
         (offset_told or 0) if has_origin else None,
-        text_in(told.get("group")),
+        meant_name(tenant, text_in(told["group"])) if told.get("group") else "",
         text_in(told.get("reason")),
         text_in(told.get("error")),
         number_in(told.get("attempts")) or 0,
@@ -80,7 +90,7 @@ def letter_of(partition: int, record: Record) -> StoredDeadLetter:
 
 
 def origin_of(headers: Headers) -> tuple[ViewId, Offset] | None:
-    """Of which message of which view a dead letter is the copy; None if it does not tell."""
+    """Of which message of which view, as it is told, a dead letter is the copy; None if it does not tell."""
     told = {name[len(PREFIX) :]: value for name, value in headers if name.startswith(PREFIX)}
     partition, offset = number_in(told.get("partition")), number_in(told.get("offset"))
     if partition is None or offset is None or "group" not in told or "topic" not in told:
@@ -106,7 +116,7 @@ def redriven_headers(view: ViewId, message: Record) -> Headers:
     headers = [(EXPIRES_HEADER, value) if name == _EXPIRY else (name, value) for name, value in message.headers]
     kept = [pair for pair in headers if not pair[0].startswith(PREFIX) and pair[0] not in ours]
     count = redrives_of(message.headers) + 1
-    origin = f"{view.topic}:{view.partition}:{message.offset}"
+    origin = f"{short_name(view.topic)}:{view.partition}:{message.offset}"
     return (*kept, (REDRIVES_HEADER, str(count).encode()), (REDRIVEN_FROM_HEADER, origin.encode()))
 
 
@@ -130,6 +140,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     from_ms: Millis | None = None
     to_ms: Millis | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    fingerprint: str | None = None  # of the error
 
     def fits(self, letter: StoredDeadLetter) -> bool:
         died_ms = letter.died_ms or letter.buried_ms
@@ -140,6 +151,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, omit_defaults=True):
             and (self.from_ms is None or died_ms >= self.from_ms)
             and (self.to_ms is None or died_ms < self.to_ms)
             and all((name, value.encode()) in letter.headers for name, value in self.headers)
+            and (self.fingerprint is None or fingerprint(letter.text) == self.fingerprint)
         )
 
 

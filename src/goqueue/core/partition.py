@@ -70,6 +70,10 @@ class PartitionState:
     def check_epoch(self, claimed: Epoch) -> None:
         """Raises if the caller believes in another leader; -1 means that it does not say."""
         self.check_served()
+        self.compare_epoch(claimed)
+
+    def compare_epoch(self, claimed: Epoch) -> None:
+        """The same, whether this node leads or not."""
         if claimed < 0 or claimed == self.leader_epoch:
             return
         if claimed < self.leader_epoch:
@@ -79,13 +83,16 @@ class PartitionState:
     def check_acks(self, acks: Acks, min_insync_replicas: int) -> None:
         """`NotEnoughReplicas` if `acks=all` asks for more than there are; `NotLeader` if others write here."""
         self.check_served()
-        if acks is not Acks.ALL or len(self.shard.in_sync) >= min_insync_replicas:
-            return
-        if len(self.shard.in_sync) < self.shard.needed(min_insync_replicas):
+        if acks is Acks.ALL and self.has_too_few(min_insync_replicas):
             raise NotEnoughReplicas(
                 f"acks=all needs {min_insync_replicas} in-sync replicas and there are {len(self.shard.in_sync)}; "
                 "lower min.insync.replicas or publish with acks=leader."
             )
+
+    def has_too_few(self, min_insync_replicas: int) -> bool:
+        """Fewer are in sync than are asked for. All that there are is enough in a cluster, as it is with Kafka."""
+        asked = min_insync_replicas if self.is_alone else min(min_insync_replicas, self.shard.wanted)
+        return len(self.shard.in_sync) < self.shard.needed(asked)
 
     def appended(self, end_offset: Offset) -> bool:
         """The log grew. True if readers can go further."""

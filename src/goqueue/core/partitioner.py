@@ -14,6 +14,7 @@ from goqueue.base.errors import UnknownPartition
 _M: Final = 0x5BD1E995
 _SEED: Final = 0x9747B28C
 _WORD: Final = 0xFFFFFFFF
+_SKIPPED_MAX: Final = 64
 
 
 @lru_cache(maxsize=65_536)
@@ -51,6 +52,13 @@ class Partitioner:
     def begin_publish(self) -> None:
         """Moves on to the next partition for messages without a key."""
         self._turn += 1
+
+    def skip_to(self, suits: Callable[[int], bool], partitions: int) -> None:
+        """On to the next partition that suits, for messages without a key; stays if none of the next few does."""
+        for step in range(min(partitions, _SKIPPED_MAX)):
+            if suits((self._turn + step) % partitions):
+                self._turn += step
+                return
 
     def choose(self, key: bytes | None, explicit: int | None, partitions: int) -> int:
         if explicit is not None:

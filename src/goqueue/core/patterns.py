@@ -13,6 +13,7 @@ import re2
 
 from goqueue.base.errors import Invalid
 from goqueue.base.limits import PATTERN_BYTES_MAX, PATTERN_CHARS_MAX, PATTERN_STEPS_MAX, PATTERNS_READY_MAX
+from goqueue.base.tenants import SEPARATOR
 
 
 class InvalidPattern(Invalid):
@@ -20,17 +21,21 @@ class InvalidPattern(Invalid):
 
 
 class TopicPattern:
-    """One regular expression, and which topics it was last found to match. It has to match a whole name."""
+    """One regular expression, and which topics it was last found to match. It has to match a whole name.
 
-    __slots__ = ("_compiled", "_found", "_topics")
+    That of a tenant is matched with names of that tenant alone, as its people call them.
+    """
+
+    __slots__ = ("_begin", "_compiled", "_found", "_topics")
 
     def __init__(self, text: str) -> None:
-        self._compiled = _compiled(text)
+        self._begin, own = _tenant_in(text)
+        self._compiled = _compiled(own)
         self._topics: Mapping[str, int] = {}
         self._found: frozenset[str] = frozenset()
 
     def matches(self, name: str) -> bool:
-        return self._compiled.fullmatch(name) is not None
+        return name.startswith(self._begin) and self._compiled.fullmatch(name[len(self._begin) :]) is not None
 
     def among(self, topics: Mapping[str, int]) -> frozenset[str]:
         """The topics that match. Only those are looked at that were not there the last time."""
@@ -56,6 +61,19 @@ class TopicPattern:
 def compile_pattern(text: str) -> TopicPattern:
     """The pattern, or `InvalidPattern`."""
     return TopicPattern(text)
+
+
+def tenant_pattern(tenant: str, text: str) -> str:
+    """A pattern of a tenant, in a form that no other has: no name begins with a separator."""
+    return f"{SEPARATOR}{tenant}{SEPARATOR}{text}"
+
+
+def _tenant_in(text: str) -> tuple[str, str]:
+    """How all names begin that it can match, and the expression for the rest."""
+    if not text.startswith(SEPARATOR):
+        return "", text
+    tenant, _, own = text[len(SEPARATOR) :].partition(SEPARATOR)
+    return tenant + SEPARATOR, own
 
 
 def _compiled(text: str) -> re2._Regexp:

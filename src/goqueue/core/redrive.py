@@ -57,6 +57,12 @@ class RedriveTask(msgspec.Struct, frozen=True, omit_defaults=True):
     eta_ms: Millis | None = None
     ends: dict[int, Offset] = {}
     cursors: dict[int, Offset] = {}
+    nodes: int = 1  # that share the rate
+
+    @property
+    def pace(self) -> float | None:
+        """How many letters a second this node moves."""
+        return None if self.rate_per_s is None else self.rate_per_s / self.nodes
 
     @property
     def is_live(self) -> bool:
@@ -102,6 +108,6 @@ def per_second(moved: int, elapsed_ms: Millis) -> float:
 def eta_ms(task: RedriveTask, looked_at: int, elapsed_ms: Millis) -> Millis | None:
     """About how long it still takes, if it goes on as in the time that it looked at so many; None if nobody knows."""
     left = max(0, task.total - task.looked_at)
-    if task.rate_per_s is not None and not task.looked_at:
-        return left * 1000 // task.rate_per_s
+    if task.pace is not None and not task.looked_at:
+        return int(left * 1000 / task.pace)
     return left * elapsed_ms // looked_at if looked_at > 0 else None

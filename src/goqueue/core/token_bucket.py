@@ -13,7 +13,7 @@ _TICK_MS: Final = 50  # little by little, not one by one
 class TokenBucket:
     """Begins empty. Without a rate there is no bound."""
 
-    def __init__(self, per_s: int | None, now: Millis) -> None:
+    def __init__(self, per_s: float | None, now: Millis) -> None:
         self._per_s = per_s
         self._tokens = 0.0
         self._at = now

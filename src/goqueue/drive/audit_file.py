@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from collections.abc import Sequence
@@ -30,10 +31,19 @@ class AuditFile:
             view = memoryview(data)
             while view:
                 view = view[os.write(file, view) :]
-            size = os.fstat(file).st_size
+            if os.fstat(file).st_size >= self._bytes_max:
+                self._rotate_once(file)
         finally:
             os.close(file)
-        if size >= self._bytes_max:
+
+    def _rotate_once(self, file: int) -> None:
+        """Of several processes that write the same file and find it large, one moves it aside."""
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            is_there = os.path.samestat(self._path.stat(), os.fstat(file))
+        except FileNotFoundError:
+            return
+        if is_there:
             self._rotate()
 
     def _rotate(self) -> None:

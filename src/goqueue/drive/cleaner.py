@@ -25,6 +25,7 @@ from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.repeating import Repeating
 from goqueue.log.compaction import Swap, compact, is_due
+from goqueue.log.home import refused_when_full
 from goqueue.log.retention import new_start, wants_roll
 from goqueue.log.segment import Segment
 
@@ -59,9 +60,11 @@ class Cleaner:
                 await self._clean(partition, config)
 
     async def drop_head(self, partition: Partition, start_offset: Offset) -> None:
-        """Makes a log begin later, on request; waits until that is durable."""
+        """Makes a log begin later, on request; waits until that is durable. Nothing goes that is being sealed."""
         async with self._lock:
-            await to_its_end(self._offload(partition.log.begin_drop_head(start_offset).run))
+            await self._flusher.seal(partition)
+            with refused_when_full():
+                await to_its_end(self._offload(partition.log.begin_drop_head(start_offset).run))
 
     async def put_in_place(self, partition: Partition, make: Callable[[], Awaitable[Swap | None]]) -> None:
         """A segment that `make` writes anew takes its place; nobody else works on the log meanwhile."""
@@ -108,7 +111,7 @@ class Cleaner:
         log = partition.log
         await self._flusher.seal(partition)
         start = new_start(log.segments, config, self._clock.now_ms())
-        if start is not None:
+        if start is not None and (start := min(start, partition.high_watermark)) > log.start_offset:
             logger.info("retention", extra={"partition": str(partition.at), "new_start_offset": start})
             await self._offload(log.begin_drop_head(start).run)
         partition.state.txns.cut_head(log.start_offset)

@@ -12,9 +12,9 @@ from itertools import islice
 
 import msgspec
 
-from goqueue.base.errors import ForeignData
 from goqueue.base.limits import METADATA_COMMIT_KEYS_MAX
 from goqueue.base.metadata import Commit
+from goqueue.base.startup_errors import ForeignData
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import CLUSTER, NODES, SHARDS, SLOTS, encode
 from goqueue.drive.embedded_metadata import HOME, EmbeddedMetadata
@@ -39,7 +39,7 @@ async def bring_own_metadata(metadata: ImageFollower, disk: Disk, offload: Offlo
             field="data.dir",
         )
     last: dict[str, str] = {key: values.pop(key) for key in (CLUSTER, SLOTS) if key in values}
-    shards = {f"{SHARDS}{number}": _growing(own, number, factor) for number in own.shards()}
+    shards = {f"{SHARDS}{number}": growing(own, number, factor) for number in own.shards()}
     rest = {key: value for key, value in values.items() if not key.startswith((SHARDS, NODES))}
     for part in _parts({**rest, **shards}):
         await _put(metadata, part)
@@ -56,8 +56,9 @@ async def _own(disk: Disk, offload: Offload) -> tuple[Image, dict[str, str]]:
     return image, {key: entry.value for key, entry in snapshot.entries.items() if entry.session is None}
 
 
-def _growing(own: Image, number: int, factor: int) -> str:
-    """It names a start, which is over: with that it is a shard of a cluster."""
+def growing(own: Image, number: int, factor: int) -> str:
+    """The record of a shard of a node that was alone. It names a start, which is over: with that it is a shard of a
+    cluster."""
     record = own.shard(number)
     starts = dict.fromkeys(record.replicas, "alone")
     return encode(msgspec.structs.replace(record, starts=starts, factor=factor))

@@ -11,9 +11,13 @@ import msgspec
 
 from goqueue import __version__
 from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.errors import GoQueueError, PeerUntrusted
+from goqueue.base.features import KNOWN
 from goqueue.base.limits import SHARDS_DEFAULT
 from goqueue.base.metadata import Metadata
 from goqueue.base.settings import Settings
+from goqueue.base.startup_errors import ClusterTooNew, WrongSecret
+from goqueue.core.cluster.features import unknown
 from goqueue.core.cluster.formation import Formation
 from goqueue.core.cluster.records import NodeRecord
 from goqueue.core.replication.leader import Replica
@@ -30,6 +34,7 @@ from goqueue.wire.node_frames import PROTOCOL, Hello
 logger = logging.getLogger(__name__)
 
 _HAND_OVER_S: Final = 5.0
+_TRUST_S: Final = 2.0
 _SAY_S: Final = 5.0  # how often it is said that nodes are waited for
 
 
@@ -41,6 +46,8 @@ class ClusterPorts(NamedTuple):
     open_door: Callable[[Hello, Mapping[str, PeerVerb]], Awaitable[None]]  # for the other nodes
     boot: str = ""  # another one after every start of the machine
     connect: Connect = connect
+    features: Mapping[str, int] = KNOWN  # that this version knows
+    is_local: bool = False  # the store is that of this machine, and what a node knew is in it already
 
 
 class ClusterMember:
@@ -88,14 +95,18 @@ class ClusterMember:
     async def join(self) -> str:
         """The cluster's id, when there is one: a new cluster waits for its nodes. `ForeignData`, `WrongNodeId`."""
         boot, factor = self._ports.boot, self._settings.cluster.replication_factor
-        await bring_own_metadata(self._metadata, self._disk, self._offload, factor)
+        if not self._ports.is_local:
+            await bring_own_metadata(self._metadata, self._disk, self._offload, factor)
         self._note = await self._offload(lambda: read_note(self._disk, self._entropy, self.me.node))
         check_cluster(self._note, self._metadata.image.cluster_id)
+        self._check_known()
         self.had_power_cut = not self._note.was_stopped and self._note.boot != boot
         has_lost = lost_tail(self._note, boot, self._settings.log.fsync == "always")
+        unclean = self._settings.cluster.unclean_leader_election
         self.membership = NodeMembership(
-            self._metadata, self.me.node, self._record(has_lost), self._wait_s, self._formation
+            self._metadata, self.me.node, self._record(has_lost), self._wait_s, self._formation, unclean
         )
+        await self._check_trusted()
         await self.membership.join()
         cluster_id = await self._formed()
         await self._write_note(cluster_id=cluster_id, boot=boot, was_stopped=False)
@@ -107,6 +118,32 @@ class ClusterMember:
         """Others hear something new of this node. The store may be out of reach: `GoQueueError`."""
         if self.membership is not None:
             await self.membership.tell(**changes)
+
+    async def _check_trusted(self) -> None:
+        """A node that the others do not let in must not be counted on: `WrongSecret`. One that answers is enough. In a
+        cluster that is not formed yet nobody does."""
+        others = self._others() if self._metadata.image.cluster_id else ()
+        tasks = [asyncio.create_task(self._greeted(node)) for node in others]
+        try:
+            for asked in asyncio.as_completed(tasks):
+                if (told := await asked) is not None:
+                    break
+            else:
+                return
+        finally:
+            for task in tasks:
+                task.cancel()
+        if isinstance(told, PeerUntrusted):
+            raise WrongSecret(f"Other nodes do not let this one in: {told.message}", field="cluster.secret")
+
+    async def _greeted(self, node: int) -> PeerUntrusted | bytes | None:
+        """None if it does not answer."""
+        try:
+            return await self.peers.call(node, PING, b"", _TRUST_S)
+        except PeerUntrusted as error:
+            return error
+        except GoQueueError:
+            return None
 
     async def hand_over(self) -> None:
         """Before the doors close: others lead what this node led."""
@@ -136,7 +173,15 @@ class ClusterMember:
 
     def _record(self, has_lost: bool) -> NodeRecord:
         addresses, rack = dict(self._ports.addresses), self._settings.cluster.rack
-        return NodeRecord(__version__, self.me.start, addresses, rack, self._note.disk, has_lost, opening=True)
+        disk, features = self._note.disk, dict(self._ports.features)
+        return NodeRecord(__version__, self.me.start, addresses, rack, disk, has_lost, opening=True, features=features)
+
+    def _check_known(self) -> None:
+        if missing := unknown(self._metadata.image.features(), self._ports.features):
+            raise ClusterTooNew(
+                f"The cluster uses what version {__version__} does not know: {', '.join(missing)}. Start the version "
+                "that the other nodes have, or a later one."
+            )
 
     async def _formed(self) -> str:
         image = self._metadata.image

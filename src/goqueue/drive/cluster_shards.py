@@ -72,16 +72,25 @@ class ClusterShards:
     def replicas(self, shard: int) -> list[PartitionReplica]:
         """The logs of a shard, as they are now."""
         assert self._clock is not None
+        own, factor = self._own_minimum(shard), self._metadata.image.shard(shard).wanted
         return [
             PartitionReplica(
                 LogKey(topic.record.id, partition.at.partition),
                 partition,
-                topic.config.min_insync_replicas,
+                min(own if topic.is_internal and own else topic.config.min_insync_replicas, factor),
                 self._clock,
                 self._begin_at,
             )
             for topic, partition in self._table.in_shard(shard)
         ]
+
+    def _own_minimum(self, shard: int) -> int:
+        """How many have to be in sync for what the broker keeps about the topics in a shard: as many as the one asks
+        for that asks for most. 0 where ids are kept too: then it is the usual number."""
+        if shard in self._metadata.image.id_shards():
+            return 0
+        users = (topic for topic, _ in self._table.in_shard(shard) if not topic.is_internal)
+        return max((topic.config.min_insync_replicas for topic in users), default=0)
 
     def _begin_at(self, partition: Partition, start: Offset) -> None:
         """The leader dropped what is before: so does this node, in the background."""

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 DELIVERIES_TOPIC: Final = "__goqueue_deliveries"
 DELIVERIES_CONFIG: Final = {"cleanup.policy": "", "segment.bytes": str(16 * MIB)}
 CHECKPOINT_BYTES: Final = 8 * MIB
+_NOBODYS: Final = ""  # no group has that name
 
 CODEC: Final = Codec[Record](
     "queue views",
@@ -132,6 +133,10 @@ class DeliveryRunner(Sink[Deliveries, Record]):
         if known is not delivery and (known is not None or not delivery.is_new):
             raise NotLoaded("The queue view is not the one it was; try again.")
         self.host.write(records)
+
+    def confirm(self, at: TopicPartition) -> None:
+        """Writes something that changes nothing."""
+        self.host.write([Forgotten(ViewId(_NOBODYS, at.topic, at.partition))])
 
     def forget(self, chosen: Callable[[ViewId], bool]) -> None:
         """The group or the topic is gone. Where that cannot be written now, it is written before anything else."""

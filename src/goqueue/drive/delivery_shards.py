@@ -61,6 +61,13 @@ class DeliveryShards:
         if records:
             self._runners.at(delivery.view.at).write(delivery, records)
 
+    def confirm(self, places: Iterable[TopicPartition]) -> None:
+        """For who was told what is known of these: once this is durable, nobody else led when it was asked. A node that
+        is alone need not ask."""
+        if not self._runners.is_whole:
+            for at in places:
+                self._runners.at(at).confirm(at)
+
     def forget(self, chosen: Callable[[ViewId], bool]) -> None:
         """The group or the topic is gone."""
         for runner in self._runners:

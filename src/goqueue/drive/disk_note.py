@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.base.errors import ForeignData
+from goqueue.base.startup_errors import ForeignData
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 import msgspec
@@ -69,7 +69,7 @@ class EmbeddedMetadata:
     async def read(self) -> Snapshot:
         return self._state.read()
 
-    async def watch(self, after: Revision) -> AsyncIterator[Change]:
+    async def watch(self, after: Revision) -> AsyncGenerator[Change, None]:
         while not self._closed:
             changed = self._changed
             for change in self._state.changes(after):
@@ -189,23 +189,24 @@ class EmbeddedMetadata:
     def _carry_out(self, change: Change) -> None:
         for entry in change.puts:
             self._make_home(entry.key)
-            self._disk.write_file(_path(entry.key), encode_crc_json(entry))
+            self._disk.write_file(file_of(entry.key), encode_crc_json(entry))
         for key in change.deletes:
-            self._disk.remove(_path(key))
+            self._disk.remove(file_of(key))
         for directory in _directories(change.deletes):
             if self._disk.is_dir(directory):
                 self._disk.sync_dir(directory)
 
     def _make_home(self, key: str) -> None:
-        directory = _path(key).rpartition("/")[0]
+        directory = file_of(key).rpartition("/")[0]
         if not self._disk.is_dir(directory):
             self._disk.make_dirs(directory)
             self._disk.sync_dir(HOME)
 
 
-def _path(key: str) -> str:
+def file_of(key: str) -> str:
+    """In the data directory."""
     return f"{HOME}/{key}{_SUFFIX}"
 
 
 def _directories(keys: Sequence[str]) -> list[str]:
-    return sorted({_path(key).rpartition("/")[0] for key in keys})
+    return sorted({file_of(key).rpartition("/")[0] for key in keys})

@@ -13,8 +13,9 @@ from typing import Final
 from goqueue.base.errors import MetadataConflict
 from goqueue.base.metadata import Change, Commit, Entry, Revision, Snapshot, check_commit
 from goqueue.drive.etcd_calls import RANGE, TXN, EtcdCalls, EtcdSettings
-from goqueue.drive.etcd_session import EtcdSession
+from goqueue.drive.etcd_session import EtcdLeases
 from goqueue.drive.etcd_watch import EtcdWatch
+from goqueue.drive.renewed_session import RenewedSession
 from goqueue.wire import etcd_pb2 as etcd
 
 _PAGE: Final = 200  # keys that are read at once
@@ -29,7 +30,8 @@ class EtcdMetadata:
         self._prefix = settings.prefix.encode()
         self._keys = (self._prefix, _behind(self._prefix))
         self._calls = EtcdCalls(settings)
-        self._sessions: list[EtcdSession] = []
+        self._leases = EtcdLeases(self._calls)
+        self._sessions: list[RenewedSession] = []
         self._closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def open(self) -> None:
@@ -90,8 +92,8 @@ class EtcdMetadata:
 
     # --- sessions ------------------------------------------------------------------------------------------
 
-    async def open_session(self) -> EtcdSession:
-        session = await EtcdSession.begin(self._calls, self._settings.session_s)
+    async def open_session(self) -> RenewedSession:
+        session = await self._leases.begin(self._settings.session_s)
         self._sessions = [one for one in self._sessions if not one.is_lost] + [session]
         return session
 

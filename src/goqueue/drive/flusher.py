@@ -244,6 +244,8 @@ class Flusher:
                 await self._offload(note_producers)
                 await self._offload(job.run)
             except OSError as error:
+                if job.segment not in log.segments:
+                    continue  # the log begins behind it by now
                 if error.errno in (*NO_SPACE, *NO_RESOURCES) and not job.sync_failed:
                     self._seal_later(partition)
                 elif not partition.is_closed:

@@ -293,8 +293,7 @@ class Host(Generic[M, R]):
         except GoQueueError as error:
             self._answers.hand_out(decision.replies, error)
             raise
-        task = self._follow(decision)
-        if task is not None:
+        if (task := self._follow(decision)) is not None:
             await task
 
     def _follow(self, decision: Decision[R]) -> asyncio.Task[None] | None:
@@ -324,9 +323,13 @@ class Host(Generic[M, R]):
 
     def clock_moved(self, by_ms: Millis) -> None:
         """What the machine has to write to keep its deadlines is written, and a checkpoint if it has those."""
+        self.shift(by_ms)
+        self._begin_checkpoint()
+
+    def shift(self, by_ms: Millis) -> None:
+        """Deadlines come so much later."""
         self._timer.stop()
         self.tell(lambda machine, now: machine.shift(by_ms, now))
-        self._begin_checkpoint()
 
     def _begin_checkpoint(self) -> None:
         machine, partition = self._machine, self._partition

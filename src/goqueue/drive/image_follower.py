@@ -22,9 +22,14 @@ class ImageFollower:
     """`on_change` is told after the image changed."""
 
     def __init__(
-        self, store: Metadata, on_change: Callable[[Change], None], observe: Callable[[float], None] = lambda _: None
+        self,
+        store: Metadata,
+        on_change: Callable[[Change], None],
+        observe: Callable[[float], None] = lambda _: None,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`observe` is told how many seconds each commit took."""
+        """`observe` is told how many seconds each commit took, `failed` that the store was out of reach."""
+        self._failed = failed
         self.store = store
         self._observe = observe
         self.image = Image()
@@ -51,7 +56,11 @@ class ImageFollower:
     async def commit(self, commit: Commit) -> None:
         """Durable and in the image when it returns; `MetadataConflict` if something is not as expected."""
         began = time.perf_counter()
-        revision = await self.store.commit(commit)
+        try:
+            revision = await self.store.commit(commit)
+        except StoreOutOfReach:
+            self._failed()
+            raise
         self._observe(time.perf_counter() - began)
         await self.reach(revision)
 
@@ -80,7 +89,12 @@ class ImageFollower:
             except WatchedTooLate:
                 is_behind = True
             except StoreOutOfReach as error:
+                self._failed()
                 logger.warning("the metadata store is out of reach; trying again", extra={"error": error.message})
+                await asyncio.sleep(_RETRY_S)
+            except Exception:  # a node that hears of nothing any more would believe in what it knows for ever
+                logger.exception("the metadata could not be followed; it is read anew")
+                is_behind = True
                 await asyncio.sleep(_RETRY_S)
 
     def _changed(self, change: Change) -> None:

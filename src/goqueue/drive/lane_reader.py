@@ -76,6 +76,13 @@ class LaneReader:
                     await asyncio.wait([self._scanning], timeout=_SCAN_WAIT_S)
         return index
 
+    def known(self, begin: Offset) -> LaneIndex | None:
+        """The same if there is nothing to wait for; None if it has to be looked for."""
+        index, end = self.index, self.end
+        if index is None or not index.begin <= end <= index.scanned_to:
+            return None
+        return index if index.begin <= begin or index.begin <= self.partition.log.start_offset else None
+
     @property
     def is_behind(self) -> bool:
         """Whether a part of the log was not yet looked through; it goes on behind the polls' back."""
@@ -130,7 +137,7 @@ class LaneReader:
 
     async def of_lane(self, lane: int, begin: Offset, limit: int) -> tuple[list[Record], Offset]:
         """The lane's next messages, and how far the log holds no others."""
-        index = await self.look(begin)
+        index = self.known(begin) or await self.look(begin)
         begin = max(begin, self.partition.log.start_offset)
         known_to = min(index.scanned_to, self.end)
         found: list[Record] = []

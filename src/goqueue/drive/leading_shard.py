@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.metadata import Revision
 from goqueue.base.replication import LogAnswer, LogFetch, LogKey, Refusal, ShardAnswer, ShardFetch
+from goqueue.core.cluster.moving import is_added, newly_added
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.replication.follower import LogPlace, parting
 from goqueue.core.replication.leader import FetchedLog, FollowerLag, Replica, SetChange, ShardLeader
@@ -17,14 +18,27 @@ from goqueue.drive.replica_log import ReplicaLog
 class HeardFetch:
     """A follower's fetch of a shard that waits for news."""
 
-    def __init__(self, shard: LeadingShard, asked: ShardFetch, heard: FollowerSession | Refusal) -> None:
+    def __init__(self, shard: LeadingShard, asked: ShardFetch, heard: FollowerSession | Refusal, is_copy: bool) -> None:
+        """`is_copy`: it is of a replica that a move adds and that is not in sync yet."""
         self.shard = shard
+        self.is_copy = is_copy
         self._asked = asked
         self._heard = heard
 
     def has_news(self) -> bool:
-        """Something to answer at once: more to read, a history that parts, or a refusal."""
-        return isinstance(self._heard, str) or self._is_late(self._heard) or bool(self._heard.behind)
+        """Something to answer at once."""
+        return self.is_refused() or self.has_more() or self._has_marks()
+
+    def _has_marks(self) -> bool:
+        """Consumers of the follower wait for them."""
+        return isinstance(self._heard, FollowerSession) and self.shard.is_read_at(self._heard)
+
+    def is_refused(self) -> bool:
+        return isinstance(self._heard, str) or self._is_late(self._heard)
+
+    def has_more(self) -> bool:
+        """More to read, or a history that parts."""
+        return isinstance(self._heard, FollowerSession) and bool(self._heard.behind)
 
     def _is_late(self, session: FollowerSession) -> bool:
         """The follower has asked again since, or has to."""
@@ -41,8 +55,13 @@ class HeardFetch:
 class LeadingShard:
     """Made for one epoch of a shard."""
 
-    def __init__(self, leader: ShardLeader, logs: Iterable[ReplicaLog]) -> None:
+    def __init__(
+        self, leader: ShardLeader, logs: Iterable[ReplicaLog], marked: Callable[[], None] = lambda: None
+    ) -> None:
+        """`marked` is called when marks moved that followers should hear of at once, since consumers read there."""
         self._leader = leader
+        self._marked = marked
+        self._read_at: set[int] = set()  # followers that consumers were sent to
         self._logs: dict[LogKey, ReplicaLog] = {}
         self._starts: dict[LogKey, Offset] = {}  # as followers were told
         self._sessions = FollowerSessions()
@@ -85,6 +104,8 @@ class LeadingShard:
             self._mark([key])
 
     def confirmed(self, record: ShardRecord, revision: Revision) -> None:
+        if newly_added(self.record, record):
+            self._sessions.end_all()  # they have to say anew where they are
         self._mark(self._leader.confirmed(record, revision))
 
     def wanted(self, living: Mapping[int, str], now: Millis) -> SetChange | None:
@@ -101,10 +122,29 @@ class LeadingShard:
     def lags(self, now: Millis) -> dict[int, FollowerLag]:
         return self._leader.lags(now)
 
+    def bytes_lacking(self, node: int) -> int:
+        """About how much a replica has still to be sent."""
+        ends = self._leader.ends_of(node)
+        return sum(log.bytes_from(ends.get(key, 0)) for key, log in self._logs.items())
+
     def _mark(self, keys: Iterable[LogKey]) -> None:
+        has_moved = False
         for key in keys:
             self._logs[key].mark(self._leader.logs[key].high_watermark)
             self._sessions.moved(key)
+            has_moved = True
+        if has_moved and self._read_at:
+            self._marked()
+
+    def reader_at(self, nodes: Sequence[int], topic_id: str, partition: int, offset: Offset) -> int | None:
+        """The node of these that has most of a log, for somebody who reads from there; None if it lacks the offset."""
+        key = LogKey(topic_id, partition)
+        ends = {node: self._leader.ends_of(node).get(key, -1) for node in nodes}
+        best = max(nodes, key=lambda node: (ends[node], -node))
+        if ends[best] < offset:
+            return None
+        self._read_at.add(best)
+        return best
 
     # --- what followers ask ----------------------------------------------------------------------------------
 
@@ -115,7 +155,8 @@ class LeadingShard:
 
     def hear(self, by: Replica, asked: ShardFetch, now: Millis) -> HeardFetch:
         """Notes where the follower is."""
-        return HeardFetch(self, asked, self.refusal(asked.epoch) or self._hear(by, asked, now))
+        heard = self.refusal(asked.epoch) or self._hear(by, asked, now)
+        return HeardFetch(self, asked, heard, is_added(self.record, by.node) and not self.record.counts(*by))
 
     def _hear(self, by: Replica, asked: ShardFetch, now: Millis) -> FollowerSession | Refusal:
         session = self._sessions.next(by, asked.session, asked.number) if asked.session else self._sessions.begin(by)
@@ -130,6 +171,10 @@ class LeadingShard:
                     on_history[place.log] = FetchedLog(place.end, place.safe)
         self._mark(self._leader.fetched(by, on_history, now))
         return session
+
+    def is_read_at(self, session: FollowerSession) -> bool:
+        """Consumers read at the follower, and marks have moved that it was not told of."""
+        return bool(session.changed) and session.by.node in self._read_at
 
     def tell(self, session: FollowerSession, bytes_max: int) -> list[LogAnswer]:
         """What is new, or where histories part, of the logs that the follower has."""

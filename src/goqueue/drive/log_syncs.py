@@ -51,7 +51,9 @@ class LogSyncs:
         return True
 
     def _failed(self, partition: Partition, job: SyncJob, error: OSError) -> None:
-        if error.errno in NO_RESOURCES and not job.sync_failed:
+        if not job.sync_failed and any(segment not in partition.log.segments for segment, _, _ in job.parts):
+            partition.log.refuse_sync(job, error)  # the log begins behind it by now: the next one leaves it out
+        elif error.errno in NO_RESOURCES and not job.sync_failed:
             logger.warning("out of resources, sync tried again", extra={"partition": str(partition.at)})
             partition.log.refuse_sync(job, error)
         elif not partition.is_closed:

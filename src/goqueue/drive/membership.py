@@ -9,8 +9,9 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.errors import GoQueueError, MetadataConflict, WrongNodeId
+from goqueue.base.errors import GoQueueError, MetadataConflict
 from goqueue.base.metadata import ABSENT, Commit, Revision, Session
+from goqueue.base.startup_errors import WrongNodeId
 from goqueue.core.cluster.controlling import Controlling
 from goqueue.core.cluster.formation import Formation
 from goqueue.core.cluster.records import CONTROLLER, NODES, ControllerRecord, NodeRecord, encode
@@ -33,8 +34,11 @@ class NodeMembership:
         record: NodeRecord,
         wait_s: float,
         formation: Formation | None = None,
+        unclean: bool = False,
     ) -> None:
-        """`wait_s`: how long another node of this number may still be registered that is gone."""
+        """`wait_s`: how long another node of this number may still be registered that is gone. `unclean`: shards may
+        get a leader that lacks something, unless their topics say otherwise."""
+        self._unclean = unclean
         self._metadata = metadata
         self._node_id = node_id
         self._record = record
@@ -157,7 +161,7 @@ class NodeMembership:
                 return None
         if image.controller != me:
             return None
-        return Controlling(image.created(CONTROLLER), self._formation, self._record.incarnation)
+        return Controlling(image.created(CONTROLLER), self._formation, self._record.incarnation, self._unclean)
 
     def _steady(self) -> set[int]:
         """Nodes that have been there for a while."""
@@ -178,8 +182,11 @@ class NodeMembership:
                     await self._moved.wait()
 
     def _leads_any(self) -> bool:
+        """That another could lead."""
         image = self._metadata.image
-        return any(image.shard(shard).leader == self._node_id for shard in image.shards())
+        others = {node: one.incarnation for node, one in image.nodes().items() if node != self._node_id}
+        led = [record for shard in image.shards() if (record := image.shard(shard)).leader == self._node_id]
+        return any(record.counts(node, start) for record in led for node, start in others.items())
 
     async def _depose(self) -> None:
         """A controller that does not answer is not waited for: its key goes, and with that it can change nothing. Of

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Protocol
 
 from goqueue.base.commands import Acks, Isolation
-from goqueue.base.errors import DamagedRange, GoQueueError, LeaderChanged, NotLeader, UnknownTopic
-from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.errors import DamagedRange, GoQueueError, LeaderChanged, NotLeader, TakingOver, UnknownTopic
+from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
 from goqueue.base.limits import BATCH_BYTES_MAX
 from goqueue.core.dedupe import Dedupe, StoredBatch
 from goqueue.core.partition import PartitionState
@@ -42,6 +42,11 @@ class Leading(Protocol):
     @property
     def has_others(self) -> bool:
         """Another replica has everything too."""
+        ...
+
+    @property
+    def is_held(self) -> bool:
+        """Nobody else can have been told to lead it by now."""
         ...
 
 
@@ -115,9 +120,14 @@ class Partition(PartitionMarks):
         and with everybody who is in sync."""
         epoch, end = self.state.leader_epoch, self.log.end_offset
         await self._syncs.wait_durable(self)
-        while not self.state.is_alone and self.state.high_watermark < end:
-            if self.state.leader_epoch != epoch or not self.state.is_led or self.is_closed:
+        while not self.state.is_alone:
+            # Looked at first: a high watermark of another leader's counts other messages than these.
+            if self.state.leader_epoch != epoch or not self.state.is_led:
                 raise LeaderChanged("Another node leads the partition now; this may have been done or not.")
+            if self.state.high_watermark >= end:
+                return
+            if self.is_closed:
+                raise LeaderChanged("The partition is closed; this may have been done or not.")
             moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.watch(moved)
             await moved
@@ -149,17 +159,33 @@ class Partition(PartitionMarks):
                     await moved
 
     def check_led(self) -> None:
-        """`NotLeader` if another node answers for it."""
+        """`NotLeader` if another node answers for it, or may do so by now: this one may have stood still."""
         self.state.check_served()
+        self._check_held()
 
-    def take(self, batches: bytes, now: Millis) -> None:
-        """Appends batches as the leader wrote them."""
+    def check_epoch(self, claimed: Epoch) -> None:
+        super().check_epoch(claimed)
+        self._check_held()
+
+    def _check_held(self) -> None:
+        if self._leading is not None and not self._leading.is_held:
+            raise TakingOver("The others may have given this node up; it asks who leads the partition now.")
+
+    def take(self, batches: bytes, now: Millis) -> int:
+        """Appends batches as the leader wrote them; how many they are."""
+        data, headers = memoryview(batches), list[BatchHeader]()
         for batch in split(batches):
-            header = read_header(batch)
+            headers.append(header := read_header(batch))
             verify(batch, header)
-            self.log.restore(batch, header)
-            self._note(batch, header, header.base_offset, now)
+        taken = len(headers)
+        while headers:
+            count = self.log.restore_run(data, headers)
+            for header in headers[:count]:
+                self._note(data[: header.size], header, header.base_offset, now)
+                data = data[header.size :]
+            del headers[:count]
         self._syncs.note_append(self)
+        return taken
 
     def cut(self, offset: Offset, now: Millis) -> None:
         """Drops what is behind: the leader does not have it. Waits for the device."""
@@ -171,6 +197,12 @@ class Partition(PartitionMarks):
         """Drops everything: the leader has nothing before that offset any more. Waits for the device."""
         self.log.begin_anew(offset)
         self.state.begun_anew(offset)
+        self._look_for_producers(now)
+
+    def begin_without_files(self, now: Millis) -> None:
+        """Drops everything, since the log's directory is gone. Waits for the device."""
+        self.log.begin_without_files()
+        self.state.begun_anew(0)
         self._look_for_producers(now)
 
     def _look_for_producers(self, now: Millis) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goqueue.base.commands import Isolation
-from goqueue.base.errors import StorageFailed
+from goqueue.base.errors import CorruptBatch, StorageFailed
 from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.partition import PartitionState
@@ -70,9 +70,17 @@ class PartitionMarks:
         """Other nodes may have to take over what is written here before it counts."""
         return not self.state.is_alone
 
+    def has_too_few(self, min_insync_replicas: int) -> bool:
+        """Fewer replicas are in sync than `acks=all` asks for."""
+        return self.state.has_too_few(min_insync_replicas)
+
     def check_epoch(self, claimed: Epoch) -> None:
         """An error word if who asks believes in another leader epoch; -1 means that it does not say."""
         self.state.check_epoch(claimed)
+
+    def compare_epoch(self, claimed: Epoch) -> None:
+        """The same at a node that may follow."""
+        self.state.compare_epoch(claimed)
 
     def epoch_at(self, offset: Offset) -> Epoch:
         """The epoch in which an offset was written; behind the end, the one it would be written in."""
@@ -91,6 +99,11 @@ class PartitionMarks:
         return self.log.size_bytes
 
     @property
+    def traffic(self) -> tuple[int, int]:
+        """Bytes that were written and read since it was opened."""
+        return self.log.bytes_written, self.log.bytes_read
+
+    @property
     def segment_count(self) -> int:
         return len(self.log.segments)
 
@@ -98,6 +111,13 @@ class PartitionMarks:
     def newest_ms(self) -> Millis:
         """The time of its newest record; -1 if it has none."""
         return self.log.newest_ms
+
+    def time_at(self, offset: Offset) -> Millis | None:
+        """About when the message at an offset was published; None if that cannot be told. May wait: not on the loop."""
+        try:
+            return self.log.time_at(offset)
+        except (OSError, CorruptBatch):
+            return None  # dropped meanwhile, or damaged
 
     @property
     def failure(self) -> StorageFailed | None:

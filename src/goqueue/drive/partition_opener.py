@@ -16,10 +16,11 @@ from goqueue.drive.flusher import Flusher
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition import Partition
 from goqueue.drive.producers import recover_producers
+from goqueue.log.appending import RollRule
 from goqueue.log.disk import Disk
 from goqueue.log.home import OpenSegments, SegmentHome
 from goqueue.log.journal_replay import JournalReplay
-from goqueue.log.partition_log import PartitionLog, RollRule
+from goqueue.log.partition_log import PartitionLog
 from goqueue.log.recovery import Recovered, StrayLog, open_log
 from goqueue.log.stats import StorageStats
 
@@ -56,14 +57,14 @@ class PartitionOpener:
         self, at: TopicPartition, topic_id: str, shard: ShardRecord, config: TopicConfig, is_own: bool
     ) -> tuple[Partition, Recovered]:
         """Blocks while it reads; run it off the loop. `is_own`: the topic is the broker's own."""
-        log, found = self._open_log(at, topic_id, config, is_own)
+        log, found = self._open_log(at, topic_id, config, is_own, bool(shard.starts))
         found.bytes_replayed = self._replay.take(log, topic_id)
         dedupe, txns = recover_producers(log, found.was_clean, self._clock.now_ms())
         state = PartitionState(log.end_offset, self._settings.fsync == "always", shard, txns)
         return Partition(at, log, state, dedupe, self._flusher, self.offload), found
 
     def _open_log(
-        self, at: TopicPartition, topic_id: str, config: TopicConfig, is_own: bool
+        self, at: TopicPartition, topic_id: str, config: TopicConfig, is_own: bool, is_replicated: bool
     ) -> tuple[PartitionLog, Recovered]:
         home = SegmentHome(
             self.disk,
@@ -75,15 +76,16 @@ class PartitionOpener:
             keeps_unsynced=self._settings.fsync != "never",
         )
         try:
-            return open_log(home, roll_rule(config), topic_id)
-        except StrayLog:
-            self._set_aside(home.directory, f"orphans/{at.topic}-{at.partition}-before-{topic_id}")
+            return open_log(home, roll_rule(config), topic_id, is_replicated)
+        except StrayLog as stray:
+            self._set_aside(home.directory, f"orphans/{at.topic}-{at.partition}-before-{topic_id}", str(stray))
             return open_log(home, roll_rule(config), topic_id)
 
-    def _set_aside(self, directory: str, aside: str) -> None:
+    def _set_aside(self, directory: str, aside: str, reason: str) -> None:
         """Messages of another topic must not become this one's."""
-        logger.error("the log of another topic set aside", extra={"path": aside})
+        logger.error("a log that is not the topic's is set aside", extra={"path": aside, "reason": reason})
         self.disk.make_dirs("orphans")
+        self.disk.remove_tree(aside)  # what an earlier power cut left of the same log
         self.disk.rename(directory, aside)
         for parent in ("", "orphans", directory.rpartition("/")[0]):
             self.disk.sync_dir(parent)

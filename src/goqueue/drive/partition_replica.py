@@ -9,6 +9,7 @@ from goqueue.base.errors import DamagedRange
 from goqueue.base.ids import Epoch, Offset
 from goqueue.base.replication import LogKey
 from goqueue.drive.partition import Partition
+from goqueue.drive.topic_records import SINGLE
 from goqueue.log.epoch_history import NO_EPOCH, end_of_epoch
 from goqueue.log.reader import NeedsVerification
 
@@ -30,6 +31,11 @@ class PartitionReplica:
         self._clock = clock
         self._drop_head = drop_head
         self._unreadable: Offset = -1
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Nodes that do not hold its shard have it too."""
+        return self.partition.at.topic in SINGLE
 
     @property
     def start_offset(self) -> Offset:
@@ -55,6 +61,9 @@ class PartitionReplica:
     def end_of_epoch(self, epoch: Epoch) -> tuple[Epoch, Offset]:
         return end_of_epoch(self.partition.log.notes.meta.epochs, epoch, self.partition.end_offset)
 
+    def bytes_from(self, offset: Offset) -> int:
+        return self.partition.log.bytes_from(offset)
+
     def read_tail(self, offset: Offset, bytes_max: int) -> bytes:
         """Nothing where it is damaged here: another replica is to lead."""
         log, end = self.partition.log, self.partition.end_offset
@@ -70,8 +79,8 @@ class PartitionReplica:
     def is_readable(self, offset: Offset) -> bool:
         return offset != self._unreadable
 
-    def take(self, batches: bytes) -> None:
-        self.partition.take(batches, self._clock.now_ms())
+    def take(self, batches: bytes) -> int:
+        return self.partition.take(batches, self._clock.now_ms())
 
     async def wait_synced(self) -> None:
         await self.partition.wait_written()
@@ -81,6 +90,9 @@ class PartitionReplica:
 
     def begin_anew(self, start: Offset) -> None:
         self.partition.begin_anew(start, self._clock.now_ms())
+
+    def begin_without_files(self) -> None:
+        self.partition.begin_without_files(self._clock.now_ms())
 
     def begin_at(self, start: Offset) -> None:
         self._drop_head(self.partition, start)

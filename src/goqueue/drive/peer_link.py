@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from typing import Final, cast
 
+import msgspec
+
 from goqueue.base.encoding import decode
-from goqueue.base.errors import GoQueueError, Overloaded, PeerLost, PeerOutOfReach
+from goqueue.base.errors import GoQueueError, Overloaded, PeerLost, PeerOutOfReach, PeerUntrusted
+from goqueue.drive.peer_security import OPEN, PeerSecurity
 from goqueue.wire.node_frames import (
     FRAME_BYTES_MAX,
     BadFrame,
@@ -18,11 +22,13 @@ from goqueue.wire.node_frames import (
     Hello,
     Kind,
     NodeFrame,
+    agreed,
     decode_hello,
     encode_call,
     encode_frame,
     encode_hello,
 )
+from goqueue.wire.node_proof import MAGIC, CallerProof, WrongProof
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +40,9 @@ _UNSENT_MAX: Final = 64 * 1024 * 1024  # bytes that the other side has not taken
 class PeerConnection(asyncio.Protocol):
     """One that stands. `welcomed` is done when the other side has said who it is."""
 
-    def __init__(self, me: bytes) -> None:
+    def __init__(self, me: bytes, proof: CallerProof | None = None) -> None:
+        """`proof` is given, and asked for, before anything else is sent or read."""
+        self._proof = proof
         self.welcomed: asyncio.Future[Hello] = asyncio.get_running_loop().create_future()
         self._me = me
         self._splitter = FrameSplitter()
@@ -46,15 +54,36 @@ class PeerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.writelines(encode_frame(Kind.HELLO, 0, self._me))
+        if self._proof is None:
+            self._transport.writelines(encode_frame(Kind.HELLO, 0, self._me))
 
     def data_received(self, data: bytes) -> None:
         try:
+            if self._proof is None and not self.welcomed.done() and data.startswith(MAGIC):
+                raise WrongProof("it asks for the cluster's secret")
+            if self._proof is not None and (data := self._prove(self._proof, data)) == b"":
+                return
             for frame in self._splitter.feed(data):
                 self._take(frame)
-        except BadFrame as error:
-            logger.error("a node sends what is none of ours", extra={"error": str(error)})
+        except (BadFrame, msgspec.MsgspecError, RecursionError) as error:
+            logger.error("a node sends what is none of ours", extra={"error": str(error)[:200]})
             self.close()
+        except WrongProof as error:
+            if not self.welcomed.done():
+                self.welcomed.set_exception(PeerUntrusted(f"The other node and this one differ: {error}."))
+            self.close()
+
+    def _prove(self, proof: CallerProof, data: bytes) -> bytes:
+        """What is left for frames, once the other side has proved that it knows the secret."""
+        sent, rest = proof.answer, proof.feed(data)
+        if self._transport is not None and proof.answer != sent:
+            self._transport.write(proof.answer)
+        if rest is None:
+            return b""
+        self._proof = None
+        if self._transport is not None:
+            self._transport.writelines(encode_frame(Kind.HELLO, 0, self._me))
+        return rest
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -64,15 +93,22 @@ class PeerConnection(asyncio.Protocol):
                 waiting.set_exception(lost)
         self._waiting.clear()
         if not self.welcomed.done():
-            self.welcomed.set_exception(PeerOutOfReach("The other node ended the connection."))
+            self.welcomed.set_exception(self._why(error))
         if not self.welcomed.cancelled():
             self.welcomed.exception()  # perhaps nobody waits for it any more
+
+    def _why(self, error: Exception | None) -> PeerOutOfReach:
+        if isinstance(error, ssl.SSLError):
+            return PeerUntrusted(f"The other node does not take this one's certificate: {error}.")
+        if self._proof is not None and self._proof.answer:
+            return PeerUntrusted("The other node has another secret.")
+        return PeerOutOfReach("The other node ended the connection.")
 
     def _take(self, frame: NodeFrame) -> None:
         if self.welcomed.cancelled():
             return  # whoever connected has given up
         if frame.kind is Kind.WELCOME and not self.welcomed.done():
-            self.welcomed.set_result(decode_hello(frame.body))
+            self.welcomed.set_result(_understood(decode_hello(frame.body)))
             self._splitter.bytes_max = FRAME_BYTES_MAX
         elif frame.kind is Kind.ERROR and not self.welcomed.done():
             self.welcomed.set_exception(decode(frame.body, GoQueueError))
@@ -92,6 +128,11 @@ class PeerConnection(asyncio.Protocol):
             waiting.set_exception(decode(frame.body, GoQueueError))
 
     # --- the caller's side -----------------------------------------------------------------------------------
+
+    @property
+    def is_ungreeted(self) -> bool:
+        """This side has a secret, and the other did not ask for it."""
+        return self._proof is not None and not self._proof.answer
 
     @property
     def is_open(self) -> bool:
@@ -122,11 +163,21 @@ class PeerConnection(asyncio.Protocol):
             self._transport.abort()
 
 
+def _understood(hello: Hello) -> Hello:
+    """The other side names the protocol that both speak."""
+    if agreed(hello.protocol) != hello.protocol:
+        raise BadFrame(f"protocol {hello.protocol} is not spoken here")
+    return hello
+
+
 class PeerLink:
     """To one address. The first call connects; so does the first after the connection was lost."""
 
-    def __init__(self, host: str, port: int, me: Hello, peer_id: int | None = None) -> None:
+    def __init__(
+        self, host: str, port: int, me: Hello, peer_id: int | None = None, security: PeerSecurity = OPEN
+    ) -> None:
         """`peer_id` is the node that has to be there, if that is known."""
+        self._security = security
         self._at = host, port
         self._me = me
         self._peer_id = peer_id
@@ -145,15 +196,27 @@ class PeerLink:
                 if self._connection is None or not self._connection.is_open:
                     self._connection = await self._connect()
                 return self._connection
+        except ssl.SSLError as error:
+            raise PeerUntrusted(f"The node at {self._at[0]}:{self._at[1]} is not trusted: {error}.") from error
         except (OSError, TimeoutError) as error:
             raise PeerOutOfReach(f"The node at {self._at[0]}:{self._at[1]} cannot be reached: {error}.") from error
 
     async def _connect(self) -> PeerConnection:
-        hello = encode_hello(self._me)
-        _, connection = await asyncio.get_running_loop().create_connection(lambda: PeerConnection(hello), *self._at)
+        hello, tls = encode_hello(self._me), self._security.client_tls()
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: PeerConnection(hello, self._security.caller()),
+            *self._at,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HELLO_S,
+        )
         try:
             async with asyncio.timeout(HELLO_S):
                 found = await connection.welcomed
+        except TimeoutError:
+            connection.close()
+            if connection.is_ungreeted:
+                raise PeerOutOfReach("The other node does not ask for the cluster's secret, or stands still.") from None
+            raise
         except BaseException:
             connection.close()
             raise

@@ -8,6 +8,7 @@ from typing import Final, Protocol, TypeAlias
 from goqueue.base.errors import PeerOutOfReach
 from goqueue.core.cluster.image import Image
 from goqueue.drive.peer_link import PeerLink
+from goqueue.drive.peer_security import OPEN, PeerSecurity
 from goqueue.wire.node_frames import Hello
 
 PeerVerb: TypeAlias = Callable[[Hello, bytes], Awaitable[bytes]]  # what others may call: who calls, and with what
@@ -25,10 +26,10 @@ class Link(Protocol):
 Connect: TypeAlias = Callable[[str, Hello, int], Link]  # an address, who we are, and who has to be there
 
 
-def connect(address: str, me: Hello, peer_id: int) -> PeerLink:
+def connect(address: str, me: Hello, peer_id: int, security: PeerSecurity = OPEN) -> PeerLink:
     """Over the network."""
     host, _, port = address.rpartition(":")
-    return PeerLink(host.strip("[]"), int(port), me, peer_id)
+    return PeerLink(host.strip("[]"), int(port), me, peer_id, security)
 
 
 class Peers:

@@ -26,6 +26,7 @@ class ShardMap:
         """`node` is this one."""
         self.node = node
         self.led: set[int] | None = None  # the shards that this node leads; None if it is alone and leads all
+        self.is_one_machine = False  # all nodes are processes of one
         self._image = image
         self._partitions: dict[TopicPartition, int] = {}
         self.of_id = image.shard_of_id
@@ -41,6 +42,10 @@ class ShardMap:
     def all(self) -> list[int]:
         """Every shard of the cluster."""
         return self._image.shards()
+
+    def with_ids(self) -> list[int]:
+        """Those that keep groups and transactional ids."""
+        return sorted(self._image.id_shards()) or self._image.shards()
 
     def epoch(self, shard: int) -> Epoch:
         """Of its leader; `NotLeader` if nothing is known of it."""
@@ -66,8 +71,10 @@ class ShardMap:
         return self.led is None or self.of_partition(at) in self.led
 
     def leaders(self) -> list[int]:
-        """All nodes that lead something; `NotLeader` if a shard has nobody."""
-        return sorted({self.leader(shard) for shard in self._image.shards()})
+        """All nodes that lead something; `NotLeader` if a shard has nobody that ids are kept in. What others hold that
+        nobody leads cannot be asked for."""
+        others = {self._image.shard(shard).leader for shard in self._image.shards()} - {NOBODY}
+        return sorted({*others, *(self.leader(shard) for shard in self.with_ids())})
 
     def nodes(self) -> list[int]:
         """All nodes that live, as far as is known."""
@@ -84,6 +91,7 @@ class ShardMap:
         return shard
 
     def metadata_changed(self, change: Change) -> None:
+        self.is_one_machine = self._image.processes > 0
         if any(key.startswith(TOPICS) for key in (*(entry.key for entry in change.puts), *change.deletes)):
             self._partitions.clear()
 
@@ -106,11 +114,15 @@ class PerShard(Generic[T]):
 
     def at(self, at: TopicPartition) -> T:
         """The one of a partition's shard."""
-        return self[self._map.of_partition(at) if len(self._all) > 1 else 0]
+        return self._one(self._map.of_partition(at) if len(self._all) > 1 else 0)
 
     def of(self, given_id: str) -> T:
         """The one that keeps an id."""
-        return self[self._map.of_id(given_id) if len(self._all) > 1 else 0]
+        return self._one(self._map.of_id(given_id) if len(self._all) > 1 else 0)
+
+    def _one(self, shard: int) -> T:
+        """A node that is alone need not ask who leads."""
+        return self._all[shard] if self._map.led is None and shard < len(self._all) else self[shard]
 
     def __getitem__(self, shard: int) -> T:
         """`NotLeader` if another node has it."""

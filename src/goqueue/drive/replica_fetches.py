@@ -13,8 +13,10 @@ from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Offset
 from goqueue.base.limits import MIB
 from goqueue.base.replication import FetchAnswer, FetchAsk, LogAnswer, LogFetch, LogKey, ShardAnswer, ShardFetch
+from goqueue.core.replication.copy_rates import CopyRates
 from goqueue.core.replication.follower import LogPlace, Parting, cut_at
 from goqueue.core.replication.leader import Replica
+from goqueue.drive.copy_throttle import CopyThrottle
 from goqueue.drive.leading_shard import HeardFetch, LeadingShard
 from goqueue.drive.replica_log import ReplicaLog
 
@@ -22,15 +24,19 @@ logger = logging.getLogger(__name__)
 
 FETCH_BYTES: Final = 8 * MIB
 FETCH_WAIT_MS: Final = 500
+_FETCH_BYTES_MIN: Final = MIB
+_BATCHES_MAX: Final = 5_000  # in an answer, about: taking these holds up everything else here for some 20 ms
 _RETRY_S: Final = 0.1
 
 
 class FetchServer:
     """Answers followers of all shards that this node leads."""
 
-    def __init__(self, shards: Mapping[int, LeadingShard], clock: Clock) -> None:
+    def __init__(self, shards: Mapping[int, LeadingShard], clock: Clock, throttle: CopyThrottle) -> None:
         self._shards = shards
         self._clock = clock
+        self._throttle = throttle
+        self.rates = CopyRates()
         self._grown = asyncio.Event()  # replaced with every append
 
     def grown(self) -> None:
@@ -45,24 +51,37 @@ class FetchServer:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 while not any(self._has_news(shard, one) for shard, one in heard.items()):
-                    await self._grown.wait()
-        return FetchAnswer(self._answers(heard, min(ask.bytes_max, FETCH_BYTES)))
+                    await self._wait(heard.values())
+        return FetchAnswer(self._answers(by.node, heard, min(ask.bytes_max, FETCH_BYTES)))
+
+    async def _wait(self, heard: Iterable[HeardFetch | None]) -> None:
+        """For news, or until a new replica may be sent more."""
+        wait_ms = self._throttle.wait_ms() if any(one is not None and one.is_copy for one in heard) else 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_ms / 1000 if wait_ms else None):
+                await self._grown.wait()
 
     def _hear(self, by: Replica, asked: ShardFetch) -> HeardFetch | None:
         shard = self._shards.get(asked.shard)
         return None if shard is None else shard.hear(by, asked, self._clock.now_ms())
 
     def _has_news(self, shard: int, heard: HeardFetch | None) -> bool:
-        return heard is None or heard.shard is not self._shards.get(shard) or heard.has_news()
+        if heard is None or heard.shard is not self._shards.get(shard):
+            return True
+        return heard.is_refused() if heard.is_copy and self._throttle.wait_ms() else heard.has_news()
 
-    def _answers(self, heard: Mapping[int, HeardFetch | None], bytes_max: int) -> list[ShardAnswer]:
+    def _answers(self, node: int, heard: Mapping[int, HeardFetch | None], bytes_max: int) -> list[ShardAnswer]:
         answers: list[ShardAnswer] = []
         for shard, one in heard.items():
             if one is None or one.shard is not self._shards.get(shard):
                 answers.append(ShardAnswer(shard, "not_leader"))
                 continue
-            answer = one.answer(bytes_max)
-            bytes_max -= sum(len(log.batches) for log in answer.logs)
+            answer = one.answer(self._throttle.part(bytes_max) if one.is_copy else bytes_max)
+            size = sum(len(log.batches) for log in answer.logs)
+            if one.is_copy:
+                self._throttle.sent(size)
+                self.rates.sent(shard, node, size, self._clock.now_ms())
+            bytes_max -= size
             answers.append(answer)
         return answers
 
@@ -75,12 +94,15 @@ class FollowedShard:
         self.shard = shard
         self.epoch = epoch
         self._logs = {log.key: log for log in logs}
+        self.failure: GoQueueError | OSError | None = None  # of the last answer that was taken
         self._session = 0  # none, also while a fetch is under way: it may be lost
         self._number = 0  # of the last fetch of the session
         self._asked: ShardFetch | None = None  # the last fetch, if these are still the logs that it was about
         self._told: dict[LogKey, LogFetch] = {}  # what the leader knows
         self._moving: dict[LogKey, None] = {}  # those that may be elsewhere by now
         self._starts: dict[LogKey, Offset] = {}  # where the leader's begin, of those that begin earlier here
+        self.heard_s = float("-inf")  # when the leader answered last, by the loop's clock
+        self._batches = 0
 
     def keep(self, logs: Iterable[ReplicaLog]) -> None:
         """These are its logs from now on. Also to be called if anything but a fetch has moved the end of one."""
@@ -99,7 +121,9 @@ class FollowedShard:
         return self._asked
 
     def take(self, asked: ShardFetch, told: ShardAnswer) -> list[ReplicaLog]:
-        """Only what still fits: a log that has changed since it was asked for is asked for again. Those that grew."""
+        """Only what still fits: a log that has changed since it was asked for is asked for again. Those that grew.
+        One that cannot be written holds no other up: see `failure`."""
+        self.failure = None
         if asked is not self._asked:
             return []
         self._heard(asked)
@@ -108,7 +132,11 @@ class FollowedShard:
             log, place = self._logs.get(answer.log), self._told.get(answer.log)
             if log is not None and place is not None and place.end == log.end_offset:
                 self._moving[answer.log] = None
-                self._take(log, answer)
+                try:
+                    self._take(log, answer)
+                except (GoQueueError, OSError) as error:
+                    self.failure = error
+                    continue
                 if answer.batches:
                     grown.append(log)
         self._shorten()
@@ -124,8 +152,13 @@ class FollowedShard:
             self._moving[place.log] = None
         self._moving = {key: None for key in self._moving if self._told[key].safe < self._told[key].end}
 
+    def batches_taken(self) -> int:
+        """Since this was asked for the last time."""
+        found, self._batches = self._batches, 0
+        return found
+
     def _take(self, log: ReplicaLog, answer: LogAnswer) -> None:
-        _take(log, answer)
+        self._batches += _take(log, answer)
         if log.start_offset < answer.start <= log.end_offset:
             self._starts[log.key] = answer.start
 
@@ -143,17 +176,18 @@ def _place(log: ReplicaLog) -> LogFetch:
     return LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch)
 
 
-def _take(log: ReplicaLog, answer: LogAnswer) -> None:
+def _take(log: ReplicaLog, answer: LogAnswer) -> int:
+    """How many batches the log has more."""
     if answer.parting is not None:
         place, told = LogPlace(log.end_offset, log.last_epoch), Parting(*answer.parting)
         log.cut(cut_at(place, told, Parting(*log.end_of_epoch(told.epoch)), log.high_watermark))
-        return
+        return 0
     if log.end_offset < answer.start:
         log.begin_anew(answer.start)
-        return
-    if answer.batches:
-        log.take(answer.batches)
+        return 0
+    taken = log.take(answer.batches) if answer.batches else 0
     log.mark(min(answer.high_watermark, log.end_offset))
+    return taken
 
 
 class Asking(Protocol):
@@ -172,6 +206,7 @@ class ReplicaFetching:
         self._ask = ask
         self._followed = followed
         self._waits_for_sync = waits_for_sync
+        self._bytes_max = FETCH_BYTES
         self._task: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[FetchAnswer] | None = None
 
@@ -206,7 +241,7 @@ class ReplicaFetching:
         asked = {shard: shard.ask() for shard in self._followed()}
         if not asked:
             return True
-        answer = await self._answer(FetchAsk(list(asked.values()), FETCH_BYTES, FETCH_WAIT_MS))
+        answer = await self._answer(FetchAsk(list(asked.values()), self._bytes_max, FETCH_WAIT_MS))
         if answer is None:
             return False
         told = {one.shard: one for one in answer.shards}
@@ -214,9 +249,19 @@ class ReplicaFetching:
         for shard, places in asked.items():
             if shard in living and (one := told.get(shard.shard)) is not None and not one.refusal:
                 grown += shard.take(places, one)
+                shard.heard_s = asyncio.get_running_loop().time()
+        self._taken(answer, sum(shard.batches_taken() for shard in asked))
         if self._waits_for_sync and grown:
             await asyncio.gather(*(log.wait_synced() for log in grown))
+        if (failure := next((shard.failure for shard in asked if shard.failure is not None), None)) is not None:
+            raise failure
         return any(one.refusal not in ("", "unknown_session") for one in answer.shards)
+
+    def _taken(self, answer: FetchAnswer, batches: int) -> None:
+        """The next one is so large that taking it holds nobody up for long, if its batches are like these."""
+        if batches:
+            size = sum(len(log.batches) for shard in answer.shards for log in shard.logs)
+            self._bytes_max = max(_FETCH_BYTES_MIN, min(FETCH_BYTES, size * _BATCHES_MAX // batches))
 
     async def _answer(self, ask: FetchAsk) -> FetchAnswer | None:
         """None if it is to be asked again, and more."""

@@ -40,6 +40,10 @@ class ReplicaLog(Protocol):
         """The largest epoch here that is not larger, and where it ends."""
         ...
 
+    def bytes_from(self, offset: Offset) -> int:
+        """About how much lies behind an offset."""
+        ...
+
     def read_tail(self, offset: Offset, bytes_max: int) -> bytes:
         """Whole batches from there on, also above the high watermark; at least one if there is one."""
         ...
@@ -48,8 +52,8 @@ class ReplicaLog(Protocol):
         """False if it was found damaged there."""
         ...
 
-    def take(self, batches: bytes) -> None:
-        """Appends batches as another node wrote them."""
+    def take(self, batches: bytes) -> int:
+        """Appends batches as another node wrote them; how many they are."""
         ...
 
     async def wait_synced(self) -> None:

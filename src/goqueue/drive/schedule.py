@@ -100,6 +100,12 @@ class Schedule:
         """What entries in the log from there on are marked with."""
         return await self._store.marks(start)
 
+    async def marked(self, since_ms: Millis) -> dict[str, tuple[Offset, Millis]]:
+        """Entries with a mark that were taken in since then, durably: where they stand, and when they are due."""
+        await self._host.wait_durable()
+        first = await self.partition.offset_at_time(since_ms)
+        return {} if first is None else await self._store.marked(first[0])
+
     async def keep_up(self) -> None:
         """Holds who publishes back while the index is far behind."""
         if self._host.is_loaded and self._host.machine.is_behind:
@@ -173,6 +179,14 @@ class Schedule:
         """Entries of a topic that the index calls pending, by time, of those behind a place."""
         index = self._store.index
         return await self._store.look(lambda: index.of_topic(topic_id, limit, skip, after))
+
+    async def due_counts(self, topic_id: str, step_ms: Millis) -> dict[Millis, int]:
+        """How many entries of a topic are due in each step, as the index has it."""
+        return await self._store.look(lambda: self._store.index.due_counts(topic_id, step_ms))
+
+    async def due_ends(self, topic_id: str) -> tuple[Millis, Millis] | None:
+        """When the first and the last entry of a topic are due, as the index has it."""
+        return await self._store.look(lambda: self._store.index.due_ends(topic_id))
 
     def visible(self, dues: Sequence[Due]) -> list[Due]:
         """Those of them that are pending."""

@@ -40,6 +40,7 @@ def index_path(first: str, schedule: int) -> str:
 
 _VERSION: Final = 2  # an index of version 1 may name the wrong topics: it could be written on after a full disk
 _ENDED_KEPT: Final = 100_000
+_STEPS_MAX: Final = 10_000  # of a calendar
 _CACHE_KIB: Final = 16_384  # of all indexes of a node
 _TABLES: Final = f"""
 CREATE TABLE facts (log_id TEXT, applied INTEGER);
@@ -251,6 +252,20 @@ class ScheduleIndex:
             "ORDER BY due, offset LIMIT ? OFFSET ?"
         )
         return self._dues(f"WHERE offset IN ({page})", "ORDER BY due, offset", (number, *after, limit, skip))
+
+    def due_counts(self, topic_id: str, step_ms: Millis) -> dict[Millis, int]:
+        """How many entries of a topic are due in each step that has any, by the step's beginning."""
+        number = self._numbers.get(topic_id, -1)
+        text = (
+            "SELECT due / ? * ?, count(*) FROM pending INDEXED BY by_due WHERE topic = ? GROUP BY 1 ORDER BY 1 LIMIT ?"
+        )
+        return {int(due): int(count) for due, count in self._rows(text, (step_ms, step_ms, number, _STEPS_MAX))}
+
+    def due_ends(self, topic_id: str) -> tuple[Millis, Millis] | None:
+        """When the first and the last entry of a topic are due."""
+        number = self._numbers.get(topic_id, -1)
+        ((first, last),) = self._rows("SELECT min(due), max(due) FROM pending WHERE topic = ?", (number,))
+        return None if first is None else (int(first), int(last))
 
     def find(self, offset: Offset) -> Due | EntryEnded | None:
         """A pending entry, or what became of it; None if it is unknown or long done."""

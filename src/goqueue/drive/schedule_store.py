@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from goqueue.base.errors import NotLoaded, Overloaded
-from goqueue.base.ids import Offset
+from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import MIB
 from goqueue.base.log_settings import Fsync
 from goqueue.core.schedule.due import Due
@@ -166,9 +166,13 @@ class ScheduleStore:
 
     async def marks(self, start: Offset) -> set[str]:
         """What entries in the log from there on are marked with."""
+        return set(await self.marked(start))
+
+    async def marked(self, start: Offset) -> dict[str, tuple[Offset, Millis]]:
+        """The same, with their offsets, and when they are due."""
         found = records_from(self.partition, start)
         return await self._offload(
-            lambda: {record.mark for _, record in found if isinstance(record, ScheduleEntry) and record.mark}
+            lambda: {one.mark: (at, one.due_ms) for at, one in found if isinstance(one, ScheduleEntry) and one.mark}
         )
 
 

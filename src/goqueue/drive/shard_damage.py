@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import Final
 
 from goqueue.base.encoding import decode, encode
@@ -22,6 +23,7 @@ from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.log_mending import LogMending
 from goqueue.drive.offload import Offload
 from goqueue.drive.own_topics import OWN_TOPICS
+from goqueue.drive.partition import Partition
 from goqueue.drive.partition_replica import PartitionReplica
 from goqueue.drive.replica_fetches import FETCH_BYTES
 from goqueue.log.mending import is_damaged
@@ -34,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 RANGE: Final = "range"  # the verb
 _LOOK_S: Final = 0.5
+_FILES_EVERY: Final = 10  # looks
 _RETRY_S: Final = 2.0
 _WAITS: Final = 20
 _ANSWER_S: Final = 30.0
@@ -59,6 +62,7 @@ class ShardDamage:
         self._offload, self._stats = parts
         self._cut_off = cut_off
         self._looked_at = -1  # the count of damaged ranges then
+        self._gone: set[Partition] = set()  # their directories were deleted while they were open
         self._damaged: frozenset[int] = frozenset()
         self._told: frozenset[int] = frozenset()
         self._waits: dict[LogKey, int] = {}  # looks at damage that is not acknowledged yet
@@ -103,13 +107,23 @@ class ShardDamage:
         return any(one.partition.log.lacks_end(cut) for one in self._replicas(shard))
 
     def _look(self) -> None:
-        if self._looked_at == self._stats.damaged_ranges and not self._damaged:
+        if self._looked_at == self._stats.damaged_ranges and not self._damaged and not self._gone:
             return
         self._looked_at = self._stats.damaged_ranges
         self._damaged = frozenset(shard for shard in self._metadata.image.shards() if self._is_damaged(shard))
 
     def _is_damaged(self, shard: int) -> bool:
-        return any(is_damaged(one.partition.log) for one in self._replicas(shard))
+        return any(one.partition in self._gone or is_damaged(one.partition.log) for one in self._replicas(shard))
+
+    async def _look_for_files(self) -> None:
+        """What is open can be read and written for a while after somebody has deleted it."""
+        held = [one.partition for shard in self._metadata.image.shards() for one in self._replicas(shard)]
+        logs = [one for one in held if one.log.segments and not one.is_closed]
+        gone = await self._offload(lambda: [one for one in logs if not _has_directory(one.log)])
+        for partition in gone:
+            if partition not in self._gone:
+                logger.critical("the directory of a log is gone", extra={"partition": str(partition.at)})
+        self._gone = {one for one in gone if one.log.segments and not one.is_closed}
 
     def _others(self, record: ShardRecord) -> set[int]:
         """Those that have everything, beside this node."""
@@ -118,8 +132,10 @@ class ShardDamage:
     # --- what is done about it -------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        while True:
+        for number in count():
             await asyncio.sleep(_LOOK_S)
+            if number % _FILES_EVERY == 0:
+                await self._look_for_files()
             self._look()
             if self._damaged != self._told:
                 await self._tell(damaged=tuple(sorted(self._damaged)))
@@ -146,7 +162,11 @@ class ShardDamage:
         if record.leader in (NOBODY, self._member.me.node) or self._member.me.node in record.in_sync:
             return  # not yet: the store is to say that this node does not count
         for replica in self._replicas(shard):
-            if is_damaged(replica.partition.log):
+            if replica.partition in self._gone:
+                self._gone.discard(replica.partition)
+                replica.begin_without_files()
+                self._cut_off()
+            elif is_damaged(replica.partition.log):
                 ask = partial(self._ask, shard, record, replica.key)
                 try:
                     await self._cut(replica, await self._mending.mend(replica.partition, ask))
@@ -184,3 +204,7 @@ class ShardDamage:
         if not start <= ask.first < limit:
             return encode(RangeAnswer(start, b""))
         return encode(RangeAnswer(start, await self._offload(lambda: log.read(ask.first, FETCH_BYTES, limit, True))))
+
+
+def _has_directory(log: PartitionLog) -> bool:
+    return log.home.disk.is_dir(log.home.directory)

@@ -26,12 +26,14 @@ from goqueue.core.cluster.records import NOBODY, SHARDS, ShardRecord
 from goqueue.core.cluster.records import encode as encode_record
 from goqueue.core.replication.leader import InSyncRule, Replica, ShardLeader
 from goqueue.drive.cluster_member import ClusterMember
+from goqueue.drive.copy_throttle import CopyThrottle
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.leading_shard import LeadingShard
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_replica import PartitionReplica
 from goqueue.drive.per_shard import ShardMap
 from goqueue.drive.replica_fetches import FETCH_WAIT_MS, FetchServer, FollowedShard, ReplicaFetching
+from goqueue.drive.topic_records import SINGLE_SHARD
 from goqueue.wire.node_frames import Hello
 
 logger = logging.getLogger(__name__)
@@ -62,8 +64,10 @@ class Replicas(Protocol):
 class LedShard:
     """A shard in the epoch that this node leads it in. Tells replication what its partitions hold."""
 
-    def __init__(self, shard: LeadingShard, grown: Callable[[], None]) -> None:
+    def __init__(self, shard: LeadingShard, grown: Callable[[], None], is_held: Callable[[], bool]) -> None:
+        """`is_held` says whether the store still has this node's session, as far as it can know."""
         self.shard = shard
+        self._is_held = is_held
         self.is_served = False
         self.takeover: asyncio.Task[None] | None = None
         self._grown = grown
@@ -111,6 +115,10 @@ class LedShard:
         record = self.shard.record
         return len({*record.in_sync, *record.eligible}) > 1
 
+    @property
+    def is_held(self) -> bool:
+        return self._is_held()
+
     def end(self) -> None:
         if self.takeover is not None:
             self.takeover.cancel()
@@ -151,10 +159,10 @@ class ShardRoles:
         self._leading: dict[int, LeadingShard] = {}
         self._follows: dict[int, FollowedShard] = {}
         self._leaders: dict[int, int] = {}  # of those that are followed
-        self._not_held: set[int] = set()  # shards of other nodes: nothing of them is kept
+        self._not_held: set[int] = set()  # shards of other nodes: nothing of them is kept but what every node has
         self._fetches: dict[int, ReplicaFetching] = {}  # by leading node
         self._stopping: dict[int, asyncio.Task[None]] = {}  # coordinators of shards that were given up
-        self.server = FetchServer(self._leading, self._clock)
+        self.server = FetchServer(self._leading, self._clock, CopyThrottle(metadata.image.copy_limit))
         member.verbs[FETCH] = self._answer_fetch
         self._is_held = True
         self._changed = asyncio.Event()
@@ -183,6 +191,13 @@ class ShardRoles:
         """The shards that this node leads, by number."""
         return self._leading
 
+    def follows_well(self, shard: int) -> bool:
+        """The leader has answered lately, and this node may believe what it was told of the cluster."""
+        followed = self._follows.get(shard)
+        if followed is None or not self._member.is_held:
+            return False
+        return asyncio.get_running_loop().time() - followed.heard_s < self._settings.silent_ms / 1000
+
     # --- what the image says ---------------------------------------------------------------------------------
 
     def metadata_changed(self) -> None:
@@ -201,7 +216,7 @@ class ShardRoles:
         for shard, lead in self._leads.items():
             lead.keep(self._replicas(shard))
         for shard, followed in self._follows.items():
-            followed.keep(self._replicas(shard))
+            followed.keep(self._kept(shard))
         for fetching in self._fetches.values():
             fetching.ask_again()
         self.server.grown()
@@ -216,8 +231,8 @@ class ShardRoles:
                 try:
                     self._carry_out(shard)
                     await self._ask_for_change(shard)
-                except GoQueueError as error:
-                    logger.warning("a shard's role is tried again", extra={"shard": shard, "error": error.message})
+                except (GoQueueError, OSError) as error:
+                    logger.warning("a shard's role is tried again", extra={"shard": shard, "error": str(error)})
             await self._keep_fetches()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
@@ -250,11 +265,16 @@ class ShardRoles:
         in_sync = InSyncRule(settings.waits_for_sync, settings.lag_ms, settings.silent_ms)
         revision, now = self._metadata.image.modified(f"{SHARDS}{shard}"), self._clock.now_ms()
         machine = ShardLeader(self._me, record, revision, in_sync, now)
-        self._leading[shard] = leading = LeadingShard(machine, ())
-        self._leads[shard] = lead = LedShard(leading, self.server.grown)
+        self._leading[shard] = leading = LeadingShard(machine, (), self.server.grown)
+        self._leads[shard] = lead = LedShard(leading, self.server.grown, lambda: self._member.is_held)
         lead.keep(self._replicas(shard))
         self.server.grown()
         logger.info("leads a shard", extra={"shard": shard, "epoch": record.epoch})
+        if record.unclean_epoch == record.epoch:
+            logger.critical(
+                "leads a shard without having all that was acknowledged; what it lacks is lost",
+                extra={"shard": shard, "epoch": record.epoch},
+            )
         lead.takeover = asyncio.get_running_loop().create_task(self._take_over(shard, lead))
 
     async def _take_over(self, shard: int, lead: LedShard) -> None:
@@ -317,29 +337,35 @@ class ShardRoles:
     # --- follow ----------------------------------------------------------------------------------------------
 
     def _follow(self, shard: int, record: ShardRecord) -> None:
-        followed = self._follows.get(shard)
+        followed, was_held = self._follows.get(shard), shard not in self._not_held
         if self._me.node not in record.replicas:
             self._let_go(shard)
-        elif record.leader in (NOBODY, self._me.node):
-            self._follows.pop(shard, None)
-        elif followed is None or followed.epoch != record.epoch:
+        else:
             self._not_held.discard(shard)
-            self._follows[shard] = FollowedShard(shard, record.epoch, self._replicas(shard))
+        is_held = shard not in self._not_held
+        if record.leader in (NOBODY, self._me.node) or not (is_held or shard == SINGLE_SHARD):
+            self._follows.pop(shard, None)
+        elif followed is None or followed.epoch != record.epoch or is_held != was_held:
+            self._follows[shard] = FollowedShard(shard, record.epoch, self._kept(shard))
             self._leaders[shard] = record.leader
             if (fetching := self._fetches.get(record.leader)) is not None:
                 fetching.ask_again()
 
     def _let_go(self, shard: int) -> None:
-        """Others hold it, and everybody in sync has what this node had: its bytes are given back."""
-        self._follows.pop(shard, None)
+        """Others hold it, and everybody in sync has what this node had: its bytes are given back, but for what every
+        node has."""
         if shard in self._not_held:
             return
-        self._not_held.add(shard)
-        held = [one for one in self._replicas(shard) if one.end_offset]
+        held = [one for one in self._replicas(shard) if one.end_offset and not one.is_everywhere]
         for one in held:
             one.begin_anew(0)
+        self._not_held.add(shard)
         if held:
             logger.info("gives up a shard that moved away", extra={"shard": shard, "logs": len(held)})
+
+    def _kept(self, shard: int) -> list[PartitionReplica]:
+        """The logs of a shard that are kept here."""
+        return [one for one in self._replicas(shard) if shard not in self._not_held or one.is_everywhere]
 
     async def _keep_fetches(self) -> None:
         """One task for each node that leads something that is followed."""

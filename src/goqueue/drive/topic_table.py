@@ -17,39 +17,27 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.errors import DiskFull, GoQueueError, MetadataConflict, UnknownPartition
+from goqueue.base.errors import GoQueueError, UnknownPartition
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.limits import OPENED_FIRST, OPENING_AT_ONCE, OPENING_SLOW
-from goqueue.base.metadata import Change, Commit, Revision
-from goqueue.base.names import unified
+from goqueue.base.metadata import Change, Commit
+from goqueue.base.names import INTERNAL, unified
 from goqueue.base.topic_config import KAFKA_ONLY, TopicConfig, parse_overrides, resolve
-from goqueue.core.cluster.placement import placed
-from goqueue.core.cluster.records import SHARDS, TOPICS, ShardRecord, TopicRecord, encode
+from goqueue.core.cluster.records import SHARDS, TOPICS, ShardRecord, TopicRecord
+from goqueue.core.cluster.shard_choice import AS_USUAL, Placing
 from goqueue.core.partitioner import Partitioner
 from goqueue.drive.carry_on import carry_on
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import LOGS, PartitionOpener, roll_rule
+from goqueue.drive.topic_records import TopicRecords
 from goqueue.drive.topic_trash import TRASH, TopicTrash
 from goqueue.log.home import unless_full
 from goqueue.log.recovery import Recovered
 
 logger = logging.getLogger(__name__)
 
-# The names that Kafka keeps for itself, and ours.
-INTERNAL: Final = frozenset(
-    {
-        "__consumer_offsets",
-        "__transaction_state",
-        "__share_group_state",
-        "__cluster_metadata",
-        "__goqueue_schedule",
-        "__goqueue_deliveries",
-        "__goqueue_schemas",
-    }
-)
 _RETRY_S: Final = 0.02
-SINGLE: Final = frozenset({"__goqueue_schemas"})  # one partition, in shard 0
 
 
 class Topic:
@@ -90,13 +78,16 @@ class TopicTable:
         defaults: TopicConfig,
         own: Mapping[str, dict[str, str]],
         on_changed: Callable[[str | None], None],
+        factor: int = 1,
     ) -> None:
         """`own` are the settings of the broker's own topics, by name: they have these, whatever their records say.
 
-        `on_changed` is told after every change, with the name of a topic that is deleted.
+        `on_changed` is told after every change, with the name of a topic that is deleted. `factor` is how many
+        replicas a topic of a cluster has that does not say.
         """
         self._on_changed = on_changed
         self._metadata = metadata
+        self.records = TopicRecords(metadata, own.keys(), factor)
         self._opener = opener
         self._disk, self._offload = opener.disk, opener.offload
         self._defaults = defaults
@@ -106,6 +97,10 @@ class TopicTable:
         self._by_unified: dict[str, set[str]] = {}  # names that differ in `.` and `_` alone
         self._changing = asyncio.Lock()
         self._trash = TopicTrash(self._disk, self._offload)
+
+    def has_tenant(self, name: str) -> bool:
+        """No name stands for whatever is of no tenant."""
+        return not name or self._metadata.image.tenant(name) is not None
 
     def get(self, name: str) -> Topic | None:
         return self._topics.get(name)
@@ -160,7 +155,7 @@ class TopicTable:
         own = self._own.get(record.name)
         if own is None:
             return record
-        shards = self._own_shards(record.name)
+        shards = self.records.own_shards(record.name)
         if record.overrides == own and record.partitions == len(shards):
             return record
         logger.warning(
@@ -168,15 +163,11 @@ class TopicTable:
             extra={"topic": record.name, "found": record.overrides, "partitions": record.partitions},
         )
         right = msgspec.structs.replace(record, overrides=dict(own), partitions=len(shards), shards=shards)
-        return await self._write(right)
-
-    def _own_shards(self, name: str) -> tuple[int, ...]:
-        """A partition in each shard, but for what there is one of."""
-        return (0,) if name in SINGLE else tuple(self._metadata.image.shards())
+        return await self.records.write(right)
 
     async def create_own(self, name: str, new_id: str, now: Millis) -> None:
         """One of the broker's own topics, by the first start; of several nodes one makes it."""
-        shards = self._own_shards(name)
+        shards = self.records.own_shards(name)
         record = TopicRecord(name, new_id, len(shards), dict(self._own[name]), now, shards=shards)
         while await self.create(record) is None:
             await self.catch_up()
@@ -200,14 +191,19 @@ class TopicTable:
 
     # --- changes -------------------------------------------------------------------------------------------
 
-    async def create(self, record: TopicRecord, check: Callable[[str], object] = lambda name: None) -> Topic | None:
+    async def create(
+        self,
+        record: TopicRecord,
+        check: Callable[[str], object] = lambda name: None,
+        placing: Placing = AS_USUAL,
+    ) -> Topic | None:
         """The new topic, durable; None if the name is taken. `check` may refuse it, when no other is being made.
 
         Of the broker's own topics nothing is set aside: if their record cannot be read, what they hold still counts.
         """
-        return await carry_on(self._create(record, check))
+        return await carry_on(self._create(record, check, placing))
 
-    async def _create(self, record: TopicRecord, check: Callable[[str], object]) -> Topic | None:
+    async def _create(self, record: TopicRecord, check: Callable[[str], object], placing: Placing) -> Topic | None:
         async with self._changing:
             before = self._metadata.image.modified(TOPICS + record.name)
             if record.name in self._topics or self._metadata.image.topic(record.name) is not None:
@@ -215,21 +211,23 @@ class TopicTable:
             check(record.name)
             if record.name not in self._own:
                 await self._offload(lambda: self._set_aside_orphan(record))
-            try:
-                topic = self._new_topic(await self._write(record, before))
-            except MetadataConflict:
+            written = await self.records.create(record, before, placing)
+            if written is None:
                 return None  # another node was first
+            topic = self._new_topic(written)
             await self._open_all([topic])
             self._on_changed(None)
             return topic
 
-    async def change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord]) -> None:
+    async def change(
+        self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord], placing: Placing = AS_USUAL
+    ) -> None:
         """Makes new settings durable, then lets them hold; may add partitions. One change sees the one before it."""
-        await carry_on(self._change(topic, decide))
+        await carry_on(self._change(topic, decide, placing))
 
-    async def _change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord]) -> None:
+    async def _change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord], placing: Placing) -> None:
         async with self._changing:
-            await self._apply(topic, await self._write(decide(topic.record)))
+            await self._apply(topic, await self.records.write(decide(topic.record), placing=placing))
             self._on_changed(None)
 
     async def _apply(self, topic: Topic, record: TopicRecord) -> None:
@@ -257,7 +255,7 @@ class TopicTable:
         async with self._changing:
             if self._topics.get(topic.name) is not topic:
                 return
-            await self._note_deletion(topic.record)
+            await self.records.note_deletion(topic.record)
             self._forget(topic)
             await self._carry_out_deletion(topic.record)
             self._on_changed(topic.name)
@@ -351,21 +349,6 @@ class TopicTable:
         return self._opener.open(at, "" if is_own else topic.record.id, shard, topic.config, is_own)
 
     # --- records -------------------------------------------------------------------------------------------
-
-    async def _write(self, record: TopicRecord, before: Revision | None = None) -> TopicRecord:
-        """With a shard for each partition, durable. `DiskFull`, or `MetadataConflict` if it was written since."""
-        record, key = placed(self._metadata.image, record), TOPICS + record.name
-        modified = {key: self._metadata.image.modified(key) if before is None else before}
-        await self._metadata.commit(Commit({key: encode(record)}, modified=modified))
-        return record
-
-    async def _note_deletion(self, record: TopicRecord) -> None:
-        """Who deletes a topic may do it because the disk is full. The record goes at once then, which needs no room; a
-        crash before the log is gone too leaves it behind as files of unknown origin."""
-        try:
-            await self._write(msgspec.structs.replace(record, deleting=True))
-        except DiskFull:
-            await self._metadata.commit(Commit(deletes=[TOPICS + record.name]))
 
     def _set_aside_orphan(self, record: TopicRecord) -> None:
         """Data of unknown origin under the new topic's name must not become its messages."""

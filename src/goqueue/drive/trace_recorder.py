@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from goqueue.core.traces.span import Span
+from goqueue.drive.exporter import Exporter
 from goqueue.drive.offload import Offload
 from goqueue.drive.trace_entries import Entry, Many, spelled_out
-from goqueue.drive.trace_exporter import Exporter
 from goqueue.drive.trace_ring import TraceRing
 
 PENDING_MAX: Final = 20_000  # events between two rounds
@@ -24,7 +24,7 @@ _AT_ONCE: Final = 1_000  # events that are spelled out although nobody asks
 
 
 class Recorder:
-    def __init__(self, ring: TraceRing, exporters: Sequence[Exporter], offload: Offload) -> None:
+    def __init__(self, ring: TraceRing, exporters: Sequence[Exporter[Entry]], offload: Offload) -> None:
         self.ring = ring
         self.exporters = exporters
         self.recorded = 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from goqueue.base.errors import GoQueueError
-from goqueue.base.ids import TopicPartition
+from goqueue.base.ids import Millis, TopicPartition
 from goqueue.core.txn.records import TxnState
 from goqueue.core.txn.staged import kept_with
 from goqueue.drive.partition import Partition
@@ -140,6 +140,11 @@ class TransactionCoordinators:
     def open_count(self) -> int:
         """Of those that are loaded."""
         return sum(one.table.open_count for one in self._loaded())
+
+    @property
+    def oldest_ms(self) -> Millis | None:
+        """When the oldest open transaction of those that are loaded began; None if none is open."""
+        return min((state.started_ms for one in self._loaded() for state in one.table.open()), default=None)
 
     @property
     def delayed_bytes(self) -> int:

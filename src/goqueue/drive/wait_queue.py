@@ -24,6 +24,10 @@ class Waiter:
         if not self.woken.done():
             self.woken.set_result(None)
 
+    def interrupted(self, _: asyncio.Future[None]) -> None:
+        """As a callback of who else may end its wait."""
+        self.wake()
+
 
 class _Stop:
     """Where a partition's lines are: one for each group. The partition is watched while there is any."""

@@ -62,26 +62,31 @@ class NewRecord(msgspec.Struct, frozen=True, gc=False):
         return size
 
 
-class InTransaction(msgspec.Struct, frozen=True):
-    """The producer whose transaction a batch is part of, and the batch's number in its partition."""
+class Sequenced(msgspec.Struct, frozen=True):
+    """The producer of a batch, and the number of its first record in the partition."""
 
     producer_id: int
     epoch: int
     sequence: int
 
 
+class InTransaction(Sequenced, frozen=True):
+    """The same for a batch that is part of the producer's transaction."""
+
+
 def build(
     records: Sequence[NewRecord],
     codec: int = 0,
-    txn: InTransaction | None = None,
+    producer: Sequenced | None = None,
     producer_id: int = NO_PRODUCER_ID,
 ) -> bytes:
     """One batch of the records, base offset 0, compressed if that helps."""
-    if txn is None:
+    if producer is None:
         builder: Any = DefaultRecordBatchBuilder(2, 0, 0, producer_id, -1, -1, BATCH_BYTES_MAX)
     else:
-        producer = (txn.producer_id, txn.epoch, txn.sequence)
-        builder = DefaultRecordBatchBuilder(2, 0, 1, *producer, BATCH_BYTES_MAX)
+        numbers = (producer.producer_id, producer.epoch, producer.sequence)
+        in_transaction = int(isinstance(producer, InTransaction))
+        builder = DefaultRecordBatchBuilder(2, 0, in_transaction, *numbers, BATCH_BYTES_MAX)
     append = builder.append
     for delta, record in enumerate(records):
         # The codec writes header keys and values straight through; it wants a list.

@@ -25,7 +25,8 @@ from goqueue.base.topic_config import TopicConfig
 from goqueue.format.batch import BatchHeader, Buffer, assemble
 from goqueue.format.compression import compress
 from goqueue.format.records import RawRecord, payload, raw_records
-from goqueue.log.partition_log import RELATIVE_OFFSET_MAX, PartitionLog
+from goqueue.log.appending import RELATIVE_OFFSET_MAX
+from goqueue.log.partition_log import PartitionLog
 from goqueue.log.scan import Flaw, walk
 from goqueue.log.segment import Segment
 

@@ -8,13 +8,24 @@ import os
 from pathlib import Path
 from typing import Final
 
-from goqueue.base.errors import DataDirInUse, DataDirUnusable
+from goqueue.base.startup_errors import DataDirInUse, DataDirUnusable
 from goqueue.log.private import DIR_MODE, FILE_MODE, tighten, tighten_dir
 
 LOCK_FILE: Final = "node.lock"
 # What a node keeps in its directory; anything else there is not ours to change.
-_OURS: Final = (LOCK_FILE, "logs", "metadata", "topics", "traces", "redrives", "orphans", "trash", "lost+found")
-_OURS_BEGIN: Final = ("journal-", "schedule.sqlite", "schedule-", "identity", "producer")
+_OURS: Final = (
+    LOCK_FILE,
+    "logs",
+    "metadata",
+    "topics",
+    "traces",
+    "redrives",
+    "orphans",
+    "trash",
+    "lost+found",
+    "disk-note",
+)
+_OURS_BEGIN: Final = ("journal-", "schedule.sqlite", "schedule-", "identity", "producer", "process", "history.")
 
 
 class DataDir:

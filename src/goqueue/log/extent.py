@@ -8,7 +8,7 @@ from goqueue.base.errors import OffsetOutOfRange
 from goqueue.base.ids import Millis, Offset
 from goqueue.log.home import SegmentHome
 from goqueue.log.notes import LogNotes
-from goqueue.log.reader import first_at_time, latest_message
+from goqueue.log.reader import first_at_time, latest_message, time_at
 from goqueue.log.segment import Segment
 
 
@@ -47,6 +47,10 @@ class LogExtent:
     def size_bytes(self) -> int:
         return sum(segment.length for segment in self.segments)
 
+    def bytes_from(self, offset: Offset) -> int:
+        """How much lies behind an offset, to the next entry of the index. It may read that: not for every message."""
+        return sum(_bytes_from(segment, offset) for segment in self.segments)
+
     def check_range(self, offset: Offset) -> None:
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(
@@ -62,3 +66,15 @@ class LogExtent:
     def latest_time(self) -> tuple[Offset, Millis] | None:
         """The message with the largest timestamp; None if the log is empty. May wait."""
         return latest_message(self.segments, self.start_offset)
+
+    def time_at(self, offset: Offset) -> Millis | None:
+        """When the message at an offset was published, or its batch; None if there is none. May wait."""
+        return time_at(self.segments, offset)
+
+
+def _bytes_from(segment: Segment, offset: Offset) -> int:
+    if offset >= segment.next_offset:
+        return 0
+    if offset <= segment.base_offset:
+        return segment.length
+    return segment.length - segment.indexes().offsets.floor(offset - segment.base_offset)

@@ -67,6 +67,20 @@ class LogNotes:
         if self._is_changed:
             self.write()
 
+    def begin_files(self) -> None:
+        """Before the log's first file: if the process is killed, whose messages these are is there as they are."""
+        if self._has_directory:
+            return
+        self.make_directory()
+        path = f"{self._directory}/{META_FILE}"
+        if self._disk.read_file(path) is None:
+            with unless_full():
+                self._disk.write_file(path, encode_crc_json(self.meta), durable=False)
+
+    def directory_lost(self) -> None:
+        """Somebody deleted it: whatever is written next makes it again."""
+        self._has_directory = False
+
     def make_directory(self) -> None:
         """The log's own, if it is not there yet."""
         if not self._has_directory:

@@ -7,21 +7,18 @@ threads: the tuple of segments is replaced, never changed.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final, cast
+from typing import cast
 
-import msgspec
-
-from goqueue.base.errors import DamagedRange, DiskFull, OutOfResources, StorageFailed
-from goqueue.base.ids import Epoch, Millis, Offset
+from goqueue.base.errors import DamagedRange, OutOfResources
+from goqueue.base.ids import Offset
 from goqueue.base.limits import BATCH_BYTES_MAX, MIB
-from goqueue.format.batch import BatchHeader, Buffer, stamp, stamp_with_time, strides
+from goqueue.format.batch import strides
+from goqueue.log.appending import LogAppends, RollRule
 from goqueue.log.epoch_history import cut_head
-from goqueue.log.extent import LogExtent
-from goqueue.log.home import NO_RESOURCES, NO_SPACE, SegmentHome, out_of_resources
+from goqueue.log.home import NO_RESOURCES, SegmentHome, out_of_resources
 from goqueue.log.jobs import MetaJob, SealJob, SyncJob, checkpoint_of
 from goqueue.log.journal_share import JournalMark, JournalShare
 from goqueue.log.notes import LogNotes
@@ -34,33 +31,18 @@ from goqueue.log.reader import (
 )
 from goqueue.log.segment import Segment
 
-logger = logging.getLogger(__name__)
 
-RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
-
-
-class RollRule(msgspec.Struct, frozen=True):
-    """When a segment is full."""
-
-    segment_bytes: int
-    segment_ms: int
-
-
-class PartitionLog(LogExtent):
+class PartitionLog(LogAppends):
     """Made by `log.recovery.open_log`."""
 
     def __init__(
         self, home: SegmentHome, roll: RollRule, notes: LogNotes, segments: Sequence[Segment], syncs: int
     ) -> None:
-        super().__init__(home, notes, segments)
-        self.roll_rule = roll
+        super().__init__(home, roll, notes, segments)
         self.synced_offset: Offset = self.end_offset
-        self.wants_seal = any(segment.seal is None for segment in segments[:-1])
         self.mark = JournalMark(self)
-        self._dirty = False
-        self._new_names = False  # file names not yet durable
         self._syncs_begun = syncs
-        self._failure: StorageFailed | None = None
+        self.bytes_read = 0  # since it was opened
         self.sync_refusal: OutOfResources | None = None  # of the last round, if that could not sync
 
     # --- what is there -----------------------------------------------------------------------------------
@@ -69,93 +51,6 @@ class PartitionLog(LogExtent):
     def is_dirty(self) -> bool:
         """Something was appended that no sync covers yet."""
         return self._dirty
-
-    @property
-    def failure(self) -> StorageFailed | None:
-        """Why the log takes no more writes, if so."""
-        return self._failure
-
-    # --- append ------------------------------------------------------------------------------------------
-
-    def append(
-        self, batch: Buffer, header: BatchHeader, epoch: Epoch, now: Millis, append_time: bool = False
-    ) -> Offset:
-        """Writes one verified batch at the end and returns its base offset. Not yet safe: see `begin_sync`."""
-        if self._failure is not None:
-            raise self._failure
-        base_offset = self.end_offset
-        if append_time or header.max_timestamp < 0:
-            # Messages without a time get the broker's, or retention would find them infinitely old.
-            buffers, header = stamp_with_time(batch, header, base_offset, epoch, now)
-        else:
-            buffers = stamp(batch, base_offset, epoch)
-        segment = self._segment_for_append(header, now)
-        try:
-            segment.append(buffers, header, base_offset)
-        except OSError as error:
-            raise self._append_failed(error) from error
-        self.end_offset = base_offset + header.last_offset_delta + 1
-        self._dirty = True
-        if epoch != self.notes.epoch:
-            self.notes.begin_epoch(epoch, base_offset)
-        stats = self.home.stats
-        stats.batches_appended += 1
-        stats.records_appended += header.record_count
-        stats.bytes_appended += header.size
-        return base_offset
-
-    def restore(self, batch: Buffer, header: BatchHeader) -> None:
-        """Puts back a batch that the end of the log has lost."""
-        self.end_offset = header.base_offset
-        self.append(batch, header, header.leader_epoch, header.max_timestamp)
-
-    def _segment_for_append(self, header: BatchHeader, now: Millis) -> Segment:
-        if not self.segments:
-            return self._add_segment()
-        active = self.segments[-1]
-        if active.length == 0:
-            return active
-        rule = self.roll_rule
-        full = active.length + header.size > rule.segment_bytes
-        # Message times on both sides: old messages that come late do not roll at every batch.
-        old = 0 <= active.first_timestamp < header.max_timestamp - rule.segment_ms
-        far = self.end_offset + header.last_offset_delta - active.base_offset > RELATIVE_OFFSET_MAX
-        return self.roll() if full or old or far else active
-
-    def roll(self) -> Segment:
-        """Begins a new active segment; the old one waits for its seal. An empty one is new enough."""
-        if self.segments and not self.segments[-1].length:
-            return self.segments[-1]
-        self.home.stats.segments_rolled += 1
-        self.wants_seal = True
-        return self._add_segment()
-
-    def _add_segment(self) -> Segment:
-        try:
-            self.notes.make_directory()
-            segment = Segment.create(self.home, self.end_offset)
-        except OSError as error:
-            raise self._append_failed(error) from error
-        self._new_names = True
-        self.mark.forget()
-        self.segments = (*self.segments, segment)
-        return segment
-
-    def _append_failed(self, why: OSError) -> DiskFull | OutOfResources | StorageFailed:
-        self.home.stats.append_failures += 1
-        if why.errno in NO_RESOURCES:
-            return out_of_resources(why)
-        if why.errno in NO_SPACE:
-            return DiskFull("No space left on the disk; free some or add retention. Nothing was written.")
-        return self.fail(why)
-
-    def fail(self, why: OSError) -> StorageFailed:
-        """After a failed write or sync nobody knows what is on disk: no more writes until recovery looks."""
-        logger.critical("disk error, partition is read-only", extra={"log": self.home.directory, "error": str(why)})
-        self._failure = StorageFailed(
-            f"The disk failed ({why}); this partition is read-only. Check the disk and restart the node."
-        )
-        return self._failure
 
     # --- sync and seal -----------------------------------------------------------------------------------
 
@@ -256,6 +151,7 @@ class PartitionLog(LogExtent):
             if data:
                 self.home.stats.reads += 1
                 self.home.stats.bytes_read += len(data)
+                self.bytes_read += len(data)
                 return data
         return b""
 
@@ -328,6 +224,12 @@ class PartitionLog(LogExtent):
         self.end_offset = self.synced_offset = active.next_offset
         self.needs_sync()  # which notes the new end
         self.notes.take_back(self.end_offset)
+
+    def begin_without_files(self) -> None:
+        """Its directory was deleted: the log is empty, and takes writes again even if it had failed for that."""
+        self.notes.directory_lost()
+        self._failure = None
+        self.begin_anew(0)
 
     def begin_anew(self, offset: Offset) -> None:
         """Drops everything; the log is empty and goes on at an offset behind its end. A crash in between leaves a part

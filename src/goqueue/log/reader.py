@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -148,6 +149,25 @@ def find_latest(segment: Segment, start_offset: Offset, above: Millis) -> tuple[
                 if record.timestamp_ms > above and record.offset >= start_offset:
                     best, above = (record.offset, record.timestamp_ms), record.timestamp_ms
     return best
+
+
+def time_at(segments: Sequence[Segment], offset: Offset) -> Millis | None:
+    """The newest time in the batch that holds an offset, or in the first one behind it; None if there is none.
+
+    May wait. Nothing is verified for it: who asks wants a number to show, not a message.
+    """
+    first = max(0, bisect_right(segments, offset, key=lambda one: one.base_offset) - 1)
+    return next((found for one in segments[first:] if (found := _time_in(one, offset)) is not None), None)
+
+
+def _time_in(segment: Segment, offset: Offset) -> Millis | None:
+    file, position = segment.file(), segment.indexes().offsets.floor(max(0, offset - segment.base_offset))
+    while segment.length - position >= HEADER_BYTES:
+        header = read_header(file.read(position, HEADER_BYTES))
+        if header.last_offset >= offset:
+            return header.max_timestamp
+        position += header.size
+    return None
 
 
 def _sound_batches(segment: Segment, position: Position) -> Iterator[tuple[BatchHeader, Callable[[], bytes]]]:

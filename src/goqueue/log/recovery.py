@@ -15,15 +15,17 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.errors import CorruptBatch, DataTooNew
+from goqueue.base.errors import CorruptBatch
 from goqueue.base.ids import Offset
+from goqueue.base.startup_errors import DataTooNew
 from goqueue.format.batch import HEADER_BYTES, read_header
+from goqueue.log.appending import RollRule
 from goqueue.log.checkpoint import Meta, SegmentCheckpoint, read_checkpoint
 from goqueue.log.crc_json import decode_crc_json
 from goqueue.log.epoch_history import Epochs, EpochStart, cut_tail, with_batches
 from goqueue.log.home import SegmentHome, refused_when_full
 from goqueue.log.notes import META_FILE, LogNotes
-from goqueue.log.partition_log import PartitionLog, RollRule
+from goqueue.log.partition_log import PartitionLog
 from goqueue.log.scan import DamagedRegion, Sound, walk
 from goqueue.log.segment import FORMAT_VERSION, Seal, Segment
 
@@ -53,9 +55,15 @@ class StrayLog(Exception):
     """The directory holds messages of another topic, which had the same name."""
 
 
-def open_log(home: SegmentHome, roll: RollRule, topic_id: str = "") -> tuple[PartitionLog, Recovered]:
-    """The log of a directory; an empty one if the directory is not there yet. `StrayLog` if another topic wrote it."""
-    return _Recovery(home, roll, topic_id).run()
+def open_log(
+    home: SegmentHome, roll: RollRule, topic_id: str = "", others_have_it: bool = False
+) -> tuple[PartitionLog, Recovered]:
+    """The log of a directory; an empty one if the directory is not there yet. `StrayLog` if another topic wrote it, or,
+    where `others_have_it`, if a power cut left bytes that no sync covered and nothing that says whose they are."""
+    recovery = _Recovery(home, roll, topic_id)
+    if others_have_it and topic_id and recovery.is_of_nobody:
+        raise StrayLog(f"{home.directory} does not say which topic it belongs to")
+    return recovery.run()
 
 
 def _with_following(bases: list[Offset]) -> Iterator[tuple[Offset, Offset | None]]:
@@ -107,6 +115,12 @@ class _Recovery:
             raise StrayLog(f"{self._home.directory} belongs to the topic with the id {meta.topic_id}")
         meta = meta or Meta(FORMAT_VERSION)
         return msgspec.structs.replace(meta, topic_id=topic_id or meta.topic_id)
+
+    @property
+    def is_of_nobody(self) -> bool:
+        """There are messages, and neither facts nor a checkpoint nor a seal: it was never synced."""
+        names = [] if not self._meta_lost or self._checkpoint else self._disk.names(self._home.directory)
+        return any(name.endswith(".log") for name in names) and not any(name.endswith(".seal") for name in names)
 
     @property
     def _synced_offset(self) -> Offset:

@@ -206,16 +206,25 @@ class Segment(SegmentContents):
     def append(self, buffers: Sequence[Buffer], header: BatchHeader, base_offset: Offset) -> None:
         """Writes a stamped batch at the end; raises `OSError` with the file unchanged."""
         position = self.length
+        self._write(buffers)
+        self.note_batch(position, header, base_offset)
+
+    def append_run(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Writes batches that another node stamped, and that lie one behind the other, at once."""
+        self._write([data])
+        for header in headers:
+            self.note_batch(self.length, header, header.base_offset)
+
+    def _write(self, buffers: Sequence[Buffer]) -> None:
         file, was_unsynced = self._file, self._unsynced
         self._unsynced = True  # from here on the handle stays
         try:
-            if file is None or not was_unsynced or file.size != position:
+            if file is None or not was_unsynced or file.size != self.length:
                 file = self._file_to_append()
             file.append(buffers)
         except OSError:
             self._unsynced = was_unsynced
             raise
-        self.note_batch(position, header, base_offset)
 
     # --- sealing -----------------------------------------------------------------------------------------
 

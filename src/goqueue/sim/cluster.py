@@ -24,11 +24,12 @@ from goqueue.base.settings import Settings, TopicSettings
 from goqueue.broker import Broker
 from goqueue.drive.cluster_member import ClusterPorts
 from goqueue.drive.peers import NODE_PORT, PeerVerb
+from goqueue.log.journal import JournalJob
 from goqueue.node_services import NodeServices, Ports
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.metadata import SimMetadata, SimMetadataStore
 from goqueue.sim.network import SimNetwork
-from goqueue.sim.time import VirtualClock, VirtualLoop, in_place
+from goqueue.sim.time import VirtualClock, VirtualLoop
 from goqueue.sim.trace import Trace
 from goqueue.wire.node_frames import Hello
 
@@ -36,6 +37,8 @@ T = TypeVar("T")
 _RUNNING: ContextVar[Any] = ContextVar("running", default=None)  # the node whose work it is
 SESSION_MS: Final = 3_000
 STORE_S: Final = 0.002  # until the store answers
+_SCRUB_MS: Final = 2_000
+_SYNC_S: Final = 0.001  # of the journal: not so short that it would be done on the loop
 
 
 class ClusterPlan(msgspec.Struct, frozen=True):
@@ -44,6 +47,16 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     nodes: int = 3
     shards: int = 3
     fsync: Fsync = "interval"
+    skews_ms: tuple[Millis, ...] = (0,)  # by how much each node's clock is wrong
+
+    @property
+    def factor(self) -> int:
+        return min(3, self.nodes)
+
+    @property
+    def has_moves(self) -> bool:
+        """There is room for shards to move to."""
+        return self.nodes > self.factor
 
 
 class SimEntropy:
@@ -62,6 +75,9 @@ class SimNode:
         self.disk = SimDisk()
         self.boots = 1
         self.clock = VirtualClock(cluster.loop)
+        self.clock.step(cluster.plan.skews_ms[number % len(cluster.plan.skews_ms)])
+        self.disk_s = 0.0  # what it takes to write and sync
+        self.is_damaged = False  # something that it held was changed behind its back
         self.is_up = False
         self.is_ready = False
         self.broker: Broker | None = None
@@ -80,17 +96,25 @@ class SimNode:
         cluster = self._cluster
         self.client = cluster.store.client()
         self.client.delay_s = STORE_S
-        address = f"node-{self.number}:{cluster.chance.randrange(1 << 30)}"
+        address = f"node-{self.number}"
 
         async def open_door(me: Hello, verbs: Mapping[str, PeerVerb]) -> None:
             cluster.network.open(address, self, self.number, verbs)
 
-        ports = Ports(self.disk, in_place, self.clock, SimEntropy(cluster.chance))
+        ports = Ports(self.disk, self._on_disk, self.clock, SimEntropy(cluster.chance))
         others = ClusterPorts(self.client, {NODE_PORT: address}, open_door, f"boot {self.boots}", cluster.network.link)
         self.broker = Broker(NodeServices(cluster.settings(self.number), ports, cluster=others))
         await self.broker.start()
         self.is_ready = True
         return b""
+
+    async def _on_disk(self, work: Callable[[], T]) -> T:
+        """An `Offload` that takes the time that the disk takes."""
+        await asyncio.sleep(self.disk_s)
+        done, job = work(), getattr(work, "__self__", None)
+        if isinstance(job, JournalJob):
+            job.seconds = max(self.disk_s, _SYNC_S)  # by a clock that is the same every time
+        return done
 
     def kill(self, power_cut: CrashMode | None = None) -> None:
         """`power_cut` says what the disk makes of what was not synced; without one the machine goes on."""
@@ -99,6 +123,7 @@ class SimNode:
         self.disk.crash_at = self.disk.steps
         client, self.broker, self.client = self.client, None, None
         self._cluster.forget(self)
+        self._cluster.network.close(self.number)
         for task in list(self._tasks):
             task.cancel()
         if client is not None:
@@ -123,6 +148,7 @@ class SimNode:
     def lose_disk(self) -> None:
         """After a kill: the next start finds an empty directory."""
         self.disk = SimDisk()
+        self.is_damaged = False
 
     # --- its work --------------------------------------------------------------------------------------------
 
@@ -179,7 +205,6 @@ class SimCluster:
         self.chance = random.Random(seed)
         self.plan = plan or ClusterPlan()
         self.trace = Trace()
-        self.skew_ms: Millis = 0  # by how much clocks of two nodes may differ
         self.store = SimMetadataStore()
         self.network = SimNetwork(self.chance, self.note)
         self._clock = VirtualClock(loop)
@@ -191,19 +216,25 @@ class SimCluster:
         self.trace.note(self.loop.time(), what, content)
 
     @property
+    def skew_ms(self) -> Millis:
+        """By how much clocks of two nodes differ."""
+        return max(self.plan.skews_ms) - min(self.plan.skews_ms)
+
+    @property
     def true_ms(self) -> Millis:
         """What a clock shows that is right."""
         return self._clock.now_ms()
 
     def settings(self, number: int) -> Settings:
         plan = self.plan
-        factor = min(3, plan.nodes)
         return Settings(
             node=NodeSettings(id=number, shards=plan.shards),
             cluster=ClusterSettings(
-                store="etcd://simulated:1", nodes=plan.nodes, replication_factor=factor, session_ms=SESSION_MS
+                store="etcd://simulated:1", nodes=plan.nodes, replication_factor=plan.factor, session_ms=SESSION_MS
             ),
-            log=LogSettings(fsync=plan.fsync, journal_bytes=64 * KIB, index_interval_bytes=256),
+            log=LogSettings(
+                fsync=plan.fsync, journal_bytes=64 * KIB, index_interval_bytes=256, scrub_interval_ms=_SCRUB_MS
+            ),
             topics=TopicSettings(partitions=plan.shards),
         )
 
@@ -230,14 +261,19 @@ class SimCluster:
 
     @property
     def is_healed(self) -> bool:
-        """Every shard is led and everybody is in sync."""
+        """Every shard is led, none moves, and everybody is in sync and whole."""
         ready = [node.broker for node in self.nodes if node.broker is not None and node.is_ready]
         if len(ready) < len(self.nodes):
             return False
         image = ready[0].node.metadata.image
         records = [image.shard(shard) for shard in image.shards()]
-        is_led = all(record.leader >= 0 and len(record.in_sync) == len(record.replicas) for record in records)
-        return is_led and sum(len(broker.node.shard_map.led or ()) for broker in ready) == len(records)
+        if any(node.damaged for node in image.nodes().values()):
+            return False
+        is_whole = all(
+            record.leader >= 0 and not record.target and set(record.in_sync) == set(record.replicas)
+            for record in records
+        )
+        return is_whole and sum(len(broker.node.shard_map.led or ()) for broker in ready) == len(records)
 
     # --- nodes that stand still, and the end of one ----------------------------------------------------------
 

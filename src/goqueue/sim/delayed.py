@@ -13,7 +13,7 @@ from goqueue.sim.cluster import SimCluster, SimNode
 from goqueue.sim.violation import Violation
 from goqueue.sim.workload import read_from
 
-_DELAYS_MS: Final = (200, 1_000, 3_000)
+_DELAYS_MS: Final = (200, 800, 2_000)
 _PAUSE_S: Final = 0.3
 
 

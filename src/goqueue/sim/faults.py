@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from goqueue.sim.cluster import STORE_S, SimCluster, SimNode
 from goqueue.sim.disk import CrashMode
+from goqueue.sim.moves import SimMoves
 
 Fault = Callable[[], Awaitable[None]]
+_HEALED_S: Final = 4.0
 LOSSES: Final[tuple[CrashMode, ...]] = ("kept", "dropped", "torn")
 
 
@@ -21,7 +24,8 @@ class Faults:
         self.told: list[str] = []
         self._cluster = cluster
         self._chance = random.Random(seed)
-        self._disks = 1
+        self._disks = self._bits = 1
+        self._moves = SimMoves(cluster, self._chance, self._tell)
         self._power_cuts = cluster.plan.nodes if cluster.plan.fsync == "always" else 1
 
     async def run(self, for_s: float) -> None:
@@ -38,13 +42,21 @@ class Faults:
     def _kinds(self) -> list[Fault]:
         cuts = [self._cut_off, self._cut_one_way, self._slow]
         store = [self._lose_store, self._lose_session, self._slow_store, self._lose_answers, self._hide_changes]
-        return [self._kill, self._kill, self._pause, self._cut_power, self._lose_disk, self._fill_disk, *cuts, *store]
+        nodes = [self._kill, self._kill, self._pause, self._lose_disk, self._fill_disk]
+        nodes += [self._cut_power] * (2 if self._power_cuts else 0)
+        nodes += [self._fail_over_twice, self._come_back_slowly, self._slow_disk, self._flip_bit]
+        if self._cluster.plan.fsync == "always":
+            nodes.append(self._cut_all_power)
+        moves = self._moves
+        moving = [moves.move, moves.move, moves.move, moves.rebalance, moves.cancel, moves.leave]
+        return [*nodes, *cuts, *store, *(moving if self._cluster.plan.has_moves else ())]
 
     async def heal(self) -> None:
         self._cluster.network.cut.clear()
         self._cluster.network.delay_s = (0.0002, 0.002)
         for node in self._cluster.nodes:
             node.resume()
+            node.disk_s = 0.0
             node.disk.free_space()
             if not node.is_up:
                 node.start()
@@ -52,6 +64,8 @@ class Faults:
                 node.client.is_cut_off = node.client.loses_answers = False
                 node.client.delay_s = STORE_S
                 node.client.show()
+        if self._cluster.plan.has_moves:
+            await self._moves.end()
 
     def _any(self) -> SimNode:
         return self._chance.choice(self._cluster.nodes)
@@ -101,12 +115,85 @@ class Faults:
         loss = self._chance.choice(LOSSES)
         self._tell(f"power cut at {node.number}, {loss}")
         node.kill(power_cut=loss)
-        await asyncio.sleep(self._chance.uniform(0.1, 5.0))
+        await asyncio.sleep(self._chance.choice((0.05, 0.3, 1.0, 4.0)))
+        await self._start_slowly(node)
+
+    async def _cut_all_power(self) -> None:
+        """While their disks are slow: what was acknowledged was on them."""
+        self._tell("power cut everywhere")
+        for node in self._cluster.nodes:
+            node.disk_s = self._chance.uniform(0.0, 0.1)
+        await asyncio.sleep(self._chance.uniform(0.1, 0.5))
+        for node in self._cluster.nodes:
+            node.disk_s = 0.0
+            if node.is_up:
+                node.kill(power_cut=self._chance.choice(LOSSES))
+        for node in self._cluster.nodes:
+            await asyncio.sleep(self._chance.uniform(0.0, 0.5))
+            self._start(node)
+
+    async def _slow_disk(self) -> None:
+        node = self._any()
+        self._tell(f"the disk of {node.number} is slow")
+        node.disk_s = self._chance.uniform(0.005, 0.2)
+        await asyncio.sleep(self._chance.uniform(0.5, 3.0))
+        node.disk_s = 0.0
+
+    async def _flip_bit(self) -> None:
+        """In what was written a while ago, while the others have everything."""
+        if not self._bits or not await self._is_healed_soon():
+            return
+        node = self._any()
+        if node.broker is None:
+            return
+        logs = [one.log for topic in node.broker.table.all() if not topic.is_internal for one in topic.partitions]
+        sealed = [segment for log in logs for segment in log.segments[:-1] if segment.seal and segment.length]
+        if sealed:
+            self._bits -= 1
+            segment = self._chance.choice(sealed)
+            self._tell(f"a bit of {segment.path('.log')} is flipped on {node.number}")
+            node.is_damaged = True
+            node.disk.flip_bit(segment.path(".log"), self._chance.randrange(segment.length), self._chance.randrange(8))
+
+    async def _fail_over_twice(self) -> None:
+        """Whoever leads after the first change goes too, before everybody has heard of it."""
+        self._tell("two leaders in a row")
+        self._cluster.network.delay_s = (0.01, 0.1)
+        shard = self._chance.randrange(self._cluster.plan.shards)
+        for _ in range(2):
+            await asyncio.sleep(self._chance.uniform(0.1, 1.5))
+            leader = self._leader_of(shard)
+            if leader is not None and leader.is_up:
+                self._tell(f"kill {leader.number}")
+                leader.kill()
+                await asyncio.sleep(self._chance.choice((0.05, 0.3, 3.0)))
+                self._start(leader)
+        self._cluster.network.delay_s = (0.0002, 0.002)
+
+    def _leader_of(self, shard: int) -> SimNode | None:
+        ready = next((node.broker for node in self._cluster.nodes if node.broker is not None and node.is_ready), None)
+        leader = -1 if ready is None else ready.metadata.image.shard(shard).leader
+        return self._cluster.nodes[leader] if leader >= 0 else None
+
+    async def _come_back_slowly(self) -> None:
+        """What it missed takes a while to get to it."""
+        node = self._any()
+        if not node.is_up:
+            return
+        self._tell(f"kill {node.number}, which comes back over a slow network")
+        node.kill()
+        await asyncio.sleep(self._chance.uniform(2.0, 4.0))
+        await self._start_slowly(node)
+
+    async def _start_slowly(self, node: SimNode) -> None:
+        self._cluster.network.delay_s = (0.05, 0.5)
         self._start(node)
+        await asyncio.sleep(self._chance.uniform(1.0, 3.0))
+        self._cluster.network.delay_s = (0.0002, 0.002)
 
     async def _lose_disk(self) -> None:
         """Of one machine, while the others have everything."""
-        if not self._disks or not self._cluster.is_healed:
+        if not self._disks or not await self._is_healed_soon():
             return
         self._disks -= 1
         node = self._any()
@@ -115,6 +202,11 @@ class Faults:
         node.lose_disk()
         await asyncio.sleep(self._chance.uniform(0.1, 4.0))
         self._start(node)
+
+    async def _is_healed_soon(self) -> bool:
+        with suppress(TimeoutError):
+            await self._cluster.until(lambda: self._cluster.is_healed, _HEALED_S)
+        return self._cluster.is_healed
 
     def _start(self, node: SimNode) -> None:
         if not node.is_up:

@@ -7,7 +7,7 @@ watches back. Time is the loop's, so that a run on a virtual loop is the same ev
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from goqueue.base.errors import StoreOutOfReach
 from goqueue.base.metadata import Change, Commit, Revision, Snapshot
@@ -32,6 +32,7 @@ class SimMetadataStore:
 
     def __init__(self) -> None:
         self.state = StoreState()
+        self.on_change: Callable[[Change], None] = lambda _: None
         self._changed = asyncio.Event()
 
     def client(self) -> SimMetadata:
@@ -49,6 +50,7 @@ class SimMetadataStore:
 
     def _apply(self, change: Change) -> None:
         self.state.apply(change)
+        self.on_change(change)
         self.wake()
 
     def wake(self) -> None:
@@ -107,6 +109,11 @@ class SimMetadata:
         """The watch goes on."""
         self.watches_stale = False
         self._store.wake()
+
+    @property
+    def has_session(self) -> bool:
+        """As the store sees it."""
+        return any(map(self._store.state.is_open, self._sessions))
 
     def lose_sessions(self) -> None:
         """The store has not heard of this node for too long, or believes so."""

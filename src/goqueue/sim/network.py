@@ -13,14 +13,12 @@ from typing import Protocol
 
 from goqueue.base.errors import GoQueueError, NotFound, PeerLost
 from goqueue.drive.peers import PeerVerb
+from goqueue.sim.disk import PowerCut
 from goqueue.wire.node_frames import Hello
 
 
 class SimHost(Protocol):
     """Who can be called: runs work as its own, until it goes down."""
-
-    @property
-    def is_up(self) -> bool: ...
 
     def run(self, work: Awaitable[bytes]) -> asyncio.Future[bytes]: ...
 
@@ -29,8 +27,10 @@ class SimNetwork:
     """`cut` names pairs (from, to) between which nothing gets through."""
 
     def __init__(self, chance: random.Random, note: Callable[[str, bytes], None]) -> None:
-        """`note` is told of every call that arrives."""
+        """`note` is told of every call that arrives. So is `on_call`; `on_answer` gets what it said, and the answer."""
         self.note = note
+        self.on_call: Callable[[int, int, str, bytes], frozenset[int]] = lambda *_: frozenset()
+        self.on_answer: Callable[[frozenset[int], bytes], None] = lambda *_: None
         self.cut: set[tuple[int, int]] = set()
         self.delay_s = (0.0002, 0.002)
         self.loss = 0.0
@@ -39,6 +39,10 @@ class SimNetwork:
 
     def open(self, address: str, host: SimHost, node: int, verbs: Mapping[str, PeerVerb]) -> None:
         self._doors[address] = host, node, verbs
+
+    def close(self, node: int) -> None:
+        """Its process is gone; the next one opens another door."""
+        self._doors = {address: door for address, door in self._doors.items() if door[1] != node}
 
     def link(self, address: str, me: Hello, peer_id: int) -> SimLink:
         return SimLink(self, address, me, peer_id)
@@ -49,8 +53,7 @@ class SimNetwork:
         return (source, target) not in self.cut and self._chance.random() >= self.loss
 
     def door(self, address: str) -> tuple[SimHost, int, Mapping[str, PeerVerb]] | None:
-        found = self._doors.get(address)
-        return found if found is not None and found[0].is_up else None
+        return self._doors.get(address)
 
 
 class SimLink:
@@ -78,11 +81,12 @@ class SimLink:
             raise PeerLost(f"Node {target} refuses connections.")
         host, _, verbs = door
         self._network.note(f"{source} to {target}: {verb}", body)
-        try:
-            answer = await self._answered(host, verbs, verb, body)
-        finally:
-            if not host.is_up:
-                raise PeerLost(f"Node {target} went away.")
+        seen = self._network.on_call(source, target, verb, body)
+        answer = await self._answered(host, verbs, verb, body)
+        if answer is None or self._network.door(self._address) is not door:  # it may have been started again since
+            raise PeerLost(f"Node {target} went away.")
+        if isinstance(answer, bytes):
+            self._network.on_answer(seen, answer)
         if not await self._network.pass_on(target, source):
             await _never()
         if isinstance(answer, GoQueueError):
@@ -91,18 +95,23 @@ class SimLink:
 
     async def _answered(
         self, host: SimHost, verbs: Mapping[str, PeerVerb], verb: str, body: bytes
-    ) -> bytes | GoQueueError:
+    ) -> bytes | GoQueueError | None:
+        """None if the process ended meanwhile."""
         found = verbs.get(verb)
         if found is None:
             return NotFound(f"This node knows no verb {verb!r}.")
         work = host.run(found(self._me, body))
         try:
-            return await work
-        except GoQueueError as error:
-            return error
+            await asyncio.wait([work])
         except asyncio.CancelledError:
             work.cancel()
             raise
+        try:
+            return work.result()
+        except GoQueueError as error:
+            return error
+        except (asyncio.CancelledError, PowerCut):
+            return None
 
     def close(self) -> None:
         """There is nothing to close."""

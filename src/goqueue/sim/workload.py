@@ -13,7 +13,7 @@ from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.leases import Delivered, Take
 from goqueue.broker import Broker
-from goqueue.format.batch import HEADER_BYTES, assemble, read_header, split
+from goqueue.format.batch import HEADER_BYTES, assemble, read_header, split, verify
 from goqueue.format.records import NewRecord, build, decode
 from goqueue.sim.cluster import SimCluster, SimNode
 from goqueue.sim.violation import Violation
@@ -21,7 +21,7 @@ from goqueue.sim.violation import Violation
 GROUP: Final = "workers"
 LEASE_MS: Final = 5_000
 _PAUSE_S: Final = 0.05
-_SKEW_MS: Final = 500
+_GRANTED_MS: Final = 1  # of rounding
 
 
 class IdempotentProducer:
@@ -87,12 +87,20 @@ class LogReader:
 
     async def _read(self, node: SimNode, offset: Offset) -> None:
         try:
-            values = await node.ask(lambda broker: read_from(broker, self._at, offset))
+            values = await node.ask(lambda broker: self._read_held(node, broker, offset))
         except GoQueueError:
             return
         for place, value in values.items():
             if self.seen.setdefault(place, value) != value:
                 raise Violation(f"{self._at} {place} was read as {self.seen[place]} and as {value}")
+
+    async def _read_held(self, node: SimNode, broker: Broker, offset: Offset) -> dict[Offset, str]:
+        """Whose session was over when it was asked does not answer."""
+        is_held = node.client is not None and node.client.has_session
+        values = await read_from(broker, self._at, offset)
+        if not is_held:
+            raise Violation(f"node {node.number} answers from {self._at} after its session")
+        return values
 
 
 async def read_from(broker: Broker, at: TopicPartition, offset: Offset) -> dict[Offset, str]:
@@ -106,6 +114,7 @@ async def read_from(broker: Broker, at: TopicPartition, offset: Offset) -> dict[
             raise answer.error
         headers = [(batch, read_header(batch)) for batch in split(answer.batches)]
         for batch, header in headers:
+            verify(batch, header)  # as clients do
             if partition.is_visible(header):
                 records = [record for record in decode(batch) if record.offset >= offset]
                 found |= {record.offset: (record.value or b"").decode() for record in records}
@@ -137,8 +146,10 @@ class Worker:
             taken = await node.ask(lambda broker: broker.leasing.take(take))
         except GoQueueError:
             return
+        now = self._cluster.true_ms
+        wrong_ms = node.clock.now_ms() - now
         for one in taken:
-            self._ledger.leased(one, at, node.clock.now_ms())
+            self._ledger.leased((at, one.stored.offset), now, one.leased_until_ms - wrong_ms)
         await asyncio.sleep(self._cluster.chance.uniform(0.0, 1.0))
         for one in taken:
             if self._cluster.chance.random() < 0.8:
@@ -166,14 +177,14 @@ class LeaseLedger:
         self.given = 0
         self._until: dict[tuple[TopicPartition, Offset], Millis] = {}
 
-    def leased(self, one: Delivered, at: TopicPartition, now: Millis) -> None:
+    def leased(self, place: tuple[TopicPartition, Offset], now: Millis, until: Millis) -> None:
+        """By a clock that is right."""
         self.given += 1
-        place = at, one.stored.offset
         if place in self.done:
             raise Violation(f"{place} was acknowledged, and is handed out again")
-        if self._until.get(place, 0) > now + _SKEW_MS:
-            raise Violation(f"{place} is handed out while another lease of it runs")
-        self._until[place] = one.leased_until_ms
+        if (rest := self._until.get(place, 0) - now) > _GRANTED_MS:
+            raise Violation(f"{place} is handed out while another lease of it runs for {rest} ms")
+        self._until[place] = until
 
     def answered(self, place: tuple[TopicPartition, Offset]) -> None:
         """An answer is under way: from now on it may be anybody's again, or nobody's."""
@@ -198,11 +209,16 @@ def check_log(values: dict[Offset, str], producers: list[IdempotentProducer]) ->
 
 
 def check_replicas(cluster: SimCluster, at: TopicPartition) -> None:
-    """Every node has the same bytes."""
+    """Every node that holds the partition has the same bytes."""
     logs: set[bytes] = set()
     for node in cluster.nodes:
-        if node.broker is not None:
-            log = node.broker.topics.require(at.topic).partitions[at.partition].log
+        topic = None if node.broker is None else node.broker.topics.find(at.topic)
+        if node.broker is not None and topic is not None and node.number in _holders(node.broker, at):
+            log = topic.partitions[at.partition].log
             logs.add(b"".join(bytes(batch) for batch in log.batches(log.start_offset)))
     if len(logs) > 1:
         raise Violation(f"{at} differs between nodes: {sorted(map(len, logs))} bytes")
+
+
+def _holders(broker: Broker, at: TopicPartition) -> tuple[int, ...]:
+    return broker.metadata.image.shard(broker.node.shard_map.of_partition(at)).replicas

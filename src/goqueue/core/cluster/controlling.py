@@ -9,19 +9,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 
 from goqueue.base.metadata import Commit, Revision
-from goqueue.core.cluster.elections import admitted, as_of, elected, handed_over, needs_leader, without_damaged
+from goqueue.core.cluster.elections import (
+    admitted,
+    as_of,
+    elected,
+    handed_over,
+    needs_leader,
+    without_damaged,
+)
+from goqueue.core.cluster.features import raised
 from goqueue.core.cluster.formation import Formation, forming
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.moving import begun, ended, grown
-from goqueue.core.cluster.records import CONTROLLER, MEMBERS, SHARDS, MemberRecord, NodeRecord, ShardRecord, encode
+from goqueue.core.cluster.records import (
+    CONTROLLER,
+    FEATURES,
+    MEMBERS,
+    NOBODY,
+    SHARDS,
+    MemberRecord,
+    NodeRecord,
+    ShardRecord,
+    encode,
+)
+from goqueue.core.cluster.unclean import UNCLEAN, led_uncleanly
 
 
 class Controlling:
     """Made with the revision that made this controller's key."""
 
-    def __init__(self, created: Revision, formation: Formation | None = None, cluster_id: str = "") -> None:
-        """`cluster_id` is what a new cluster is called."""
+    def __init__(
+        self, created: Revision, formation: Formation | None = None, cluster_id: str = "", unclean: bool = False
+    ) -> None:
+        """`cluster_id` is what a new cluster is called; `unclean`: shards whose topics do not say may get a leader that
+        lacks something."""
         self._created = created
+        self._unclean = unclean
         self._formation = formation
         self._cluster_id = cluster_id
 
@@ -42,8 +65,12 @@ class Controlling:
             record = ended(record, living) or record
             if number in growing:
                 record = begun(record, growing[number]) or record
+            if record.leader == NOBODY:
+                record = self._led_uncleanly(image, number, record, living) or record
             if record != before:
                 yield self._commit(image, f"{SHARDS}{number}", encode(record))
+        if (levels := raised(image, living)) is not None and image.members():
+            yield self._commit(image, FEATURES, encode(levels))
         for node, found in living.items():
             known = image.member(node)
             if (known is None or known.disk != found.disk) and self._is_written_down(image, node, found):
@@ -64,6 +91,12 @@ class Controlling:
         staying = {node: found for node, found in here.items() if not found.leaving}
         able = any(record.counts(node, found.incarnation) for node, found in staying.items())
         return elected(record, staying if able else without_damaged(record, here, shard)) or record
+
+    def _led_uncleanly(
+        self, image: Image, number: int, record: ShardRecord, living: Mapping[int, NodeRecord]
+    ) -> ShardRecord | None:
+        default = image.settings().get(UNCLEAN, str(self._unclean).lower()) == "true"
+        return led_uncleanly(image, number, record, living, default)
 
     def _is_written_down(self, image: Image, node: int, found: NodeRecord) -> bool:
         """No shard still waits for a word about this start."""

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from goqueue.core.cluster.errors import ElectionNotNeeded, PreferredLeaderAbsent
 from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
 from goqueue.core.replication.rules import ALL_RULES, ReplicationRule, Rules
 
@@ -80,6 +81,17 @@ def handed_over(record: ShardRecord, living: Mapping[int, NodeRecord], steady: S
     return None if wanted in (NOBODY, record.leader) else led_by(record, wanted, living)
 
 
+def preferred(record: ShardRecord, living: Mapping[int, NodeRecord]) -> ShardRecord:
+    """Led by the replica that is named first. `ElectionNotNeeded`, `PreferredLeaderAbsent`."""
+    first = record.replicas[0]
+    found = living.get(first)
+    if record.leader == first:
+        raise ElectionNotNeeded(f"Node {first} leads already.")
+    if found is None or found.leaving or not record.counts(first, found.incarnation):
+        raise PreferredLeaderAbsent(f"Node {first} is not there, or not in sync.")
+    return led_by(record, first, living)
+
+
 def led_by(record: ShardRecord, node: int, living: Mapping[int, NodeRecord]) -> ShardRecord:
     """The record in the next epoch, led by this node, which is in sync."""
     starts = {**record.starts, node: living[node].incarnation}
@@ -91,13 +103,28 @@ def elected(
 ) -> ShardRecord | None:
     """The record with another leader and a higher epoch; nobody leads while none of those that may is alive. None if
     that is how it is already."""
-    for node in _candidates(record, living, unclean, rules):
+    for node in _candidates(record, living, rules):
         in_sync = _still_in_sync(record, node, living)
         eligible = tuple(one for one in record.eligible if one != node) if node in record.eligible else record.eligible
         starts = {**record.starts, node: living[node].incarnation}
         chosen = {"leader": node, "epoch": record.epoch + 1, "in_sync": in_sync, "eligible": eligible, "starts": starts}
         return msgspec.structs.replace(record, **chosen)
+    held = *record.before, *record.replicas  # one that moves: first those that had it before
+    if unclean and (some := next((node for node in held if node in living), None)) is not None:
+        return _elected_uncleanly(record, some, living)
     return None if record.leader == NOBODY else msgspec.structs.replace(record, leader=NOBODY, epoch=record.epoch + 1)
+
+
+def _elected_uncleanly(record: ShardRecord, node: int, living: Mapping[int, NodeRecord]) -> ShardRecord:
+    """What this node lacks is lost: nobody else counts any more, whatever they have."""
+    epoch, starts = record.epoch + 1, {node: living[node].incarnation}
+    chosen = {"leader": node, "epoch": epoch, "in_sync": (node,), "eligible": (), "starts": starts}
+    return msgspec.structs.replace(record, **chosen, unclean=record.unclean + 1, unclean_epoch=epoch)
+
+
+def has_candidate(record: ShardRecord, living: Mapping[int, NodeRecord]) -> bool:
+    """Somebody who has everything acknowledged is there."""
+    return any(True for _ in _candidates(record, living, ALL_RULES))
 
 
 def _still_in_sync(record: ShardRecord, leader: int, living: Mapping[int, NodeRecord]) -> tuple[int, ...]:
@@ -109,7 +136,7 @@ def _still_in_sync(record: ShardRecord, leader: int, living: Mapping[int, NodeRe
     return alive if len(alive) >= ENOUGH else record.in_sync
 
 
-def _candidates(record: ShardRecord, living: Mapping[int, NodeRecord], unclean: bool, rules: Rules) -> Iterator[int]:
+def _candidates(record: ShardRecord, living: Mapping[int, NodeRecord], rules: Rules) -> Iterator[int]:
     """In the order of preference: in sync, then eligible, each in the order in which replicas are named."""
     if ReplicationRule.IN_SYNC_ONLY not in rules:
         yield from (node for node in record.replicas if node in living)
@@ -117,8 +144,6 @@ def _candidates(record: ShardRecord, living: Mapping[int, NodeRecord], unclean: 
         for node in record.replicas:
             if node in chosen and _is_that_start(record, node, living, rules):
                 yield node
-    if unclean:
-        yield from (node for node in record.replicas if node in living)
 
 
 def _is_that_start(record: ShardRecord, node: int, living: Mapping[int, NodeRecord], rules: Rules) -> bool:

@@ -16,6 +16,7 @@ from goqueue.core.cluster.records import (
     SHARDS,
     SLOTS,
     ClusterRecord,
+    MemberRecord,
     NodeRecord,
     ShardRecord,
     SlotTable,
@@ -46,7 +47,7 @@ def forming(
     return Commit(puts, modified=modified, created={CONTROLLER: controller})
 
 
-def spread(living: Mapping[int, NodeRecord]) -> list[int]:
+def spread(living: Mapping[int, NodeRecord | MemberRecord]) -> list[int]:
     """Nodes in an order in which neighbours are in different racks, as far as that goes."""
     racks: dict[str, deque[int]] = defaultdict(deque)
     for node in sorted(living):
@@ -61,6 +62,10 @@ def spread(living: Mapping[int, NodeRecord]) -> list[int]:
 
 
 def _placed(shard: int, nodes: list[int], living: Mapping[int, NodeRecord], factor: int) -> ShardRecord:
-    replicas = tuple(nodes[(shard + step) % len(nodes)] for step in range(min(factor, len(nodes))))
-    starts = {node: living[node].incarnation for node in replicas}
-    return ShardRecord(NOBODY, 0, replicas, replicas, starts=starts)
+    return new_shard(tuple(nodes[(shard + step) % len(nodes)] for step in range(min(factor, len(nodes)))), living)
+
+
+def new_shard(replicas: tuple[int, ...], living: Mapping[int, NodeRecord]) -> ShardRecord:
+    """Nobody leads it yet. It is empty, so that everybody who lives has all of it."""
+    starts = {node: living[node].incarnation for node in replicas if node in living}
+    return ShardRecord(NOBODY, 0, replicas, tuple(starts), starts=starts)

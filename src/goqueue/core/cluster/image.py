@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -12,31 +13,50 @@ import msgspec
 
 from goqueue.base.access import AclRule
 from goqueue.base.errors import NotLeader
-from goqueue.base.ids import Epoch
+from goqueue.base.ids import Epoch, Millis
 from goqueue.base.metadata import Change, Entry, Revision, Snapshot
 from goqueue.base.names import is_name
+from goqueue.base.quotas import Quota
 from goqueue.core.cluster.records import (
     ACLS,
     ALL_NODES,
     CLUSTER,
     CONTROLLER,
+    COPY_LIMIT,
+    FEATURES,
+    KEY_USES,
+    KEYS,
+    MACHINE,
     MEMBERS,
     NODES,
     PRODUCER_IDS,
+    QUOTAS,
+    SECURITY_SEED,
     SETTINGS,
     SHARDS,
     SLOTS,
+    TENANTS,
     TOPICS,
+    USERS,
     AclRecord,
     ChangedSettings,
     ClusterRecord,
     ControllerRecord,
+    CopyLimit,
+    FeatureLevels,
+    KeyRecord,
+    KeyUse,
+    MachineRecord,
     MemberRecord,
     NodeRecord,
+    QuotaRecord,
     ReservedIds,
+    SecuritySeed,
     ShardRecord,
     SlotTable,
+    TenantRecord,
     TopicRecord,
+    UserRecord,
     decode,
 )
 
@@ -51,15 +71,33 @@ _KINDS: Final[Mapping[str, type[msgspec.Struct]]] = {
     CLUSTER: ClusterRecord,
     PRODUCER_IDS: ReservedIds,
     ACLS: AclRecord,
+    USERS: UserRecord,
+    TENANTS: TenantRecord,
+    KEYS: KeyRecord,
+    KEY_USES: KeyUse,
+    SECURITY_SEED: SecuritySeed,
+    QUOTAS: QuotaRecord,
+    COPY_LIMIT: CopyLimit,
+    FEATURES: FeatureLevels,
+    MACHINE: MachineRecord,
 }
 
 
+_HASHES_KEPT: Final = 1_024
+_HASHED_CHARS_MAX: Final = 256
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")  # of a node or a shard, in one way of writing only
 
 
 def slot_of(given_id: str, slots: int) -> int:
     """Stable for ever: what an id owns is where its slot is."""
-    return crc32(given_id.encode()) % slots
+    return _kept_hash(given_id) % slots if len(given_id) <= _HASHED_CHARS_MAX else _hash(given_id) % slots
+
+
+def _hash(given_id: str) -> int:
+    return crc32(given_id.encode())
+
+
+_kept_hash: Final = lru_cache(_HASHES_KEPT)(_hash)  # groups are asked for again and again
 
 
 class Image:
@@ -75,6 +113,7 @@ class Image:
         self._shards: dict[int, ShardRecord] = {}
         self._nodes: dict[int, NodeRecord] = {}
         self._partitions: Counter[int] = Counter()  # by shard
+        self._tenants: set[str] = set()  # their keys
 
     # --- changes -------------------------------------------------------------------------------------------
 
@@ -112,6 +151,8 @@ class Image:
             self._shards[_number(entry.key, SHARDS)] = record
         elif isinstance(record, NodeRecord):
             self._nodes[_number(entry.key, NODES)] = record
+        elif isinstance(record, TenantRecord):
+            self._tenants.add(entry.key)
 
     def _remove(self, key: str) -> None:
         self._modified.pop(key, None)
@@ -125,6 +166,8 @@ class Image:
             del self._shards[_number(key, SHARDS)]
         elif isinstance(record, NodeRecord):
             del self._nodes[_number(key, NODES)]
+        elif isinstance(record, TenantRecord):
+            self._tenants.discard(key)
 
     @staticmethod
     def _placed(record: TopicRecord) -> Iterable[int]:
@@ -176,6 +219,11 @@ class Image:
             raise NotLeader("It is not known which shard keeps what; try again.")
         return record.shards[slot_of(given_id, len(record.shards))]
 
+    def id_shards(self) -> frozenset[int]:
+        """Those that keep groups, transactional ids and owners of staged sets."""
+        record = self._records.get(SLOTS)
+        return frozenset(record.shards) if isinstance(record, SlotTable) else frozenset()
+
     # --- the rest ------------------------------------------------------------------------------------------
 
     def nodes(self) -> dict[int, NodeRecord]:
@@ -201,8 +249,66 @@ class Image:
         record = self._records.get(SETTINGS + name)
         return record.values if isinstance(record, ChangedSettings) else {}
 
+    def quotas(self) -> list[Quota]:
+        return [record.quota for record in self._records.values() if isinstance(record, QuotaRecord)]
+
+    def copy_limit(self) -> int:
+        """Bytes a second; 0 without a limit."""
+        found = self._records.get(COPY_LIMIT)
+        return found.bytes_per_s if isinstance(found, CopyLimit) else 0
+
+    def features(self) -> Mapping[str, int]:
+        """Those that are on, with their levels."""
+        found = self._records.get(FEATURES)
+        return found.levels if isinstance(found, FeatureLevels) else {}
+
+    @property
+    def processes(self) -> int:
+        """How many processes of one machine all nodes are; 0 if each has a machine of its own."""
+        found = self._records.get(MACHINE)
+        return found.processes if isinstance(found, MachineRecord) else 0
+
     def acls(self) -> list[AclRule]:
         return [record.rule for record in self._records.values() if isinstance(record, AclRecord)]
+
+    # --- who there is --------------------------------------------------------------------------------------
+
+    def user(self, name: str) -> UserRecord | None:
+        record = self._records.get(USERS + name)
+        return record if isinstance(record, UserRecord) else None
+
+    def users(self) -> list[UserRecord]:
+        """By name."""
+        return [one for key in sorted(self._records) if isinstance(one := self._records[key], UserRecord)]
+
+    def tenant(self, name: str) -> TenantRecord | None:
+        record = self._records.get(TENANTS + name)
+        return record if isinstance(record, TenantRecord) else None
+
+    def tenants(self) -> list[TenantRecord]:
+        """By name."""
+        return [one for key in sorted(self._tenants) if isinstance(one := self._records[key], TenantRecord)]
+
+    @property
+    def has_tenants(self) -> bool:
+        return bool(self._tenants)
+
+    def key(self, key_id: str) -> KeyRecord | None:
+        record = self._records.get(KEYS + key_id)
+        return record if isinstance(record, KeyRecord) else None
+
+    def api_keys(self) -> list[KeyRecord]:
+        """By id."""
+        return [one for key in sorted(self._records) if isinstance(one := self._records[key], KeyRecord)]
+
+    def key_used_ms(self, key_id: str) -> Millis | None:
+        record = self._records.get(KEY_USES + key_id)
+        return record.last_ms if isinstance(record, KeyUse) else None
+
+    @property
+    def security_seed(self) -> bytes:
+        record = self._records.get(SECURITY_SEED)
+        return bytes.fromhex(record.seed) if isinstance(record, SecuritySeed) else b""
 
     @property
     def cluster_id(self) -> str:
@@ -226,6 +332,10 @@ def _decoded(entry: Entry) -> msgspec.Struct | None:
     name = entry.key.removeprefix(prefix)
     if isinstance(record, TopicRecord):
         return record if record.name == name and is_name(name) and record.partitions >= 1 else None
+    if isinstance(record, UserRecord | TenantRecord):
+        return record if record.name == name else None
+    if isinstance(record, KeyRecord):
+        return record if record.id == name else None
     if isinstance(record, SlotTable):
         return record if record.shards else None
     if isinstance(record, ShardRecord | NodeRecord | MemberRecord):

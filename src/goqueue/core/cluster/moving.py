@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from goqueue.core.cluster.balancing import HeldShard, Plan, planned
+from goqueue.core.cluster.balancing import Held, HeldShard, Plan, planned
 from goqueue.core.cluster.elections import led_by, left
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
@@ -19,6 +19,18 @@ from goqueue.core.cluster.records import NOBODY, NodeRecord, ShardRecord
 def adding(record: ShardRecord) -> tuple[int, ...]:
     """Who gets a copy of a shard that moves."""
     return tuple(node for node in record.target if node not in record.before)
+
+
+def is_added(record: ShardRecord, node: int) -> bool:
+    """Whether a move brings it the shard, also one that is not known here yet."""
+    return node not in (record.before or record.replicas)
+
+
+def newly_added(before: ShardRecord, now: ShardRecord) -> list[int]:
+    """Who gets the shard by a move that was not known before."""
+    if (before.replicas, before.before) == (now.replicas, now.before):
+        return []
+    return [node for node in now.replicas if is_added(now, node) and node not in now.in_sync]
 
 
 def begun(record: ShardRecord, target: Sequence[int]) -> ShardRecord | None:
@@ -56,8 +68,7 @@ def ended(record: ShardRecord, living: Mapping[int, NodeRecord]) -> ShardRecord 
 def grown(image: Image, steady: Mapping[int, NodeRecord]) -> Plan:
     """Shards that have fewer replicas than they are to have, with more, as far as there are nodes for them. One whose
     replica is away waits for it."""
-    drained = {node for node in image.members() if (known := image.member(node)) and known.is_drained}
-    racks = {node: one.rack for node, one in steady.items() if node not in drained and not one.leaving}
+    racks = may_hold(image, steady)
     records = {number: image.shard(number) for number in image.shards()}
     held = {
         number: HeldShard(one.target or one.replicas, min(one.wanted, len(racks))) for number, one in records.items()
@@ -69,6 +80,26 @@ def grown(image: Image, steady: Mapping[int, NodeRecord]) -> Plan:
     }
     plan = planned(held, racks) if short else {}
     return {number: target for number, target in plan.items() if number in short}
+
+
+def may_hold(image: Image, living: Mapping[int, NodeRecord]) -> dict[int, str]:
+    """Nodes that may get something, with their racks: they live, and are not drained."""
+    drained = {node for node in image.members() if (known := image.member(node)) and known.is_drained}
+    return {node: one.rack for node, one in living.items() if node not in drained and not one.leaving}
+
+
+def held_shards(image: Image) -> dict[int, Held]:
+    """One that moves is where it is going."""
+    records = {shard: image.shard(shard) for shard in image.shards()}
+    return {shard: (one.target or one.replicas, one.wanted) for shard, one in records.items()}
+
+
+def is_at_rest(image: Image) -> bool:
+    """Nothing moves, everybody is there, and every replica is in sync."""
+    nodes, records = image.nodes(), [image.shard(shard) for shard in image.shards()]
+    return all(member in nodes for member in image.members()) and all(
+        not one.target and one.leader in nodes and len(one.in_sync) == len(one.replicas) for one in records
+    )
 
 
 def _is_there(record: ShardRecord, node: int, living: Mapping[int, NodeRecord]) -> bool:

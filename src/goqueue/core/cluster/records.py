@@ -10,6 +10,7 @@ import msgspec
 from goqueue.base.access import AclRule
 from goqueue.base.decoders import from_json
 from goqueue.base.ids import Epoch, Millis
+from goqueue.base.quotas import Quota
 
 TOPICS: Final = "topics/"
 SHARDS: Final = "shards/"
@@ -20,7 +21,16 @@ MEMBERS: Final = "members/"
 CONTROLLER: Final = "controller"
 CLUSTER: Final = "cluster"
 ACLS: Final = "acls/"
+QUOTAS: Final = "quotas/"
+COPY_LIMIT: Final = "copy-limit"
+FEATURES: Final = "features"
+MACHINE: Final = "machine"
 PRODUCER_IDS: Final = "producer-ids/next"
+USERS: Final = "users/"
+TENANTS: Final = "tenants/"
+KEYS: Final = "keys/"
+KEY_USES: Final = "key-uses/"
+SECURITY_SEED: Final = "security-seed"
 ALL_NODES: Final = "cluster"  # the name under `settings/` that stands for every node
 
 T = TypeVar("T")
@@ -52,6 +62,9 @@ class ShardRecord(msgspec.Struct, frozen=True):
 
     A shard that moves has a `target`, the replicas that it is to have, and those that it had `before`; its `replicas`
     are all of them. One that has fewer than its `factor` gets more as nodes join.
+
+    `unclean` is how often a leader was elected that may lack something acknowledged, `unclean_epoch` the last epoch
+    that began so.
     """
 
     leader: int
@@ -63,6 +76,8 @@ class ShardRecord(msgspec.Struct, frozen=True):
     target: tuple[int, ...] = ()
     before: tuple[int, ...] = ()
     factor: int = 0
+    unclean: int = 0
+    unclean_epoch: Epoch = -1
 
     @property
     def wanted(self) -> int:
@@ -92,6 +107,7 @@ class NodeRecord(msgspec.Struct, frozen=True):
     opening: bool = False  # it has not looked at its logs yet, and counts for nothing
     short: tuple[int, ...] = ()  # shards whose logs lack their ends since this start
     damaged: tuple[int, ...] = ()  # shards of which it cannot read everything
+    features: dict[str, int] = {}  # that its version knows, each with a level
 
 
 class MemberRecord(msgspec.Struct, frozen=True):
@@ -131,10 +147,85 @@ class ChangedSettings(msgspec.Struct, frozen=True):
     values: Mapping[str, str] = {}
 
 
+class MachineRecord(msgspec.Struct, frozen=True):
+    """All nodes are processes of one machine, so many: a second replica would protect nothing."""
+
+    processes: int
+
+
+class CopyLimit(msgspec.Struct, frozen=True):
+    """How much a node sends a second to replicas that moves add."""
+
+    bytes_per_s: int
+
+
+class FeatureLevels(msgspec.Struct, frozen=True):
+    """Features that are on, for all nodes and for good."""
+
+    levels: dict[str, int] = {}
+
+
 class AclRecord(msgspec.Struct, frozen=True):
     """One rule of access control. Its key is made from what it says, so that no rule is there twice."""
 
     rule: AclRule
+
+
+class ScramVerifier(msgspec.Struct, frozen=True):
+    """What proves a password without being one (RFC 5802); all but the count in base64."""
+
+    salt: str
+    stored_key: str
+    server_key: str
+    iterations: int
+
+
+class UserRecord(msgspec.Struct, frozen=True):
+    """Somebody who can show who it is. A password is checked against one of the verifiers too."""
+
+    name: str
+    created_ms: Millis
+    scram: Mapping[str, ScramVerifier] = {}  # by mechanism
+    disabled: bool = False
+    tenant: str = ""  # for ever: its own and that of its keys
+
+
+class TenantRecord(msgspec.Struct, frozen=True):
+    """People whose topics, groups, transactional ids and schemas nobody of another tenant sees or names."""
+
+    name: str
+    created_ms: Millis
+
+
+class KeyRecord(msgspec.Struct, frozen=True):
+    """An API key of a user. `sha256` is of its secret; a key that signs has none stored: it is made from the node's."""
+
+    id: str
+    owner: str
+    owner_ms: Millis  # when the owner was made: another user of the same name does not inherit its keys
+    created_ms: Millis
+    sha256: str = ""
+    signs: bool = False
+    expires_ms: Millis | None = None
+    note: str = ""
+
+
+class KeyUse(msgspec.Struct, frozen=True):
+    """When a key was last used, give or take some minutes."""
+
+    last_ms: Millis
+
+
+class SecuritySeed(msgspec.Struct, frozen=True):
+    """Random bytes in hex, the same for all nodes and for ever."""
+
+    seed: str
+
+
+class QuotaRecord(msgspec.Struct, frozen=True):
+    """The limits of a user or a client id. The key is made from their names."""
+
+    quota: Quota
 
 
 def encode(record: msgspec.Struct) -> str:

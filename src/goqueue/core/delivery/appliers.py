@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.delivery.lane import LaneState, Lease, TrackedMessage
-from goqueue.core.delivery.lent import LentRange
+from goqueue.core.delivery.lent import LentRange, rows_of
 from goqueue.core.delivery.records import (
     Acked,
     DeadLettered,
@@ -90,24 +90,41 @@ def _parked(state: DeliveryState, record: Parked) -> None:
 
 
 def _extended(state: DeliveryState, record: Extended) -> None:
+    """What is in a range stays in one, under the new lease."""
     leases: dict[Lease, Lease] = {}
-    state.open_ranges(record.offsets)
-    for offset in record.offsets:
-        held = state.held[offset]
-        state.move(held, DeliveryEvent.EXTEND)
-        before = held.lease
-        assert before is not None
-        lease = leases.get(before)
-        if lease is None:
+
+    def renewed(before: Lease) -> Lease:
+        if (lease := leases.get(before)) is None:
             owner = before.owner if record.owner is None else record.owner
             lease = leases[before] = Lease(before.nonce, owner, record.until_ms, before.since_ms)
-        state.count_out(before.owner)
-        state.in_flight[lease.owner] = state.in_flight.get(lease.owner, 0) + 1
-        before.offsets.discard(offset)
-        lease.offsets.add(offset)
-        held.lease = lease
+        return lease
+
+    for first, last in rows_of(record.offsets):
+        offset = first
+        while offset <= last:
+            one = state.lent.find(offset)
+            if one is not None and state.stays_lent(one, offset, last):
+                end = min(one.last, last)
+                state.lend_on(one, offset, end, renewed(one.lease))
+            else:
+                end = offset
+                _extend_one(state, offset, renewed)
+            offset = end + 1
     for lease in leases.values():
         state.watch_lease(lease)
+
+
+def _extend_one(state: DeliveryState, offset: Offset, renewed: Callable[[Lease], Lease]) -> None:
+    state.open_ranges((offset,))
+    held = state.held[offset]
+    state.move(held, DeliveryEvent.EXTEND)
+    before = held.lease
+    assert before is not None
+    lease = held.lease = renewed(before)
+    state.count_out(before.owner)
+    state.in_flight[lease.owner] = state.in_flight.get(lease.owner, 0) + 1
+    before.offsets.discard(offset)
+    lease.offsets.add(offset)
 
 
 def _done(state: DeliveryState, record: Acked) -> None:

@@ -133,6 +133,15 @@ class DeliveryState:
         one.lease.lent += one.count
         self.in_flight[one.lease.owner] = self.in_flight.get(one.lease.owner, 0) + one.count
 
+    def stays_lent(self, one: LentRange, first: Offset, last: Offset) -> bool:
+        """Whether what is meant of the range is kept as one: not a small part, for which too little would be saved."""
+        return one.count > OPENED_WHOLE or (first <= one.first and one.last <= last)
+
+    def lend_on(self, one: LentRange, first: Offset, last: Offset, lease: Lease) -> None:
+        """These are under another lease from now on."""
+        start = self.take_out(one, first, last)
+        self.lend(LentRange(one.lane, start, first, last, one.first_ms, lease))
+
     def take_out(self, one: LentRange, first: Offset, last: Offset) -> Offset:
         """These are over, and the rest stays lent; where the cell of the first begins."""
         start, count = self.lent.cut(one, first, last), last - first + 1

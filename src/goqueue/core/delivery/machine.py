@@ -69,13 +69,24 @@ class Delivery(Offers):
         return [RangesAcked(self.view, tuple(chain.from_iterable(ranges)), count)] if ranges else []
 
     def extend(self, offsets: Iterable[Offset], until_ms: Millis) -> list[Record]:
-        lanes = self._state.by_lane(offsets, DeliveryEvent.EXTEND)
-        return [Extended(self.view, lane, tuple(found), until_ms) for lane, found in lanes.items()]
+        return self._extended(offsets, until_ms, None)
 
     def adopt(self, offsets: Iterable[Offset], owner: str, until_ms: Millis) -> list[Record]:
         """Somebody else holds these from now on, under the same receipts."""
-        lanes = self._state.by_lane(offsets, DeliveryEvent.EXTEND)
-        return [Extended(self.view, lane, tuple(found), until_ms, owner) for lane, found in lanes.items()]
+        return self._extended(offsets, until_ms, owner)
+
+    def _extended(self, offsets: Iterable[Offset], until_ms: Millis, owner: str | None) -> list[Record]:
+        """What is in ranges stays there."""
+        rows, others = split_lent(self._state, list(offsets))
+        lanes = self._state.by_lane(others, DeliveryEvent.EXTEND)
+        for first, last in rows:
+            while first <= last:
+                one = self._state.lent.find(first)
+                assert one is not None
+                end = min(last, one.last)
+                lanes.setdefault(one.lane, []).extend(range(first, end + 1))
+                first = end + 1
+        return [Extended(self.view, lane, tuple(sorted(found)), until_ms, owner) for lane, found in lanes.items()]
 
     def release(self, offsets: Iterable[Offset], policy: Policy, now: Millis) -> list[Record]:
         """Given back without a failure, at once ready for another; a limit on deliveries still holds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 import msgspec
 
@@ -11,12 +12,19 @@ from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.priority import NORMAL
 from goqueue.core.delivery.delivery_state import DeliveryState
 from goqueue.core.delivery.lane import Lease, TrackedMessage
+from goqueue.core.delivery.lent import LentRange
 from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.delivery.records import Opened, Record, ViewId, ViewSnapshot
 from goqueue.core.delivery.runs import History, histories, owners_of
 from goqueue.core.delivery.shift import shift_deadlines
 from goqueue.core.delivery.states import MessageState
 from goqueue.core.delivery.tally import DeliveryCounts
+
+
+def _in_range(one: LentRange) -> TrackedMessage:
+    """A message of a range, as it would be by itself."""
+    leased = MessageState.LEASED
+    return TrackedMessage(one.lane, one.start, state=leased, handed=1, first_ms=one.first_ms, lease=one.lease)
 
 
 class LaneCounts(msgspec.Struct):
@@ -216,7 +224,7 @@ class Questions:
         return offset < self._state.base if known is None else known.is_done(offset)
 
     def leased_among(self, offsets: Iterable[Offset]) -> list[Offset]:
-        return [offset for offset in offsets if self.tracked(offset).lease is not None]
+        return [offset for offset in offsets if self.is_in_flight(offset)]
 
     def held_by(self, owner: str) -> list[Offset]:
         leases = {id(lease): lease for _, _, lease in self._state.lease_ends if lease.owner == owner}
@@ -226,6 +234,12 @@ class Questions:
     def _open_all(self, leases: Iterable[Lease]) -> None:
         for one in self._state.lent.under(leases) if self._state.lent else ():
             self._state.open_part(one, one.first, one.last)
+
+    def leases(self, limit: int) -> list[tuple[Offset, TrackedMessage]]:
+        """Messages that somebody holds, those tracked by themselves first; of ranges each by itself, unopened."""
+        alone = ((at, held) for at, held in self._state.held.items() if held.state is MessageState.LEASED)
+        ranged = ((offset, _in_range(one)) for one in self._state.lent for offset in range(one.first, one.last + 1))
+        return list(islice(chain(alone, ranged), limit))
 
     def holds(self, owner: str, first: Offset, last: Offset) -> bool:
         """Whether everything from the first to the last is under leases of the owner."""

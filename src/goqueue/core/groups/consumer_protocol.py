@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -60,6 +62,24 @@ def encode_assignment(parts: Parts, version: int) -> bytes:
     return data + struct.pack(">i", -1)
 
 
+def renamed_subscription(metadata: bytes, rename: Callable[[str], str]) -> bytes:
+    """With other names of topics; what cannot be read stays as it is, from there on."""
+    made = _Renamer(metadata, rename)
+    with contextlib.suppress(struct.error, ValueError):
+        made.texts()
+        made.copy_bytes()
+        if struct.unpack_from(">h", metadata)[0] >= 1:
+            made.partitions()
+    return made.done()
+
+
+def renamed_assignment(assignment: bytes, rename: Callable[[str], str]) -> bytes:
+    made = _Renamer(assignment, rename)
+    with contextlib.suppress(struct.error, ValueError):
+        made.partitions()
+    return made.done()
+
+
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -92,3 +112,34 @@ class _Reader:
         (number,) = struct.unpack_from(form, self._data, self._at)
         self._at += size
         return int(number)
+
+
+class _Renamer(_Reader):
+    """Reads, and writes what it read anew."""
+
+    def __init__(self, data: bytes, rename: Callable[[str], str]) -> None:
+        super().__init__(data)
+        self._rename = rename
+        self._made = [data[:2]]
+        self._copied = 2  # of the data
+
+    def texts(self) -> None:
+        for _ in range(self.length()):
+            self._text()
+
+    def partitions(self) -> None:
+        for _ in range(self.length()):
+            self._text()
+            self.numbers()
+
+    def copy_bytes(self) -> None:
+        self.skip_bytes()
+
+    def _text(self) -> None:
+        begin = self._at
+        name = self._rename(self.text()).encode()
+        self._made += [self._data[self._copied : begin], struct.pack(f">h{len(name)}s", len(name), name)]
+        self._copied = self._at
+
+    def done(self) -> bytes:
+        return b"".join([*self._made, self._data[self._copied :]])

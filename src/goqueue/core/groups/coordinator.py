@@ -58,11 +58,13 @@ class Coordinator:
         settings: GroupSettings,
         topics: Mapping[str, int] | None = None,
         elsewhere: Callable[[bool], int] = lambda exact: 0,
+        check_new: Callable[[str], None] = lambda name: None,
     ) -> None:
         """`topics` are partition counts by name, which do not change; None if they are not known yet. `elsewhere` says
-        how many groups other coordinators have: the bound on groups is for all of them."""
+        how many groups other coordinators have: the bound on groups is for all of them. `check_new` raises if a group
+        of that name may not be made."""
         self.settings = settings
-        self._table = GroupTable(settings, topics, elsewhere)
+        self._table = GroupTable(settings, topics, elsewhere, check_new)
 
     @property
     def topics(self) -> Mapping[str, int]:

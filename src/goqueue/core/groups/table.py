@@ -39,7 +39,11 @@ class GroupTable:
     """
 
     def __init__(
-        self, settings: GroupSettings, topics: Mapping[str, int] | None, elsewhere: Callable[[bool], int]
+        self,
+        settings: GroupSettings,
+        topics: Mapping[str, int] | None,
+        elsewhere: Callable[[bool], int],
+        check_new: Callable[[str], None],
     ) -> None:
         self.stored: dict[str, GroupState] = {}
         self.groups: dict[str, Group] = {}
@@ -48,6 +52,7 @@ class GroupTable:
         self.configs: dict[str, dict[str, str]] = {}  # what administrators set, by group
         self._settings = settings
         self._elsewhere = elsewhere
+        self._check_new = check_new
         self._wakes: list[tuple[Millis, str]] = []
         self._watched: dict[str, Millis] = {}
 
@@ -137,6 +142,7 @@ class GroupTable:
             return
         if len(name) > GROUP_NAME_CHARS_MAX:
             raise InvalidGroup(f"A group's name has at most {GROUP_NAME_CHARS_MAX} characters.", field="group")
+        self._check_new(name)
         most = self._settings.groups_max
         if any(self.count(exact) + self._elsewhere(exact) < most for exact in (False, True)):
             return

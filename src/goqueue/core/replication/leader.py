@@ -14,6 +14,7 @@ import msgspec
 from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.base.metadata import Revision
 from goqueue.base.replication import LogKey
+from goqueue.core.cluster.moving import newly_added
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.replication.rules import ALL_RULES, ReplicationRule, Rules
 
@@ -188,8 +189,9 @@ class ShardLeader:
 
     def _advance(self, log: LogKey) -> bool:
         one = self.logs[log]
-        if len(self.record.in_sync) < self.record.needed(one.minimum) and ReplicationRule.MINIMUM in self._rules:
-            return False
+        too_few = len(self.record.in_sync) < self.record.needed(one.minimum)
+        if (too_few or self.record.eligible) and ReplicationRule.MINIMUM in self._rules:
+            return False  # while others are eligible they may be elected: they must not lack anything
         mark = min([self._own(one), *(self._end_of(replica, log) for replica in self._counted)])
         if mark <= one.high_watermark:
             return False
@@ -217,10 +219,17 @@ class ShardLeader:
     def lags(self, now: Millis) -> dict[int, FollowerLag]:
         """Of each node that has asked in this epoch; of several starts, the one that is furthest."""
         found: dict[int, FollowerLag] = {}
-        for replica, follower in sorted(self._followers.items(), key=lambda one: one[1].caught_up_ms):
+        held = [one for one in self._followers.items() if one[0].node in self.record.replicas]
+        for replica, follower in sorted(held, key=lambda one: one[1].caught_up_ms):
             behind = sum(max(0, self._own(one) - follower.ends.get(log, 0)) for log, one in self.logs.items())
             found[replica.node] = FollowerLag(behind, now - follower.caught_up_ms if behind else 0)
         return found
+
+    def ends_of(self, node: int) -> Mapping[LogKey, Offset]:
+        """How far a node said to be with each log, of several starts the one that was heard last; of a node that did
+        not ask in this epoch nothing is known."""
+        heard = [one for replica, one in self._followers.items() if replica.node == node]
+        return max(heard, key=lambda one: one.heard_ms).ends if heard else {}
 
     # --- who is in sync ------------------------------------------------------------------------------------
 
@@ -229,9 +238,16 @@ class ShardLeader:
         decided, whether it was made or not; with the same it still may be made. The logs whose high watermark moved."""
         if revision == self.revision:
             return []
+        self._forget(newly_added(self.record, record))
         self.record, self.revision, self._asked = record, revision, None
         self._counted = self._to_count()
         return [log for log in self.logs if self._advance(log)]
+
+    def _forget(self, nodes: Iterable[int]) -> None:
+        """They have the shard again after they gave it up: what they had before is gone."""
+        for node in nodes:
+            for known in [one for one in self._followers if one.node == node]:
+                del self._followers[known]
 
     def wanted(self, living: Mapping[int, str], now: Millis) -> SetChange | None:
         """The next change of the in-sync set. `living` are the nodes that are registered, with their starts.
@@ -240,7 +256,7 @@ class ShardLeader:
         then: a change that was sent may be made at any time while the record is as it was.
         """
         if self._asked is None:
-            record = self._without_laggards(living, now) or self._with_caught_up(living, now)
+            record = self._without_laggards(living, now) or self._with_caught_up(living, now) or self._on_our_own()
             self._asked = None if record is None else SetChange(record, self.revision)
             self._counted = self._to_count()
         return self._asked
@@ -268,6 +284,12 @@ class ShardLeader:
             if self._has_all(replica) and self._is_heard(replica, now):
                 return including(self.record, replica, self._minimum)
         return None
+
+    def _on_our_own(self) -> ShardRecord | None:
+        """Enough are in sync, now that a log asks for fewer: those that were eligible are not waited for any more."""
+        if not self.record.eligible or len(self.record.in_sync) < self._minimum:
+            return None
+        return _kept(self.record, self.record.in_sync, ())
 
     def _is_heard(self, replica: Replica, now: Millis) -> bool:
         """Recently, or it would be taken out again at once."""

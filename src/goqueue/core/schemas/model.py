@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from goqueue.base.limits import SCHEMA_BYTES_MAX, SCHEMA_REFERENCES_MAX, SUBJECT_CHARS_MAX
+from goqueue.base.tenants import full_name, split_tenant
 from goqueue.core.schemas.errors import (
     InvalidCompatibility,
     InvalidMode,
@@ -70,9 +71,21 @@ def guid_of(fingerprint: str) -> str:
 
 
 def check_subject(name: str) -> str:
-    if not _SUBJECT.fullmatch(name) or name in _RESERVED:
+    _, own = split_tenant(name)
+    if not _SUBJECT.fullmatch(own) or own in _RESERVED:
         raise InvalidSubject(f"The specified subject '{name[:80]}' is not a valid.", field="subject")
     return name
+
+
+def is_default(subject: str) -> bool:
+    """Whether settings of this subject are those of the registry, or of all subjects of a tenant."""
+    return subject == GLOBAL or not split_tenant(subject)[1]
+
+
+def scopes_of(subject: str) -> list[str]:
+    """Where settings of a subject are looked for: its own, its tenant's, the registry's."""
+    tenant, _ = split_tenant(subject)
+    return list(dict.fromkeys((subject, full_name(tenant, GLOBAL), GLOBAL)))
 
 
 def check_kind(name: str) -> Kind:

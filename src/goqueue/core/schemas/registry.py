@@ -17,7 +17,7 @@ from goqueue.core.schemas.errors import (
     SubjectNotDeleted,
     UnknownSubject,
 )
-from goqueue.core.schemas.model import GLOBAL, CompatibilitySettings, Mode, Schema
+from goqueue.core.schemas.model import GLOBAL, CompatibilitySettings, Mode, Schema, is_default
 from goqueue.core.schemas.records import (
     IdMark,
     ModeGone,
@@ -186,20 +186,26 @@ class Registry:
         """Back to the registry's, or to the default; the reply is what held before."""
         self.check_writable(subject)
         before = self.table.own_settings(subject)
-        if before is None and subject != GLOBAL:
+        if before is None and not is_default(subject):
             raise UnknownSubject(f"Subject '{subject}' not found.", field="subject")
         level = self.table.level(subject)
         return _decided([] if before is None else [SettingsGone(subject)], level)
 
     def set_mode(self, subject: str, mode: Mode, force: bool) -> Decision[Record]:
         """To import into what is not empty needs force: its ids may clash."""
-        used = self.table.has_live(subject) if subject != GLOBAL else bool(self.table.stored)
+        used = self._has_any(subject) if is_default(subject) else self.table.has_live(subject)
         if mode == "IMPORT" and used and not force:
             raise RegistryReadOnly("Cannot import since found existing subjects", field="mode")
         return _decided([ModeSet(subject, mode)], mode)
 
+    def _has_any(self, default: str) -> bool:
+        """Whether there is something that it is the default of."""
+        if default == GLOBAL:
+            return bool(self.table.stored)
+        return any(one.startswith(default) and self.table.has_live(one) for one in self.table.subjects())
+
     def delete_mode(self, subject: str) -> Decision[Record]:
         before = self.table.own_mode(subject)
-        if before is None and subject != GLOBAL:
+        if before is None and not is_default(subject):
             raise UnknownSubject(f"Subject '{subject}' not found.", field="subject")
         return _decided([] if before is None else [ModeGone(subject)], before or "READWRITE")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from goqueue.core.schemas.errors import UnknownSchema, UnknownSchemaVersion, UnknownSubject
-from goqueue.core.schemas.model import GLOBAL, CompatibilitySettings, Level, Mode, Reference, Schema, guid_of
+from goqueue.core.schemas.model import GLOBAL, CompatibilitySettings, Level, Mode, Reference, Schema, guid_of, scopes_of
 from goqueue.core.schemas.records import (
     IdMark,
     ModeGone,
@@ -195,8 +195,8 @@ class SchemaTable:
         return self._settings.get(subject)
 
     def level(self, subject: str) -> Level:
-        """The one that holds: the subject's, else the registry's."""
-        for name in (subject, GLOBAL):
+        """The one that holds: the subject's, else its tenant's, else the registry's."""
+        for name in scopes_of(subject):
             settings = self._settings.get(name)
             if settings is not None and settings.compatibility is not None:
                 return settings.compatibility
@@ -204,7 +204,7 @@ class SchemaTable:
 
     def normalizes(self, subject: str) -> bool:
         """Whether schemas are brought into their normal form: as the subject says, else the registry."""
-        for name in (subject, GLOBAL):
+        for name in scopes_of(subject):
             settings = self._settings.get(name)
             if settings is not None and settings.normalize is not None:
                 return settings.normalize
@@ -216,4 +216,4 @@ class SchemaTable:
     def mode(self, subject: str) -> Mode:
         if self._modes.get(GLOBAL) == "READONLY_OVERRIDE":
             return "READONLY_OVERRIDE"
-        return self._modes.get(subject) or self._modes.get(GLOBAL) or "READWRITE"
+        return next((mode for name in scopes_of(subject) if (mode := self._modes.get(name))), "READWRITE")

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from goqueue.base.ids import Millis, Offset
+from goqueue.base.tenants import is_within
 
 Status = Literal["completed", "pending", "error"]
 
@@ -142,6 +143,7 @@ class TraceFilter(msgspec.Struct, frozen=True):
     status: Status | None = None
     from_ms: Millis | None = None
     to_ms: Millis | None = None
+    tenant: str = ""  # events in topics of others are not looked at
 
     @property
     def wanted(self) -> int:
@@ -172,6 +174,8 @@ class FoundTraces:
         self._traces: dict[str, tuple[int, int, str]] = {}  # what fitted, when the last was, and which
 
     def look(self, span: Span) -> None:
+        if self._filter.tenant and not is_within(self._filter.tenant, span.topic):
+            return
         fitted, last_ns, last = self._traces.get(span.trace_id, (0, 0, ""))
         fitted |= self._filter.fits(span)
         if span.end_ns >= last_ns:

@@ -18,6 +18,7 @@ from goqueue.base.limits import (
     STAGED_WRITER_CHARS_MAX,
     STAGED_WRITERS_MAX,
 )
+from goqueue.base.tenants import full_name, split_tenant
 from goqueue.core.txn.errors import OwnersFull, TransactionTooLarge
 from goqueue.core.txn.records import IDLE, TxnOwner, TxnOwnerGone, TxnState
 
@@ -45,7 +46,8 @@ def staged_id(owner: str, writer: str, attempt: int) -> str:
     _check_name(writer, "writer", STAGED_WRITER_CHARS_MAX)
     if not 0 <= attempt <= ATTEMPT_MAX:
         raise InvalidField(f"attempt is a whole number from 0 to {ATTEMPT_MAX}.", field="attempt")
-    return f"{_PREFIX}/{_quoted(owner)}/{_quoted(writer)}/{attempt}"
+    tenant, own = split_tenant(owner)
+    return full_name(tenant, f"{_PREFIX}/{_quoted(own)}/{_quoted(writer)}/{attempt}")
 
 
 def writer_of(transactional_id: str) -> tuple[str, int]:
@@ -56,15 +58,17 @@ def writer_of(transactional_id: str) -> tuple[str, int]:
 
 def kept_with(transactional_id: str) -> str:
     """Whose slot says where the id is kept: its own, or if it is a staged writer's id, its owner's."""
-    if not transactional_id.startswith(f"{_PREFIX}/"):
+    tenant, own = split_tenant(transactional_id)
+    if not own.startswith(f"{_PREFIX}/"):
         return transactional_id
-    parts = transactional_id.split("/")
-    return _unquoted(parts[1]) if len(parts) == 4 else transactional_id
+    parts = own.split("/")
+    return full_name(tenant, _unquoted(parts[1])) if len(parts) == 4 else transactional_id
 
 
 def check_owner(owner: str) -> None:
-    _check_name(owner, "owner", STAGED_OWNER_CHARS_MAX)
-    if owner in _AWKWARD:
+    _, own = split_tenant(owner)
+    _check_name(own, "owner", STAGED_OWNER_CHARS_MAX)
+    if own in _AWKWARD:
         raise InvalidField("An owner is named neither . nor ..", field="owner")
 
 

@@ -1,4 +1,4 @@
-"""Sends events somewhere, in a thread of its own. Its queue is bounded: what does not fit is dropped and counted."""
+"""Sends events somewhere, or numbers, in a thread of its own. The queue is bounded; what does not fit is counted."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from goqueue.drive.trace_entries import Entry, count_of
+E = TypeVar("E")
 
 logger = logging.getLogger(__name__)
 
@@ -34,25 +34,37 @@ class ExportRefused(Exception):
         self.count = count
 
 
-class Exporter:
-    """`send` blocks, and raises `TryAgain`, `Refused` or `OSError`. Nobody ever waits for it but its own thread."""
+class Exporter(Generic[E]):
+    """`send` blocks, and raises `TryAgain`, `ExportRefused` or `OSError`. Nobody ever waits for it but its own thread.
+
+    `count_of` says how many events an entry is; `kind` is what they are, in its log's lines.
+    """
 
     def __init__(
-        self, name: str, send: Callable[[Sequence[Entry]], None], queue_max: int = QUEUE_MAX, wait_s: float = _WAIT_S
+        self,
+        name: str,
+        send: Callable[[Sequence[E]], None],
+        count_of: Callable[[E], int],
+        kind: str = "traces",
+        queue_max: int = QUEUE_MAX,
+        wait_s: float = _WAIT_S,
     ) -> None:
         self.name = name
+        self.failures = 0
         self.exported = 0
         self.dropped = 0
         self.failure = ""  # of the last try; empty if that went well
         self._send = send
+        self._count_of = count_of
+        self._kind = kind
         self._queue_max = queue_max
         self._wait_s = wait_s
-        self._queue: deque[Entry] = deque()
+        self._queue: deque[E] = deque()
         self._waiting = 0  # events in it
         self._news = threading.Condition()
         self._is_busy = False
         self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name=f"traces-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{kind}-{name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -61,11 +73,17 @@ class Exporter:
     def waiting(self) -> int:
         return self._waiting
 
-    def put(self, entries: Sequence[Entry]) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits, and nothing is being sent."""
+        with self._news:
+            return not self._queue and not self._is_busy
+
+    def put(self, entries: Sequence[E]) -> None:
         """Takes what fits, at once; one entry of many events is whole or dropped."""
         with self._news:
             for entry in entries:
-                count = count_of(entry)
+                count = self._count_of(entry)
                 if self._waiting + count <= self._queue_max:
                     self._queue.append(entry)
                     self._waiting += count
@@ -94,7 +112,7 @@ class Exporter:
     def _run(self) -> None:
         wait_s = self._wait_s
         while batch := self._next():
-            count = sum(map(count_of, batch))
+            count = sum(map(self._count_of, batch))
             try:
                 self._send(batch)
                 self._went_well(count)
@@ -114,28 +132,28 @@ class Exporter:
                     self._is_busy = False
                     self._news.notify_all()
 
-    def _next(self) -> list[Entry]:
+    def _next(self) -> list[E]:
         """At most so many events, or one entry."""
         with self._news:
             self._news.wait_for(lambda: self._queue or self._is_closed)
             self._is_busy = True
-            batch, count = list[Entry](), 0
-            while self._queue and (not batch or count + count_of(self._queue[0]) <= BATCH_MAX):
+            batch, count = list[E](), 0
+            while self._queue and (not batch or count + self._count_of(self._queue[0]) <= BATCH_MAX):
                 batch.append(self._queue.popleft())
-                count += count_of(batch[-1])
+                count += self._count_of(batch[-1])
             self._waiting -= count
             return batch
 
-    def _put_back(self, batch: list[Entry]) -> None:
+    def _put_back(self, batch: list[E]) -> None:
         """In front of the others; what came meanwhile may have taken the room of the last."""
         with self._news:
             while batch:
-                count = sum(map(count_of, batch))
+                count = sum(map(self._count_of, batch))
                 if not self._is_closed and self._waiting + count <= self._queue_max:
                     self._queue.extendleft(reversed(batch))
                     self._waiting += count
                     return
-                self.dropped += count_of(batch.pop())
+                self.dropped += self._count_of(batch.pop())
 
     def _pause(self, seconds: float) -> None:
         with self._news:
@@ -146,9 +164,10 @@ class Exporter:
         self.exported += count
         if self.failure:
             self.failure = ""
-            logger.info("traces are exported again", extra={"exporter": self.name})
+            logger.info(f"{self._kind} are exported again", extra={"exporter": self.name})
 
     def _failed(self, why: str) -> None:
+        self.failures += 1
         if not self.failure:
-            logger.warning("traces cannot be exported", extra={"exporter": self.name, "error": why})
+            logger.warning(f"{self._kind} cannot be exported", extra={"exporter": self.name, "error": why})
         self.failure = why or "failed"
