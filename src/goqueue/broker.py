@@ -6,13 +6,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar, cast
+from functools import partial
+from typing import Final, TypeVar, cast
 
 from goqueue import __version__
 from goqueue.base.entropy import new_uuid
 from goqueue.base.errors import NotLoaded
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import CLOCK_LATE_MS
+from goqueue.base.settings import Settings
 from goqueue.base.topic_config import TopicConfig
 from goqueue.clustering import BrokerParts, Clustering, routing_of
 from goqueue.core.delivery.records import Record as QueueRecord
@@ -43,7 +45,7 @@ from goqueue.log.recovery import Recovered
 from goqueue.node_services import NodeServices
 from goqueue.service.acls import Acls
 from goqueue.service.browse import Browsing
-from goqueue.service.cluster_view import NoFollowers, ReplicationLags
+from goqueue.service.cluster_view import LedShards, NoFollowers
 from goqueue.service.consume import Consuming
 from goqueue.service.coordinator_events import GroupEvents
 from goqueue.service.copy_targets import CopyTargets
@@ -70,14 +72,18 @@ from goqueue.service.queue_events import QueueEvents
 from goqueue.service.queue_rules import QueueRules
 from goqueue.service.queue_stats import QueueStats
 from goqueue.service.queue_views import QueueViews
+from goqueue.service.quotas import Quotas
 from goqueue.service.redriven import AllCopies
 from goqueue.service.reset import ResetOffsets
+from goqueue.service.routed_leasing import RoutedLeasing
 from goqueue.service.router import NodeCalls
-from goqueue.service.scheduling import DelayCollector, DelayEvents, Scheduling
+from goqueue.service.routing import Routing
+from goqueue.service.scheduling import DelayEvents, Scheduling
 from goqueue.service.shard_loading import ShardBooks, ShardClocks
 from goqueue.service.shard_sizes import ShardSizes
 from goqueue.service.share_offsets import ShareOffsets
 from goqueue.service.sharing import Sharing
+from goqueue.service.tenant_limits import TenantLimits
 from goqueue.service.topics import Topics
 from goqueue.service.trace_building import TraceParts
 from goqueue.service.transfer import Transfer
@@ -87,6 +93,7 @@ from goqueue.service.view_news import ViewNews
 from goqueue.transacting import TransactionParts, TransactionPlaces
 
 S = TypeVar("S")
+_OPENED_S: Final = 0.005
 
 
 class Broker:
@@ -100,37 +107,35 @@ class Broker:
         self.space, self.flusher, self.storage_stats = node.space, node.flusher, node.storage_stats
         self.schema_host, self.schemas, self.validation = node.schema_host, node.schemas, node.validation
         self.traces, self._trace_parts = node.recording.traces, TraceParts(node.recording)
-        self.metadata, self.producer_ids = node.metadata, node.producer_ids
-        defaults = settings.topics.defaults(settings.cluster.min_insync_default)
-        self.table = TopicTable(self.metadata, node.opener, defaults, OWN_TOPICS, self._topics_changed)
-        node.follow_metadata(self.table.metadata_changed)
-        self.node_config = NodeConfig(self.metadata, settings.node.id, self.table, defaults)
-        self.acls = Acls(self.metadata, node.access_control)
-        writes = TransactionWrites(lambda: self.txn_questions)
-        hooks = Hooks(
-            node.access,
-            schema=self.validation,
-            trace=self._trace_parts.begin(self.table),
-            transactions=writes,
-            announce=None if node.member is None else Announcing(node.member, self.metadata.image, self.table).announce,
+        self.metadata, self.producer_ids, self.client_quotas = node.metadata, node.producer_ids, node.quotas
+        self.acls, writes = Acls(self.metadata, node.access_control), TransactionWrites(lambda: self.txn_questions)
+        self.quotas, defaults = Quotas(self.metadata), _topic_defaults(settings)
+        self.table = TopicTable(
+            self.metadata, node.opener, defaults, OWN_TOPICS, self._topics_changed, settings.cluster.replication_factor
         )
+        node.follow_metadata(self.table.metadata_changed)
+        telling = None if node.member is None else Announcing(node.member, self.metadata, self.table)
+        announce = None if telling is None else telling.announce_metadata
+        self.node_config = NodeConfig(self.metadata, settings.node.id, self.table, defaults, announce)
+        node.follow_metadata(self.node_config.metadata_changed)
+        limits = TenantLimits(node.quotas, self.metadata.image, self.table, clock)
+        tracing, told = self._trace_parts.begin(self.table), None if telling is None else telling.announce
+        hooks = Hooks(node.access, self.validation, limits, tracing, writes, told)
         self.elsewhere = elsewhere = Elsewhere(node.shard_map, node.peers, node.peer_verbs)
         self.cleaner = Cleaner(self._logs, self.flusher, offload, clock, settings.log)
         self.scrubber = Scrubber(self._logs, self.cleaner, offload, settings.log)
         self.topics = Topics(self.table, settings.topics, self.space, clock, entropy, hooks)
         environment = Environment(clock, entropy, self.metrics)
         self.routing = routing_of(node, calls, self.topics, environment)
-        routed = self.routed
-        decoding = node.decoding
+        routed, decoding = self.routed, node.decoding
         writer = PartitionWriter(clock, self.metrics, hooks.trace)
         delay_events = DelayEvents(self.metrics, hooks.trace)
         targets = DueTargets(self.table, writer.deliver, lambda: self.space.is_full)
         parts = ScheduleParts(targets, delay_events, clock, offload, settings.log.fsync)
         self.schedules = Schedules(node.shard_map, parts, schedule_index, self.table.name_of)
-        self.metrics.registry.register(DelayCollector(self.schedules))
         self.scheduling = Scheduling(self.schedules, delay_events, self.topics, hooks)
         self.publish = Publish(self.topics, self.space, self.schedules, writer, hooks, decoding)
-        self.fetching = Fetching(self.topics, self.metrics, hooks)
+        self.fetching = Fetching(self.topics, self.metrics, hooks, node.read_replicas)
         unreadable = UnreadableRecords(self.metrics)
         self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
         verbs = routed(self.publish), routed(self.browsing), routed(self.scheduling)
@@ -145,8 +150,9 @@ class Broker:
                 self._groups_wrote,
                 lambda records: self.positions.wait_heard(records),
             )
+            others, check_new = partial(self._groups_elsewhere, shard), partial(limits.new_group, self.group_hosts)
             return Host(
-                lambda: Coordinator(group_settings, self._counts, lambda exact: self._groups_elsewhere(shard, exact)),
+                lambda: Coordinator(group_settings, self._counts, others, check_new),
                 GROUPS_CODEC,
                 events,
                 clock,
@@ -184,7 +190,7 @@ class Broker:
         views = QueueViews(self.deliveries, self.topics, rules, self.feeds, self.positions, far)
         handing = Handing(self.deliveries, self.topics, environment, traced)
         lending = Lending(self.deliveries, self.topics, environment, traced)
-        self._allocator = LeaseAllocator(self.deliveries, views, handing, lending, environment)
+        self._allocator = LeaseAllocator(self.deliveries, views, handing, lending, environment, limits)
         copies = AllCopies(environment)
         graves = CopyTargets(self.topics, self.publish, self.feeds, copies, elsewhere)
         self.transfer = Transfer(self.deliveries, self.topics, graves, self.feeds, copies, traced)
@@ -204,17 +210,18 @@ class Broker:
         books = ShardBooks(self.group_hosts, self.delivery_runners, self.schedules, self.txn_coordinators)
         clocks = ShardClocks(books, lambda: (partition for partition, _ in self._logs()))
         self.timekeepers: list[Timekeeper] = [self.schedules, self._trace_parts, clocks]
-        leases = self._leases = self.leasing if self.routing is None else self.routing.leasing(self.leasing)
+        leases = self._leases = _leases_of(self.routing, self.leasing, self.positions.told)
         self.consuming = Consuming(self.groups, self.topics, leases, settings.queue.in_flight_max)
         self._answered = self.consuming.answered if self.routing is None else self.routing.news.answered
         self.reset = ResetOffsets(self.groups, routed(self.browsing))
-        self.shard_sizes = ShardSizes(self.table, lambda: self.lags.lags())
+        self.shard_sizes = ShardSizes(self.table, lambda: self.lags)
         if self.routing is not None:
             self.routing.serve_all(self)
         self._clock_watch = ClockWatch(clock, self.timekeepers, self.metrics.clock_stepped)
         held = BrokerParts(self.table, books, self.cleaner, txns.shard_recovery, self.feeds, self.publish_once)
+        node.follow_metadata(lambda _: self._make_shards() if len(self.group_hosts) else None)
         member = node.member
-        self._cluster = None if member is None else Clustering(node, member, held, self.open_internal_partition)
+        self.clustering = None if member is None else Clustering(node, member, held, self.open_internal_partition)
 
     def routed(self, service: S) -> S:
         """What a door asks whose clients ask any node; the service itself if there is no other."""
@@ -239,16 +246,16 @@ class Broker:
         """Everything that was accepted is safe when this returns."""
         self.stop_waiting()
         await self._clock_watch.stop()
-        if self._cluster is not None:
-            await self._cluster.stop()
+        if self.clustering is not None:
+            await self.clustering.stop()
         await self._drain()
         await self.node.stop()
         await self.table.close()
         await self.node.close()
 
     @property
-    def lags(self) -> ReplicationLags:
-        return NoFollowers() if self._cluster is None else self._cluster
+    def lags(self) -> LedShards:
+        return NoFollowers() if self.clustering is None else self.clustering
 
     def _logs(self) -> Iterator[tuple[Partition, TopicConfig]]:
         for topic in self.table.all():
@@ -265,6 +272,7 @@ class Broker:
         return found
 
     def _make_shards(self) -> None:
+        """At the start, and when topics of another replication factor bring some."""
         count = len(self.metadata.image.shards())
         for kind in (self.group_hosts, self.delivery_runners, self.schedules):
             kind.make(count)
@@ -280,8 +288,8 @@ class Broker:
     async def _load(self, spans: Sequence[Span]) -> None:
         """Coordinators go on where they were, in order. `spans` are the traces of before."""
         self._trace_parts.recall(spans)
-        if self._cluster is not None:
-            await self._cluster.start()  # which loads those of a shard when this node leads it
+        if self.clustering is not None:
+            await self.clustering.start()  # which loads those of a shard when this node leads it
         else:
             await self._load_all()
         self.transfer.resume()
@@ -325,10 +333,7 @@ class Broker:
         """A shard's partition of an internal topic, which is made by the first start."""
         if self.table.get(name) is None:
             await self.table.create_own(name, new_uuid(self.entropy), self.clock.now_ms())
-        topic = self.table.get(name)
-        if topic is None:
-            raise NotLoaded(f"The topic {name} is being made; try again in a moment.")
-        return topic.partitions[shard]
+        return await _opened(self.table, name, shard)
 
     def _groups_wrote(self, records: Sequence[GroupRecord]) -> None:
         self.positions.heard(records)
@@ -349,8 +354,8 @@ class Broker:
             self.feeds.forget(deleted)
         self._counts = self._partition_counts()
         self._tell_topics(range(len(self.group_hosts)))
-        if self._cluster is not None:
-            self._cluster.logs_changed()
+        if self.clustering is not None:
+            self.clustering.logs_changed()
 
     def _tell_topics(self, shards: Iterable[int]) -> None:
         counts = self._counts
@@ -386,6 +391,27 @@ class Broker:
             await host.stop()
         await self.scrubber.stop()
         await self.cleaner.stop()
+
+
+def _topic_defaults(settings: Settings) -> TopicConfig:
+    cluster = settings.cluster
+    return settings.topics.defaults(cluster.min_insync_default, cluster.unclean_leader_election)
+
+
+def _leases_of(
+    routing: Routing | None, leasing: Leasing, told: Callable[[str], Awaitable[None]]
+) -> Leasing | RoutedLeasing:
+    """At all nodes; at this one if it is alone."""
+    return leasing if routing is None else routing.leasing(leasing, told)
+
+
+async def _opened(table: TopicTable, name: str, number: int) -> Partition:
+    """Of a shard that is new the logs are being opened."""
+    while (topic := table.get(name)) is not None and len(topic.partitions) <= number:  # noqa: ASYNC110
+        await asyncio.sleep(_OPENED_S)
+    if topic is None:
+        raise NotLoaded(f"The topic {name} is being made; try again in a moment.")
+    return topic.partitions[number]
 
 
 def _untraced(view: ViewId, records: Sequence[QueueRecord]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from goqueue.core.cluster.traffic import ShardTraffic
+from goqueue.core.replication.copy_rates import CopyState
 from goqueue.core.replication.leader import FollowerLag
 from goqueue.drive.cleaner import Cleaner
 from goqueue.drive.cluster_member import ClusterMember
@@ -18,6 +20,7 @@ from goqueue.drive.schema_follower import SchemaFollower
 from goqueue.drive.shard_damage import ShardDamage
 from goqueue.drive.shard_roles import ReplicationSettings
 from goqueue.drive.topic_table import TopicTable
+from goqueue.drive.traffic_watch import TrafficWatch
 from goqueue.node_services import NodeServices
 from goqueue.service.environment import Environment
 from goqueue.service.lane_readers import LaneReaders
@@ -59,13 +62,17 @@ class Clustering:
         self._damage = ShardDamage(
             member, node.metadata, self._replicas, mending, looking, lambda: self.shards.logs_changed()
         )
-        loading = ShardLoading(parts.books, internal, self._recover, self._forget, self._damage.check)
         settings = node.settings
+        skew_ms = settings.cluster.clock_skew_ms
+        loading = ShardLoading(parts.books, internal, self._recover, self._forget, self._damage.check, skew_ms)
         replication = ReplicationSettings(settings.log.fsync == "always", settings.cluster.lag_ms)
         self.shards = ClusterShards(member, node.metadata, parts.table, loading, parts.cleaner)
         self.shards.begin(node.shard_map, node.clock, replication)
         self.logs_changed = self.shards.logs_changed
         self._schemas: SchemaFollower | None = None
+        if node.read_replicas is not None and self.shards.roles is not None:
+            node.read_replicas.follow(self.shards.roles)
+        self._traffic = TrafficWatch(parts.table, node.clock)
         node.follow_metadata(self.shards.metadata_changed, first=True)
 
     async def start(self) -> None:
@@ -77,10 +84,12 @@ class Clustering:
         await self._damage.begin()
         self.shards.start()
         self._damage.start()
+        self._traffic.start()
 
     async def stop(self) -> None:
         if self._schemas is not None:
             await self._schemas.stop()
+        await self._traffic.stop()
         await self._damage.stop()
         await self.shards.stop()
 
@@ -89,6 +98,16 @@ class Clustering:
         assert self.shards.roles is not None
         now = self._node.clock.now_ms()
         return {shard: led.lags(now) for shard, led in self.shards.roles.led.items()}
+
+    def copies(self, shard: int) -> dict[int, CopyState]:
+        """What replicas of a shard that is led here lack, if they are not in sync."""
+        assert self.shards.roles is not None
+        rates, led, now = self.shards.roles.server.rates, self.shards.roles.led[shard], self._node.clock.now_ms()
+        missing = [node for node in led.record.replicas if node not in led.record.in_sync]
+        return {node: CopyState(led.bytes_lacking(node), rates.per_s(shard, node, now)) for node in missing}
+
+    def traffic(self, shard: int) -> ShardTraffic:
+        return self._traffic.rates.of(shard)
 
     def _replicas(self, shard: int) -> list[PartitionReplica]:
         return self.shards.replicas(shard)
@@ -114,4 +133,4 @@ def routing_of(node: NodeServices, calls: NodeCalls | None, topics: Topics, envi
     router = Router(node.shard_map, calls)
     node.follow_metadata(router.metadata_changed)
     node.peer_verbs[DO] = router.carry_out
-    return Routing(router, topics, environment)
+    return Routing(router, topics, environment, node.producer_ids)

@@ -4,6 +4,7 @@ traces, the image of the metadata, and the schemas that messages are checked wit
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -39,13 +40,18 @@ from goqueue.log.space import SpaceGuard
 from goqueue.log.stats import StorageStats
 from goqueue.service.access import AccessControl
 from goqueue.service.audit import AuditLog
+from goqueue.service.authentication import Authentication
 from goqueue.service.coordinator_events import SchemaEvents
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.producers import ProducerIds
+from goqueue.service.quotas import ClientQuotas
+from goqueue.service.read_replicas import ClusterReadReplicas
 from goqueue.service.schemas import Schemas
 from goqueue.service.trace_building import TraceRecording
 from goqueue.service.traces import TraceCollector
 from goqueue.service.validation import Validation
+
+logger = logging.getLogger(__name__)
 
 
 class Ports(NamedTuple):
@@ -98,23 +104,41 @@ class NodeServices:
         self._followers: list[Callable[[Change], None]] = []
         store = self._embedded if cluster is None else cluster.store
         assert store is not None
-        self.metadata = ImageFollower(store, self._metadata_changed, self.metrics.store_seconds.observe)
+        metrics = self.metrics
+        self.metadata = ImageFollower(
+            store, self._metadata_changed, metrics.store_seconds.observe, metrics.store_failures.inc
+        )
         self._audit = AuditLog(settings.security, self.clock, self.offload) if settings.security.audit_log else None
-        self.access_control = AccessControl(settings.security, self.metadata.image, self._audit)
+        self.access_control = AccessControl(
+            settings.security,
+            self.metadata.image,
+            self._audit,
+            lambda operation, resource: metrics.denied.labels(operation, resource).inc(),
+        )
         self.follow_metadata(self.access_control.metadata_changed)
-        self.access = access or (self.access_control if self.access_control.is_on or self._audit else None)
+        is_asked = self.access_control.is_on or self._audit is not None or settings.security.is_on
+        self.access = access or (self.access_control if is_asked else None)
+        self.quotas = ClientQuotas(self.metadata.image, self.clock, self.metrics)
+        self.follow_metadata(self.quotas.metadata_changed)
         self.shard_map = ShardMap(self.metadata.image, settings.node.id)
         self.follow_metadata(self.shard_map.metadata_changed)
         self.producer_ids = ProducerIds(self.metadata)
+        self.authentication = Authentication(
+            settings.security, self.metadata, self.clock, self.entropy, self.offload, self.quotas
+        )
+        self.follow_metadata(self.authentication.sessions.metadata_changed)
         self.identity = Identity(settings.node.id)
         self.member = (
             None
             if cluster is None
             else ClusterMember(settings, cluster, self.metadata, self.disk, self.offload, self.entropy)
         )
+        self.read_replicas: ClusterReadReplicas | None = None
         if self.member is not None:
             member = self.member
             self.follow_metadata(lambda _: member.metadata_changed())
+            if settings.cluster.nearest_replica:
+                self.read_replicas = ClusterReadReplicas(self.metadata.image, self.shard_map, member.me)
 
     @property
     def is_joined(self) -> Callable[[], bool] | None:
@@ -141,8 +165,12 @@ class NodeServices:
         self._followers.insert(0 if first else len(self._followers), follower)
 
     def _metadata_changed(self, change: Change) -> None:
+        """One that fails does not keep the others from hearing of it."""
         for follower in self._followers:
-            follower(change)
+            try:
+                follower(change)
+            except Exception:
+                logger.exception("a change of the metadata is not followed by a part of this node")
 
     async def start(self) -> None:
         """Before any partition is opened; takes the node's place in the metadata."""

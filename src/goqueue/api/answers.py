@@ -7,12 +7,14 @@ from typing import Annotated
 import msgspec
 
 from goqueue.api.messages import ErrorOut
+from goqueue.base.limits import TASK_TRACEBACK_CHARS_MAX
 
 _RECEIPTS_MAX = 10_000
 _TEXT_MAX = 1_000
 
 Receipts = Annotated[list[str], msgspec.Meta(min_length=1, max_length=_RECEIPTS_MAX)]
 Text = Annotated[str, msgspec.Meta(max_length=_TEXT_MAX)]
+LongText = Annotated[str, msgspec.Meta(max_length=TASK_TRACEBACK_CHARS_MAX)]
 Duration = Annotated[int, msgspec.Meta(ge=0)] | str
 
 
@@ -33,9 +35,11 @@ class NackIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class RejectIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Why stands in the dead letter; there is room for a traceback."""
+
     receipt: str | None = None
     receipts: Receipts | None = None
-    reason: Text = ""
+    reason: LongText = ""
 
 
 class VisibilityIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

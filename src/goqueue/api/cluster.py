@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 ShardCondition = Literal["ok", "under-replicated", "at-minimum", "below-minimum", "offline"]
 ClusterStatus = Literal["ok", "degraded", "unavailable"]
+BalanceBy = Literal["bytes", "traffic"]
 
 
 class ClusterNode(msgspec.Struct, frozen=True):
@@ -45,6 +46,7 @@ class ClusterShard(msgspec.Struct, frozen=True):
     min_in_sync: int
     partitions: int
     lag: dict[int, ReplicationLag] = {}
+    unclean_elections: int = 0
 
 
 class NodeListOut(msgspec.Struct, frozen=True):
@@ -73,6 +75,15 @@ class ClusterHealth(msgspec.Struct, frozen=True):
     problems: list[str]
 
 
+class ClusterFeature(msgspec.Struct, frozen=True):
+    """Something that not every version can do: on at a `level`, or off (0). `waits_for` are the nodes without which a
+    higher level is not switched on."""
+
+    name: str
+    level: int
+    waits_for: list[int]
+
+
 class ClusterState(msgspec.Struct, frozen=True):
     """All of it, as the node that answers has it: `node`, as of the metadata store's `revision`."""
 
@@ -83,6 +94,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     status: ClusterStatus
     nodes: list[ClusterNode]
     shards: list[ClusterShard]
+    features: list[ClusterFeature] = []
 
 
 class PartitionPlace(msgspec.Struct, frozen=True):
@@ -111,16 +123,20 @@ class ClusterMetadata(msgspec.Struct, frozen=True):
 
 class MoveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is to be moved: shards that are named, each with the nodes it is to be on (the first is to lead); all that a
-    node holds (`drain`); or whatever makes the nodes even (`rebalance`). With `dry_run` nothing is begun."""
+    node holds (`drain`); or whatever makes the nodes even (`rebalance`), `by` what they hold or by what is written and
+    read. With `dry_run` nothing is begun. `throttle`
+    is as in `ThrottleIn`; without it, what holds goes on to hold."""
 
     shards: dict[int, list[int]] = {}
     drain: int | None = None
     rebalance: bool = False
+    by: BalanceBy = "bytes"
     dry_run: bool = False
+    throttle: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
 
 
 class PlannedMove(msgspec.Struct, frozen=True):
-    """`bytes` are copied to each node of `adds`."""
+    """`bytes` are copied to each node of `adds`; `bytes_per_s` are written and read at the moment."""
 
     shard: int
     before: list[int]
@@ -128,6 +144,7 @@ class PlannedMove(msgspec.Struct, frozen=True):
     adds: list[int]
     removes: list[int]
     bytes: int
+    bytes_per_s: int = 0
 
 
 class MovePlanOut(msgspec.Struct, frozen=True):
@@ -138,18 +155,51 @@ class MovePlanOut(msgspec.Struct, frozen=True):
     is_begun: bool
 
 
+class CopyProgress(msgspec.Struct, frozen=True):
+    """Of one new replica: what it has and lacks, about, and how fast it gets that at the moment. `seconds_left` is not
+    known while nothing is sent."""
+
+    bytes_done: int
+    bytes_left: int
+    bytes_per_s: int
+    seconds_left: float | None
+
+
 class ShardMove(msgspec.Struct, frozen=True):
-    """A move under way. `waits_for` are the nodes that are not in sync yet, with the share that each has."""
+    """A move under way. `waits_for` are the nodes that are not in sync yet, with the share that each has; `copies` says
+    the same in bytes."""
 
     shard: int
     before: list[int]
     after: list[int]
     waits_for: dict[int, float]
     bytes: int
+    copies: dict[int, CopyProgress] = {}
 
 
 class MoveListOut(msgspec.Struct, frozen=True):
+    """`throttle` as in `ThrottleIn`; the rest over all moves: of the copies, the one that takes longest says how many
+    seconds are left."""
+
     moves: list[ShardMove]
+    throttle: int = 0
+    bytes_left: int = 0
+    bytes_per_s: int = 0
+    seconds_left: float | None = None
+
+
+def moves_out(moves: list[ShardMove], throttle: int) -> MoveListOut:
+    copies = [copy for one in moves for copy in one.copies.values()]
+    times = [copy.seconds_left for copy in copies]
+    left, per_s = (sum(getattr(copy, name) for copy in copies) for name in ("bytes_left", "bytes_per_s"))
+    known = [one for one in times if one is not None]
+    return MoveListOut(moves, throttle, left, per_s, max(known) if known and len(known) == len(times) else None)
+
+
+class ThrottleIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bytes a second that a node sends to replicas that moves add, all together; 0 means no limit."""
+
+    throttle: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class CancelledOut(msgspec.Struct, frozen=True):

@@ -64,6 +64,7 @@ class FilterIn(
     since: Moment | None = None
     until: Moment | None = None
     headers: Annotated[dict[str, str], msgspec.Meta(max_length=_HEADERS_MAX)] = {}
+    fingerprint: Annotated[str, msgspec.Meta(max_length=64)] | None = None
 
 
 class RedriveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

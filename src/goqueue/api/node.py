@@ -14,11 +14,13 @@ class BrokerVersion(msgspec.Struct, frozen=True):
 
 
 class Doors(msgspec.Struct, frozen=True):
-    """Where the node's doors are: URLs of REST's and SQS's, `host:port` of Kafka's. One that is shut is None."""
+    """Where the node's doors are: URLs of REST's and SQS's, `host:port` of Kafka's and gRPC's. One that is shut is
+    None."""
 
     rest: str
     kafka: str | None
     sqs: str | None
+    grpc: str | None = None
 
 
 class HealthOut(msgspec.Struct, frozen=True):

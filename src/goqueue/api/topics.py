@@ -51,12 +51,14 @@ class TopicInfo(msgspec.Struct, frozen=True):
     config: dict[str, str]
     overrides: dict[str, str]
     partitions: list[PartitionInfo]
+    replication_factor: int = 1
 
 
 class TopicIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     num_partitions: int | None = None
     config: dict[str, int | float | str] = {}
+    replication_factor: int | None = None
 
 
 class TopicChangeIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from goqueue.api.groups import Name, Number, OffsetNumber, TopicParts
 from goqueue.api.messages import MessageIn, ResultOut
-from goqueue.base.limits import MESSAGES_PER_PUBLISH_MAX, TXN_ANSWERS_MAX, TXN_OFFSETS_MAX
+from goqueue.base.limits import MESSAGES_PER_PUBLISH_MAX, TASK_TRACEBACK_CHARS_MAX, TXN_ANSWERS_MAX, TXN_OFFSETS_MAX
 
 _TOPICS_MAX = 1_000
 _TEXT_MAX = 1_000
@@ -19,6 +19,7 @@ Duration = Annotated[int, msgspec.Meta(ge=0)] | str
 Messages = Annotated[list[MessageIn], msgspec.Meta(min_length=1, max_length=MESSAGES_PER_PUBLISH_MAX)]
 Receipts = Annotated[list[str], msgspec.Meta(min_length=1, max_length=TXN_ANSWERS_MAX)]
 Text = Annotated[str, msgspec.Meta(max_length=_TEXT_MAX)]
+LongText = Annotated[str, msgspec.Meta(max_length=TASK_TRACEBACK_CHARS_MAX)]
 
 
 class ProducerIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,7 +113,7 @@ class TxnRejectIn(WhoIn, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     receipt: str | None = None
     receipts: Receipts | None = None
-    reason: Text = ""
+    reason: LongText = ""
 
 
 class AbortIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from goqueue.base.access import CHANGES, AclOperation, AclResource, AclRuling, Need, ResourceKind
+from goqueue.base.access import CHANGES, CLUSTER, AclOperation, AclResource, AclRuling, Need, ResourceKind
 from goqueue.base.commands import INTERNAL_DOOR, Caller
 from goqueue.base.errors import (
     AccessDenied,
@@ -18,6 +18,7 @@ from goqueue.base.errors import (
 from goqueue.base.limits import ACL_DECISIONS_KNOWN_MAX
 from goqueue.base.metadata import Change
 from goqueue.base.security_settings import SecuritySettings
+from goqueue.base.tenants import is_within
 from goqueue.core.acls import AclTable
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import ACLS
@@ -35,9 +36,18 @@ _DENIED: Final[dict[ResourceKind, type[AccessDenied]]] = {
 class AccessControl:
     """The rules of the metadata store, as this node knows them. Decides where a request comes in, and once."""
 
-    def __init__(self, settings: SecuritySettings, image: Image, audit: AuditLog | None = None) -> None:
+    def __init__(
+        self,
+        settings: SecuritySettings,
+        image: Image,
+        audit: AuditLog | None = None,
+        count: Callable[[str, str], None] = lambda operation, resource: None,
+    ) -> None:
+        """`count` is told what each refusal was asked for: the operation, and the kind of resource."""
+        self._count = count
         self._audit = audit
         self.is_on = settings.authorization == "acl"
+        self._asks_everybody = self.is_on or audit is not None
         self._super_users = settings.super_user_names
         self._image = image
         self._table = AclTable((), self._super_users)
@@ -52,7 +62,12 @@ class AccessControl:
     def decide(self, user: str, host: str, operation: AclOperation, resource: AclResource) -> AclRuling:
         return self._table.decide(user, host, operation, resource)
 
+    def asks(self, caller: Caller) -> bool:
+        return self._asks_everybody or bool(caller.tenant)
+
     def allows(self, caller: Caller, operation: AclOperation, resource: AclResource) -> bool:
+        if caller.tenant and not _reaches(caller.tenant, operation, resource):
+            return False
         asked = (caller.principal, caller.host, operation, resource)
         allowed = self._known.get(asked)
         return allowed or self._decide(caller, asked)
@@ -69,6 +84,7 @@ class AccessControl:
 
     def admit(self, caller: Caller, operation: AclOperation, resource: AclResource) -> None:
         if not self.allows(caller, operation, resource):
+            self._count(operation.value, resource.kind.value)
             if self._audit is not None:
                 self._audit.note("refused", caller, "", ((operation, resource),), "refused")
             # Without the name: a caller that gave an id must not learn it.
@@ -79,3 +95,10 @@ class AccessControl:
         if self._audit is not None:
             is_change = any(operation in CHANGES for operation, _ in needs)
             self._audit.note("change" if is_change else "read", caller, verb, needs, outcome)
+
+
+def _reaches(tenant: str, operation: AclOperation, resource: AclResource) -> bool:
+    """Whatever the rules say: what is not the tenant's is not there for it, and the cluster belongs to none."""
+    if resource.kind is ResourceKind.CLUSTER:
+        return operation is AclOperation.IDEMPOTENT_WRITE and resource == CLUSTER
+    return is_within(tenant, resource.name)

@@ -7,7 +7,7 @@ forms are in `service/asking.py`. Verbs that concern all of a kind ask for `*`. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from goqueue.base.access import CLUSTER, AclOperation, AclResource, Need, ResourceKind
 from goqueue.base.commands import Browse, PublishBatch, PublishMessages, PublishOnce
@@ -17,36 +17,47 @@ from goqueue.base.leases import Take, parse_receipt, parse_receipt_run
 from goqueue.core.groups.requests import CommitRequest, ConsumerHeartbeat, RestJoin, ShareHeartbeat
 from goqueue.core.txn.records import TxnAnswer
 from goqueue.service.acls import Acls
-from goqueue.service.asking import Ask, Attribute, Delivering, Hidden, Listed, LookedUp, Noted, Verbs, Viewed
+from goqueue.service.admission_looks import LOOKS
+from goqueue.service.asking import (
+    Ask,
+    Attribute,
+    Delivering,
+    Hidden,
+    Listed,
+    LookedUp,
+    Noted,
+    Verbs,
+    Viewed,
+    always,
+    anybody,
+)
 from goqueue.service.browse import Browsing
-from goqueue.service.cluster_view import ClusterView
 from goqueue.service.consume import Consuming, PollResult
+from goqueue.service.credentials import Credentials
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
 from goqueue.service.fetch import Fetching
 from goqueue.service.groups import Groups
-from goqueue.service.health import Health
 from goqueue.service.leasing import Leasing
-from goqueue.service.metrics import MetricsPage
 from goqueue.service.node_config import NodeConfig
 from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
 from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.queue_stats import QueueStats
+from goqueue.service.quotas import Quotas
 from goqueue.service.reassignment import Reassignments
 from goqueue.service.reset import Reset, ResetOffsets
 from goqueue.service.scheduling import Scheduling
 from goqueue.service.schemas import Schemas
-from goqueue.service.shard_sizes import ShardSizes
 from goqueue.service.share_offsets import ShareOffsets
 from goqueue.service.sharing import ShareTake, Sharing
 from goqueue.service.staged import StagedVerbs
 from goqueue.service.storage import Storage
+from goqueue.service.tenants import Tenants
 from goqueue.service.topics import Topics
-from goqueue.service.traces import Traces
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.service.txn_publish import PublishInTransaction, TransactionalPublish
-from goqueue.service.visible_schemas import VisibleSchemas
+from goqueue.service.visible_schemas import VisibleSchemas, mode_needs
 
 READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
 DELETE, ALTER, DESCRIBE = AclOperation.DELETE, AclOperation.ALTER, AclOperation.DESCRIBE
@@ -54,9 +65,6 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS = AclOperation.DESCRIBE_CONFIGS, AclOperation.AL
 TOPIC, GROUP = ResourceKind.TOPIC, ResourceKind.GROUP
 TXN, SUBJECT = ResourceKind.TRANSACTIONAL_ID, ResourceKind.SUBJECT
 IDEMPOTENT: Final[Need] = (AclOperation.IDEMPOTENT_WRITE, CLUSTER)
-
-
-# --- how a need is read from arguments --------------------------------------------------------------------
 
 
 def named(operation: AclOperation, kind: ResourceKind) -> Ask:
@@ -69,10 +77,6 @@ def of_group(operation: AclOperation) -> Ask:
     return lambda request, *_, **__: ((operation, AclResource(GROUP, request.group)),)
 
 
-def always(operation: AclOperation, resource: AclResource) -> Ask:
-    return lambda *_, **__: ((operation, resource),)
-
-
 def listed(kind: ResourceKind, attribute: str, operation: AclOperation = DESCRIBE) -> Listed:
     """Each element has the thing's name in an attribute, or is it."""
     if not attribute:
@@ -82,10 +86,6 @@ def listed(kind: ResourceKind, attribute: str, operation: AclOperation = DESCRIB
 
 def any_of(operation: AclOperation, kind: ResourceKind) -> Ask:
     return always(operation, AclResource(kind))
-
-
-def anybody(*_: Any, **__: Any) -> Iterable[Need]:
-    return ()
 
 
 def _topics(operation: AclOperation, names: Iterable[str]) -> list[Need]:
@@ -117,7 +117,7 @@ def _receipts(receipts: Sequence[str], *_: object, **__: object) -> list[Need]:
     return _topics(READ, found)
 
 
-def _changed(name: str, config: Mapping[str, object], partitions: int | None, **_: object) -> list[Need]:
+def _changed(name: str, config: Mapping[str, object], partitions: int | None, *_: object, **__: object) -> list[Need]:
     resource = AclResource(TOPIC, name)
     return [(ALTER_CONFIGS, resource)] * bool(config) + [(ALTER, resource)] * (partitions is not None)
 
@@ -196,7 +196,7 @@ _QUEUE = Listed(lambda one: ((DESCRIBE, AclResource(GROUP, one.group)), (DESCRIB
 
 
 def _of_group_and_topic(operation: AclOperation) -> Ask:
-    return lambda group, topic: ((operation, AclResource(GROUP, group)), (operation, AclResource(TOPIC, topic)))
+    return lambda group, topic, *_: ((operation, AclResource(GROUP, group)), (operation, AclResource(TOPIC, topic)))
 
 
 # --- the table --------------------------------------------------------------------------------------------
@@ -216,6 +216,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "kafka_may_create": Attribute(),
         "create": named(CREATE, TOPIC),
         "check_new": named(CREATE, TOPIC),
+        "check_placing": named(CREATE, TOPIC),
         "check_config": anybody,  # looks at its argument alone
         "alter": _changed,
         "delete": named(DELETE, TOPIC),
@@ -223,9 +224,10 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
     Publish: {
         "append": _batch,
         "append_any": _batch,
+        "batch": _batch,
         "messages": _messages,
-        "is_durable": _written,
-        "wait_durable": _written,
+        "is_durable": anybody,  # of what the caller has appended
+        "wait_durable": anybody,
     },
     DeduplicatedPublish: {
         "messages": _once,
@@ -233,8 +235,9 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
     },
     Fetching: {
         "fetch": anybody,
-        "fetch_now": anybody,
-    },  # they ask for each partition themselves: one refused is one error
+        "fetch_now": anybody,  # they ask for each partition themselves: one refused is one error
+        "partition": lambda command: ((READ, AclResource(TOPIC, command.at.topic)),),
+    },
     Browsing: {
         "offsets_from": named(DESCRIBE, TOPIC),
         "high_watermark": named(DESCRIBE, TOPIC),
@@ -314,9 +317,13 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "find": LookedUp("find", lambda task: ((DESCRIBE, AclResource(TOPIC, task.source)),)),
         "cancel": LookedUp("find", lambda task: ((ALTER, AclResource(TOPIC, task.source)),)),
     },
-    QueueStats: {"look": anybody, "reliability": _QUEUE, "lanes": _QUEUE},  # a look tells nothing
+    QueueStats: {
+        "look": anybody,  # tells nothing
+        **dict.fromkeys(("reliability", "lanes"), _QUEUE),
+        **dict.fromkeys(("leases", "peek"), Noted(_of_group_and_topic(READ))),
+    },
     Scheduling: {
-        "pending": named(DESCRIBE, TOPIC),
+        **dict.fromkeys(("pending", "due_ends", "due_counts"), named(DESCRIBE, TOPIC)),
         "show": Noted(named(READ, TOPIC)),
         "list": Noted(named(READ, TOPIC)),
         "cancel": named(WRITE, TOPIC),
@@ -325,7 +332,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
     },
     Schemas: {
         "table": Viewed(VisibleSchemas),
-        "text": anybody,  # of an id that the table told
+        **dict.fromkeys(("text", "document"), anybody),  # of an id that the table told
         "stats": any_of(DESCRIBE, SUBJECT),
         "lookup": named(DESCRIBE, SUBJECT),
         "test": named(DESCRIBE, SUBJECT),
@@ -334,7 +341,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "delete_subject": named(DELETE, SUBJECT),
         "set_settings": named(ALTER, SUBJECT),
         "delete_settings": named(ALTER, SUBJECT),
-        "set_mode": named(ALTER, SUBJECT),
+        "set_mode": mode_needs,
         "delete_mode": named(ALTER, SUBJECT),
     },
     ProducerIds: {"next_id": always(*IDEMPOTENT)},
@@ -380,6 +387,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "set_log_levels": always(ALTER_CONFIGS, CLUSTER),
         "dynamic": Attribute(),
     },
+    Quotas: {"list": always(DESCRIBE_CONFIGS, CLUSTER), "alter": always(ALTER_CONFIGS, CLUSTER)},
     Acls: {
         "is_on": Attribute([(DESCRIBE, CLUSTER)]),
         "list": always(DESCRIBE, CLUSTER),
@@ -388,18 +396,21 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "add": always(ALTER, CLUSTER),
         "delete": always(ALTER, CLUSTER),
     },
-    Traces: {
-        "newest": always(DESCRIBE, CLUSTER),
-        "show": always(DESCRIBE, CLUSTER),
-        "search": always(DESCRIBE, CLUSTER),
-        "stats": always(DESCRIBE, CLUSTER),
+    Tenants: {
+        **dict.fromkeys(("list", "show", "usage"), always(DESCRIBE, CLUSTER)),
+        **dict.fromkeys(("create", "delete"), always(ALTER, CLUSTER)),
+        "own_usage": anybody,  # of the caller's own, which the door names
     },
-    ClusterView: dict.fromkeys(("state", "health", "metadata", "nodes", "shards"), always(DESCRIBE, CLUSTER)),
-    ShardSizes: {"led": always(DESCRIBE, CLUSTER)},
+    Credentials: {
+        **dict.fromkeys(("users", "user", "keys", "key", "last_used_ms"), always(DESCRIBE, CLUSTER)),
+        **dict.fromkeys(("add_user", "set_password", "set_disabled", "delete_user"), always(ALTER, CLUSTER)),
+        **dict.fromkeys(("alter_scram", "create_key", "rotate_key", "revoke_key"), always(ALTER, CLUSTER)),
+    },
     Reassignments: {
-        **dict.fromkeys(("plan", "moves", "restart_safe"), always(DESCRIBE, CLUSTER)),
-        **dict.fromkeys(("begin", "cancel", "fill", "remove", "check_change"), always(ALTER, CLUSTER)),
+        **dict.fromkeys(("plan", "moves", "restart_safe", "throttled"), always(DESCRIBE, CLUSTER)),
+        **dict.fromkeys(
+            ("begin", "cancel", "fill", "remove", "throttle", "elect", "check_change"), always(ALTER, CLUSTER)
+        ),
     },
-    Health: {"checks": anybody, "stopping": Attribute(), "stats": always(DESCRIBE, CLUSTER)},
-    MetricsPage: {"look": always(DESCRIBE, CLUSTER), "render": always(DESCRIBE, CLUSTER)},
+    **LOOKS,
 }

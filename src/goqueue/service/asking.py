@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from goqueue.base.access import Access, Need
+from goqueue.base.access import Access, AclOperation, AclResource, Need
 from goqueue.base.commands import Caller
 
 Ask: TypeAlias = Callable[..., Iterable[Need]]  # of the verb's arguments
@@ -59,3 +59,11 @@ class Noted(msgspec.Struct, frozen=True):
 
 Rule: TypeAlias = Ask | Attribute | Viewed | Listed | Hidden | LookedUp | Delivering | Noted
 Verbs: TypeAlias = Mapping[str, Rule]
+
+
+def always(operation: AclOperation, resource: AclResource) -> Ask:
+    return lambda *_, **__: ((operation, resource),)
+
+
+def anybody(*_: Any, **__: Any) -> Iterable[Need]:
+    return ()

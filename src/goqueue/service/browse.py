@@ -75,9 +75,9 @@ class Browsing:
             elif place == "latest" or isinstance(place, str):
                 offset = partition.read_limit(isolation)
             else:
+                end = partition.read_limit(isolation)  # before the look: what comes meanwhile is later than the time
                 found = await partition.offset_at_time(place)
-                end = partition.read_limit(isolation)
-                offset = min(found[0], end) if found else end
+                offset = min(found[0], partition.read_limit(isolation)) if found else end
             offsets[partition.at.partition] = offset
         return offsets
 

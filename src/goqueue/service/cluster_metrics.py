@@ -49,9 +49,15 @@ class ClusterCollector:
         changes = CounterMetricFamily("goqueue_cluster_leader_changes", "Elections of leaders of shards.")
         changes.add_metric((), self._changes.count)
         yield changes
+        unclean = CounterMetricFamily(
+            "goqueue_cluster_unclean_elections", "Leaders elected that lack acknowledged messages, wherever they are."
+        )
+        unclean.add_metric((), 0 if self._state is None else sum(one.unclean_elections for one in self._state.shards))
+        yield unclean
         if self._state is not None:
             yield from self._of_nodes(self._state)
             yield from self._of_shards(self._state)
+            yield from self._replicas(self._state)
             yield from self._lags(self._state)
 
     def _of_nodes(self, state: ClusterState) -> Iterator[Metric]:
@@ -71,6 +77,19 @@ class ClusterCollector:
         yield _gauge("at_minimum", "Shards led here that the next lost replica stops.", _count(led, "at-minimum"))
         yield _gauge("below_minimum", "Shards led here with too few in sync to write.", _count(led, "below-minimum"))
         yield _gauge("offline", "Shards that nobody leads, wherever they are.", _count(state.shards, "offline"))
+
+    def _replicas(self, state: ClusterState) -> Iterator[Metric]:
+        replicas = GaugeMetricFamily(
+            "goqueue_cluster_replicas", "Replicas that a shard led here has.", labels=("shard",)
+        )
+        in_sync = GaugeMetricFamily(
+            "goqueue_cluster_in_sync_replicas", "Replicas of a shard led here that are in sync.", labels=("shard",)
+        )
+        for one in state.shards:
+            if one.leader == state.node:
+                replicas.add_metric((str(one.shard),), len(one.replicas))
+                in_sync.add_metric((str(one.shard),), len(one.in_sync))
+        yield from (replicas, in_sync)
 
     def _lags(self, state: ClusterState) -> Iterator[Metric]:
         labels = ("shard", "node")

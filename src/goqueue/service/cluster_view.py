@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from goqueue.api.cluster import (
+    ClusterFeature,
     ClusterHealth,
     ClusterMetadata,
     ClusterNode,
@@ -19,8 +20,11 @@ from goqueue.api.cluster import (
     TopicPlace,
 )
 from goqueue.base.errors import UnknownTopic
+from goqueue.core.cluster.features import waiting
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import NOBODY, ShardRecord, TopicRecord
+from goqueue.core.cluster.traffic import ShardTraffic
+from goqueue.core.replication.copy_rates import CopyState
 from goqueue.core.replication.leader import FollowerLag
 
 _MINIMUM: Final = "min.insync.replicas"
@@ -35,11 +39,27 @@ class ReplicationLags(Protocol):
         ...
 
 
+class LedShards(ReplicationLags, Protocol):
+    """What else is known of shards that this node leads."""
+
+    def copies(self, shard: int) -> dict[int, CopyState]:
+        """Of replicas that are not in sync, by node."""
+        ...
+
+    def traffic(self, shard: int) -> ShardTraffic: ...
+
+
 class NoFollowers:
     """A node that is alone."""
 
     def lags(self) -> Mapping[int, Mapping[int, FollowerLag]]:
         return {}
+
+    def copies(self, shard: int) -> dict[int, CopyState]:
+        return {}
+
+    def traffic(self, shard: int) -> ShardTraffic:
+        return ShardTraffic()
 
 
 class ClusterView:
@@ -65,8 +85,9 @@ class ClusterView:
     def state(self) -> ClusterState:
         image, shards = self._image, self.shards()
         nodes = self._nodes(shards)
+        status, features = _status(nodes, shards), self._features()
         return ClusterState(
-            image.cluster_id, self._node_id, self._controller, image.revision, _status(nodes, shards), nodes, shards
+            image.cluster_id, self._node_id, self._controller, image.revision, status, nodes, shards, features
         )
 
     def health(self) -> ClusterHealth:
@@ -102,6 +123,10 @@ class ClusterView:
         lags, minimums = self._lags.lags(), self._minimums()
         return [self._shard(number, minimums[number], lags.get(number, {})) for number in self._image.shards()]
 
+    def _features(self) -> list[ClusterFeature]:
+        now, waits = self._image.features(), waiting(self._image)
+        return [ClusterFeature(name, now.get(name, 0), waits.get(name, [])) for name in sorted({*now, *waits})]
+
     # --- parts -----------------------------------------------------------------------------------------------
 
     @property
@@ -111,8 +136,9 @@ class ClusterView:
         return self._node_id if self._is_alone else None
 
     def _minimums(self) -> dict[int, int]:
-        """Of each shard: the largest that one of its topics asks for."""
-        found = dict.fromkeys(self._image.shards(), self._min_in_sync)
+        """Of each shard: the largest that one of its topics asks for, of those that do not say at most all."""
+        image = self._image
+        found = {shard: min(self._min_in_sync, image.shard(shard).wanted) for shard in image.shards()}
         for topic in self._image.topics():
             if (asked := topic.overrides.get(_MINIMUM)) is not None:
                 for shard in map(topic.shard_of, range(topic.partitions)):
@@ -136,6 +162,7 @@ class ClusterView:
             eligible=list(record.eligible),
             min_in_sync=minimum,
             partitions=self._image.partitions_in(number),
+            unclean_elections=record.unclean,
             lag={node: ReplicationLag(lag.messages, lag.ms) for node, lag in lags.items()},
         )
 

@@ -8,8 +8,7 @@ answers for the first time. What a member holds goes to others when it loses the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from math import ceil
 from typing import Final, Protocol
 
@@ -31,6 +30,7 @@ from goqueue.service.readers import MemberReading, Reader, Readers, flat, nested
 from goqueue.service.topics import Topics
 
 AUTO_COMMIT_S: Final = 5.0
+_BEAT_S: Final = 0.1  # polls of a member that come closer together count as one heartbeat
 
 
 class Poll(msgspec.Struct, frozen=True):
@@ -87,6 +87,7 @@ class Consuming:
         self._leasing = leasing
         self._in_flight_max = in_flight_max
         self._readers = Readers(self._members)
+        self._changes = 0  # of any group
         self._stopping = False
 
     def stop(self) -> None:
@@ -97,10 +98,9 @@ class Consuming:
     def heard(self, records: Iterable[Record]) -> None:
         """The coordinator wrote these: what members that are gone held goes to others."""
         for record in records:
-            if isinstance(record, GroupState):
-                self._keep(record.group, record.consumer)
-            elif isinstance(record, GroupGone):
-                self._keep(record.group, ())
+            if isinstance(record, GroupState | GroupGone):
+                self._changes += 1
+                self._keep(record.group, record.consumer if isinstance(record, GroupState) else ())
 
     def _keep(self, group: str, members: Iterable[str]) -> None:
         for member_id in self._readers.of(group).difference(members):
@@ -193,23 +193,26 @@ class Consuming:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + poll.wait_ms_max / 1000
         while True:
-            with self._watching(reader) as woken:
+            woken: asyncio.Future[None] = loop.create_future()
+            self._watch(reader, woken)
+            try:
                 if not reader.has_turn(turn):
                     return PollResult([], reader.generation, False)
                 await self._auto_commit(reader)
                 before = reader.assigned
-                rebalance = await self._beat(reader, poll.generation)
+                rebalance = not self._has_beaten(reader, poll.generation) and await self._beat(reader, poll.generation)
                 kept = [at for at in reader.assigned if at in set(before)] if rebalance else reader.assigned
                 left_ms = max(0, ceil((deadline - loop.time()) * 1000))
                 wait_ms = 0 if rebalance or self._stopping else min(left_ms, reader.beat_ms)
                 found = await self._leasing.take_runs(self._take(reader, poll, kept, wait_ms), woken)
-                assigned = set(reader.assigned)
-                runs = [run for run in found if run.at in assigned]
+                runs = [run for run in found if run.at in reader.assigned]
                 if len(runs) < len(found):  # a heartbeat beside the poll took partitions away
-                    lost = [run for run in found if run.at not in assigned]
+                    lost = [run for run in found if run.at not in reader.assigned]
                     self._leasing.give_back(reader.group, messages_of(lost))
                 if runs or rebalance or loop.time() >= deadline or self._stopping:
                     return PollResult(runs, reader.generation, rebalance)
+            finally:
+                self._unwatch(reader, woken)
 
     def _take(self, reader: Reader, poll: Poll, among: Sequence[TopicPartition], wait_ms: Millis) -> Take:
         reading = reader.reading
@@ -232,22 +235,30 @@ class Consuming:
 
     async def _beat(self, reader: Reader, generation: int) -> bool:
         """Whether something changed for the member. What it gained is kept for its next heartbeat to tell."""
+        changes = self._changes
         beat = await self._groups.rest_heartbeat(reader.group, reader.member_id, generation)
         self._hear(reader, beat.generation, beat.assignment, beat.revoke)
         reader.untold.update(flat(beat.gained))
-        return beat.generation != generation or bool(beat.revoke or beat.gained)
+        is_news = beat.generation != generation or bool(beat.revoke or beat.gained)
+        reader.beat = None if is_news else (generation, changes, asyncio.get_running_loop().time())
+        return is_news
 
-    @contextmanager
-    def _watching(self, reader: Reader) -> Iterator[asyncio.Future[None]]:
-        """Done when the group changes or another poll takes this one's turn."""
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def _has_beaten(self, reader: Reader, generation: int) -> bool:
+        """A moment ago, without news, and no group changed since."""
+        if reader.beat is None:
+            return False
+        shown, changes, at_s = reader.beat
+        is_same = shown == generation == reader.generation and changes == self._changes
+        return is_same and asyncio.get_running_loop().time() - at_s < _BEAT_S
+
+    def _watch(self, reader: Reader, woken: asyncio.Future[None]) -> None:
+        """It is done when the group changes or another poll takes this one's turn."""
         self._groups.watch(reader.group, woken)
         reader.waits_on(woken)
-        try:
-            yield woken
-        finally:
-            reader.waits_on(None)
-            self._groups.unwatch(reader.group, woken)
+
+    def _unwatch(self, reader: Reader, woken: asyncio.Future[None]) -> None:
+        reader.waits_on(None)
+        self._groups.unwatch(reader.group, woken)
 
     # --- commit ----------------------------------------------------------------------------------------------
 

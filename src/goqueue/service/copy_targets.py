@@ -14,6 +14,7 @@ import msgspec
 from goqueue.base.commands import Acks, Caller, PublishBatch
 from goqueue.base.errors import NotFound, NotLoaded
 from goqueue.base.ids import Offset, TopicPartition
+from goqueue.core.dead_letter import told_view
 from goqueue.core.delivery.records import ViewId
 from goqueue.service.elsewhere import Elsewhere
 from goqueue.service.lane_readers import LaneReaders
@@ -98,10 +99,10 @@ class CopyTargets:
 
     async def _look(self, asked: FindCopies) -> list[Offset]:
         partition = self._topics.require(asked.at.topic).partition(asked.at.partition)
-        origin = self._copies_of(asked.view).origin
+        origin, told = self._copies_of(asked.view).origin, told_view(asked.view)
         found: dict[Offset, None] = {}
         async for record in self._feeds.of(partition).everything(max(asked.begin, partition.start_offset)):
             source = origin(record.headers)
-            if source is not None and source[0] == asked.view:
+            if source is not None and source[0] == told:
                 found[source[1]] = None
         return list(found)

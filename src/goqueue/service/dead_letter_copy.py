@@ -5,7 +5,7 @@ from __future__ import annotations
 from goqueue.base.commands import Headers
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Offset
-from goqueue.core.dead_letter import PREFIX, buried_headers, origin_of
+from goqueue.core.dead_letter import PREFIX, buried_headers, origin_of, told_view
 from goqueue.core.delivery.lane import TrackedMessage
 from goqueue.core.delivery.records import ViewId
 from goqueue.format.records import NewRecord, Record
@@ -23,11 +23,12 @@ class Burials:
         self._metrics = environment.metrics
 
     def copy(self, view: ViewId, message: Record, held: TrackedMessage) -> NewRecord:
+        seen = told_view(view)
         told = {
-            "topic": view.topic,
-            "partition": view.partition,
+            "topic": seen.topic,
+            "partition": seen.partition,
             "offset": message.offset,
-            "group": view.group,
+            "group": seen.group,
             "reason": held.reason,
             "error": held.text,
             "attempts": held.handed,

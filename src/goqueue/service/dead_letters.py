@@ -19,6 +19,7 @@ from goqueue.base.entropy import new_uuid
 from goqueue.base.errors import DiskFull, GoQueueError, InvalidField, RedriveRunning, UnknownRedrive
 from goqueue.base.ids import Offset
 from goqueue.base.limits import REDRIVE_RATE_MAX
+from goqueue.base.tenants import tenant_of
 from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter, StoredDeadLetter
 from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.redrive import (
@@ -45,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 HISTORY_MAX: Final = 100  # tasks that are remembered for each dead-letter topic
 _AT_ONCE: Final = 500
+_STRETCH: Final = 20
 _NOTE_MS: Final = 1_000
 _CANCEL_S: Final = 2.0
 
@@ -98,15 +100,15 @@ class Redrives:
         rate_per_s: int | None = None,
         filter: DeadLetterFilter = EVERYTHING,  # noqa: A002
         limit: int | None = None,
-        task_id: str | None = None,
+        share: tuple[str, int] | None = None,
     ) -> RedriveTask:
-        """Begins, and answers when the task is durable. One at a time for each dead-letter topic. With a `task_id` it
-        is this node's share of a redrive that others take part in."""
+        """Begins, and answers when the task is durable. One at a time for each dead-letter topic. With a `share` it is
+        this node's part of a redrive with that id, which so many nodes carry out."""
         asked = RedriveRequest(source, to, rate_per_s, filter, limit)
         self._check(asked)
         if any(task.is_live and task.source == source for task in self._tasks.values()):
             raise RedriveRunning(f"The dead letters of {source!r} are being redriven; wait, or cancel that redrive.")
-        task = self._tasks_new(asked, task_id or new_uuid(self._entropy))
+        task = self._tasks_new(asked, *(share or (new_uuid(self._entropy), 1)))
         self._tasks[task.id] = task
         try:
             await self._notes.save(task)
@@ -171,8 +173,10 @@ class Redrives:
             if asked.to == asked.source:
                 raise InvalidField("The dead letters are in that topic already; name another.", field="to")
             self._topics.require_users(asked.to, "to")
+            if tenant_of(asked.to) != tenant_of(asked.source):
+                raise InvalidField("Dead letters go to a topic of the same tenant.", field="to")
 
-    def _tasks_new(self, asked: RedriveRequest, task_id: str) -> RedriveTask:
+    def _tasks_new(self, asked: RedriveRequest, task_id: str, nodes: int) -> RedriveTask:
         topic = self._topics.find(asked.source)
         partitions = [] if topic is None else [one for one in topic.partitions if self._letters.leads(one)]
         ends = {one.at.partition: one.high_watermark for one in partitions}
@@ -187,6 +191,7 @@ class Redrives:
             asked.limit,
             total=sum(self._letters.count(one, 0, ends[one.at.partition]) for one in partitions),
             ends=ends,
+            nodes=nodes,
         )
 
     async def _forget_old(self, source: str) -> None:
@@ -250,7 +255,11 @@ class Redrives:
         self, run: RedriveRun, partition: Partition, letters: list[StoredDeadLetter], cursor: Offset
     ) -> bool:
         """Moves those that fit as fast as they may go; False if the redrive is to end."""
-        waiting = [letter for letter in letters if run.task.filter.fits(letter)]
+        waiting: list[StoredDeadLetter] = []
+        for begin in range(0, len(letters), _STRETCH):
+            waiting += [letter for letter in letters[begin : begin + _STRETCH] if run.task.filter.fits(letter)]
+            if run.task.filter.fingerprint is not None:
+                await asyncio.sleep(0)  # that takes longer than the rest
         while waiting:
             allowed = await self._allowed(run, len(waiting))
             if not allowed:

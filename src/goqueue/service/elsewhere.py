@@ -62,10 +62,10 @@ class Elsewhere:
         async with self._room.setdefault(node, asyncio.Semaphore(_AT_ONCE)):
             return decode(await self._peers.call(node, verb, encode(question), ANSWER_S, lane=_LANE), kind)
 
-    def leaders(self) -> dict[int, set[int]]:
-        """The shards of each node that leads any; `NotLeader` if one has nobody."""
+    def leaders(self, among: Iterable[int] | None = None) -> dict[int, set[int]]:
+        """The shards of each node that leads any of these; `NotLeader` if one has nobody."""
         found: dict[int, set[int]] = {}
-        for shard in self.shards.all():
+        for shard in self.shards.all() if among is None else among:
             found.setdefault(self.shards.leader(shard), set()).add(shard)
         return found
 

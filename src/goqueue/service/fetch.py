@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from goqueue.base.access import AclOperation, AclResource, ResourceKind
-from goqueue.base.commands import Fetch, Fetched, FetchFrom, Isolation
-from goqueue.base.errors import GoQueueError, UnknownTopicId
+from goqueue.base.commands import Fetch, Fetched, FetchedPartition, FetchFrom, FetchPartition, Isolation
+from goqueue.base.errors import GoQueueError, NotLeader, UnknownTopicId
 from goqueue.base.ids import Offset
 from goqueue.base.limits import BATCH_BYTES_MAX, FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SLICE_ELEMENTS
 from goqueue.drive.partition import Partition
 from goqueue.format.batch import strides
 from goqueue.service.hooks import Hooks
 from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.read_replicas import ReadReplicas
 from goqueue.service.topics import Topics
 
 _ROOM_WAIT_S: Final = 1.0
@@ -54,6 +55,11 @@ class Unbounded:
 UNBOUNDED: Final = Unbounded()
 
 
+def _is_final(answer: Fetched) -> bool:
+    """Waiting would not change it."""
+    return answer.error is not None or answer.read_at is not None
+
+
 def _wanted(command: Fetch) -> int:
     most = max(1, min(command.bytes_max, FETCH_BYTES_MAX))
     return most if command.one_each else max(1, min(most, sum([part.bytes_max for part in command.parts])))
@@ -62,7 +68,9 @@ def _wanted(command: Fetch) -> int:
 class Fetching:
     """The verb."""
 
-    def __init__(self, topics: Topics, metrics: BrokerMetrics, hooks: Hooks) -> None:
+    def __init__(self, topics: Topics, metrics: BrokerMetrics, hooks: Hooks, replicas: ReadReplicas | None) -> None:
+        """`replicas` are asked where else a partition may be read; None on a node that is alone."""
+        self._replicas = replicas
         self._topics = topics
         self._metrics = metrics
         self._hooks = hooks
@@ -79,7 +87,7 @@ class Fetching:
             try:
                 answers = await self._read_in_room(command, room, deadline)
                 enough = sum(len(answer.batches) for answer in answers) >= command.bytes_min
-                failed = any(answer.error is not None for answer in answers)
+                failed = any(_is_final(answer) for answer in answers)
                 left_s = deadline - loop.time()
                 if enough or failed or left_s <= 0 or self._stopping or not watched:
                     self._count(answers, command)
@@ -89,6 +97,17 @@ class Fetching:
             finally:
                 for partition in watched:
                     partition.unwatch(watcher)
+
+    async def partition(self, command: FetchPartition) -> FetchedPartition:
+        """The same for one partition, whose error is raised."""
+        part = FetchFrom(command.at, command.offset, command.bytes_max)
+        wait_ms, isolation, caller = command.wait_ms_max, command.isolation, command.caller
+        (found,) = await self.fetch(Fetch([part], command.bytes_max, 1, wait_ms, isolation, caller))
+        if found.error is not None:
+            raise found.error
+        ends = [last + 1 for _, _, _, last in strides(found.batches)]
+        marks = found.high_watermark, found.last_stable_offset, found.start_offset
+        return FetchedPartition(found.batches, max([command.offset, *ends]), *marks, found.aborted)
 
     async def _read_in_room(self, command: Fetch, room: ReadMemory, deadline: float) -> list[Fetched]:
         granted = await self._reserve(_wanted(command), room, deadline)
@@ -150,7 +169,7 @@ class Fetching:
             return None
         if command.wait_ms_max > 0 and not self._stopping:
             enough = sum([len(answer.batches) for answer in answers]) >= command.bytes_min
-            if not enough and not any(answer.error is not None for answer in answers):
+            if not enough and not any(_is_final(answer) for answer in answers):
                 return None
         self._count(answers, command)
         return answers
@@ -209,15 +228,28 @@ class Fetching:
         try:
             if not part.at.topic:
                 raise UnknownTopicId("No topic has that id; it may have been deleted. Ask for the metadata again.")
-            if self._hooks.access is not None:
+            if self._hooks.access is not None and self._hooks.access.asks(command.caller):
                 self._hooks.access.admit(
                     command.caller, AclOperation.READ, AclResource(ResourceKind.TOPIC, part.at.topic)
                 )
             partition = self._topics.require(part.at.topic).partition(part.at.partition)
-            partition.check_epoch(part.leader_epoch)
-            return partition
+            return self._read_here(part, partition, command)
         except GoQueueError as error:
             return Fetched(part.at, part.offset, b"", -1, -1, -1, error)
+
+    def _read_here(self, part: FetchFrom, partition: Partition, command: Fetch) -> Partition | Fetched:
+        """The partition, or that another node is nearer to the reader."""
+        replicas = self._replicas if command.at_follower else None
+        if replicas is not None and not partition.is_led:
+            replicas.check_followed(partition, part.leader_epoch)
+            return partition
+        partition.check_epoch(part.leader_epoch)
+        if replicas is None or not command.rack:
+            return partition
+        if (node := replicas.nearest(part.at, command.rack, part.offset)) is None:
+            return partition
+        marks = partition.high_watermark, partition.last_stable_offset, partition.start_offset
+        return Fetched(part.at, part.offset, b"", *marks, read_at=node)
 
     def _answer(
         self,
@@ -227,6 +259,8 @@ class Fetching:
         command: Fetch,
         error: GoQueueError | None = None,
     ) -> Fetched:
+        if error is not None and not partition.is_led:
+            error = NotLeader("This replica cannot answer that; ask the leader.")
         if error is not None:
             error.detail.update(topic=part.at.topic, partition=part.at.partition)
         return Fetched(
@@ -246,7 +280,4 @@ class Fetching:
                 self._metrics.fetch_errors.labels(answer.error.code).inc()
             elif answer.batches:
                 counters = self._metrics.topic(answer.at.topic)
-                counters.bytes_out.inc(len(answer.batches))
-                counters.fetches.inc()
-                if self._hooks.quota is not None:
-                    self._hooks.quota(command.caller, "read", answer.at.topic, len(answer.batches))
+                counters.fetched(len(answer.batches))

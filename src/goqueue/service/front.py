@@ -14,7 +14,14 @@ from goqueue.base.access import CHANGES, Access, Need
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.service.admission import ADMISSION
-from goqueue.service.asking import Attribute, Delivering, Hidden, Listed, LookedUp, Noted, Rule, Viewed
+from goqueue.service.asking import Attribute, Delivering, Hidden, Listed, LookedUp, Noted, Rule, Viewed, anybody
+from goqueue.service.metrics_page import MetricsPage
+from goqueue.service.tenant_front import TRANSLATES_ITSELF, tenant_class
+from goqueue.service.tenant_views import TenantMetrics, TenantTraces
+from goqueue.service.traces import Traces
+
+# What of a whole node somebody of a tenant is shown in part.
+_TENANT_VIEWS: Final[dict[type, Callable[..., object]]] = {Traces: TenantTraces, MetricsPage: TenantMetrics}
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -23,19 +30,33 @@ T = TypeVar("T")
 class Front(Generic[S]):
     """The verbs of one service. Without access control nothing is asked and nothing is paid."""
 
-    __slots__ = ("_access", "_asking", "_service")
+    __slots__ = ("_access", "_asking", "_kind", "_last", "_service")
 
     def __init__(self, service: S, access: Access | None, routed: S | None = None) -> None:
         """`routed` stands for the service where other nodes are asked too; what is asked of the caller is the same."""
         self._service = service if routed is None else routed
         self._access = access
-        self._asking = asking_class(type(service))
+        self._kind = type(service)
+        self._asking = asking_class(self._kind)
+        self._last: tuple[Caller | None, S] = (None, self._service)  # who asks often asks again
 
     def by(self, caller: Caller) -> S:
         """The service, for one caller."""
-        if self._access is None:
+        if self._access is None or not self._access.asks(caller):
             return self._service
-        return cast(S, self._asking(self._service, self._access, caller))
+        known, last = self._last
+        if known is not caller:
+            last = cast(S, self._for(caller, self._access))
+            self._last = (caller, last)
+        return last
+
+    def _for(self, caller: Caller, access: Access) -> object:
+        if not caller.tenant or caller.door in TRANSLATES_ITSELF:
+            return self._asking(self._service, access, caller)
+        if (view := _TENANT_VIEWS.get(self._kind)) is not None:
+            return view(self._service, access, caller)
+        asking = self._asking(self._service, access, caller)
+        return tenant_class(self._kind, ADMISSION[self._kind])(asking, caller.tenant)
 
 
 async def answer_of(asked: T | Awaitable[T]) -> T:
@@ -72,6 +93,8 @@ def asking_class(service: type) -> type[ServiceForCaller]:
 
 
 def _member(service: str, name: str, rule: Rule) -> object:
+    if rule is anybody:
+        return property(lambda asking: getattr(asking.service, name))
     if isinstance(rule, Attribute):
         return property(partial(_attribute, name, rule))
     if isinstance(rule, Viewed):

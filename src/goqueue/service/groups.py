@@ -145,14 +145,17 @@ class Groups:
 
     def is_share(self, group: str) -> bool:
         """Whether it is a share group; not known while its shard is not loaded."""
-        return self.is_loaded(group) and self._machine(group).is_share(group)
+        host = self._hosts.of(group)
+        return host.is_loaded and host.machine.is_share(group)
 
     def keeps_order(self, group: str) -> bool:
         """Whether the group's queue consumers get messages of a key in order, whatever the topic says."""
-        return self.is_loaded(group) and self.config(group).get(ORDER) == "key"
+        host = self._hosts.of(group)
+        return host.is_loaded and host.machine.config(group).get(ORDER) == "key"
 
     def takes_uncommitted(self, group: str) -> bool:
-        return self.is_loaded(group) and takes_uncommitted(self.config(group))
+        host = self._hosts.of(group)
+        return host.is_loaded and takes_uncommitted(host.machine.config(group))
 
     def rules_of_share(self, group: str) -> ShareRules | None:
         """The rules of a share group; None for any other."""

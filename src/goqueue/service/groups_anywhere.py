@@ -1,12 +1,13 @@
 """Groups as queue views see them, wherever a group is kept: its settings, where it stands, and that it moved.
 
-What another node keeps is asked for before a view is opened and remembered; settings are asked for again now and then.
+What another node keeps is asked for before a view is opened and remembered; that node tells of changes from then on. It
+is asked again now and then, since it may be another one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -18,6 +19,7 @@ from goqueue.core.groups.errors import UnknownMember
 from goqueue.core.groups.records import OffsetCommitted
 from goqueue.core.groups.share_config import ORDER, ShareRules, share_rules, takes_uncommitted
 from goqueue.service.elsewhere import Elsewhere
+from goqueue.service.group_news import GroupFacts, GroupNews
 from goqueue.service.groups import Groups
 from goqueue.service.place_news import Outbox, PlaceOffset
 
@@ -28,17 +30,11 @@ _GROUPS_MAX: Final = 10_000
 
 
 class GroupQuestion(msgspec.Struct, frozen=True):
+    """`node` asks, and is told from then on."""
+
     group: str
     places: Sequence[TopicPartition] = ()
-
-
-class GroupFacts(msgspec.Struct, frozen=True):
-    """What views have to know of a group."""
-
-    config: Mapping[str, str]
-    is_share: bool
-    offsets: list[PlaceOffset]
-    members: frozenset[str] = frozenset()  # of a share group
+    node: int = -1
 
 
 class _Known:
@@ -63,7 +59,13 @@ class GroupsAnywhere:
             elsewhere, MOVED, lambda one: shards.of_partition(one.at), lambda one: shards.of_id(one.group), self._moved
         )
         self._echo: PlaceOffset | None = None
+        self._members_heard: Callable[[str, Collection[str]], None] = lambda _, __: None
+        self.news = GroupNews(elsewhere, self._facts, self._changed)
         elsewhere.serve(FACTS, GroupQuestion, self._tell)
+
+    def attach(self, members_heard: Callable[[str, Collection[str]], None]) -> None:
+        """Told who is in a share group that another node keeps."""
+        self._members_heard = members_heard
 
     def is_here(self, group: str) -> bool:
         return self._elsewhere.is_here(self._elsewhere.shards.of_id(group))
@@ -94,6 +96,10 @@ class GroupsAnywhere:
         for at, offset in offsets.items():
             self._moves.put(PlaceOffset(group, at, offset))
         return True
+
+    async def moves_told(self, group: str) -> None:
+        """Returns when the node that keeps the group knows how far its views are, or cannot be told now."""
+        await self._moves.told(group)
 
     def share_rules(self, group: str) -> ShareRules:
         return share_rules(self._config(group))
@@ -162,25 +168,39 @@ class GroupsAnywhere:
             await self._ask(group, ())
 
     async def _ask(self, group: str, places: Sequence[TopicPartition]) -> None:
-        shard = self._elsewhere.shards.of_id(group)
-        facts = await self._elsewhere.ask(shard, FACTS, GroupQuestion(group, places), GroupFacts)
+        shards = self._elsewhere.shards
+        question = GroupQuestion(group, places, shards.node)
+        facts = await self._elsewhere.ask(shards.of_id(group), FACTS, question, GroupFacts)
         if len(self._known) >= _GROUPS_MAX:
             self._known.clear()
+        self._learned(group, facts, places)
+
+    def _learned(self, group: str, facts: GroupFacts, places: Sequence[TopicPartition] = ()) -> None:
         before, self._known[group] = self._known.get(group), _Known(facts)
         self._known[group].offsets = {**(before.offsets if before is not None else {})}
         for at in places:
             self._known[group].offsets.pop(at, None)
         self._known[group].offsets.update((one.at, one.offset) for one in facts.offsets)
+        if facts.is_share:
+            self._members_heard(group, facts.members)
+
+    def _changed(self, group: str, facts: GroupFacts) -> None:
+        if group in self._known and not self.is_here(group):
+            self._learned(group, facts)
 
     # --- for other nodes -------------------------------------------------------------------------------------
 
     async def _tell(self, asked: GroupQuestion) -> GroupFacts:
-        group = asked.group
-        committed = self._here.offsets(group, asked.places) if asked.places else {}
-        offsets = [PlaceOffset(group, at, one.offset) for at, one in committed.items()]
+        committed = self._here.offsets(asked.group, asked.places) if asked.places else {}
+        offsets = [PlaceOffset(asked.group, at, one.offset) for at, one in committed.items()]
+        self.news.asked(asked.group, asked.node)
+        return msgspec.structs.replace(self._facts(asked.group), offsets=offsets)
+
+    def _facts(self, group: str) -> GroupFacts:
+        """Of a group that is here, without where it stands."""
         is_share = self._here.is_share(group)
         members = frozenset(self._here.member_ids(group)) if is_share else frozenset[str]()
-        return GroupFacts(dict(self._here.config(group)), is_share, offsets, members)
+        return GroupFacts(dict(self._here.config(group)), is_share, [], members)
 
     def _moved(self, places: Sequence[PlaceOffset]) -> None:
         """Only forward: what comes late was overtaken."""

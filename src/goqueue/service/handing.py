@@ -197,9 +197,10 @@ class Handing:
         lease_ms = source.lease_ms if take.lease_ms is None else take.lease_ms
         grant = Grant(take.owner, nonce, now + lease_ms)
         offsets = as_row([record.offset for record in records])
-        moves = [] if source.is_ordered else delivery.lend_row(lane, offsets, grant, now)
+        is_ordered = source.is_ordered
+        moves = [] if is_ordered else delivery.lend_row(lane, offsets, grant, now)
         if not moves:
-            keys = [record.key for record in records] if source.is_ordered else ()
+            keys = [record.key for record in records] if is_ordered else ()
             offsets, moves = delivery.lease(lane, offsets, keys, grant, now, among)
         self._runner.write(delivery, moves)
         chosen = records

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from goqueue.base.clock import SteadyClock
-from goqueue.base.ids import Millis
+from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.limits import GIB
+from goqueue.base.tenants import tenant_of
 from goqueue.drive.topic_table import TopicTable
 from goqueue.log.disk import Usage
 from goqueue.log.space import SpaceGuard
@@ -23,8 +24,16 @@ class Check(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Stats(msgspec.Struct, frozen=True):
-    """The node at a glance."""
+class ProcessShare(msgspec.Struct, frozen=True):
+    """One process of several of a machine."""
+
+    uptime_ms: Millis
+    messages: int
+    size_bytes: int
+
+
+class Stats(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The node at a glance. `processes`, by their numbers, if there are several: then it is about all of them."""
 
     version: str
     uptime_ms: Millis
@@ -34,6 +43,7 @@ class Stats(msgspec.Struct, frozen=True):
     size_bytes: int
     disk: Usage
     storage: StorageStats
+    processes: dict[int, ProcessShare] = {}
 
 
 class Health:
@@ -65,7 +75,7 @@ class Health:
     def checks(self) -> list[Check]:
         usage = self._space.usage
         failed = [
-            str(partition.at)
+            partition.at
             for topic in self._table.all()
             for partition in topic.partitions
             if partition.failure is not None
@@ -77,7 +87,7 @@ class Health:
                 not self._space.is_full,
                 f"{usage.used_percent:.0f} % used, {usage.free_bytes / GIB:.1f} GiB free",
             ),
-            Check("logs", not failed, f"read-only after disk errors: {', '.join(failed)}" if failed else "writable"),
+            Check("logs", not failed, f"read-only after disk errors: {_told(failed)}" if failed else "writable"),
             *self._cluster(),
         ]
 
@@ -99,3 +109,10 @@ class Health:
             disk=self._space.usage,
             storage=self._stats,
         )
+
+
+def _told(places: Sequence[TopicPartition]) -> str:
+    """Everybody may ask, so what tenants have is counted, not named."""
+    named = [str(one) for one in places if not tenant_of(one.topic)]
+    count = len(places) - len(named)
+    return ", ".join([*named, *([f"{count} of tenants"] if count else [])])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -14,8 +14,25 @@ from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import BatchHeader, Buffer
 from goqueue.service.tracing import Tracing
 
-# Raises if so many bytes are over the caller's rate.
-Quota = Callable[[Caller, Literal["read", "write"], str, int], None]
+
+class Limits(Protocol):
+    """Raises if something is over a quota."""
+
+    def publish(self, caller: Caller, topic: str, size: int, count: int) -> None:
+        """So many messages of so many bytes are about to be stored."""
+        ...
+
+    def message_bytes(self, topic: str, most: int) -> int:
+        """How large a message of the topic may be that takes up to `most`."""
+        ...
+
+    def delay(self, topic: str, count: int, pending_of: Callable[[str], int]) -> None:
+        """So many messages are about to wait for their time; `pending_of` tells how many do, by a topic's id."""
+        ...
+
+    def grow(self, topic: str, topics: int, partitions: int) -> None:
+        """A topic, or some of its partitions, are about to be made."""
+        ...
 
 
 class TooMuchHere(Exception):
@@ -47,7 +64,12 @@ class Hooks(msgspec.Struct, frozen=True):
 
     access: Access | None = None
     schema: SchemaCheck | None = None
-    quota: Quota | None = None
+    limits: Limits | None = None
     trace: Tracing | None = None
     transactions: TransactionCheck | None = None
     announce: Callable[[Topic], Awaitable[None]] | None = None  # returns when other nodes know a new topic too
+
+    def message_bytes_max(self, topic: Topic) -> int:
+        """How large a message of the topic may be."""
+        most = topic.config.max_message_bytes
+        return most if self.limits is None else self.limits.message_bytes(topic.name, most)

@@ -32,7 +32,14 @@ class LaneReaders:
 
     def of(self, partition: Partition, group: str | None = None) -> LaneReader:
         """As the group sees it, or a reader of committed data."""
-        isolation = _UNCOMMITTED if group is not None and self._takes_uncommitted(group) else _COMMITTED
+        return self.reader(partition, _COMMITTED if group is None else self.isolation(group))
+
+    def isolation(self, group: str) -> Isolation:
+        """What the group is handed of transactions."""
+        return _UNCOMMITTED if self._takes_uncommitted(group) else _COMMITTED
+
+    def reader(self, partition: Partition, isolation: Isolation) -> LaneReader:
+        """As groups with this isolation see it."""
         feed = self._feeds[isolation].get(partition.at)
         return feed if feed is not None and feed.partition is partition else self._make(partition, isolation)
 

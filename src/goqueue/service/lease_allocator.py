@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -11,6 +11,7 @@ from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.leases import Delivered, Take
 from goqueue.base.priority import NAMES, NORMAL
+from goqueue.base.tenants import is_within
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.delivery.states import MessageState
 from goqueue.core.lanes import LaneTurn
@@ -22,7 +23,9 @@ from goqueue.service.handing import Handing
 from goqueue.service.leased_run import LeasedRun, messages_of
 from goqueue.service.lending import Lending, LentBatches, Room
 from goqueue.service.queue_views import QueueViews, Source
+from goqueue.service.tenant_limits import TenantLimits
 
+_LANES: Final = range(len(NAMES))
 _TURNS_MAX: Final = 10_000
 _LOOK_AGAIN_S: Final = 0.05  # while a log is being looked through
 
@@ -73,8 +76,10 @@ class LeaseAllocator:
         handing: Handing,
         lending: Lending,
         environment: Environment,
+        limits: TenantLimits,
     ) -> None:
         self._runner = runner
+        self._limits = limits
         self._views = views
         self._handing = handing
         self._lending = lending
@@ -110,11 +115,14 @@ class LeaseAllocator:
         self, take: Take, memory: ReadMemory, interrupt: asyncio.Future[None] | None = None
     ) -> Handful:
         """The same, and batches where the take wants them; as much of them as there is memory for."""
+        self._limits.check_lease(take.group, self._leased)
         if self._views.asks_first:
             await self._views.learn(take.group, take.partitions)
         sources = self._views.sources(take)
-        found = await self._gather(take, sources, memory)
-        if not found.count and take.wait_ms_max > 0:
+        found: Handful | None = None
+        if take.wait_ms_max <= 0 or any(map(self._has_more, sources)):
+            found = await self._gather(take, sources, memory)
+        if found is None or (not found.count and take.wait_ms_max > 0):
             found = await self._wait_for_some(take, sources, memory, interrupt)
         self._wake_next(take.group, sources)
         return found
@@ -136,7 +144,7 @@ class LeaseAllocator:
                     return found
                 if found.was_refused or any(source.feed.is_behind for source in sources):
                     left_s = min(left_s, _LOOK_AGAIN_S)
-                await self._wait([waiter.woken, *([] if interrupt is None else [interrupt])], left_s)
+                await self._wait(waiter, left_s, interrupt)
                 woken_for_nothing = True
                 if self._are_others(sources):
                     await self._views.learn(take.group, take.partitions)
@@ -153,12 +161,19 @@ class LeaseAllocator:
             return False
         return all(self._runner.is_loaded(source.partition.at) for source in sources)
 
-    async def _wait(self, news: Iterable[asyncio.Future[None]], left_s: float) -> None:
+    async def _wait(self, waiter: Waiter, left_s: float, interrupt: asyncio.Future[None] | None) -> None:
+        """Until it is woken, or interrupted, or so much time is over."""
+        timer = asyncio.get_running_loop().call_later(left_s, waiter.wake)
+        if interrupt is not None:
+            interrupt.add_done_callback(waiter.interrupted)
         self._metrics.long_polls.inc()
         try:
-            await asyncio.wait(news, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            await waiter.woken
         finally:
             self._metrics.long_polls.dec()
+            timer.cancel()
+            if interrupt is not None:
+                interrupt.remove_done_callback(waiter.interrupted)
 
     def _enter(self, take: Take, sources: Sequence[Source], waiter: Waiter, first: bool) -> None:
         """Into line for news; a consumer that holds as much as it may waits for its own answers instead."""
@@ -228,8 +243,8 @@ class LeaseAllocator:
         sources = [*sources[at:], *sources[:at]]
         empty: set[int] = set()
         while found.count < room and found.size < bytes_max:
-            there = await self._waiting(sources, found.nonce)
-            waiting = [has and lane not in empty for lane, has in enumerate(there)]
+            there = [await self._lanes(source, found.nonce) for source in sources]
+            waiting = [lane not in empty and any(lane in some for some in there) for lane in _LANES]
             if turn.visits == 1:  # acks of an earlier life can be told only now that the lanes are known
                 for source in sources:
                     self._runner.moved(source.delivery.view)
@@ -240,8 +255,8 @@ class LeaseAllocator:
             only = sum(waiting) == 1
             wanted = room - found.count if only else min(most, room - found.count)
             served = 0
-            for source in sources:
-                if served < wanted:
+            for source, some in zip(sources, there, strict=True):
+                if served < wanted and lane in some:
                     room_left = Room(wanted - served, wanted - served, bytes_max - found.size)
                     served += await self._hand(take, source, lane, room_left, found, only)
             turn.served(lane, served, now)
@@ -266,17 +281,14 @@ class LeaseAllocator:
             wanted = again or wanted
         return found.add(await self._handing.lease(take, source, lane, wanted, nonce))
 
-    async def _waiting(self, sources: Sequence[Source], nonce: str) -> list[bool]:
-        """Which lanes have something to hand out."""
-        waiting = [False] * len(NAMES)
-        for source in sources:
-            delivery = source.delivery
-            index = await source.feed.look(delivery.base)  # there may be lanes that nobody looked at yet
-            for lane in index.lanes:
-                waiting[lane] = waiting[lane] or index.has(lane, delivery.look_from(lane))
-            for lane in delivery.lanes_again():
-                waiting[lane] = waiting[lane] or delivery.has_ready_again(lane, nonce)
-        return waiting
+    async def _lanes(self, source: Source, nonce: str) -> Collection[int]:
+        """Those that have something to hand out."""
+        delivery, feed = source.delivery, source.feed
+        base = delivery.base  # there may be lanes that nobody looked at yet
+        index = feed.known(base) or await feed.look(base)
+        there = [lane for lane in index.lanes if index.has(lane, delivery.look_from(lane))]
+        there += [lane for lane in delivery.lanes_again() if delivery.has_ready_again(lane, nonce)]
+        return there
 
     def _turn(self, take: Take) -> LaneTurn:
         key = (take.group, tuple(take.partitions))
@@ -288,9 +300,16 @@ class LeaseAllocator:
         return turn
 
     def _room(self, take: Take, sources: Sequence[Source]) -> int:
+        wanted = self._limits.lease_room(take.group, take.limit, self._leased)
         if take.in_flight_max is None:
-            return take.limit
-        return take.in_flight_max - sum(source.delivery.in_flight_of(take.owner) for source in sources)
+            return wanted
+        held = sum(source.delivery.in_flight_of(take.owner) for source in sources)
+        return min(wanted, take.in_flight_max - held)
+
+    def _leased(self, tenant: str) -> list[int]:
+        """By view; none of those of others."""
+        leased = MessageState.LEASED
+        return [one.count(leased) if is_within(tenant, one.view.group) else 0 for one in self._runner.all()]
 
     def give_back(self, group: str, found: Iterable[Delivered]) -> None:
         """Nobody got these after all."""

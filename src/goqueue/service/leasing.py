@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from goqueue.base.errors import GoQueueError, InvalidField, InvalidReceipt
+from goqueue.base.errors import GoQueueError, InvalidField, InvalidReceipt, StaleReceipt
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.leases import Delivered, Outcome, QueueCounts, Receipt, Take, parse_receipt
 from goqueue.core.delivery.lane import TrackedMessage
@@ -159,7 +159,7 @@ class Leasing:
                 return delivery.extend(leased, now + lease_ms)
             return delivery.release(leased, self._views.policy(delivery.view), now)
 
-        return await self._answer(receipts, answer, late_too, check)
+        return await self._answer(receipts, answer, late_too, None if latest_ms is None else check)
 
     async def _see_moved(self, receipts: Sequence[str]) -> None:
         """Who gave a message up finds it in the dead letters, unless moving it takes unusually long."""
@@ -209,6 +209,8 @@ class Leasing:
             for owner in named.owners:
                 self._events.answered(view.group, owner)
                 self._taking.has_room(view.group, owner)
+        if outcomes.count(None) < len(outcomes) and any(isinstance(one, StaleReceipt) for one in outcomes):
+            self._runner.confirm(places)  # another node may lead by now, and know the lease
         await self._runner.wait_durable(places)
         return outcomes
 

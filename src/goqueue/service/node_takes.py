@@ -1,6 +1,7 @@
-"""One take over the partitions of several nodes: from the first that has something, and nothing is leased in vain.
+"""One take over the partitions of several nodes: what they have, up to what was asked for; nothing is leased in vain.
 
-First the nodes are asked in turn, each time beginning with another one. If none has anything the take waits at all of
+First the nodes are asked in turn, each time beginning with another one, until one has something; then the others at
+once, each for a share of the rest. If none has anything the take waits at all of
 them; when one has something the others are told that it is enough, and each of them still answers. What came to more
 than was asked for, or for a caller that is gone, is given back.
 """
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from goqueue.base.errors import GoQueueError, PeerLost
+from goqueue.base.errors import GoQueueError, PeerLost, QuotaExceeded
 from goqueue.base.leases import Take
 from goqueue.base.limits import ROUTED_S
 from goqueue.service.leased_run import LeasedRun
@@ -24,6 +25,7 @@ from goqueue.service.router import Router, may_pass
 Part = tuple[int, Take]  # a node, and what is taken there
 GiveBack = Callable[[str, Sequence[LeasedRun]], None]
 _AGAIN_S: Final = 0.05  # after a node could not be asked
+_BESIDE_S: Final = 0.1  # for more of it, when there is something to hand out
 _ANSWER_S: Final = 3.0  # for what a node need not wait for; what comes later is given back
 
 
@@ -39,20 +41,35 @@ class NodeTake:
         self._stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def now(self, parts: Sequence[Part]) -> list[LeasedRun]:
-        """What the first has that has something. A node that cannot be asked counts as empty, unless all are such."""
+        """What the first has that has something, and beside it what the others have, as far as more was asked for. A
+        node that cannot be asked counts as empty, unless all are such."""
         failure: GoQueueError | None = None
         failures = 0
-        for node, part in parts:
+        for place, (node, part) in enumerate(parts):
             try:
-                if found := await self._kept(self._soon(node, self._ask(node, replace(part, wait_ms_max=0)))):
+                if found := await self._kept(self._now_at(node, part, parts[place + 1 :])):
                     return found
             except GoQueueError as error:
-                if not may_pass(error, repeatable=True):
+                if not _counts_as_empty(error):
                     raise
                 failure, failures = error, failures + 1
         if failure is not None and failures == len(parts):
             raise failure
         return []
+
+    async def _now_at(self, node: int, part: Take, others: Sequence[Part]) -> list[LeasedRun]:
+        found = await self._soon(node, self._ask(node, replace(part, wait_ms_max=0)))
+        return [*found, *await self._beside(found, others)] if found else []
+
+    async def _beside(self, found: Sequence[LeasedRun], parts: Sequence[Part]) -> list[LeasedRun]:
+        """Each is asked for its share of what is left. Who does not answer soon holds up nothing."""
+        left = self._take.limit - sum(len(run.records) for run in found)
+        asked = [
+            self._soon(node, self._ask(node, replace(part, wait_ms_max=0, limit=share)), _BESIDE_S)
+            for (node, part), share in zip(parts, shares(left, len(parts)), strict=False)
+        ]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        return [run for answer in answers if not isinstance(answer, BaseException) for run in answer]
 
     async def wait(
         self, parts: Sequence[Part], interrupt: asyncio.Future[None] | None, wait_s: float
@@ -90,14 +107,16 @@ class NodeTake:
 
     async def _bear(self, errors: Iterable[BaseException]) -> None:
         for error in errors:
-            if not (isinstance(error, GoQueueError) and may_pass(error, repeatable=True)):
+            if not (isinstance(error, GoQueueError) and _counts_as_empty(error)):
                 raise error
         await asyncio.sleep(_AGAIN_S)
 
-    async def _soon(self, node: int, taking: Awaitable[list[LeasedRun]]) -> list[LeasedRun]:
+    async def _soon(
+        self, node: int, taking: Awaitable[list[LeasedRun]], within_s: float = _ANSWER_S
+    ) -> list[LeasedRun]:
         """What a node gives that need not wait any more. What it gives later is given back."""
         task = asyncio.ensure_future(taking)
-        done, _ = await asyncio.wait([task], timeout=None if node == self._router.shards.node else _ANSWER_S)
+        done, _ = await asyncio.wait([task], timeout=None if node == self._router.shards.node else within_s)
         if not done:
             task.add_done_callback(self._return)
             raise PeerLost(f"Node {node} does not answer.")
@@ -135,6 +154,11 @@ class NodeTake:
             self._give_back(self._take.group, task.result())
 
 
+def shares(count: int, parts: int) -> list[int]:
+    """Even shares that come to so many; no more of them than there is something for."""
+    return [share for part in range(parts) if (share := (count + part) // parts)][::-1]
+
+
 def within(runs: Iterable[LeasedRun], limit: int) -> tuple[list[LeasedRun], list[LeasedRun]]:
     """As many messages as were asked for, and the rest."""
     kept, surplus = list[LeasedRun](), list[LeasedRun]()
@@ -147,3 +171,8 @@ def within(runs: Iterable[LeasedRun], limit: int) -> tuple[list[LeasedRun], list
             surplus.append(replace(run, records=records[limit:]))
         limit -= min(limit, len(records))
     return kept, surplus
+
+
+def _counts_as_empty(error: GoQueueError) -> bool:
+    """Others may have something: the node cannot be asked, or hands out no more to this tenant."""
+    return isinstance(error, QuotaExceeded) or may_pass(error, repeatable=True)

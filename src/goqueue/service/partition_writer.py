@@ -34,9 +34,7 @@ class PartitionWriter:
         append_time = topic.config.message_timestamp_type == "LogAppendTime"
         base_offset = partition.append(batch, header, now, append_time)
         counters = self.metrics.topic(topic.name)
-        counters.messages_in.inc(header.record_count)
-        counters.batches_in.inc()
-        counters.bytes_in.inc(header.size)
+        counters.published(header.record_count, header.size)
         if trace is not None and moments is not None:
             trace.wrote(topic, partition.at, base_offset, header, batch, moments)
         return Appended(

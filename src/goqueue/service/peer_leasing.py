@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from goqueue.base.ids import TopicPartition
@@ -18,8 +18,10 @@ _ENDED_MAX: Final = 10_000
 class PeerLeasing:
     """The verbs."""
 
-    def __init__(self, leasing: Leasing, news: MemberNews) -> None:
+    def __init__(self, leasing: Leasing, news: MemberNews, told: Callable[[str], Awaitable[None]]) -> None:
+        """`told` returns when a group knows what was done of it here."""
         self._leasing = leasing
+        self._told = told
         self._news = news
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._ended: dict[str, None] = {}  # takes that are over before they began, the oldest first
@@ -49,7 +51,14 @@ class PeerLeasing:
         return self._leasing.in_flight(group, owner)
 
     async def ack_held(self, group: str, owner: str, among: Sequence[TopicPartition] | None) -> None:
+        """Of partitions that the owner gives up, the group knows it before another member gets them."""
         await self._leasing.ack_held(group, owner, among)
+        if among is not None:
+            await self._told(group)
+
+    async def told(self, group: str) -> None:
+        """Returns when the group knows what was done of it here, or cannot be told now."""
+        await self._told(group)
 
     def release(self, group: str, owner: str, among: Sequence[TopicPartition] | None, is_failure: bool = False) -> None:
         if among is None:

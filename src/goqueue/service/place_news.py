@@ -17,6 +17,8 @@ from goqueue.service.epoch_fence import EpochFence
 logger = logging.getLogger(__name__)
 
 _TELL_S: Final = 0.02
+_LOOK_S: Final = 0.005
+_LOOKS: Final = 100
 _AGAIN_S: Final = 1.0  # at most, between tries
 
 Place = tuple[str, TopicPartition]  # of a group
@@ -66,6 +68,13 @@ class Outbox:
             waiting = self._waiting[way] = {}
             self._elsewhere.spawn(self._send(way, waiting))
         waiting[news.group, news.at] = news
+
+    async def told(self, group: str) -> None:
+        """Returns when what was put for a group is told, or cannot be now."""
+        for _ in range(_LOOKS):
+            if not any(group == known for waiting in self._waiting.values() for known, _ in waiting):
+                return
+            await asyncio.sleep(_LOOK_S)
 
     async def _send(self, way: tuple[int, int], waiting: dict[Place, PlaceOffset]) -> None:
         pause_s = _TELL_S

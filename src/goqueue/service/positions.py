@@ -15,6 +15,7 @@ from goqueue.core.delivery.records import ViewId
 from goqueue.core.delivery.states import MessageState
 from goqueue.core.groups.records import GroupGone, OffsetCommitted, Record
 from goqueue.drive.delivery_shards import DeliveryShards
+from goqueue.drive.lane_index import LaneIndex
 from goqueue.drive.partition import Partition
 from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.lane_search import LaneSearch
@@ -108,6 +109,12 @@ class Positions:
         if self._to_tell and asyncio._get_running_loop() is not None:
             self.tell()
 
+    async def told(self, group: str) -> None:
+        """Returns when a group knows what was done of it here, wherever it is kept."""
+        self.catch_up()
+        if self._between is not None:
+            await self._between.moves_told(group)
+
     def tell(self) -> None:
         """Moves the groups' offsets, now. What cannot be asked or written now is told again."""
         views, self._to_tell = self._to_tell, {}
@@ -137,7 +144,7 @@ class Positions:
         if position <= self._last(delivery):  # only a commit moves a group back
             return None
         self._known[delivery] = position
-        self._trim(view.at)
+        self._trim(delivery, position)
         return position
 
     def _tell_now(self) -> None:
@@ -154,11 +161,12 @@ class Positions:
             known = self._known[delivery] = committed.offset if committed and is_sound else delivery.base
         return known
 
-    def _trim(self, at: TopicPartition) -> None:
+    def _trim(self, moved: Delivery, position: Offset) -> None:
         """What every group is past need not be known any more."""
-        partition = self._partition(at)
+        partition = self._partition(moved.view.at)
         if partition is not None:
-            lowest = min(self.position(delivery) for delivery in self._runner.at(at))
+            others = [self.position(one) for one in self._runner.at(moved.view.at) if one is not moved]
+            lowest = min([position, *others])
             for feed in self._feeds.all_of(partition):
                 if feed.index is not None:
                     feed.index.trim(lowest)
@@ -168,22 +176,12 @@ class Positions:
         partition = self._partition(delivery.view.at)
         if partition is None:
             return delivery.base
-        lowest = self._feeds.of(partition, delivery.view.group).end
+        feed = self._feeds.of(partition, delivery.view.group)
+        lowest, index = feed.end, feed.index
         for number in _LANES:
-            if not (at_most and self._is_unknown(delivery, partition, number)):
-                lowest = min(lowest, self._position_of(delivery, partition, number))
+            if not (at_most and _is_unknown(delivery, index, number)):
+                lowest = min(lowest, _position_of(delivery, index, number))
         return max(lowest, delivery.base)
-
-    def _position_of(self, delivery: Delivery, partition: Partition, number: int) -> Offset:
-        """Nothing of the lane is open below: what was handed out is done, and the index knows of no other."""
-        index, here = self._feeds.of(partition, delivery.view.group).index, delivery.lane_position(number)
-        if index is not None and index.begin <= here and delivery.is_lane_clear(number):
-            return index.next_of(number, here)
-        return here
-
-    def _is_unknown(self, delivery: Delivery, partition: Partition, number: int) -> bool:
-        index = self._feeds.of(partition, delivery.view.group).index
-        return not delivery.knows_lane(number) and (index is None or index.begin > delivery.base)
 
     def _look_closer(self, delivery: Delivery, position: Offset) -> None:
         """A lane that holds the group back where it shares a span with others may have nothing there."""
@@ -193,7 +191,7 @@ class Positions:
             return
         if feed.index.is_mixed(position):
             for number in _LANES:
-                if delivery.is_lane_clear(number) and self._position_of(delivery, partition, number) == position:
+                if delivery.is_lane_clear(number) and _position_of(delivery, feed.index, number) == position:
                     self._search.want(delivery.view, number, feed)
 
     def _partition(self, at: TopicPartition) -> Partition | None:
@@ -202,8 +200,10 @@ class Positions:
 
     # --- offsets move acks -----------------------------------------------------------------------------------
 
-    def heard(self, records: Iterable[Record]) -> None:
+    def heard(self, records: Sequence[Record]) -> None:
         """The coordinator wrote these; what it says of a view's partition holds for the view."""
+        if self._between is not None:
+            self._between.wrote(records)
         for record in records:
             if record.group == KEEPER:
                 continue  # its views are not a group's
@@ -224,6 +224,8 @@ class Positions:
 
     async def wait_heard(self, records: Sequence[Record]) -> None:
         """What these did to views is durable when it returns. A group that is gone has views anywhere."""
+        if self._between is not None:
+            await self._between.told(records)
         if any(isinstance(record, GroupGone) for record in records):
             await self._runner.wait_durable()
             return
@@ -294,3 +296,15 @@ class Positions:
             return max(0, end - begin) if lane == NORMAL else 0
         unseen = max(0, end - max(begin, index.scanned_to)) if lane == NORMAL else 0
         return index.count(lane, begin) + unseen
+
+
+def _position_of(delivery: Delivery, index: LaneIndex | None, number: int) -> Offset:
+    """Nothing of the lane is open below: what was handed out is done, and the index knows of no other."""
+    here = delivery.lane_position(number)
+    if index is not None and index.begin <= here and delivery.is_lane_clear(number):
+        return index.next_of(number, here)
+    return here
+
+
+def _is_unknown(delivery: Delivery, index: LaneIndex | None, number: int) -> bool:
+    return not delivery.knows_lane(number) and (index is None or index.begin > delivery.base)

@@ -28,8 +28,8 @@ from goqueue.base.errors import (
     GoQueueError,
     InternalTopic,
     InvalidBatch,
-    MessageTooLarge,
     NotLoaded,
+    ReplicasTimedOut,
     TakingOver,
     TooFewHaveIt,
 )
@@ -42,7 +42,7 @@ from goqueue.drive.schedules import Schedules
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import NO_PRODUCER_ID, BatchHeader, Buffer, read_header, verified_header
 from goqueue.format.compression import CODECS
-from goqueue.format.records import InTransaction, NewRecord, build
+from goqueue.format.records import InTransaction, NewRecord, Sequenced, build
 from goqueue.log.space import SpaceGuard
 from goqueue.service.batch_inspection import (
     NOTHING,
@@ -54,15 +54,17 @@ from goqueue.service.batch_inspection import (
     look_here,
     wanted_of,
 )
+from goqueue.service.batch_numbers import Numbering
+from goqueue.service.delayed_again import leave_out_stored
 from goqueue.service.delayed_batches import Delays
 from goqueue.service.hooks import Hooks, TooMuchHere, TransactionCheck
 from goqueue.service.partition_writer import PartitionWriter
-from goqueue.service.record_checks import check_times
+from goqueue.service.record_checks import check_size, check_times
 from goqueue.service.sorting import PartitionBatch, SortedMessages, Sorting, WaitingMessage, record_of
 from goqueue.service.time_slices import paced
 from goqueue.service.topics import Topics
 from goqueue.service.tracer import Sampled
-from goqueue.service.tracing import Moments
+from goqueue.service.tracing import Moments, Tracing
 
 REPLICAS_MS: Final = 30_000  # how long replicas are waited for, if the caller does not say
 
@@ -126,7 +128,7 @@ class Publish:
             if header.producer_id < NO_PRODUCER_ID:
                 raise InvalidBatch("Producer ids below -1 are the broker's own.")
             if not command.is_copy:
-                _check_size(topic, header)
+                check_size(topic.config, header)
                 check_times(topic.config, header, command.batch, self._clock.now_ms())
             if header.is_transactional:
                 self._transactions.check(partition, header.producer_id, header.producer_epoch)
@@ -139,7 +141,7 @@ class Publish:
         except GoQueueError as error:
             self._metrics.publish_errors.labels(error.code).inc()
             raise
-        self._metrics.publish_seconds.observe(time.perf_counter() - started)
+        self._metrics.publish_seconds.observe(time.perf_counter() - started, _exemplar(self._hooks.trace))
         return appended
 
     async def look(self, command: PublishBatch) -> Inspection:
@@ -147,8 +149,8 @@ class Publish:
         try:
             topic = self._topics.require(command.at.topic)
             header = verified_header(command.batch)
-            _check_size(topic, header)
-            self._admit(topic, command.caller, 0)
+            check_size(topic.config, header)
+            self._admit(topic, command.caller, 0, 0)
             if header.is_transactional:
                 await self.learn(topic.partition(command.at.partition), header.producer_id, header.producer_epoch)
             wanted = wanted_of(topic, command.is_copy, self._hooks.schema is not None)
@@ -177,45 +179,48 @@ class Publish:
         return partition.is_written if acks is Acks.LEADER else partition.is_durable
 
     async def wait_durable(self, at: TopicPartition, acks: Acks = Acks.ALL, wait_ms: Millis = REPLICAS_MS) -> None:
-        """Returns when all that was appended to the partition is as safe as the node promises; `TooFewHaveIt` if it
-        takes longer."""
-        await _wait_for(self._topics.require(at.topic).partition(at.partition), acks, wait_ms)
+        """Returns when all that was appended to the partition is as safe as the node promises; `ReplicasTimedOut` if
+        it takes longer, `TooFewHaveIt` if too few are in sync by then."""
+        topic = self._topics.require(at.topic)
+        await _wait_for(topic.partition(at.partition), acks, topic.config.min_insync_replicas, wait_ms)
 
     async def messages(self, command: PublishMessages) -> list[PublishResult]:
         """Stores messages in the open, one batch for each partition (or a few, if they are large)."""
         started = time.perf_counter()
         topic = await self._topics.for_publish(command.topic, command.caller)
-        sorting = Sorting(topic, self._clock.now_ms(), self._hooks.schema, command.is_placed)
+        sorting = Sorting(topic, self._clock.now_ms(), self._hooks, command.is_placed)
         results: list[PublishResult | None] = [*await paced(sorting.take, command.messages, topic.config.validates)]
+        if command.marks:
+            await leave_out_stored(self._schedules, sorting, command, results)
         touched: dict[Partition, list[int]] = {}
         moments = self._moments(started)
         self._trace_delayed(topic, sorting.delayed, moments, command.caller)
+        numbering = Numbering(command.identities)
         for pile in sorting.piles:
             partition = topic.partitions[pile.partition]
-            outcome = self._store(topic, partition, pile, command.acks, command.caller, moments=moments)
-            for delta, at in enumerate(pile.places):
-                if isinstance(outcome, GoQueueError):
-                    results[at] = outcome
-                else:
-                    results[at] = StoredAt(pile.partition, outcome + delta)
+            outcome = numbering.failed(pile.partition) or self._store(
+                topic, partition, pile, command.acks, command.caller, numbering.of(pile), moments
+            )
+            numbering.stored(pile, outcome)
+            _note_outcome(pile, outcome, results)
             if not isinstance(outcome, GoQueueError):
                 touched.setdefault(partition, []).extend(pile.places)
+        exemplar = _exemplar(self._hooks.trace)
         waits = self._store_delayed(topic, sorting.delayed, results, command) if sorting.delayed else []
         touched |= {schedule.partition: [one.place for one in some] for schedule, some in waits}
         if command.acks is not Acks.NONE:
-            await self._wait_durable(touched, results, command.acks)
+            await self._wait_durable(touched, results, command.acks, topic.config.min_insync_replicas)
         for schedule, _ in waits:
             await schedule.keep_up()
-        for result in results:
-            if isinstance(result, GoQueueError):
-                self._metrics.publish_errors.labels(result.code).inc()
-        self._metrics.publish_seconds.observe(time.perf_counter() - started)
+        for error in (one for one in results if isinstance(one, GoQueueError)):
+            self._metrics.publish_errors.labels(error.code).inc()
+        self._metrics.publish_seconds.observe(time.perf_counter() - started, exemplar)
         return results  # type: ignore[return-value]
 
     async def plan(self, command: PublishMessages) -> SortedMessages:
         """Where messages would go, without storing any."""
         topic = await self._topics.for_publish(command.topic, command.caller)
-        sorting = Sorting(topic, self._clock.now_ms(), self._hooks.schema)
+        sorting = Sorting(topic, self._clock.now_ms(), self._hooks)
         told = await paced(sorting.take, command.messages, topic.config.validates)
         if sorting.delayed:
             self._admit_delayed(topic, sorting.delayed, command.caller)
@@ -224,7 +229,7 @@ class Publish:
 
     def record(self, topic: Topic, message: InputMessage) -> NewRecord:
         """How a message that does not wait looks in the log."""
-        return record_of(topic, message, self._clock.now_ms(), self._hooks.schema)
+        return record_of(topic, message, self._clock.now_ms(), self._hooks)
 
     def store(self, topic: Topic, number: int, records: list[NewRecord], txn: InTransaction, caller: Caller) -> Offset:
         """One batch of an open transaction, at once. It is not safe before `wait_durable`."""
@@ -254,22 +259,22 @@ class Publish:
         pile: PartitionBatch,
         acks: Acks,
         caller: Caller,
-        txn: InTransaction | None = None,
+        producer: Sequenced | None = None,
         moments: Moments | None = None,
     ) -> Offset | GoQueueError:
         codec, trace = CODECS.get(topic.config.compression_type, 0), self._hooks.trace
         records, sampled = pile.records, list[Sampled]()
         if trace is not None:
             records, sampled = trace.stamp(topic, partition, records, pile.size)
-        batch = build(records, codec, txn)
+        batch = build(records, codec, producer)
         try:
             header = read_header(batch)
-            _check_size(topic, header)
+            check_size(topic.config, header)
             offset = self._append(topic, partition, batch, header, acks, caller).base_offset
         except GoQueueError as error:
             return error
         if trace is not None and moments is not None and sampled:
-            producer_id = -1 if txn is None else txn.producer_id
+            producer_id = producer.producer_id if isinstance(producer, InTransaction) else -1
             trace.published(topic, partition.at.partition, sampled, moments, caller.door, producer_id)
         return offset
 
@@ -287,12 +292,12 @@ class Publish:
                 one.entry = entry
 
     async def _wait_durable(
-        self, touched: dict[Partition, list[int]], results: list[PublishResult | None], acks: Acks
+        self, touched: dict[Partition, list[int]], results: list[PublishResult | None], acks: Acks, minimum: int
     ) -> None:
         """Waits for all partitions; one round of the group commit serves them. Where it fails, nothing was promised."""
         for partition, places in touched.items():
             try:
-                await _wait_for(partition, acks)
+                await _wait_for(partition, acks, minimum)
             except GoQueueError as error:
                 for at in places:
                     results[at] = error
@@ -310,14 +315,11 @@ class Publish:
         parted = self._schedules.parted(delayed, attrgetter("entry"))
         for schedule, some in parted:
             for one, outcome in zip(some, schedule.accept([one.entry for one in some]), strict=True):
-                if isinstance(outcome, GoQueueError):
-                    results[one.place] = outcome
-                else:
-                    results[one.place] = ScheduledAt(one.entry.partition, outcome, one.entry.due_ms)
+                results[one.place] = outcome if isinstance(outcome, GoQueueError) else _waiting_at(one, outcome)
         return parted
 
     def _admit_delayed(self, topic: Topic, delayed: list[WaitingMessage], caller: Caller) -> None:
-        self._admit(topic, caller, sum(one.record.size_max for one in delayed))
+        self._admit(topic, caller, sum(one.record.size_max for one in delayed), len(delayed), len(delayed))
 
     def _append_parted(
         self,
@@ -329,11 +331,10 @@ class Publish:
         started: float,
     ) -> Appended:
         """Some records wait: they are stored first, then the batch without them. A crash in between voids them."""
-        self._admit(topic, command.caller, header.size)
+        self._admit(topic, command.caller, header.size, header.record_count, len(delays.found))
         if (stored := partition.check_batch(header, command.acks, topic.config.min_insync_replicas)) is not None:
             return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.start_offset)
-        place = (topic.record.id, partition.at.partition, partition.end_offset)
-        parted = delays.parted(header, *place)
+        parted = delays.parted(header, topic.record.id, partition.at.partition, partition.end_offset)
         moments = self._moments(started)
         entries, trace = parted.entries, self._hooks.trace
         if trace is not None and moments is not None:
@@ -353,41 +354,61 @@ class Publish:
         started: float | None = None,
     ) -> Appended:
         """The single pipeline. Checks come before the write; after it only counting."""
-        self._admit(topic, caller, header.size)
+        self._admit(topic, caller, header.size, header.record_count)
         if (stored := partition.check_batch(header, acks, topic.config.min_insync_replicas)) is not None:
             return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.start_offset)
         return self._write(topic, partition, batch, header, self._moments(started))
 
-    def _admit(self, topic: Topic, caller: Caller, size: int) -> None:
+    def _admit(self, topic: Topic, caller: Caller, size: int, count: int, delayed: int = 0) -> None:
         """Is it a topic of users, does it fit the quota, is there room? Whether the caller may was asked before."""
         hooks = self._hooks
         if topic.is_internal:
             raise InternalTopic(f"{topic.name} holds the broker's own books; publish to a topic of yours.")
-        if hooks.quota is not None:
-            hooks.quota(caller, "write", topic.name, size)
+        if hooks.limits is not None:
+            if delayed:
+                hooks.limits.delay(topic.name, delayed, self._schedules.pending_of)
+            hooks.limits.publish(caller, topic.name, size, count)
         self._space.check()
 
 
-async def _wait_for(partition: Partition, acks: Acks, wait_ms: Millis = REPLICAS_MS) -> None:
-    """`acks=leader` asks for no replicas. Without any there is nobody to wait for but the disk."""
+async def _wait_for(partition: Partition, acks: Acks, minimum: int, wait_ms: Millis = REPLICAS_MS) -> None:
+    """`acks=leader` asks for no replicas. Without any there is nobody to wait for but the disk. `minimum` are to be in
+    sync when it is acknowledged, as when it was appended."""
     if acks is Acks.LEADER:
         await partition.wait_written()
     elif not partition.is_replicated:
         await partition.wait_durable()
     else:
-        try:
-            async with asyncio.timeout(wait_ms / 1000):
-                await partition.wait_durable()
-        except TimeoutError:
-            message = "Too few replicas had it in time; it is stored, and may be acknowledged to readers later."
-            raise TooFewHaveIt(message) from None
+        if not (partition.is_led and partition.is_durable):
+            await _wait_for_replicas(partition, wait_ms)
+        if acks is Acks.ALL and partition.has_too_few(minimum):
+            raise TooFewHaveIt("Too few replicas are in sync by now; it is stored, and readers may see it.")
 
 
-def _check_size(topic: Topic, header: BatchHeader) -> None:
-    most = topic.config.max_message_bytes
-    if header.size > most:
-        raise MessageTooLarge(f"The batch has {header.size} bytes; the topic's max.message.bytes is {most}.")
+async def _wait_for_replicas(partition: Partition, wait_ms: Millis) -> None:
+    try:
+        async with asyncio.timeout(wait_ms / 1000):
+            await partition.wait_durable()
+    except TimeoutError:
+        message = "Too few replicas had it in time; it is stored, and readers may see it later."
+        raise ReplicasTimedOut(message) from None
+
+
+def _exemplar(trace: Tracing | None) -> dict[str, str] | None:
+    """The trace of what was just stored, if it has one."""
+    trace_id = None if trace is None else trace.take_newest()
+    return None if trace_id is None else {"trace_id": trace_id}
+
+
+def _note_outcome(pile: PartitionBatch, outcome: Offset | GoQueueError, results: list[PublishResult | None]) -> None:
+    """Of every message in the batch."""
+    for delta, at in enumerate(pile.places):
+        results[at] = outcome if isinstance(outcome, GoQueueError) else StoredAt(pile.partition, outcome + delta)
 
 
 def first_error(results: Sequence[PublishResult]) -> GoQueueError | None:
     return next((result for result in results if isinstance(result, GoQueueError)), None)
+
+
+def _waiting_at(one: WaitingMessage, offset: Offset) -> ScheduledAt:
+    return ScheduledAt(one.entry.partition, offset, one.entry.due_ms)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 from goqueue.base.ids import Millis
+from goqueue.base.names import INTERNAL
 from goqueue.base.topic_config import TopicConfig
 from goqueue.core.delivery.policy import DeadLetterTarget, Policy
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.groups.share_config import ShareRules
-from goqueue.drive.topic_table import INTERNAL, Topic
+from goqueue.drive.topic_table import Topic
 from goqueue.service.topics import Topics
 
 DEAD_LETTER_SUFFIX: Final = ".dlq"

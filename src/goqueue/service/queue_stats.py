@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 
-from goqueue.base.ids import Millis
+from goqueue.base.commands import Stored
+from goqueue.base.ids import Millis, Offset
+from goqueue.base.leases import receipt_ends
+from goqueue.base.limits import PAGE_BYTES_MAX
 from goqueue.base.priority import NAMES
 from goqueue.core.dead_letter import KEEPER
+from goqueue.core.delivery.lane import Lease, TrackedMessage
 from goqueue.core.delivery.machine import Delivery
 from goqueue.core.delivery.questions import LaneCounts
 from goqueue.core.delivery.states import MessageState
 from goqueue.drive.delivery_shards import DeliveryShards
 from goqueue.drive.partition import Partition
+from goqueue.format.records import Record
 from goqueue.service.lane_readers import LaneReaders
 from goqueue.service.positions import Positions
 from goqueue.service.topics import Topics
+
+_PEEK_STEP: Final = 8
 
 
 class Reliability(msgspec.Struct, frozen=True):
@@ -49,6 +57,28 @@ class LaneNumbers(msgspec.Struct, frozen=True):
     dequeued: int
     last_served: Millis | None
     oldest_waiting: Millis | None
+
+
+class HeldMessage(msgspec.Struct, frozen=True):
+    """A message that somebody holds, and the receipt of that."""
+
+    partition: int
+    offset: Offset
+    lane: str
+    member_id: str
+    attempt: int
+    failures: int
+    since_ms: Millis
+    until_ms: Millis
+    receipt: str
+
+
+class OpenOffset(NamedTuple):
+    """The first message of a partition that a group is not done with."""
+
+    group: str
+    partition: Partition
+    offset: Offset
 
 
 class QueueStats:
@@ -91,6 +121,46 @@ class QueueStats:
             sum(delivery.count(MessageState.WAITING) for delivery, _ in parts),
         )
 
+    def leases(self, group: str, topic: str, limit: int) -> list[HeldMessage]:
+        """What consumers of the group hold of the topic."""
+        found: list[HeldMessage] = []
+        for delivery, _ in self._views(group, topic):
+            found += (
+                _held(delivery, offset, held, held.lease)
+                for offset, held in delivery.leases(limit - len(found))
+                if held.lease is not None
+            )
+        return found
+
+    async def peek(self, group: str, topic: str, limit: int) -> list[Stored]:
+        """What could be handed out next, of each partition by priority, as much as a page has; nothing is taken."""
+        found: list[Stored] = []
+        left = PAGE_BYTES_MAX
+        for delivery, partition in list(self._views(group, topic)):
+            for number in range(len(NAMES)):
+                async for one in self._next_of(delivery, partition, number, limit):
+                    if len(found) >= limit or left <= 0:
+                        return found
+                    left -= len(one.key or b"") + len(one.value or b"")
+                    place = topic, partition.at.partition, one.offset, one.timestamp_ms
+                    found.append(Stored(*place, one.key, one.value, one.headers))
+        return found
+
+    async def _next_of(
+        self, delivery: Delivery, partition: Partition, number: int, limit: int
+    ) -> AsyncIterator[Record]:
+        """Of one lane, a few at a time: each may be large."""
+        feed = self._feeds.of(partition, delivery.view.group)
+        for offset in delivery.ready_again(number, limit):
+            if (again := (await feed.at([offset]))[offset]) is not None:
+                yield again
+        begin, is_end = delivery.look_from(number), False
+        while not is_end:
+            fresh, begin = await feed.of_lane(number, begin, _PEEK_STEP)
+            is_end = len(fresh) < _PEEK_STEP
+            for one in fresh:
+                yield one
+
     async def lanes(self, group: str | None = None, topic: str | None = None) -> list[LaneNumbers]:
         """Lanes that hold or held something. The oldest message is looked up in the log."""
         await self.look(group, topic)
@@ -104,6 +174,14 @@ class QueueStats:
     def all_lanes(self) -> list[LaneNumbers]:
         """The same without the oldest message, at once."""
         return [one for delivery, partition in self._views(None, None) for one in self.lanes_of(delivery, partition)]
+
+    def open_offsets(self) -> list[OpenOffset]:
+        """Where the oldest message may be that is not done, of every partition that has one."""
+        return [
+            OpenOffset(delivery.view.group, partition, position)
+            for delivery, partition in self._views(None, None)
+            if (position := self._positions.position(delivery)) < partition.high_watermark
+        ]
 
     def lanes_of(self, delivery: Delivery, partition: Partition) -> Iterator[LaneNumbers]:
         lanes = delivery.lane_counts()
@@ -143,3 +221,10 @@ class QueueStats:
                 continue
             if group in (None, view.group) and topic in (None, view.topic):
                 yield delivery, known.partitions[view.partition]
+
+
+def _held(delivery: Delivery, offset: Offset, held: TrackedMessage, lease: Lease) -> HeldMessage:
+    head, tail = receipt_ends(delivery.view.at, held.handed, lease.nonce)
+    receipt, lane = f"{head}{offset}{tail}", NAMES[held.lane]
+    place = delivery.view.partition, offset, lane, lease.owner, held.handed, held.failed
+    return HeldMessage(*place, lease.since_ms, lease.until_ms, receipt)

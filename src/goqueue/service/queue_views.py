@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from goqueue.base.commands import Isolation
 from goqueue.base.errors import InvalidGroup
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.leases import Begin, QueueCounts, Take
@@ -83,15 +84,16 @@ class QueueViews:
 
     def sources(self, take: Take) -> list[Source]:
         """Where the take draws from; views that are new to the group are opened."""
-        return [self._source(take, at) for at in take.partitions]
+        isolation = self._feeds.isolation(take.group)
+        return [self._source(take, at, isolation) for at in take.partitions]
 
-    def _source(self, take: Take, at: TopicPartition) -> Source:
+    def _source(self, take: Take, at: TopicPartition, isolation: Isolation) -> Source:
         topic = self._topics.require_users(at.topic)
         if take.group == KEEPER:
             raise InvalidGroup(f"The broker keeps the name {KEEPER} for itself.", field="group")
         partition = topic.partition(at.partition)
         delivery = self._open(take.group, partition, take.begin)
-        return Source(partition, self._feeds.of(partition, take.group), delivery, topic.config, self._rules)
+        return Source(partition, self._feeds.reader(partition, isolation), delivery, topic.config, self._rules)
 
     def _open(self, group: str, partition: Partition, begin: Begin) -> Delivery:
         view = ViewId(group, partition.at.topic, partition.at.partition)
@@ -110,9 +112,10 @@ class QueueViews:
             view = ViewId(group, at.topic, at.partition)
             if self._runner.find(view) is None:
                 partition = self._topics.require_users(at.topic).partition(at.partition)
+                end = partition.high_watermark  # before the look: what comes meanwhile is not older
                 found = await partition.offset_at_time(since_ms)
                 if self._runner.find(view) is None:
-                    begin = self._positions.begin(view, partition, "latest", None if found is None else found[0])
+                    begin = self._positions.begin(view, partition, "latest", end if found is None else found[0])
                     new = self._runner.view(view)
                     self._runner.write(new, new.open_at(begin))
 

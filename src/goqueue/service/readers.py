@@ -37,6 +37,7 @@ class Reader:
         self.assigned: tuple[TopicPartition, ...] = ()
         self.leaving: frozenset[TopicPartition] = frozenset()
         self.untold: set[TopicPartition] = set()  # gained in a poll, for the next heartbeat to tell
+        self.beat: tuple[int, int, float] | None = None  # the last without news: generation, changes of groups, when
         self.committed_s = asyncio.get_running_loop().time()
         self.polling = asyncio.Lock()
         self._turn = 0

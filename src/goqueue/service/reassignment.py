@@ -12,12 +12,16 @@ from typing import Final
 
 import msgspec
 
-from goqueue.api.cluster import MoveIn, MovePlanOut, PlannedMove, RestartSafety, ShardMove
+from goqueue.api.cluster import BalanceBy, CopyProgress, MoveIn, MovePlanOut, PlannedMove, RestartSafety, ShardMove
 from goqueue.base.errors import InvalidField, MetadataConflict, MoveRefused, NotLeader, UnknownNode, UnknownShard
 from goqueue.base.metadata import Commit
-from goqueue.core.cluster.balancing import HeldShard, Plan, planned
-from goqueue.core.cluster.moving import begun, cancelled
-from goqueue.core.cluster.records import MEMBERS, SHARDS, MemberRecord, ShardRecord, encode
+from goqueue.core.cluster.balancing import HeldShard, Plan, by_bytes, by_traffic, planned
+from goqueue.core.cluster.elections import as_of, preferred
+from goqueue.core.cluster.image import Image
+from goqueue.core.cluster.moving import begun, cancelled, held_shards, may_hold
+from goqueue.core.cluster.records import COPY_LIMIT, MEMBERS, SHARDS, CopyLimit, MemberRecord, ShardRecord, encode
+from goqueue.core.cluster.unclean import UNCLEAN, chosen_uncleanly
+from goqueue.core.replication.copy_rates import CopyState
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.shard_sizes import ShardSize, ShardSizes
@@ -29,8 +33,12 @@ _TRIES: Final = 10  # the leader and the controller change the record too
 class Reassignments:
     """The verbs. Any node carries them out."""
 
-    def __init__(self, metadata: ImageFollower, view: ClusterView, sizes: ShardSizes, is_alone: bool) -> None:
-        """`sizes` are those of all nodes."""
+    def __init__(
+        self, metadata: ImageFollower, view: ClusterView, sizes: ShardSizes, is_alone: bool, unclean: bool = False
+    ) -> None:
+        """`sizes` are those of all nodes. `unclean`: shards whose topics do not say may get a leader that lacks
+        something."""
+        self._unclean = unclean
         self._metadata = metadata
         self._view = view
         self._sizes = sizes
@@ -51,6 +59,8 @@ class Reassignments:
     async def begin(self, ask: MoveIn) -> MovePlanOut:
         """As planned. A drained node gets nothing from then on."""
         found = await self.plan(ask)
+        if ask.throttle is not None:
+            await self.throttle(ask.throttle)
         if ask.drain is not None:
             await self._set_drained(ask.drain, True)
         for one in found.moves:
@@ -64,9 +74,22 @@ class Reassignments:
         sizes = await self._known_sizes() if moving else {}
         for shard, record in moving.items():
             size = sizes.get(shard, ShardSize(shard, 0, 0, {}))
-            lacking = {node: _share(size, node) for node in record.target if node not in record.in_sync}
-            found.append(ShardMove(shard, list(record.before), list(record.target), lacking, size.bytes))
+            missing = [node for node in record.target if node not in record.in_sync]
+            lacking, copies = {node: _share(size, node) for node in missing}, _copies(size, missing)
+            found.append(ShardMove(shard, list(record.before), list(record.target), lacking, size.bytes, copies))
         return found
+
+    def throttled(self) -> int:
+        """Bytes a second that a node sends to new replicas; 0 without a limit."""
+        return self._metadata.image.copy_limit()
+
+    async def throttle(self, bytes_per_s: int) -> None:
+        """From now on, also for moves under way; 0 takes the limit away."""
+        self._check_together()
+        if bytes_per_s:
+            await self._metadata.commit(Commit({COPY_LIMIT: encode(CopyLimit(bytes_per_s))}))
+        else:
+            await self._metadata.commit(Commit(deletes=[COPY_LIMIT]))
 
     async def cancel(self, shards: Sequence[int]) -> list[int]:
         """Those that turned back; without a name, all that move."""
@@ -77,6 +100,19 @@ class Reassignments:
         for shard in chosen:
             await self._change(shard, cancelled)
         return chosen
+
+    async def elect(self, shard: int, unclean: bool) -> None:
+        """The replica that is named first leads from now on; or, of a shard that nobody leads, one that lacks
+        something, if its topics ask for that. `ElectionNotNeeded`, `PreferredLeaderAbsent`, `NoEligibleLeader`."""
+        image = self._metadata.image
+
+        def chosen(record: ShardRecord) -> ShardRecord:
+            if unclean:
+                default = image.settings().get(UNCLEAN, str(self._unclean).lower()) == "true"
+                return chosen_uncleanly(image, shard, record, default)
+            return preferred(record, {node: as_of(found, shard) for node, found in image.nodes().items()})
+
+        await self._change(shard, chosen)
 
     # --- nodes -----------------------------------------------------------------------------------------------
 
@@ -120,13 +156,13 @@ class Reassignments:
         if ask.shards:
             minimums = {one.shard: one.min_in_sync for one in self._view.shards()}
             return {shard: self._named_target(shard, nodes, minimums) for shard, nodes in ask.shards.items()}
-        racks = self._racks()
+        racks = may_hold(self._metadata.image, self._metadata.image.nodes())
         if ask.rebalance:
-            return self._possible(planned(self._held(sizes), racks), racks)
+            return self._possible(planned(weighed(self._metadata.image, sizes.values(), ask.by), racks), racks)
         assert ask.drain is not None
         self._member(ask.drain)
         racks.pop(ask.drain, None)
-        held = self._held(sizes)
+        held = weighed(self._metadata.image, sizes.values(), "bytes")
         return self._possible(
             {shard: to for shard, to in planned(held, racks, even=False).items() if ask.drain in held[shard].replicas},
             racks,
@@ -138,6 +174,8 @@ class Reassignments:
             raise InvalidField(f"Shard {shard} needs nodes, each named once.", field="shards")
         for node in nodes:
             self._living(node)
+        if self._metadata.image.processes and len(nodes) > 1:
+            raise MoveRefused("All nodes are processes of one machine: a shard is in one of them.", field="shards")
         minimum = minimums.get(shard, 1)
         if len(nodes) < minimum:
             raise MoveRefused(f"Shard {shard} needs {minimum} replicas in sync; name as many nodes.", field="shards")
@@ -155,29 +193,14 @@ class Reassignments:
                 )
         return plan
 
-    def _held(self, sizes: Mapping[int, ShardSize]) -> dict[int, HeldShard]:
-        """A shard that moves counts where it is going. An empty one has a little weight too."""
-        image, found = self._metadata.image, dict[int, HeldShard]()
-        least = 1 + sum(one.bytes for one in sizes.values()) // max(1, len(sizes))
-        for shard in image.shards():
-            record = image.shard(shard)
-            weight = least + (sizes[shard].bytes if shard in sizes else 0)
-            found[shard] = HeldShard(record.target or record.replicas, record.wanted, weight)
-        return found
-
-    def _racks(self) -> dict[int, str]:
-        """Nodes that may get something: they live, and are not drained."""
-        image = self._metadata.image
-        drained = {node for node in image.members() if (known := image.member(node)) and known.is_drained}
-        return {node: one.rack for node, one in image.nodes().items() if node not in drained and not one.leaving}
-
     def _planned_move(self, shard: int, target: Sequence[int], sizes: Mapping[int, ShardSize]) -> PlannedMove:
         record = self._metadata.image.shard(shard)
         before = record.before or record.replicas
         adds = [node for node in target if node not in record.in_sync]
         removes = [node for node in before if node not in target]
-        size = sizes[shard].bytes if shard in sizes else 0
-        return PlannedMove(shard, list(before), list(target), adds, removes, size)
+        size = sizes.get(shard, ShardSize(shard, 0, 0, {}))
+        per_s = size.written_per_s + size.read_per_s
+        return PlannedMove(shard, list(before), list(target), adds, removes, size.bytes, per_s)
 
     async def _known_sizes(self) -> dict[int, ShardSize]:
         return {one.shard: one for one in await self._sizes.led()}
@@ -228,10 +251,28 @@ class Reassignments:
         await self._metadata.commit(Commit({key: encode(record)}, modified={key: image.modified(key)}))
 
 
+def weighed(image: Image, sizes: Iterable[ShardSize], by: BalanceBy) -> dict[int, HeldShard]:
+    """Shards as they are, with what they weigh."""
+    if by == "traffic":
+        return by_traffic(held_shards(image), {one.shard: (one.written_per_s, one.read_per_s) for one in sizes})
+    return by_bytes(held_shards(image), {one.shard: one.bytes for one in sizes})
+
+
 def _share(size: ShardSize, node: int) -> float:
     if not size.messages:
         return 0.0
     return round(max(0.0, 1 - size.behind.get(node, size.messages) / size.messages), 4)
+
+
+def _copies(size: ShardSize, nodes: Iterable[int]) -> dict[int, CopyProgress]:
+    """Of a node that the leader has not heard of yet nothing is there."""
+    found = dict[int, CopyProgress]()
+    for node in nodes:
+        known = size.copies.get(node, CopyState(size.bytes, 0))
+        left, per_s = known.bytes_left, known.bytes_per_s
+        seconds = round(left / per_s, 1) if per_s else None
+        found[node] = CopyProgress(max(0, size.bytes - left), left, per_s, seconds)
+    return found
 
 
 def _named(shards: Iterable[int]) -> str:

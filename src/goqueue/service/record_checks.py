@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from goqueue.base.errors import CorruptBatch, InvalidTimestamp, KeyRequired
+from goqueue.base.errors import CorruptBatch, InvalidTimestamp, KeyRequired, MessageTooLarge
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.limits import LOOKED_AT_BYTES_MAX, RECORD_FAILURES_MAX, RECORDS_LOOKED_AT_MAX
 from goqueue.base.topic_config import UNBOUNDED_MS, TopicConfig
@@ -25,6 +25,13 @@ def keyless(at: TopicPartition, places: Iterable[int]) -> KeyRequired:
     message = f"Compacted topic cannot accept message without key in topic partition {at.topic}-{at.partition}."
     failures = _first((place, message) for place in places)
     return KeyRequired("The topic is compacted: every message needs a key.", field="key", failures=failures)
+
+
+def check_size(config: TopicConfig, header: BatchHeader) -> None:
+    """Raises `MessageTooLarge`."""
+    most = config.max_message_bytes
+    if header.size > most:
+        raise MessageTooLarge(f"The batch has {header.size} bytes; the topic's max.message.bytes is {most}.")
 
 
 def check_times(config: TopicConfig, header: BatchHeader, batch: Buffer, now: Millis) -> None:

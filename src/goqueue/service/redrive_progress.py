@@ -21,7 +21,7 @@ class RedriveRun:
 
     def __init__(self, task: RedriveTask, now: Millis) -> None:
         self.task = task
-        self.pace = TokenBucket(task.rate_per_s, now)
+        self.pace = TokenBucket(task.pace, now)
         self.cancelled = asyncio.Event()
         self.began_ms = self.noted_ms = now
         self.looked_at = 0

@@ -9,7 +9,14 @@ from typing import Any
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.limits import ROUTED_S
 from goqueue.core.dead_letter import DeadLetterFilter, StoredDeadLetter
-from goqueue.service.dead_letter_view import Cursor, DeadLetterView, LetterPage, LetterStats
+from goqueue.service.dead_letter_view import (
+    Cursor,
+    DeadLetterView,
+    ErrorCount,
+    LetterPage,
+    LetterStats,
+    most_frequent,
+)
 from goqueue.service.router import Router, together
 from goqueue.service.topics import Topics
 
@@ -75,4 +82,9 @@ def _summed(name: str, parts: Sequence[LetterStats]) -> LetterStats:
         origins.update(part.by_origin)
     oldest = min((one.oldest_ms for one in parts if one.oldest_ms is not None), default=None)
     newest = max((one.newest_ms for one in parts if one.newest_ms is not None), default=None)
-    return LetterStats(name, reasons.total(), dict(reasons), dict(groups), dict(origins), oldest, newest)
+    errors: dict[str, ErrorCount] = {}
+    for one in (one for part in parts for one in part.fingerprints):
+        known = errors.get(one.fingerprint, ErrorCount(one.fingerprint, one.example, 0))
+        errors[one.fingerprint] = ErrorCount(one.fingerprint, known.example, known.count + one.count)
+    told = most_frequent(errors.values())
+    return LetterStats(name, reasons.total(), dict(reasons), dict(groups), dict(origins), oldest, newest, told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from goqueue.base.limits import ROUTED_S
 from goqueue.core.groups.records import OffsetCommitted
 from goqueue.service.browse import Browsing, merged_page
 from goqueue.service.groups import Groups, PartitionLag, lag_of
+from goqueue.service.peer_leasing import PeerLeasing
 from goqueue.service.router import Router, together
 from goqueue.service.topics import Topics
 
@@ -153,6 +155,9 @@ class RoutedGroups:
         self._browsing = browsing
 
     async def lag(self, group: str) -> list[PartitionLag]:
+        """As everything that was done before shows it, wherever that was."""
+        with suppress(GoQueueError):
+            await self._router.ask_all(self._router.shards.leaders, PeerLeasing, "told", [group])
         find = lambda: self._router.shards.leader_of_id(group)  # noqa: E731
         found: list[OffsetCommitted] = await self._router.ask_leader(find, Groups, "progress", [group])
         known = {TopicPartition(one.topic, one.partition): one for one in found if self._exists(one)}

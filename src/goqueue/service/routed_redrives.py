@@ -40,11 +40,11 @@ class RoutedRedrives:
         nodes, task_id = self._nodes(source), new_uuid(self._entropy)
         asked = RedriveRequest(source, to, rate_per_s, filter, limit)
         shares = await self._shares(nodes, asked)
-        rate = None if rate_per_s is None else max(1, rate_per_s // len(shares)) if rate_per_s > 0 else rate_per_s
         begun: list[RedriveTask] = []
         try:
             for node, share in shares.items():
-                begun.append(await self._ask(node, "start", source, to, rate, filter, share, task_id))
+                part = (task_id, len(shares))
+                begun.append(await self._ask(node, "start", source, to, rate_per_s, filter, share, part))
         except GoQueueError:
             if begun:
                 await self.cancel(task_id)
@@ -123,7 +123,6 @@ def merged_task(parts: Sequence[RedriveTask]) -> RedriveTask:
     return replace(
         first,
         started_ms=min(one.started_ms for one in parts),
-        rate_per_s=None if first.rate_per_s is None else sum(one.rate_per_s or 0 for one in parts),
         limit=None if first.limit is None else sum(one.limit or 0 for one in parts),
         state=state,
         total=sum(one.total for one in parts),

@@ -123,7 +123,7 @@ class Router:
         if any(entry.key.startswith(SHARDS) for entry in change.puts):
             self.wake()
         for bound, (find, node) in list(self._under_way.items()):
-            if not _is_still(find, node):
+            if not bound.expired() and not _is_still(find, node):
                 bound.reschedule(0)
 
     def wake(self) -> None:

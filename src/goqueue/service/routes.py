@@ -13,36 +13,42 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from goqueue.base.commands import FetchPartition, PublishBatch
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import ROUTED_S
 from goqueue.core.groups.replies import GroupListing
 from goqueue.core.txn.records import TxnState
 from goqueue.core.txn.staged import kept_with
 from goqueue.service.acls import Acls
+from goqueue.service.audit_trail import AuditTrail
 from goqueue.service.browse import Browsing
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.consume import Consuming, Poll
+from goqueue.service.credentials import Credentials
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
 from goqueue.service.fetch import Fetching
 from goqueue.service.groups import Groups
 from goqueue.service.health import Health
+from goqueue.service.history import NodeHistory
 from goqueue.service.leasing import Leasing
-from goqueue.service.metrics import MetricsPage
+from goqueue.service.metrics_page import MetricsPage
 from goqueue.service.node_config import NodeConfig
 from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
 from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.queue_stats import LaneNumbers, QueueStats, Reliability
+from goqueue.service.quotas import Quotas
 from goqueue.service.reassignment import Reassignments
 from goqueue.service.reset import ResetOffsets
-from goqueue.service.scheduling import DelayStats, Scheduling
+from goqueue.service.scheduling import DelayStats, Scheduling, outer_ends, summed_counts
 from goqueue.service.schemas import Schemas
 from goqueue.service.shard_sizes import ShardSizes
 from goqueue.service.share_offsets import ShareOffsets
 from goqueue.service.sharing import Sharing
 from goqueue.service.staged import StagedVerbs
 from goqueue.service.storage import Storage
+from goqueue.service.tenants import Tenants
 from goqueue.service.topics import Topics
 from goqueue.service.traces import Traces
 from goqueue.service.transactions import TransactionVerbs
@@ -68,9 +74,11 @@ class ById(msgspec.Struct, frozen=True):
 
 
 class AtPartition(msgspec.Struct, frozen=True):
-    """At the node that leads the partition which the arguments name."""
+    """At the node that leads the partition which the arguments name. With `repeatable` it may be asked twice."""
 
     at: Callable[..., TopicPartition]
+    repeatable: bool = True
+    within_s: Callable[..., float] = lambda *_, **__: ROUTED_S
 
 
 class AtFirstShard(msgspec.Struct, frozen=True):
@@ -111,7 +119,11 @@ def _partition(topic: str, number: int, *_: object) -> TopicPartition:
     return TopicPartition(topic, number)
 
 
-def _poll_s(poll: Poll) -> float:
+def _of_command(command: PublishBatch | FetchPartition) -> TopicPartition:
+    return command.at
+
+
+def _poll_s(poll: Poll | FetchPartition) -> float:
     return poll.wait_ms_max / 1000 + ROUTED_S
 
 
@@ -124,6 +136,10 @@ def _chained(parts: list[list[Any]]) -> list[Any]:
 
 def _united(parts: list[set[Any]]) -> set[Any]:
     return set().union(*parts)
+
+
+def _names(parts: list[list[str]]) -> list[str]:
+    return sorted(_chained(parts))
 
 
 def _groups(parts: list[list[GroupListing]]) -> list[GroupListing]:
@@ -202,14 +218,19 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
             "require_readable",
             "create",
             "check_new",
+            "check_placing",
             "check_config",
             "alter",
             "delete",
         ),
     },
-    Publish: {"messages": SPLIT, **_all(TOLD, "append", "append_any", "is_durable", "wait_durable")},
+    Publish: {
+        "messages": SPLIT,
+        "batch": AtPartition(_of_command, repeatable=False),
+        **_all(TOLD, "append", "append_any", "is_durable", "wait_durable"),
+    },
     DeduplicatedPublish: _all(SPLIT, "messages", "last_sequence"),
-    Fetching: _all(TOLD, "fetch", "fetch_now"),
+    Fetching: {"partition": AtPartition(_of_command, within_s=_poll_s), **_all(TOLD, "fetch", "fetch_now")},
     Browsing: {
         **_all(HERE, "check_partition", "check_readable"),
         **_all(SPLIT, "offsets_from", "high_watermark", "read"),
@@ -221,6 +242,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
         "stats": _BY_NAME,
         **_all(_BY_NAME, "delete", "config", "check_config", "configure"),
         "list": AtAll(_groups),
+        "configured": AtAll(_names),
         **_all(
             TOLD,
             "resolve_pattern",
@@ -235,7 +257,6 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
             "offsets",
             "delete_offsets",
             "config_defaults",
-            "configured",
         ),
     },
     Consuming: {
@@ -252,7 +273,12 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     ShareOffsets: _all(TOLD, "known", "start", "check_empty", "alter", "delete"),
     DeadLetterView: {"home_of": HERE, **_all(SPLIT, "page", "show", "stats", "delete")},
     Redrives: _all(SPLIT, "start", "preview", "tasks", "find", "cancel"),
-    QueueStats: {"look": AtAll(lambda _: None), "reliability": AtAll(_reliability), "lanes": AtAll(_lanes)},
+    QueueStats: {
+        "look": AtAll(lambda _: None),
+        "reliability": AtAll(_reliability),
+        "lanes": AtAll(_lanes),
+        **_all(AtAll(_chained), "leases", "peek"),
+    },
     Scheduling: {
         "pending": AtAll(sum),
         "show": AtPartition(_partition),
@@ -260,9 +286,11 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
         "list": SPLIT,
         "cancel_all": AtAll(sum),
         "stats": AtAll(_delays),
+        "due_ends": AtAll(outer_ends),
+        "due_counts": AtAll(summed_counts),
     },
     Schemas: {
-        **_all(HERE, "table", "text", "stats", "lookup", "test"),
+        **_all(HERE, "table", "text", "document", "stats", "lookup", "test"),
         **_all(
             SCHEMA_CHANGE,
             "register",
@@ -292,11 +320,34 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     },
     Storage: _all(HERE, "usage", "data_dir", "delete_records"),
     NodeConfig: _all(HERE, "static", "check", "alter", "set_log_levels", "dynamic"),
+    Quotas: _all(HERE, "list", "alter"),
+    AuditTrail: _all(HERE, "is_kept", "lines"),
+    NodeHistory: _all(HERE, "read"),
     Acls: _all(HERE, "is_on", "list", "explain", "check", "add", "delete"),
+    Tenants: _all(HERE, "list", "show", "usage", "own_usage", "create", "delete"),
     Traces: {"stats": HERE, **_all(SPLIT, "newest", "show", "search")},
+    Credentials: _all(
+        HERE,
+        "users",
+        "user",
+        "add_user",
+        "set_password",
+        "set_disabled",
+        "delete_user",
+        "alter_scram",
+        "keys",
+        "key",
+        "last_used_ms",
+        "create_key",
+        "rotate_key",
+        "revoke_key",
+    ),
     ClusterView: _all(HERE, "state", "health", "metadata", "nodes", "shards"),
     ShardSizes: {"led": AtAll(_chained)},
-    Reassignments: _all(HERE, "plan", "begin", "moves", "cancel", "fill", "remove", "restart_safe", "check_change"),
+    Reassignments: {
+        **_all(HERE, "plan", "begin", "moves", "cancel", "fill", "remove", "restart_safe", "check_change"),
+        **_all(HERE, "throttle", "throttled", "elect"),
+    },
     Health: _all(HERE, "checks", "stopping", "stats"),
-    MetricsPage: _all(HERE, "look", "render"),
+    MetricsPage: _all(HERE, "text"),
 }

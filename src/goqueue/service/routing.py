@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -16,6 +16,8 @@ from goqueue.service.groups import Groups
 from goqueue.service.leasing import Leasing
 from goqueue.service.member_news import MemberNews
 from goqueue.service.peer_leasing import PeerLeasing
+from goqueue.service.producer_slots import ProducerSlots
+from goqueue.service.producers import ProducerIds
 from goqueue.service.publish import Publish
 from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.routed_leasing import Attempts, RoutedLeasing
@@ -46,10 +48,10 @@ _BETWEEN_NODES: Mapping[type, tuple[str, ...]] = {
     Groups: ("progress",),
     Traces: ("known",),
     Redrives: ("known",),
-    Schemas: ("mark",),
+    Schemas: ("mark", "read_to"),
     Topics: ("partitions", "led"),
     TransactionVerbs: ("find_name",),
-    PeerLeasing: ("take", "enough", "in_flight", "ack_held", "release", "begin_at_end"),
+    PeerLeasing: ("take", "enough", "in_flight", "ack_held", "told", "release", "begin_at_end"),
     Attempts: ("take",),
     TransactionStore: ("next_sequence", "store"),
 }
@@ -69,14 +71,14 @@ class Routed:
 class Routing:
     """One of a node. A service that is given to it can be asked by other nodes from then on."""
 
-    def __init__(self, router: Router, topics: Topics, environment: Environment) -> None:
+    def __init__(self, router: Router, topics: Topics, environment: Environment, producer_ids: ProducerIds) -> None:
         self.router = router
         self._topics = topics
         self._environment = environment
         self.news = MemberNews(router)
         browsing = RoutedBrowsing(router, topics)
         self._splits: dict[type, object] = {
-            Publish: RoutedPublish(router, topics),
+            Publish: RoutedPublish(router, topics, ProducerSlots(producer_ids.next_id), environment),
             DeduplicatedPublish: RoutedDeduplication(router),
             Browsing: browsing,
             Groups: RoutedGroups(router, topics, browsing),
@@ -89,12 +91,13 @@ class Routing:
         }
         self._made: dict[type, Routed] = {}
 
-    def leasing(self, leasing: Leasing) -> RoutedLeasing:
-        """Leases at all nodes, for doors and for the members of this node's groups."""
+    def leasing(self, leasing: Leasing, told: Callable[[str], Awaitable[None]]) -> RoutedLeasing:
+        """Leases at all nodes, for doors and for the members of this node's groups. `told` returns when a group knows
+        what was done of it here."""
         environment = self._environment
         routed = RoutedLeasing(self.router, leasing, self._topics, environment.entropy)
         self._splits[Leasing] = routed
-        for service in (PeerLeasing(leasing, self.news), Attempts(routed, self._topics, environment.clock)):
+        for service in (PeerLeasing(leasing, self.news, told), Attempts(routed, self._topics, environment.clock)):
             self.router.serve(service, _BETWEEN_NODES[type(service)])
         return routed
 
@@ -137,7 +140,7 @@ class Routing:
         if isinstance(route, AtPartition):
             return self._at_partition(kind, verb, route)
         if isinstance(route, AtFirstShard):
-            return partial(RoutedSchemas(self.router, service).change, verb)
+            return partial(RoutedSchemas(self.router).change, verb)
         assert isinstance(route, AtAll)
         return self._at_all(kind, verb, route)
 
@@ -157,7 +160,9 @@ class Routing:
 
         async def ask(*args: Any, **named: Any) -> Any:
             at: TopicPartition = route.at(*args, **named)
-            return await router.ask_leader(lambda: router.shards.leader_of(at), kind, verb, args, named)
+            find = lambda: router.shards.leader_of(at)  # noqa: E731
+            within_s = route.within_s(*args, **named)
+            return await router.ask_leader(find, kind, verb, args, named, within_s, route.repeatable)
 
         return ask
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -14,6 +14,7 @@ from goqueue.base.commands import Repeat, Stored
 from goqueue.base.errors import AlreadyDelivered, UnknownDelayed
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.core.schedule.due import Due, Member
+from goqueue.core.schedule.effects import ScheduleCounts
 from goqueue.core.schedule.records import EntryEnded, ScheduleEntry, State
 from goqueue.drive.schedule import ScheduleEvents
 from goqueue.drive.schedules import Schedules
@@ -88,16 +89,22 @@ class DelayEvents(ScheduleEvents):
 
 
 class DelayCollector:
-    """Reads the schedules' own numbers at scrape time."""
+    """`look` takes the schedules' own numbers; `collect` shows the last ones taken."""
 
     def __init__(self, schedules: Schedules) -> None:
         self._schedules = schedules
+        self._pending = self._near = 0
+        self._counts = ScheduleCounts()
+
+    def look(self) -> None:
+        schedules = self._schedules
+        self._pending, self._near, self._counts = schedules.pending_count, schedules.near_count, schedules.counts
 
     def collect(self) -> Iterator[Metric]:
-        schedules, counts = self._schedules, self._schedules.counts
+        counts = self._counts
         for name, meaning, value in (
-            ("pending", "Delayed messages that wait.", schedules.pending_count),
-            ("near", "Delayed messages with a timer in memory.", schedules.near_count),
+            ("pending", "Delayed messages that wait.", self._pending),
+            ("near", "Delayed messages with a timer in memory.", self._near),
         ):
             yield _metric(GaugeMetricFamily(f"goqueue_delay_{name}", meaning), value)
         for name, meaning, value in (
@@ -137,6 +144,17 @@ class Scheduling:
         if isinstance(found, EntryEnded):
             return _ended(topic, found)
         return _pending(topic, found, (await schedule.payloads([offset]))[offset])
+
+    async def due_ends(self, name: str) -> tuple[Millis, Millis] | None:
+        """When the first and the last message that waits for a topic is due; None if none does."""
+        topic_id = self._topics.require(name).record.id
+        found = [ends for schedule in self._schedules if (ends := await schedule.due_ends(topic_id)) is not None]
+        return outer_ends(found)
+
+    async def due_counts(self, name: str, step_ms: Millis) -> dict[Millis, int]:
+        """How many wait for a topic, by the beginning of the step in which they are due."""
+        topic_id = self._topics.require(name).record.id
+        return summed_counts([await schedule.due_counts(topic_id, step_ms) for schedule in self._schedules])
 
     async def stats(self) -> DelayStats:
         counts = self._schedules.counts
@@ -178,6 +196,18 @@ class Scheduling:
         """What waits for a topic, by time; a page ends after some megabytes."""
         topic = self._topics.require(name)
         return [_pending(topic, due, entry) for due, entry in await self._schedules.page(topic, limit, skip)]
+
+
+def outer_ends(parts: Iterable[tuple[Millis, Millis] | None]) -> tuple[Millis, Millis] | None:
+    found = [one for one in parts if one is not None]
+    return (min(first for first, _ in found), max(last for _, last in found)) if found else None
+
+
+def summed_counts(parts: Iterable[Mapping[Millis, int]]) -> dict[Millis, int]:
+    total: Counter[Millis] = Counter()
+    for part in parts:
+        total.update(part)
+    return dict(sorted(total.items()))
 
 
 def _unknown(topic: str, partition: int, offset: Offset) -> UnknownDelayed:

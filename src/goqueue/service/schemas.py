@@ -42,6 +42,7 @@ from goqueue.core.schemas.model import (
     check_bounds,
     check_subject,
     fingerprint,
+    is_default,
 )
 from goqueue.core.schemas.proto_schema import ProtoDocument
 from goqueue.core.schemas.table import SchemaTable, SchemaVersion
@@ -286,7 +287,7 @@ class Schemas:
             return done
 
     async def set_settings(self, subject: str, settings: CompatibilitySettings) -> CompatibilitySettings:
-        if subject != GLOBAL:
+        if not is_default(subject):
             check_subject(subject)
         async with self._changing:
             held: CompatibilitySettings = await self._host.call(
@@ -300,7 +301,7 @@ class Schemas:
             return before
 
     async def set_mode(self, subject: str, mode: Mode, force: bool) -> Mode:
-        if subject != GLOBAL:
+        if not is_default(subject):
             check_subject(subject)
         async with self._changing:
             held: Mode = await self._host.call(lambda registry, *_: registry.set_mode(subject, mode, force))

@@ -64,21 +64,26 @@ class ShardLoading:
         recover: Callable[[int], Awaitable[None]],
         forget: Callable[[int], None],
         check: Callable[[int], Awaitable[None]],
+        skew_ms: Millis,
     ) -> None:
         """`internal` is a shard's partition of an internal topic; `recover` finishes what its last leader left;
-        `forget` drops what is remembered of the shard's partitions; `check` says whether its logs can be trusted."""
+        `forget` drops what is remembered of the shard's partitions; `check` says whether its logs can be trusted.
+        Deadlines are by the clock of who led before, which may be behind by `skew_ms`."""
         self._books = books
         self._internal = internal
         self._recover = recover
         self._forget = forget
         self._check = check
+        self._skew_ms = skew_ms
 
     async def load(self, shard: int) -> None:
         groups, views, schedules, transactions = self._books
         await self._check(shard)
         self._forget(shard)
         await groups[shard].load(await self._internal(GROUPS_TOPIC, shard))
+        groups[shard].shift(self._skew_ms)
         await views[shard].load(await self._internal(DELIVERIES_TOPIC, shard))
+        views[shard].host.shift(self._skew_ms)
         await schedules.start(shard, await self._internal(SCHEDULE_TOPIC, shard))
         await transactions.load(shard, await self._internal(TRANSACTIONS_TOPIC, shard))
         await self._recover(shard)

@@ -21,6 +21,7 @@ from goqueue.service.topics import Topics
 
 KNOWN: Final = "share.known"
 START: Final = "share.start"
+NEAREST: Final = "share.nearest"
 OPEN: Final = "share.open"
 FORGET: Final = "share.forget"
 
@@ -60,6 +61,7 @@ class ShareOffsets:
         self._elsewhere = elsewhere
         elsewhere.serve(KNOWN, str, self._known)
         elsewhere.serve(START, ShareQuestion, self._start)
+        elsewhere.serve(NEAREST, ShareQuestion, self._nearest)
         elsewhere.serve(OPEN, ShareQuestion, self._open)
         elsewhere.serve(FORGET, ForgetViews, self._forget)
 
@@ -110,7 +112,7 @@ class ShareOffsets:
     async def alter(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
         """The group begins anew at these offsets, also with what is done behind them; only while it has no members."""
         self._require(group)
-        offsets = {at: self._within(at, offset) for at, offset in offsets.items()}
+        offsets = {at: await self._within(ShareQuestion(group, at, offset)) for at, offset in offsets.items()}
         await self._groups.reset_offsets(
             group, [OffsetCommit(at.topic, at.partition, offset) for at, offset in offsets.items()]
         )
@@ -128,10 +130,16 @@ class ShareOffsets:
         await self._runner.wait_durable([asked.at])
         return True
 
-    def _within(self, at: TopicPartition, offset: Offset) -> Offset:
-        """The nearest offset that the log has."""
-        partition = self._topics.require_users(at.topic).partition(at.partition)
-        return min(max(offset, partition.start_offset), partition.high_watermark)
+    async def _within(self, asked: ShareQuestion) -> Offset:
+        """The nearest offset that the log has, where it is led."""
+        self._topics.require_users(asked.at.topic).partition(asked.at.partition)
+        if self._is_here(asked.at):
+            return await self._nearest(asked)
+        return await self._elsewhere.ask(self._elsewhere.shards.of_partition(asked.at), NEAREST, asked, int)
+
+    async def _nearest(self, asked: ShareQuestion) -> Offset:
+        partition = self._topics.require_users(asked.at.topic).partition(asked.at.partition)
+        return min(max(asked.offset, partition.start_offset), partition.high_watermark)
 
     def check_empty(self, group: str) -> None:
         self._require(group)

@@ -99,16 +99,21 @@ class Sharing:
         self._clock = environment.clock
         self._metrics = environment.metrics
         self._holders: dict[str, set[str]] = {}  # by group, members that took something
+        if isinstance(groups, GroupsAnywhere):
+            groups.attach(self._keep)
 
     def heard(self, records: Iterable[Record]) -> None:
         """The coordinator wrote these: what members that are gone held goes to others."""
         for record in records:
             if isinstance(record, GroupGone):
                 self._holders.pop(record.group, None)
-            elif isinstance(record, GroupState) and record.group in self._holders:
-                for member_id in self._holders[record.group].difference(record.consumer):
-                    self._holders[record.group].discard(member_id)
-                    self._leasing.release(record.group, member_id)
+            elif isinstance(record, GroupState):
+                self._keep(record.group, record.consumer)
+
+    def _keep(self, group: str, members: Iterable[str]) -> None:
+        for member_id in self._holders.get(group, set()).difference(members):
+            self._holders[group].discard(member_id)
+            self._leasing.release(group, member_id)
 
     def check_member(self, group: str, member_id: str) -> None:
         """`UnknownMember` if the group does not know it: what a group holds is bounded by the bound on groups, and a

@@ -15,7 +15,7 @@ from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.drive.topic_table import Topic
 from goqueue.format.batch import HEADER_BYTES
 from goqueue.format.records import NewRecord
-from goqueue.service.hooks import SchemaCheck
+from goqueue.service.hooks import Hooks
 from goqueue.service.record_checks import check_time
 
 
@@ -48,11 +48,12 @@ class SortedMessages(msgspec.Struct):
 class Sorting:
     """Sorts a request's messages into piles by partition; what cannot be stored gets its error at once."""
 
-    def __init__(self, topic: Topic, now: Millis, check: SchemaCheck | None, is_placed: bool = False) -> None:
+    def __init__(self, topic: Topic, now: Millis, hooks: Hooks, is_placed: bool = False) -> None:
         self._topic = topic
         self._config = config = topic.config
         self._now = now
-        self._check = check if config.validates else None
+        self._check = hooks.schema if config.validates else None
+        self._size_max = hooks.message_bytes_max(topic)
         self._open: dict[int, PartitionBatch] = {}
         self._compacts = config.compacts
         self._partitions = len(topic.partitions)
@@ -74,7 +75,7 @@ class Sorting:
             if self._check is not None:
                 self._check.record(self._topic, message.key, message.value, message.headers)
             record = _record(self._config, message, due, self._now)
-            size = _checked_size(self._config, record)
+            size = _checked_size(self._size_max, record)
         except GoQueueError as error:
             error.field = f"messages[{place}].{error.field or 'value'}"
             return error
@@ -92,12 +93,12 @@ class Sorting:
         return None
 
 
-def record_of(topic: Topic, message: InputMessage, now: Millis, check: SchemaCheck | None) -> NewRecord:
+def record_of(topic: Topic, message: InputMessage, now: Millis, hooks: Hooks) -> NewRecord:
     """How a message that does not wait looks in the log."""
-    if check is not None and topic.config.validates:
-        check.record(topic, message.key, message.value, message.headers)
+    if hooks.schema is not None and topic.config.validates:
+        hooks.schema.record(topic, message.key, message.value, message.headers)
     record = _record(topic.config, message, None, now)
-    _checked_size(topic.config, record)
+    _checked_size(hooks.message_bytes_max(topic), record)
     return record
 
 
@@ -112,12 +113,13 @@ def _record(config: TopicConfig, message: InputMessage, due: Millis | None, now:
     return NewRecord(message.key, message.value, headers, time_ms)
 
 
-def _checked_size(config: TopicConfig, record: NewRecord) -> int:
+def _checked_size(size_max: int, record: NewRecord) -> int:
     """Its largest size in a batch; `MessageTooLarge` if the topic takes none that large."""
-    size, size_max = record.size_max, config.max_message_bytes
+    size = record.size_max
     if HEADER_BYTES + size > size_max:
         raise MessageTooLarge(
-            f"The message takes {HEADER_BYTES + size} bytes in the log; the topic's max.message.bytes is {size_max}.",
+            f"The message takes {HEADER_BYTES + size} bytes in the log; max.message.bytes of the topic, or the "
+            f"limit of its tenant, is {size_max}.",
             field="value",
         )
     return size

@@ -11,14 +11,16 @@ from goqueue.base.access import AclOperation, AclResource, ResourceKind
 from goqueue.base.clock import Clock
 from goqueue.base.commands import Caller
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.base.errors import InternalTopic, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
+from goqueue.base.errors import InternalTopic, InvalidField, InvalidName, InvalidPartitions, TopicExists, UnknownTopic
 from goqueue.base.limits import PARTITIONS_PER_TOPIC_MAX
-from goqueue.base.names import check_name
+from goqueue.base.names import check_name, is_internal
 from goqueue.base.settings import TopicSettings
+from goqueue.base.tenants import tenant_of
 from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, as_text, parse_overrides
 from goqueue.core.cluster.records import TopicRecord
+from goqueue.core.cluster.shard_choice import AS_USUAL, Placing
 from goqueue.drive.partition import Partition
-from goqueue.drive.topic_table import INTERNAL, Topic, TopicTable
+from goqueue.drive.topic_table import Topic, TopicTable
 from goqueue.log.space import SpaceGuard
 from goqueue.service.hooks import Hooks
 
@@ -127,9 +129,10 @@ class Topics:
         partitions: int | None,
         config: Mapping[str, object],
         may_collide: bool = False,
+        placing: Placing = AS_USUAL,
     ) -> TopicInfo:
         """With `may_collide` another topic's name may differ in `.` and `_` alone: names that the broker chose."""
-        return _view(await self._create(name, partitions, config, may_collide))
+        return _view(await self._create(name, partitions, config, may_collide, placing))
 
     async def _create(
         self,
@@ -137,11 +140,15 @@ class Topics:
         partitions: int | None,
         config: Mapping[str, object],
         may_collide: bool = False,
+        placing: Placing = AS_USUAL,
     ) -> Topic:
         count = self.check_new(name, partitions, config, may_collide)
         record = TopicRecord(name, new_uuid(self._entropy), count, parse_overrides(config), self._clock.now_ms())
+        self._table.records.check_placing(record, placing)
+        self._check_limits(name, 1, count)
         self._space.check()
-        topic = await (self._table.create(record) if may_collide else self._table.create(record, self._check_collision))
+        check = _nothing if may_collide else self._check_collision
+        topic = await self._table.create(record, check, placing)
         if topic is None:
             raise TopicExists(f"The topic {name!r} exists already.", field="name")
         await self._announce(topic)
@@ -152,15 +159,26 @@ class Topics:
     ) -> int:
         """Raises for what could not be created; returns the number of partitions it would have."""
         check_name(name)
-        if name in INTERNAL:
+        if not self._table.has_tenant(tenant_of(name)):
+            raise InvalidName(f"The name {name!r} is one of a tenant, and there is no such tenant.", field="name")
+        if is_internal(name):
             raise _own(name, "name")
         count = _check_count(self._settings.partitions if partitions is None else partitions)
         self.check_config(config)
+        _check_dead_letters(name, config)
         if self._table.get(name) is not None:
             raise TopicExists(f"The topic {name!r} exists already.", field="name")
         if not may_collide:
             self._check_collision(name)
         return count
+
+    def check_placing(self, name: str, partitions: int, config: Mapping[str, object], placing: Placing) -> int:
+        """Raises for what could not be placed; returns the number of replicas that the topic would have."""
+        return self._table.records.check_placing(TopicRecord(name, "", partitions, parse_overrides(config), 0), placing)
+
+    def _check_limits(self, name: str, topics: int, partitions: int) -> None:
+        if self._hooks.limits is not None:
+            self._hooks.limits.grow(name, topics, partitions)
 
     def _check_collision(self, name: str) -> None:
         if (other := self._table.colliding(name)) is not None:
@@ -174,14 +192,21 @@ class Topics:
 
     def _parse(self, config: Mapping[str, object]) -> dict[str, str]:
         parsed = parse_overrides(config)
-        if (target := parsed.get("queue.dead.letter.topic", "")) in INTERNAL:
+        if is_internal(target := parsed.get("queue.dead.letter.topic", "")):
             raise _own(target, "config")
         return parsed
 
-    async def alter(self, name: str, config: Mapping[str, object | None], partitions: int | None) -> TopicInfo:
+    async def alter(
+        self,
+        name: str,
+        config: Mapping[str, object | None],
+        partitions: int | None,
+        placing: Placing = AS_USUAL,
+    ) -> TopicInfo:
         """Sets what has a value, takes back to the default what is None, adds partitions."""
         topic = self.require_users(name)
         changed = self._parse({key: value for key, value in config.items() if value is not None})
+        _check_dead_letters(name, changed)
         if unknown := [key for key in config if key not in CONFIG_KEYS and key not in KAFKA_ONLY]:
             parse_overrides(dict.fromkeys(unknown, ""))
 
@@ -190,9 +215,11 @@ class Topics:
             count = _check_more(before.partitions, partitions)
             return msgspec.structs.replace(before, overrides={**kept, **changed}, partitions=count)
 
-        decide(topic.record)
+        self._table.records.check_placing(decide(topic.record), placing)
         before = len(topic.partitions)
-        await self._table.change(topic, decide)
+        if partitions is not None:
+            self._check_limits(name, 0, partitions - before)
+        await self._table.change(topic, decide, placing)
         if len(topic.partitions) > before:
             await self._announce(topic)
         return _view(topic)
@@ -203,6 +230,17 @@ class Topics:
 
     async def delete(self, name: str) -> None:
         await self._table.delete(self.require_users(name))
+
+
+def _check_dead_letters(topic: str, config: Mapping[str, object]) -> None:
+    """They stay in the topic's tenant."""
+    target = config.get("queue.dead.letter.topic")
+    if target and tenant_of(str(target)) != tenant_of(topic):
+        raise InvalidField("Dead letters go to a topic of the same tenant.", field="config")
+
+
+def _nothing(name: str) -> None:
+    """Whatever it is called."""
 
 
 def _own(name: str, field: str) -> InternalTopic:
@@ -254,6 +292,7 @@ def _view(topic: Topic) -> TopicInfo:
         config={**as_text(topic.config), **_without_effect(topic)},
         overrides=topic.record.overrides,
         partitions=[_partition_view(partition) for partition in topic.partitions],
+        replication_factor=min((one.shard.wanted for one in topic.partitions), default=1),
     )
 
 

@@ -12,10 +12,10 @@ from goqueue.base.ids import Millis
 from goqueue.base.settings import TraceSettings
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.traces.span import Span
+from goqueue.drive.exporter import Exporter
 from goqueue.drive.offload import Offload
 from goqueue.drive.topic_table import TopicTable
-from goqueue.drive.trace_entries import Entry, lines_of, spelled_out
-from goqueue.drive.trace_exporter import Exporter
+from goqueue.drive.trace_entries import Entry, count_of, lines_of, spelled_out
 from goqueue.drive.trace_files import TraceFiles
 from goqueue.drive.trace_otlp import OtlpSender
 from goqueue.drive.trace_recorder import Recorder
@@ -47,15 +47,15 @@ class TraceRecording:
         self.tracer = Tracer(self.recorder, settings.sample_rate, clock, entropy)
         self.entropy = entropy
 
-    def _exporters(self, settings: TraceSettings, files: TraceFiles | None, entropy: Entropy) -> list[Exporter]:
-        found: list[Exporter] = []
+    def _exporters(self, settings: TraceSettings, files: TraceFiles | None, entropy: Entropy) -> list[Exporter[Entry]]:
+        found: list[Exporter[Entry]] = []
         if files is not None:
-            found.append(Exporter("file", lambda entries: self._to_file(files, entries)))
+            found.append(Exporter("file", lambda entries: self._to_file(files, entries), count_of))
         if settings.record == "on" and settings.stdout == "on":
-            found.append(Exporter("stdout", _to_stdout))
+            found.append(Exporter("stdout", _to_stdout, count_of))
         if settings.record == "on" and settings.otlp_endpoint:
             otlp = OtlpSender(settings, entropy.token(8).hex())
-            found.append(Exporter("otlp", lambda entries: otlp.send(spelled_out(entries))))
+            found.append(Exporter("otlp", lambda entries: otlp.send(spelled_out(entries)), count_of))
         return found
 
     def _to_file(self, files: TraceFiles, entries: Sequence[Entry]) -> None:

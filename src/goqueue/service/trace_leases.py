@@ -47,6 +47,7 @@ from goqueue.core.traces.span import (
 )
 from goqueue.drive.topic_table import Topic
 from goqueue.format.records import NewRecord, Record
+from goqueue.service.leased_run import has_headers
 from goqueue.service.topics import Topics
 from goqueue.service.tracer import Tracer
 
@@ -104,7 +105,7 @@ class TracedLeases:
 
     def _is_plain(self, topic: Topic, records: Iterable[Record]) -> bool:
         share = self._tracer.share(topic)
-        return share is None or (not share and not any(record.headers for record in records))
+        return share is None or (not share and not has_headers(records))
 
     def _fetched(self, view: ViewId, record: Record, context: TraceContext, more: More, lease_ms: Millis) -> None:
         key = key_text(record.key)

@@ -53,6 +53,12 @@ class Tracing:
         self.transactions = TracedTransactions(tracer)
         self._table = table
         self._entropy = entropy
+        self._newest: str | None = None
+
+    def take_newest(self) -> str | None:
+        """The id of a trace that was recorded since this was last asked; None if none was."""
+        newest, self._newest = self._newest, None
+        return newest
 
     # --- messages in the open ------------------------------------------------------------------------------
 
@@ -114,6 +120,7 @@ class Tracing:
         fits = self.tracer.recorder.room(len(offsets)) if offsets else 0
         if fits:
             where = (topic.name, topic.record.id, partition)
+            self._newest = Identities(topic.record.id, partition).trace_id(offsets[0])
             batch = PublishedBatch(*where, self._steps(moments), "kafka", offsets[:fits])
             self.tracer.recorder.add_many(batch)
 
@@ -158,6 +165,7 @@ class Tracing:
         each = 3 if waits else 4 + (producer_id >= 0)
         fits = self.tracer.recorder.room(len(sampled), each) if sampled else 0
         if fits:
+            self._newest = sampled[0].context.trace_id
             ids = self.tracer.ids.take(each * fits)
             fixed = (topic.name, partition, self._steps(moments), door, ids)
             self.tracer.recorder.add_many(Published(*fixed, sampled[:fits], waits, producer_id))

@@ -132,7 +132,7 @@ class CoordinatorsAnywhere:
         for failure in found:
             if isinstance(failure, BaseException):
                 raise failure
-        if not {shard for _, one in answers for shard in one.shards}.issuperset(self._elsewhere.shards.all()):
+        if not {shard for _, one in answers for shard in one.shards}.issuperset(self._elsewhere.shards.with_ids()):
             raise NotLoaded("Not every coordinator of transactions can be asked; try again in a moment.")
         return ProducerAnswer(())
 
@@ -143,7 +143,7 @@ class CoordinatorsAnywhere:
 
     async def _leaders(self) -> list[int]:
         try:
-            return list(self._elsewhere.leaders())
+            return list(self._elsewhere.leaders(self._elsewhere.shards.with_ids()))
         except NotLeader as error:
             raise NotLoaded(error.message) from None
 

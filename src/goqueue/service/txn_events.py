@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Iterator
 
+import msgspec
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from goqueue.base.clock import Clock
 from goqueue.core.txn.effects import StageMoved, TxnTimedOut
 from goqueue.core.txn.records import ENDING, IDLE, TxnStage
+from goqueue.drive.txn_coordinators import TransactionCoordinators
 from goqueue.service.metrics import BrokerMetrics
 from goqueue.service.tracing import Tracing
 
@@ -17,6 +22,26 @@ class TxnTally(msgspec.Struct):
     committed: int = 0
     aborted: int = 0
     timed_out: int = 0
+
+
+class TransactionCollector:
+    """How old the oldest open transaction is: readers of committed data wait behind it. `look` takes the number."""
+
+    def __init__(self, coordinators: TransactionCoordinators, clock: Clock) -> None:
+        self._coordinators = coordinators
+        self._clock = clock
+        self._oldest_s = 0.0
+
+    def look(self) -> None:
+        oldest = self._coordinators.oldest_ms
+        self._oldest_s = 0.0 if oldest is None else max(0, self._clock.now_ms() - oldest) / 1000
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(
+            "goqueue_transactions_oldest_seconds", "How long the oldest open transaction is open; 0 if there is none."
+        )
+        family.add_metric((), self._oldest_s)
+        yield family
 
 
 class TransactionEvents:

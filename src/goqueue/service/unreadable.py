@@ -21,7 +21,7 @@ class UnreadableRecords:
         self._known: set[tuple[TopicPartition, Offset]] = set()
 
     def __call__(self, at: TopicPartition, first: Offset, last: Offset, why: str) -> None:
-        self._metrics.unreadable.labels(at.topic).inc()
+        self._metrics.topic(at.topic).passed_over()
         if (at, first) in self._known:
             return
         if len(self._known) >= _KNOWN_MAX:

@@ -9,7 +9,7 @@ from typing import Final
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.core.delivery.records import ViewId
-from goqueue.core.groups.records import OffsetCommitted
+from goqueue.core.groups.records import OffsetCommitted, Record
 from goqueue.service.elsewhere import Elsewhere
 from goqueue.service.groups_anywhere import GroupsAnywhere
 from goqueue.service.place_news import Outbox, PlaceOffset
@@ -50,6 +50,18 @@ class ViewNews:
         news = PlaceOffset(record.group, TopicPartition(record.topic, record.partition), record.offset)
         if not self._groups.is_echo(news):
             self._commits.put(news)
+
+    def wrote(self, records: Sequence[Record]) -> None:
+        """The coordinator wrote these: nodes that have views of the groups hear of their settings and members."""
+        self._groups.news.wrote(records)
+
+    async def told(self, records: Sequence[Record]) -> None:
+        """Returns when they have heard."""
+        await self._groups.news.told(records)
+
+    async def moves_told(self, group: str) -> None:
+        """Returns when the group knows how far its views here are."""
+        await self._groups.moves_told(group)
 
     # --- groups that are gone --------------------------------------------------------------------------------
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from goqueue.base.access import Access, AclOperation, AclResource, ResourceKind
+from goqueue.base.access import CLUSTER, Access, AclOperation, AclResource, Need, ResourceKind
 from goqueue.base.commands import Caller
+from goqueue.base.tenants import tenant_of
 from goqueue.core.schemas.errors import UnknownSchema
 from goqueue.core.schemas.model import CompatibilitySettings, Level, Mode
 from goqueue.core.schemas.records import SchemaSet
 from goqueue.core.schemas.table import SchemaTable, SchemaVersion
+
+
+def mode_needs(subject: str, mode: str, *_: object) -> list[Need]:
+    """What it takes to set a mode. Ids, which an import chooses, are those of all tenants."""
+    needs: list[Need] = [(AclOperation.ALTER, AclResource(ResourceKind.SUBJECT, subject))]
+    return [*needs, (AclOperation.ALTER, CLUSTER)] if mode == "IMPORT" and tenant_of(subject) else needs
 
 
 class VisibleSchemas:

@@ -5,15 +5,23 @@ from __future__ import annotations
 import asyncio
 import urllib.parse
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import httptools
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from goqueue.edge.security.http_login import CERTIFICATE
+
+_TARGETS_KEPT: Final = 1_024
+_TARGET_KEPT_BYTES_MAX: Final = 512
 _EXTENSION: Final = "goqueue.answer"
+_WATCH: Final = "goqueue.watch"
 _HOP_HEADERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
+Gone: TypeAlias = Callable[[], object]
+Watch: TypeAlias = Callable[[Gone | None], None]
 Answer: TypeAlias = Callable[[int, bytes, bytes], Awaitable[None]]
 
 
@@ -24,14 +32,31 @@ def answer_of(scope: Scope) -> Answer | None:
     return found
 
 
+def watch_of(scope: Scope) -> Watch | None:
+    """How to hear that the client has gone; None if the server is another."""
+    found: Watch | None = scope.get("extensions", {}).get(_WATCH)
+    return found
+
+
+def _target(url: bytes) -> tuple[str, bytes, bytes]:
+    """The path, as it is meant and as it came, and the query."""
+    target = httptools.parse_url(url)
+    path = target.path.decode("ascii")
+    return urllib.parse.unquote(path) if "%" in path else path, target.path, target.query or b""
+
+
+_kept_target: Final = lru_cache(_TARGETS_KEPT)(_target)  # who polls asks the same again and again
+
+
 def cycle_of(connection: HttpToolsProtocol) -> Cycle:
     """Of the request whose head was just read."""
-    parser, scope = connection.parser, connection.scope
-    version, target = parser.get_http_version(), httptools.parse_url(connection.url)
-    path = target.path.decode("ascii")
+    parser, scope, url = connection.parser, connection.scope, connection.url
+    version = parser.get_http_version()
     scope["method"], scope["http_version"] = parser.get_method().decode("ascii"), version
-    scope["path"] = urllib.parse.unquote(path) if "%" in path else path
-    scope["raw_path"], scope["query_string"] = target.path, target.query or b""
+    target = _kept_target(url) if len(url) <= _TARGET_KEPT_BYTES_MAX else _target(url)
+    scope["path"], scope["raw_path"], scope["query_string"] = target
+    if connection.scheme == "https" and (certificate := connection.transport.get_extra_info("peercert")):
+        scope[CERTIFICATE] = certificate  # type: ignore[typeddict-unknown-key]
     return Cycle(
         scope=scope,
         transport=connection.transport,
@@ -59,7 +84,24 @@ class Cycle(RequestResponseCycle):
 
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
-        self.scope["extensions"] = {_EXTENSION: self.answer}  # type: ignore[dict-item]
+        self.scope["extensions"] = {_EXTENSION: self.answer, _WATCH: self.watch}  # type: ignore[dict-item]
+        self._on_gone: Gone | None = None
+
+    def watch(self, on_gone: Gone | None) -> None:
+        """It is called when the client goes away before it is answered, also if it has gone already. None ends that."""
+        self._on_gone = on_gone
+        if on_gone is not None:
+            self.flow.resume_reading()
+            if self.disconnected:
+                self.lose()
+
+    def lose(self) -> None:
+        """The client has gone."""
+        self.disconnected = True
+        self.message_event.set()
+        on_gone, self._on_gone = self._on_gone, None
+        if on_gone is not None:
+            on_gone()
 
     async def answer(self, status: int, head: bytes, body: bytes) -> None:
         if self.flow.write_paused and not self.disconnected:

@@ -24,7 +24,7 @@ from goqueue.base.errors import (
 )
 from goqueue.edge.http.connections import Connections, Render
 from goqueue.edge.http.corked import CorkedTransport
-from goqueue.edge.http.cycle import cycle_of, plain_head
+from goqueue.edge.http.cycle import Cycle, cycle_of, plain_head
 from goqueue.edge.http.gate import is_same_host
 from goqueue.edge.http.refusals import head_too_large, last_answer
 
@@ -42,8 +42,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, connections: Connections, render: Render, **named: Any) -> None:
         super().__init__(*args, **named)
-        self.address = ""
-        self.url = b""
+        self.address, self.url = "", b""
         self._table = connections
         self._limits = connections.limits
         self._render = render
@@ -54,7 +53,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._body_bytes = self._body_mark = 0
         self._chunks = self._framing_bytes = self._trailers = 0
         self._is_upgrade = False
-        self._running: RequestResponseCycle | None = None
+        self._running: Cycle | None = None
         self._refusal: tuple[GoQueueError, str] | None = None
         self._unread_since = self._unread_mark = 0.0
         self._dropped = 0
@@ -73,15 +72,15 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Every request of the connection hears of it, not only the newest."""
         self._table.forget(self)
-        cycles = [cycle for cycle, _ in self.pipeline]
+        cycles: list[Any] = [cycle for cycle, _ in self.pipeline]
         if self._running is not None:
             cycles.append(self._running)
         self.pipeline.clear()
+        super().connection_lost(exc)
         for cycle in cycles:
             if not cycle.response_complete:
-                cycle.disconnected = True
+                cycle.lose()
             cycle.message_event.set()
-        super().connection_lost(exc)
 
     def close_idle(self) -> None:
         if self.unread_bytes():
@@ -247,6 +246,7 @@ class GuardedProtocol(HttpToolsProtocol):
     # --- what goes out ---------------------------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        assert isinstance(cycle, Cycle)
         self._running = cycle
         super()._start_asgi_task(cycle, app)
 
@@ -287,15 +287,15 @@ class GuardedProtocol(HttpToolsProtocol):
         if running is None or (running.response_complete and self._reading != "body"):
             self._answer(error)
         elif running is self.cycle and not running.response_started and self._reading == "body":
-            running.disconnected = True
-            running.message_event.set()
+            running.lose()
             self._answer(error)
         else:
             self.transport.abort()  # an answer is under way or was given: nothing can be said beside it
 
     def _answer(self, error: GoQueueError) -> None:
         self.transport.write(last_answer(self._render(error)))
-        self.transport.write_eof()
+        if self.transport.can_write_eof():  # TLS cannot
+            self.transport.write_eof()
         self._close_at = self.loop.time() + _LINGER_S
         self.flow.resume_reading()
 

@@ -5,48 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from goqueue.base.errors import AddressUnusable
 from goqueue.edge.http.connections import Connections, Render
 from goqueue.edge.http.protocol import GuardedProtocol
-
-# A client that vanished without a word is noticed after two minutes, also if nothing is sent to it.
-_KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
-
-
-def listen(host: str, port: int, setting: str) -> socket.socket:
-    """A bound socket; `AddressUnusable` says which setting to change."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            _keep_alive(sock)
-            sock.bind((host, port))
-        except OSError:
-            sock.close()
-            raise
-    except OSError as error:
-        raise AddressUnusable(
-            f"Cannot listen on {host}:{port}: {error.strerror or error}. Choose another address with {setting} "
-            "(port 0 picks a free one), or stop what uses it.",
-            field=setting,
-        ) from error
-    sock.setblocking(False)
-    return sock
-
-
-def _keep_alive(sock: socket.socket) -> None:
-    """What a listener is told holds for its connections too."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEPALIVE:
-        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+from goqueue.edge.security.tls import Handshakes
 
 
 class _Server(uvicorn.Server):
@@ -65,17 +32,30 @@ class _Server(uvicorn.Server):
         self.serving.set()
 
 
+def _protocol(make: Callable[..., asyncio.Protocol], tls: Handshakes | None) -> Callable[..., asyncio.Protocol]:
+    if tls is None:
+        return make
+    return lambda *args, **named: tls.protocol(partial(make, *args, **named))
+
+
 class HttpServer:
     """One listener."""
 
     def __init__(
-        self, app: ASGIApp, sock: socket.socket, drain_ms: int, connections: Connections, render: Render
+        self,
+        app: ASGIApp,
+        sock: socket.socket,
+        drain_ms: int,
+        connections: Connections,
+        render: Render,
+        tls: Handshakes | None = None,
     ) -> None:
+        self.scheme = "http" if tls is None else "https"
         self._socket = sock
         self._connections = connections
         config = uvicorn.Config(
             app,
-            http=partial(GuardedProtocol, connections=connections, render=render),  # type: ignore[arg-type]
+            http=_protocol(partial(GuardedProtocol, connections=connections, render=render), tls),  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             log_config=None,
@@ -87,6 +67,10 @@ class HttpServer:
         )
         self._server = _Server(config)
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.address}"
 
     @property
     def address(self) -> str:

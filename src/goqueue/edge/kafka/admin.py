@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Mapping, Sequence, Sized
 
 from goqueue.base.commands import Caller
-from goqueue.base.errors import AccessDenied, GoQueueError, InvalidField, InvalidPartitions
+from goqueue.base.errors import AccessDenied, GoQueueError, InvalidField, InvalidPartitions, InvalidReplicaAssignment
 from goqueue.base.ids import Offset
+from goqueue.core.cluster.shard_choice import Placing, checked_factor
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.kafka.brokers import KafkaBrokers
 from goqueue.edge.kafka.calls import KafkaCall
@@ -20,8 +21,6 @@ from goqueue.service.front import Front
 from goqueue.service.storage import Storage
 from goqueue.service.topics import Topics
 from goqueue.wire.codes import (
-    INVALID_REPLICA_ASSIGNMENT,
-    INVALID_REPLICATION_FACTOR,
     NONE,
     POLICY_VIOLATION,
     UNKNOWN_TOPIC_ID,
@@ -80,20 +79,20 @@ class AdminHandler:
         try:
             if is_double:
                 raise InvalidField(f"The topic {asked.name!r} is named twice in one request.", field="name")
-            if code := self._placement_error(asked):
-                return CreatableTopicResult(name=asked.name, error_code=code, error_message=self._why())
+            placing = self._placing(asked)
             count = len(asked.assignments) or (None if asked.num_partitions == -1 else asked.num_partitions)
             config = {one.name: one.value for one in asked.configs if one.value is not None}
             if only_check:
-                made = self._topics.by(caller).check_new(asked.name, count, config)
+                topics = self._topics.by(caller)
+                made = topics.check_new(asked.name, count, config)
                 return CreatableTopicResult(
                     name=asked.name,
                     error_message=None,
                     num_partitions=made,
-                    replication_factor=self._brokers.factor,
+                    replication_factor=topics.check_placing(asked.name, made, config, placing),
                     configs=[],
                 )
-            view = await self._topics.by(caller).create(asked.name, count, config)
+            view = await self._topics.by(caller).create(asked.name, count, config, placing=placing)
         except GoQueueError as error:
             return CreatableTopicResult(name=asked.name, error_code=code_of(error), error_message=error.message)
         return CreatableTopicResult(
@@ -101,7 +100,7 @@ class AdminHandler:
             error_message=None,
             topic_id=uuid.UUID(view.id).bytes,
             num_partitions=view.num_partitions,
-            replication_factor=self._brokers.factor,
+            replication_factor=view.replication_factor,
             configs=[
                 CreatableTopicConfigs(
                     name=name,
@@ -112,25 +111,21 @@ class AdminHandler:
             ],
         )
 
-    def _placement_error(self, asked: CreatableTopic) -> int:
+    def _placing(self, asked: CreatableTopic) -> Placing:
         if asked.assignments:
-            indexes = sorted(one.partition_index for one in asked.assignments)
-            is_whole = indexes == list(range(len(indexes)))
-            here = self._all_here(one.broker_ids for one in asked.assignments)
-            return NONE if is_whole and here else INVALID_REPLICA_ASSIGNMENT
-        if asked.replication_factor == -1 or 1 <= asked.replication_factor <= self._brokers.factor_max:
-            return NONE
-        return INVALID_REPLICATION_FACTOR
+            return self._assigned({one.partition_index: one.broker_ids for one in asked.assignments}, asked.assignments)
+        if asked.replication_factor == -1:
+            return Placing()
+        return Placing(checked_factor(asked.replication_factor))
 
-    def _all_here(self, placed: Iterable[Sequence[int]]) -> bool:
-        """Nodes can be named where there is one; in a cluster a partition is where its shard is."""
-        return self._brokers.is_alone and all(list(nodes) == [self._brokers.node_id] for nodes in placed)
-
-    def _why(self) -> str:
-        if self._brokers.is_alone:
-            return "There is one node: a topic has one replica."
-        most = self._brokers.factor_max
-        return f"A topic has up to {most} replicas; on which nodes they are cannot be chosen, its shards are placed."
+    def _assigned(self, nodes: Mapping[int, Sequence[int]], given: Sized) -> Placing:
+        """Of a node that is alone nothing else can be named."""
+        placed = tuple(tuple(nodes[number]) for number in sorted(nodes))
+        if sorted(nodes) != list(range(len(given))) or len({len(one) for one in placed}) > 1:
+            raise InvalidReplicaAssignment("Every partition is named once, each with as many replicas.")
+        if self._brokers.is_alone and any(one != (self._brokers.node_id,) for one in placed):
+            raise InvalidReplicaAssignment("There is one node: a topic has one replica.")
+        return Placing(nodes=placed)
 
     async def delete_topics(self, call: KafkaCall, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if call.version < 6:
@@ -139,7 +134,7 @@ class AdminHandler:
             )
         results: list[DeletableTopicResult] = []
         for one in request.topics:
-            name = one.name if one.name is not None else self._names.by_id(one.topic_id)
+            name = one.name if one.name is not None else self._names.by_id(one.topic_id, call.caller)
             if name is None:
                 results.append(DeletableTopicResult(name=None, topic_id=one.topic_id, error_code=UNKNOWN_TOPIC_ID))
             else:
@@ -173,17 +168,14 @@ class AdminHandler:
             count = len(self._topics.by(caller).require_users(asked.name).partitions)
             if asked.count <= count:
                 raise InvalidPartitions(f"The topic has {count} partitions; ask for more than that.")
-            if asked.assignments is not None and (
-                len(asked.assignments) != asked.count - count
-                or not self._all_here(one.broker_ids for one in asked.assignments)
-            ):
-                return CreatePartitionsTopicResult(
-                    name=asked.name,
-                    error_code=INVALID_REPLICA_ASSIGNMENT,
-                    error_message=self._why(),
-                )
+            placing = Placing()
+            if asked.assignments is not None:
+                if len(asked.assignments) != asked.count - count:
+                    raise InvalidReplicaAssignment("Every new partition has its replicas named.")
+                given = asked.assignments
+                placing = self._assigned({at: one.broker_ids for at, one in enumerate(given)}, given)
             if not only_check:
-                await self._topics.by(caller).alter(asked.name, {}, asked.count)
+                await self._topics.by(caller).alter(asked.name, {}, asked.count, placing)
         except GoQueueError as error:
             return CreatePartitionsTopicResult(name=asked.name, error_code=code_of(error), error_message=error.message)
         return CreatePartitionsTopicResult(name=asked.name)

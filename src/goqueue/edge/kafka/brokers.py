@@ -86,18 +86,9 @@ class KafkaBrokers:
 
     def _at(self, node: int, call: KafkaCall) -> KafkaBroker:
         known = self._told.get(node)
-        return known if known is not None else KafkaBroker(node, *(self._advertised or call.local_address))
-
-    @property
-    def factor(self) -> int:
-        """How many replicas topics get: as many as the shards have that they are placed in."""
-        return max((len(self._image.shard(number).replicas) for number in self._image.shards()), default=1)
-
-    @property
-    def factor_max(self) -> int:
-        """How many can be asked for: as many as there are nodes. One that is down for a moment counts if shards have a
-        replica on it."""
-        return max(len(self.alive), self.factor)
+        if known is None:
+            return KafkaBroker(node, *(self._advertised or call.local_address))
+        return known if known.host else msgspec.structs.replace(known, host=call.local_address[0])
 
     # --- who leads -------------------------------------------------------------------------------------------
 

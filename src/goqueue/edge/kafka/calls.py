@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 from goqueue.base.commands import Caller, anonymous
+from goqueue.edge.kafka.refusals import Refusals
+from goqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from goqueue.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
 class ConnectionEnd:
@@ -34,18 +37,43 @@ class ConnectionEnd:
             duty()
 
 
+class PeerLogin(Protocol):
+    """How a connection shows who it is."""
+
+    def may(self, frame: memoryview) -> bool: ...
+
+    def handshake(self, version: int, request: SaslHandshakeRequest) -> SaslHandshakeResponse: ...
+
+    async def authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse: ...
+
+    def leave(self) -> None: ...
+
+
 class KafkaPeer:
     """The other end of a connection: where it is, and who it is as far as it has shown."""
 
-    __slots__ = ("caller", "host")
+    __slots__ = ("_mute_ms", "caller", "host", "login", "refusals")
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, login: Callable[[KafkaPeer], PeerLogin] | None = None) -> None:
+        """Without a `login` it need not show anything."""
         self.host = host
+        self.refusals = Refusals()
         self.caller = anonymous("kafka", host)
+        self._mute_ms = 0
+        self.login = None if login is None else login(self)
 
-    def become(self, principal: str) -> None:
+    def mute(self, wait_ms: int) -> None:
+        """Its next request is not begun before so long: it is over a quota."""
+        self._mute_ms = max(self._mute_ms, wait_ms)
+
+    def take_mute(self) -> int:
+        """How long, once."""
+        wait_ms, self._mute_ms = self._mute_ms, 0
+        return wait_ms
+
+    def become(self, principal: str, tenant: str = "") -> None:
         """It has shown who it is."""
-        self.caller = Caller(principal, "kafka", self.host)
+        self.caller = Caller(principal, "kafka", self.host, tenant)
 
 
 class KafkaCall(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a client asks first: versions, metadata, who coordinates. And SASL, which is refused until it is there."""
+"""What a client asks first: versions, metadata, who coordinates."""
 
 from __future__ import annotations
 
@@ -28,12 +28,10 @@ from goqueue.service.topics import Topics
 from goqueue.wire.api import APIS
 from goqueue.wire.codes import (
     COORDINATOR_NOT_AVAILABLE,
-    ILLEGAL_SASL_STATE,
     INVALID_REQUEST,
     LEADER_NOT_AVAILABLE,
     NONE,
     UNKNOWN_TOPIC_ID,
-    UNSUPPORTED_SASL_MECHANISM,
     UNSUPPORTED_VERSION,
 )
 from goqueue.wire.messages import describe_topic_partitions as paging
@@ -58,8 +56,6 @@ from goqueue.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from goqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from goqueue.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 PRODUCE: Final = 0
 _STABLE: Final = {22: 5}  # the newest version of InitProducerId is not settled yet
@@ -143,7 +139,7 @@ class ClusterHandler:
 
     def _find(self, caller: Caller, asked: MetadataRequestTopic) -> MetadataResponseTopic:
         by_id = not asked.name and bytes(asked.topic_id) != NO_ID  # Java sends "" with an id
-        name = self._names.by_id(asked.topic_id) if by_id else asked.name or ""
+        name = self._names.by_id(asked.topic_id, caller) if by_id else asked.name or ""
         if name is None:
             return MetadataResponseTopic(error_code=UNKNOWN_TOPIC_ID, topic_id=asked.topic_id, name=None)
         try:
@@ -274,23 +270,16 @@ class ClusterHandler:
             return self._brokers.of_transactional_id(key, call)
         if kind == SHARE:  # what is known of a share group's records is with their partition
             check(ResourceKind.GROUP, key.rsplit(":", 2)[0])
-            return self._brokers.of_partition(self._shared(key), call)
+            return self._brokers.of_partition(self._shared(call.caller, key), call)
         raise InvalidField("This broker coordinates groups, transactions and share groups only.", field="key_type")
 
-    def _shared(self, key: str) -> TopicPartition:
+    def _shared(self, caller: Caller, key: str) -> TopicPartition:
         """The partition of a key, which is `group:topic-id:partition`."""
         _, topic_id, number = ["", "", *key.rsplit(":", 2)][-3:]
         try:
-            return TopicPartition(self._names.by_id(urlsafe_b64decode(topic_id + "==")) or "", int(number))
+            return TopicPartition(self._names.by_id(urlsafe_b64decode(topic_id + "=="), caller) or "", int(number))
         except ValueError:
             raise InvalidField("A share group's key is its name, a topic id and a partition.", field="key") from None
-
-    def sasl_handshake(self, call: KafkaCall, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-        return SaslHandshakeResponse(error_code=UNSUPPORTED_SASL_MECHANISM, mechanisms=[])
-
-    def sasl_authenticate(self, call: KafkaCall, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-        message = "This listener has no authentication; connect with security.protocol=PLAINTEXT."
-        return SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=message)
 
 
 def _nobody(key: str, code: int, message: str) -> Coordinator:

@@ -33,7 +33,7 @@ from goqueue.service.node_config import TOPIC_DEFAULTS, NodeConfig, Scope
 from goqueue.service.topics import Topics
 
 REST_ADDRESS: Final = "goqueue.rest.address"  # where the node's REST door is, for clients that came through this one
-_SECRETS: Final = frozenset({"traces.otlp_headers"})
+_SECRETS: Final = frozenset({"cluster.password", "cluster.secret", "metrics.otlp_headers", "traces.otlp_headers"})
 _INTS: Final = frozenset({"log.segment.bytes", "message.max.bytes", "min.insync.replicas", "node.id", "num.partitions"})
 # Kafka's names of settings that are ours too.
 _ALIASES: Final = {
@@ -98,7 +98,7 @@ class BrokerConfigs:
             "advertised.listeners": f"PLAINTEXT://{kafka.advertised or kafka.listen}",
             "auto.create.topics.enable": str(self._topics.by(call.caller).kafka_may_create).lower(),
             "broker.id": str(self._settings.node.id),
-            "default.replication.factor": "1",
+            "default.replication.factor": str(self._settings.cluster.factor_default),
             "group.consumer.migration.policy": "bidirectional",
             "listeners": f"PLAINTEXT://{kafka.listen}",
             "offsets.retention.minutes": str(self._settings.groups.offsets_retention_ms // 60_000),

@@ -27,6 +27,10 @@ class GroupConfigs:
     def names(self, caller: Caller) -> Iterable[str]:
         return self._groups.by(caller).configured()
 
+    async def names_anywhere(self, caller: Caller) -> Iterable[str]:
+        """The same of all nodes."""
+        return await answer_of(self._anywhere.by(caller).configured())
+
     def entries(self, name: str, call: KafkaCall) -> list[ConfigEntry]:
         """A group that is not there has settings too: those that it will begin with."""
         if not name:

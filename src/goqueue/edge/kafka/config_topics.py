@@ -8,8 +8,8 @@ from typing import Final
 from goqueue.base.access import AclOperation, ResourceKind
 from goqueue.base.commands import Caller
 from goqueue.base.errors import InternalTopic
+from goqueue.base.names import INTERNAL
 from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, TopicConfig, as_text
-from goqueue.drive.topic_table import INTERNAL
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.config_entries import (
     CLUSTER_SOURCE,

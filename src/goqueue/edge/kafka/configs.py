@@ -94,19 +94,24 @@ class ConfigHandler:
 
     def list_resources(
         self, call: KafkaCall, request: listing.ListConfigResourcesRequest
-    ) -> listing.ListConfigResourcesResponse:
+    ) -> listing.ListConfigResourcesResponse | Awaitable[listing.ListConfigResourcesResponse]:
         """The first version knew only the metrics that clients send, of which there are none here."""
         kinds = [CLIENT_METRICS] if call.version == 0 else list(request.resource_types)
         known = {*self._resources, CLIENT_METRICS}
         if any(kind not in known for kind in kinds):
             return listing.ListConfigResourcesResponse(error_code=UNSUPPORTED_VERSION)
-        found = [
-            listing.ConfigResource(resource_name=name, resource_type=kind)
-            for kind in sorted(set(kinds) if kinds else known)
-            if kind in self._resources
-            for name in self._resources[kind].names(call.caller)
-        ]
-        return listing.ListConfigResourcesResponse(config_resources=found)
+        wanted = sorted((set(kinds) if kinds else known) & self._resources.keys())
+        if self._groups.is_spread and GROUP in wanted:
+            return self._list_anywhere(call, wanted)
+        return _listed({kind: self._resources[kind].names(call.caller) for kind in wanted})
+
+    async def _list_anywhere(self, call: KafkaCall, kinds: Iterable[int]) -> listing.ListConfigResourcesResponse:
+        """Groups of all nodes."""
+        found = {kind: self._resources[kind].names(call.caller) for kind in kinds if kind != GROUP}
+        try:
+            return _listed({**found, GROUP: await self._groups.names_anywhere(call.caller)})
+        except GoQueueError as error:
+            return listing.ListConfigResourcesResponse(error_code=code_of(error))
 
     # --- change ----------------------------------------------------------------------------------------------
 
@@ -160,6 +165,13 @@ class ConfigHandler:
                 )
             )
         return IncrementalAlterConfigsResponse(responses=answers)
+
+
+def _listed(names: Mapping[int, Iterable[str]]) -> listing.ListConfigResourcesResponse:
+    found = [
+        listing.ConfigResource(resource_name=name, resource_type=kind) for kind in sorted(names) for name in names[kind]
+    ]
+    return listing.ListConfigResourcesResponse(config_resources=found)
 
 
 def _doubles(named: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:

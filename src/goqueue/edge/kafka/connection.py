@@ -16,8 +16,9 @@ from typing import Final, Protocol, cast
 
 import msgspec
 
+from goqueue.base.limits import SASL_BYTES_MAX
 from goqueue.edge.kafka.budget import Budget
-from goqueue.edge.kafka.calls import ConnectionEnd, KafkaPeer
+from goqueue.edge.kafka.calls import ConnectionEnd, KafkaPeer, PeerLogin
 from goqueue.edge.kafka.idle import Activity
 from goqueue.format.batch import Buffer
 from goqueue.wire.errors import WireError
@@ -58,6 +59,12 @@ class ConnectionEvents(Protocol):
     def refused(self, why: str) -> None: ...
 
 
+class LoginOf(Protocol):
+    """Begins the login of a connection."""
+
+    def __call__(self, transport: asyncio.BaseTransport, peer: KafkaPeer, at: KafkaConnection) -> PeerLogin: ...
+
+
 class _Pending:
     """A request under way."""
 
@@ -82,9 +89,12 @@ class KafkaConnection(asyncio.Protocol):
         "_ends",
         "_exclusive",
         "_finishing",
+        "_frame_bytes_max",
         "_framer",
         "_frames",
         "_local",
+        "_login",
+        "_muted",
         "_peer",
         "_reading",
         "_request_bytes",
@@ -96,10 +106,19 @@ class KafkaConnection(asyncio.Protocol):
     )
 
     def __init__(
-        self, serve: Serve, frame_bytes_max: int, budget: Budget, ends: ConnectionEvents, clock: Callable[[], float]
+        self,
+        serve: Serve,
+        frame_bytes_max: int,
+        budget: Budget,
+        ends: ConnectionEvents,
+        clock: Callable[[], float],
+        login: LoginOf | None = None,
     ) -> None:
+        """With a `login` frames have to be small until the client has shown who it is."""
         self._serve = serve
-        self._framer = Framer(frame_bytes_max)
+        self._frame_bytes_max = frame_bytes_max
+        self._framer = Framer(frame_bytes_max if login is None else min(frame_bytes_max, SASL_BYTES_MAX))
+        self._login = login
         self._budget = budget
         self.held = 0  # of the budget
         self._ends = ends
@@ -115,6 +134,7 @@ class KafkaConnection(asyncio.Protocol):
         self._writable = True
         self._reading = True
         self._finishing = False
+        self._muted: asyncio.TimerHandle | None = None  # until when nothing new is begun, because of a quota
         self._peer = KafkaPeer("")
         self._local = ("", 0)
 
@@ -124,7 +144,8 @@ class KafkaConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(WRITE_HIGH_BYTES)
         peer = transport.get_extra_info("peername") or ("", 0)
-        self._peer = KafkaPeer(str(peer[0]))
+        login = self._login
+        self._peer = KafkaPeer(str(peer[0]), None if login is None else lambda one: login(transport, one, self))
         self._local = tuple((transport.get_extra_info("sockname") or ("", 0))[:2])
         if error := self._ends.opened(self):
             self.drop(error)
@@ -164,8 +185,14 @@ class KafkaConnection(asyncio.Protocol):
             change, self.held = holds - self.held, holds
             self._budget.change(change)
 
+    def let_in(self) -> None:
+        """It is known who this is: frames may be as large as any."""
+        self._framer.allow(self._frame_bytes_max)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
+        if self._peer.login is not None:
+            self._peer.login.leave()
         self._ends.closed(self)
         self._end.over()
 
@@ -184,6 +211,9 @@ class KafkaConnection(asyncio.Protocol):
 
     def _forget(self) -> None:
         self._transport = None
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
         self._budget.discard(self)
         held, self.held = self.held, 0
         self._frames.clear()
@@ -244,10 +274,24 @@ class KafkaConnection(asyncio.Protocol):
             elif answer is not None:
                 self._queue(answer)
                 self._send_ready()
+            self._mute()
         self._regulate_reading()
+
+    def _mute(self) -> None:
+        """For as long as the client is throttled. Answers go out."""
+        if wait_ms := self._peer.take_mute():
+            if self._muted is not None:
+                self._muted.cancel()
+            self._muted = asyncio.get_running_loop().call_later(wait_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._pump_safely()
 
     def _may_begin(self) -> bool:
         if self._transport is None or self._finishing or not self._writable or self._exclusive is not None:
+            return False
+        if self._muted is not None:
             return False
         if len(self._under_way) >= REQUESTS_MAX or self._answer_bytes > ANSWERS_HIGH_BYTES:
             return False
@@ -275,6 +319,7 @@ class KafkaConnection(asyncio.Protocol):
             self._answer_bytes += sum(map(len, pending.answer))
         if self._exclusive is pending:
             self._exclusive = None
+        self._mute()
         self._send_ready()
         self._pump_safely()
 

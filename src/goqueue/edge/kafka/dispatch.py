@@ -12,8 +12,11 @@ from goqueue.base.limits import MIB
 from goqueue.drive.offload import Offload
 from goqueue.edge.kafka.calls import ConnectionEnd, Exclusive, Handler, KafkaCall, KafkaPeer
 from goqueue.edge.kafka.connection import Answered, Later
+from goqueue.edge.kafka.quotas import KafkaThrottle
 from goqueue.edge.kafka.slices import PRODUCE, answer_in_slices, at_once, elements_max
-from goqueue.service.metrics import BrokerMetrics
+from goqueue.edge.kafka.tenants import for_tenant
+from goqueue.service.metrics import BrokerMetrics, Histogram
+from goqueue.service.quotas import ClientQuotas
 from goqueue.wire.api import APIS, Api, RequestHeader, decode_header
 from goqueue.wire.errors import TooManyElements, WireError
 from goqueue.wire.frames import encode_response_frame
@@ -29,10 +32,14 @@ UNFOLDED_BYTES_MAX: Final = 32 * MIB
 class Dispatcher:
     """Small requests are begun at once; large ones are decoded off the loop and answered in parts."""
 
-    def __init__(self, handlers: Mapping[int, Handler], metrics: BrokerMetrics, offload: Offload) -> None:
+    def __init__(
+        self, handlers: Mapping[int, Handler], metrics: BrokerMetrics, offload: Offload, quotas: ClientQuotas
+    ) -> None:
+        self._quotas = quotas
         self._handlers = handlers
         self._requests = {key: metrics.kafka_requests.labels(APIS[key].name) for key in handlers}
-        self._seconds = {key: metrics.kafka_request_seconds.labels(APIS[key].name) for key in handlers}
+        self._metrics = metrics
+        self._seconds: dict[int, Histogram] = {}
         self._at_once = {key: at_once(APIS[key]) for key in handlers}
         self._offload = offload
         self._large = asyncio.Semaphore(1)  # of all connections: one is decoded or encoded at a time
@@ -46,6 +53,8 @@ class Dispatcher:
         handler = self._handlers.get(api.key)
         if handler is None:
             raise WireError(f"{api.name} is not supported")
+        if peer.caller.tenant:
+            handler = for_tenant(handler)
         if api.key != PRODUCE and len(frame) > SMALL_REQUEST_BYTES:
             raise WireError(f"{api.name} of {len(frame)} bytes is larger than any sensible one")
         version = header.api_version
@@ -53,6 +62,8 @@ class Dispatcher:
             return self._other_version(api, header, KafkaCall(-1, header.client_id or "", peer, local, end), handler)
         call = KafkaCall(version, header.client_id or "", peer, local, end)
         self._requests[api.key].inc()
+        if self._quotas.is_set:
+            return self._answer_throttled(api, call, handler, frame, at, header.correlation_id, started)
         try:
             request = api.decode_request(version, frame, at, self._at_once[api.key])
         except TooManyElements:
@@ -66,8 +77,57 @@ class Dispatcher:
             is_exclusive = isinstance(answer, Exclusive)
             held = len(frame) * (max(is_exclusive, _unfolded(request)) if api.key == PRODUCE else UNFOLDED)
             return Later(self._later(api, version, header.correlation_id, answer, started), held, is_exclusive)
-        self._seconds[api.key].observe(time.perf_counter() - started)
+        self._count(api, answer, started)
         return encode_response_frame(api, version, header.correlation_id, answer)
+
+    def _count(self, api: Api, response: Any, started: float) -> None:
+        seconds = self._seconds.get(api.key)
+        if seconds is None:
+            seconds = self._seconds[api.key] = self._metrics.kafka_request_seconds.labels(api.name)
+        seconds.observe(time.perf_counter() - started)
+        code = getattr(response, "error_code", 0)
+        if code:
+            self._metrics.kafka_errors.labels(api.name, str(code)).inc()
+
+    def _answer_throttled(
+        self,
+        api: Api,
+        call: KafkaCall,
+        handler: Handler,
+        frame: memoryview,
+        at: int,
+        correlation_id: int,
+        started: float,
+    ) -> Answered | Later:
+        """The same where there are quotas."""
+        throttle = KafkaThrottle(self._quotas, api, call, len(frame))
+        try:
+            request = api.decode_request(call.version, frame, at, self._at_once[api.key])
+        except TooManyElements:
+            throttle.mute()
+            held = min(len(frame) * UNFOLDED, len(frame) + UNFOLDED_BYTES_MAX)
+            work = self._answer_large(api, call, handler, frame, at, correlation_id, started)
+            return Later(work, held, is_exclusive=True)
+        answer = handler(call, request)
+        if answer is None:
+            throttle.mute()
+            return None
+        if not hasattr(answer, "__await__"):
+            self._count(api, answer, started)
+            return throttle.encode(correlation_id, answer)
+        is_exclusive = isinstance(answer, Exclusive)
+        held = len(frame) * (max(is_exclusive, _unfolded(request)) if api.key == PRODUCE else UNFOLDED)
+        return Later(self._later_throttled(throttle, api, correlation_id, answer, started), held, is_exclusive)
+
+    async def _later_throttled(
+        self, throttle: KafkaThrottle, api: Api, correlation_id: int, answer: Awaitable[Any], started: float
+    ) -> Answered:
+        response = await answer
+        self._count(api, response, started)
+        if response is None:
+            throttle.mute()
+            return None
+        return throttle.encode(correlation_id, response)
 
     def _other_version(self, api: Api, header: RequestHeader, call: KafkaCall, handler: Handler) -> Answered:
         """A client that is newer than the broker is told what there is, in the oldest form."""
@@ -79,7 +139,7 @@ class Dispatcher:
         self, api: Api, version: int, correlation_id: int, answer: Awaitable[Any], started: float
     ) -> Answered:
         response = await answer
-        self._seconds[api.key].observe(time.perf_counter() - started)
+        self._count(api, response, started)
         return None if response is None else encode_response_frame(api, version, correlation_id, response)
 
     async def _answer_large(
@@ -95,7 +155,7 @@ class Dispatcher:
         async with self._large:
             request = await self._offload(lambda: api.decode_request(call.version, frame, at, elements_max(api)))
         response = await answer_in_slices(api, call, handler, request)
-        self._seconds[api.key].observe(time.perf_counter() - started)
+        self._count(api, response, started)
         if response is None:
             return None
         async with self._large:

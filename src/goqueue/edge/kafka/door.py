@@ -11,12 +11,16 @@ from goqueue.edge.kafka.cluster import ClusterHandler
 from goqueue.edge.kafka.configs import ConfigHandler
 from goqueue.edge.kafka.fetch import FetchHandler
 from goqueue.edge.kafka.groups import GroupHandler
+from goqueue.edge.kafka.leader_elections import LeaderElectionHandler
 from goqueue.edge.kafka.lookups import LookupHandler
 from goqueue.edge.kafka.offsets import OffsetHandler
 from goqueue.edge.kafka.producers import ProducerHandler
+from goqueue.edge.kafka.quotas import QuotaHandler
 from goqueue.edge.kafka.reassignments import ReassignmentHandler
-from goqueue.edge.kafka.share_fetch import ShareFetchHandler
+from goqueue.edge.kafka.sasl import SaslHandler
+from goqueue.edge.kafka.scram_users import ScramUserHandler
 from goqueue.edge.kafka.share_groups import ShareGroupHandler
+from goqueue.edge.kafka.share_hints import ShareHints
 from goqueue.edge.kafka.transactions import TransactionHandler
 from goqueue.edge.kafka.txn_produce import ProduceApi
 
@@ -33,11 +37,15 @@ def handlers(
     producers: ProducerHandler,
     transactions: TransactionHandler,
     share_groups: ShareGroupHandler,
-    share_fetch: ShareFetchHandler,
+    share_fetch: ShareHints,
     acls: AclHandler,
+    quotas: QuotaHandler,
     reassignments: ReassignmentHandler,
+    scram_users: ScramUserHandler,
+    elections: LeaderElectionHandler,
 ) -> Mapping[int, Handler]:
     """By API key."""
+    sasl = SaslHandler()
     table: dict[int, Handler] = {
         0: produce.produce,
         1: fetch.fetch,
@@ -52,7 +60,7 @@ def handlers(
         14: groups.sync,
         15: groups.describe,
         16: groups.list,
-        17: cluster.sasl_handshake,
+        17: sasl.handshake,
         18: cluster.api_versions,
         19: admin.create_topics,
         20: admin.delete_topics,
@@ -70,13 +78,18 @@ def handlers(
         32: configs.describe,
         33: configs.alter,
         35: admin.log_dirs,
-        36: cluster.sasl_authenticate,
+        36: sasl.authenticate,
         37: admin.create_partitions,
         42: groups.delete,
         44: configs.alter_incrementally,
+        43: elections.elect,
         45: reassignments.alter,
         46: reassignments.list,
         47: offsets.delete,
+        48: quotas.describe,
+        49: quotas.alter,
+        50: scram_users.describe,
+        51: scram_users.alter,
         60: cluster.cluster,
         61: producers.describe,
         65: transactions.describe,

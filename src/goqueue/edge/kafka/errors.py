@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from goqueue.base import errors
+from goqueue.core.cluster import errors as cluster_errors
 from goqueue.core.groups import errors as group_errors
 from goqueue.core.patterns import InvalidPattern
 from goqueue.core.schemas import errors as schema_errors
@@ -15,6 +16,7 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     # families, for words that Kafka has none of its own for
     errors.Invalid: codes.INVALID_REQUEST,
     errors.Forbidden: codes.TOPIC_AUTHORIZATION_FAILED,
+    errors.Unauthenticated: codes.SASL_AUTHENTICATION_FAILED,
     errors.NotFound: codes.UNKNOWN_TOPIC_OR_PARTITION,
     errors.Conflict: codes.INVALID_REQUEST,
     errors.TooLarge: codes.MESSAGE_TOO_LARGE,
@@ -28,6 +30,9 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.InvalidConfig: codes.INVALID_CONFIG,
     errors.InvalidPartitions: codes.INVALID_PARTITIONS,
     errors.InvalidGroup: codes.INVALID_GROUP_ID,
+    errors.UnknownUser: codes.RESOURCE_NOT_FOUND,
+    errors.UnknownKey: codes.RESOURCE_NOT_FOUND,
+    errors.UserExists: codes.DUPLICATE_RESOURCE,
     errors.UnknownTopicId: codes.UNKNOWN_TOPIC_ID,
     errors.CorruptBatch: codes.CORRUPT_MESSAGE,
     errors.InvalidBatch: codes.INVALID_RECORD,
@@ -37,6 +42,8 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.GroupAuthorizationFailed: codes.GROUP_AUTHORIZATION_FAILED,
     errors.ClusterAuthorizationFailed: codes.CLUSTER_AUTHORIZATION_FAILED,
     errors.TransactionalIdAuthorizationFailed: codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    errors.QuotaExceeded: codes.POLICY_VIOLATION,
+    errors.Throttled: codes.THROTTLING_QUOTA_EXCEEDED,
     errors.TooManyRules: codes.INVALID_REQUEST,
     errors.TopicExists: codes.TOPIC_ALREADY_EXISTS,
     errors.StaleReceipt: codes.INVALID_RECORD_STATE,  # a share consumer holds the record no longer
@@ -45,10 +52,16 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.StorageFailed: codes.KAFKA_STORAGE_ERROR,
     errors.OutOfResources: codes.KAFKA_STORAGE_ERROR,  # which clients try again
     errors.NotEnoughReplicas: codes.NOT_ENOUGH_REPLICAS,
-    errors.TooFewHaveIt: codes.REQUEST_TIMED_OUT,
+    errors.TooFewHaveIt: codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    errors.ReplicasTimedOut: codes.REQUEST_TIMED_OUT,
+    errors.InvalidReplicationFactor: codes.INVALID_REPLICATION_FACTOR,
+    errors.InvalidReplicaAssignment: codes.INVALID_REPLICA_ASSIGNMENT,
     errors.NotLeader: codes.NOT_LEADER_OR_FOLLOWER,
     errors.FencedEpoch: codes.FENCED_LEADER_EPOCH,
     errors.UnknownEpoch: codes.UNKNOWN_LEADER_EPOCH,
+    cluster_errors.ElectionNotNeeded: codes.ELECTION_NOT_NEEDED,
+    cluster_errors.PreferredLeaderAbsent: codes.PREFERRED_LEADER_NOT_AVAILABLE,
+    cluster_errors.NoEligibleLeader: codes.ELIGIBLE_LEADERS_NOT_AVAILABLE,
     group_errors.UnknownMember: codes.UNKNOWN_MEMBER_ID,
     group_errors.IllegalGeneration: codes.ILLEGAL_GENERATION,
     group_errors.FencedInstance: codes.FENCED_INSTANCE_ID,

@@ -38,6 +38,7 @@ from goqueue.wire.messages.fetch import (
 )
 
 FINAL_EPOCH: Final = -1
+_KNOWS_REPLICAS: Final = 11  # the version from which clients may be sent to, and ask, followers (KIP-392)
 _NAMED_BY_ID: Final = 13  # the version from which topics are named by their ids
 _NOBODY: Final = LeaderIdAndEpoch()
 _NOBODYS_NAME: Final = "."  # instead of an empty name, which stands for an unknown id
@@ -73,11 +74,11 @@ class FetchHandler:
         else:
             self._sessions.remove(request.session_id)
             wanted = wanted_of(request, by_id)
-        asked = _Asked(self._names, wanted, by_id, request.isolation_level, self._brokers)
+        asked = _Asked(self._names, wanted, by_id, request.isolation_level, self._brokers, call.caller)
         if len(wanted) > SLICE_ELEMENTS:
             return self._fetch_many(call, asked, request, session)
         asked.name_parts(0, len(wanted))
-        command = _command(asked, request, call.caller)
+        command = _command(asked, request, call)
         answers = self._fetching.by(call.caller).fetch_now(command, self._room)
         if answers is not None:
             asked.answer(answers, 0, len(wanted))
@@ -98,7 +99,7 @@ class FetchHandler:
         for one in each_wanted(request, by_id):
             wanted.append(one)
             await pace.pause()
-        asked = _Asked(self._names, wanted, by_id, request.isolation_level, self._brokers)
+        asked = _Asked(self._names, wanted, by_id, request.isolation_level, self._brokers, call.caller)
         return await self._fetch_many(call, asked, request, None)
 
     async def _fetch_many(
@@ -109,7 +110,7 @@ class FetchHandler:
         for begin in range(0, count, SLICE_ELEMENTS):
             asked.name_parts(begin, begin + SLICE_ELEMENTS)
             await asyncio.sleep(0)
-        answers = await self._fetching.by(call.caller).fetch(_command(asked, request, call.caller), self._room)
+        answers = await self._fetching.by(call.caller).fetch(_command(asked, request, call), self._room)
         for begin in range(0, count, SLICE_ELEMENTS):
             asked.answer(answers, begin, begin + SLICE_ELEMENTS)
             await asyncio.sleep(0)
@@ -163,8 +164,11 @@ class FetchHandler:
         )
 
 
-def _command(asked: _Asked, request: FetchRequest, caller: Caller) -> Fetch:
-    return Fetch(asked.parts, request.max_bytes, request.min_bytes, request.max_wait_ms, asked.isolation, caller)
+def _command(asked: _Asked, request: FetchRequest, call: KafkaCall) -> Fetch:
+    knows = call.version >= _KNOWS_REPLICAS
+    sizes = request.max_bytes, request.min_bytes, request.max_wait_ms
+    rack = request.rack_id if knows else ""
+    return Fetch(asked.parts, *sizes, asked.isolation, call.caller, rack=rack, at_follower=knows)
 
 
 class _Asked:
@@ -177,8 +181,10 @@ class _Asked:
         by_id: bool,
         isolation_level: int,
         brokers: KafkaBrokers,
+        caller: Caller,
     ) -> None:
         self._names = names
+        self._caller = caller
         self._brokers = brokers
         self._leaders: set[int] = set()  # that answers name, instead of records
         self._named: dict[bytes, str] = {}
@@ -196,7 +202,7 @@ class _Asked:
 
     def _name(self, topic_id: bytes) -> str:
         if topic_id not in self._named:
-            self._named[topic_id] = self._names.by_id(topic_id) or ""
+            self._named[topic_id] = self._names.by_id(topic_id, self._caller) or ""
         return self._named[topic_id]
 
     def answer(self, found: list[Fetched], begin: int, end: int) -> None:
@@ -248,6 +254,7 @@ def _partition_data(
         aborted_transactions=(
             [AbortedTransaction(*one) for one in answer.aborted] if isolation is Isolation.READ_COMMITTED else None
         ),
+        preferred_read_replica=-1 if answer.read_at is None else answer.read_at,
         records=answer.batches,
     )
 

@@ -103,7 +103,7 @@ class FetchSession:
         if data.records and self.partitions.get(_key(one)) is one:
             self.partitions[_key(one)] = self.partitions.pop(_key(one))
         has_moved = known != (data.high_watermark, data.log_start_offset)
-        return bool(data.records) or has_moved or data.error_code != NONE
+        return bool(data.records) or has_moved or data.error_code != NONE or data.preferred_read_replica >= 0
 
 
 class FetchSessions:

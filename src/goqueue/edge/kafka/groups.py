@@ -169,7 +169,7 @@ class GroupHandler:
             )
         owned = None
         if request.topic_partitions is not None:
-            named = [(self._names.by_id(one.topic_id), one.partitions) for one in request.topic_partitions]
+            named = [(self._names.by_id(one.topic_id, call.caller), one.partitions) for one in request.topic_partitions]
             owned = [(name, list(numbers)) for name, numbers in named if name is not None]
         subscribed = request.subscribed_topic_names
         asked = ConsumerHeartbeat(

@@ -8,11 +8,12 @@ import logging
 import socket
 import time
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from goqueue.base.settings import KafkaSettings
 from goqueue.edge.kafka.budget import Budget
-from goqueue.edge.kafka.connection import KafkaConnection, Serve
+from goqueue.edge.kafka.connection import KafkaConnection, LoginOf, Serve
+from goqueue.edge.security.tls import Handshakes
 from goqueue.edge.slots import ConnectionSlots
 from goqueue.service.metrics import BrokerMetrics
 
@@ -23,19 +24,27 @@ SWEEP_S: Final = 1.0
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 
 
+class KafkaEntrance(NamedTuple):
+    """What connections are served with: with a `login` by those alone who show who they are, with `tls` behind it."""
+
+    serve: Serve
+    login: LoginOf | None = None
+    tls: Handshakes | None = None
+
+
 class KafkaListener:
     """Accepts connections up to a limit; `stop` lets those under way finish."""
 
     def __init__(
         self,
-        serve: Serve,
+        entrance: KafkaEntrance,
         sock: socket.socket,
         settings: KafkaSettings,
         metrics: BrokerMetrics,
         budget: Budget,
         slots: ConnectionSlots,
     ) -> None:
-        self._serve = serve
+        self._entrance = entrance
         self._socket = sock
         self._settings = settings
         self._metrics = metrics
@@ -59,11 +68,14 @@ class KafkaListener:
         for option, value in _KEEPALIVE:
             self._socket.setsockopt(socket.IPPROTO_TCP, option, value)
         self._metrics.kafka_buffered_bytes.set_function(lambda: self._budget.held)
-        self._server = await loop.create_server(self._make, sock=self._socket, backlog=1024)
+        tls = self._entrance.tls
+        make = self._make if tls is None else lambda: tls.protocol(self._make)
+        self._server = await loop.create_server(make, sock=self._socket, backlog=1024)
         self._sweeping = loop.call_later(SWEEP_S, self._sweep)
 
     def _make(self) -> KafkaConnection:
-        return KafkaConnection(self._serve, self._settings.request_bytes_max, self._budget, self, time.monotonic)
+        serve, login, _ = self._entrance
+        return KafkaConnection(serve, self._settings.request_bytes_max, self._budget, self, time.monotonic, login)
 
     # --- connections that begin and end ------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class OffsetHandler:
         wanted: list[OffsetCommit] = []
         codes: Codes = {}
         for topic in request.topics:
-            name = self._name(call.version >= 10, topic.topic_id, topic.name)
+            name = self._name(call, topic.topic_id, topic.name)
             for one in topic.partitions:
                 at = TopicPartition(name or "", one.partition_index)
                 if name and not self._may(call.caller, AclOperation.READ, name):
@@ -98,7 +98,7 @@ class OffsetHandler:
     ) -> committing.OffsetCommitResponse:
         topics: list[committing.OffsetCommitResponseTopic] = []
         for topic in request.topics:
-            name = self._name(call.version >= 10, topic.topic_id, topic.name) or ""
+            name = self._name(call, topic.topic_id, topic.name) or ""
             parts = [
                 committing.OffsetCommitResponsePartition(
                     partition_index=one.partition_index,
@@ -111,8 +111,8 @@ class OffsetHandler:
             )
         return committing.OffsetCommitResponse(topics=topics)
 
-    def _name(self, by_id: bool, topic_id: bytes, name: str) -> str | None:
-        return self._names.by_id(topic_id) if by_id else name
+    def _name(self, call: KafkaCall, topic_id: bytes, name: str) -> str | None:
+        return self._names.by_id(topic_id, call.caller) if call.version >= 10 else name
 
     def _may(self, caller: Caller, operation: AclOperation, topic: str) -> bool:
         return self._rights.allows(caller, operation, ResourceKind.TOPIC, topic)
@@ -201,7 +201,7 @@ class OffsetHandler:
         if asked.topics is not None:
             wanted = []
             for topic in asked.topics:
-                name = self._name(call.version >= 10, topic.topic_id, topic.name)
+                name = self._name(call, topic.topic_id, topic.name)
                 if name is None:
                     topics.append(_unknown(topic))
                 else:

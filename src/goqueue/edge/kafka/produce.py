@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Mapping
+from math import ceil
 from typing import Any, Final
 
-from goqueue.base.commands import Acks, Appended, Caller, PublishBatch
+from goqueue.base.commands import Acks, Appended, PublishBatch
 from goqueue.base.errors import GoQueueError, InvalidBatch, NotLoaded, PeerLost, TakingOver
-from goqueue.base.ids import Millis, TopicPartition
+from goqueue.base.ids import TopicPartition
 from goqueue.core.txn.errors import ProducerFenced
 from goqueue.edge.kafka.brokers import MOVED, KafkaBrokers
 from goqueue.edge.kafka.calls import Exclusive, KafkaCall
@@ -49,20 +51,20 @@ class ProduceHandler:
         Large batches whose records have to be looked at, and those for a partition that this node is about to serve,
         are appended later; no other request is begun meanwhile.
         """
-        acks, caller = ACKS.get(request.acks), call.caller
-        publish = self._publish.by(caller)
+        acks = ACKS.get(request.acks)
+        publish = self._publish.by(call.caller)
         stored: Places = {}
         large: dict[tuple[int, int], PublishBatch] = {}
         topics: list[TopicProduceResponse] = []
         for at, topic in enumerate(request.topic_data):
-            name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id)
+            name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id, call.caller)
             answers: list[PartitionProduceResponse] = []
             for place, data in enumerate(topic.partition_data):
                 if acks is None:
                     code = INVALID_REQUIRED_ACKS
                     answers.append(PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1))
                 else:
-                    answers.append(self._append(publish, caller, name, data, acks, stored, large, (at, place)))
+                    answers.append(self._append(publish, call, name, data, acks, stored, large, (at, place)))
             topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
         response = ProduceResponse(responses=topics)
         if large:
@@ -78,7 +80,7 @@ class ProduceHandler:
     def _append(
         self,
         publish: Publish,
-        caller: Caller,
+        call: KafkaCall,
         name: str | None,
         data: PartitionProduceData,
         acks: Acks,
@@ -92,13 +94,14 @@ class ProduceHandler:
                 raise self._names.unknown_id()
             if data.records is None:
                 raise InvalidBatch("A produce request without records.")
-            command = PublishBatch(at, data.records, acks, caller)
+            command = PublishBatch(at, data.records, acks, call.caller)
             appended = publish.append(command)
         except (TooMuchHere, TakingOver):
             large[place] = command
             return PartitionProduceResponse(index=data.index)
         except GoQueueError as error:
-            return self._failed(at, error)
+            return self._failed(at, call.peer.refusals.told(at, data.records or b"", error))
+        call.peer.refusals.stored(at, data.records)
         stored[place] = at
         return _stored(appended)
 
@@ -114,9 +117,11 @@ class ProduceHandler:
         for place, command in large.items():
             try:
                 answers[place] = _stored(await self._publish.by(call.caller).append_any(command))
+                call.peer.refusals.stored(command.at, command.batch)
                 stored[place] = command.at
             except GoQueueError as error:
-                answers[place] = self._failed(command.at, error)
+                told = call.peer.refusals.told(command.at, command.batch, error)
+                answers[place] = self._failed(command.at, told)
         if wanted[0] is Acks.NONE:
             return None
         return await self._settled(call, _with(response, answers), stored, wanted)
@@ -124,12 +129,16 @@ class ProduceHandler:
     async def _settled(
         self, call: KafkaCall, response: ProduceResponse, waiting: Places, wanted: Wanted
     ) -> ProduceResponse:
-        """Where making it safe fails, nothing is promised: the partition's answer becomes the error."""
+        """Where making it safe fails, nothing is promised: the partition's answer becomes the error. Replicas are
+        waited for as long as the client said, all together."""
         failed: dict[tuple[int, int], GoQueueError] = {}
         acks, wait_ms = wanted
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_ms / 1000
         for place, at in waiting.items():
+            left_ms = max(0, ceil((deadline - loop.time()) * 1000))
             try:
-                await self._publish.by(call.caller).wait_durable(at, acks or Acks.ALL, Millis(wait_ms))
+                await self._publish.by(call.caller).wait_durable(at, acks or Acks.ALL, left_ms)
             except GoQueueError as error:
                 failed[place] = error
         told = {place: self._failed(waiting[place], error) for place, error in failed.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError, InvalidField, StaleReceipt
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Outcome
@@ -21,13 +22,13 @@ _Batch = fetching.AcknowledgementBatch | acking.AcknowledgementBatch
 class ShareAnswers:
     """The answers of one request, and the outcomes of those that cannot be meant."""
 
-    def __init__(self, topics: Iterable[_Topic], names: TopicNames, is_renewing: bool) -> None:
+    def __init__(self, topics: Iterable[_Topic], names: TopicNames, is_renewing: bool, caller: Caller) -> None:
         self._keys: dict[TopicPartition, PartitionKey] = {}
         self._most = RENEW if is_renewing else REJECT
         self.answers: dict[TopicPartition, list[AnswerRange]] = {}
         self.outcomes: dict[PartitionKey, Outcome] = {}
         for topic in topics:
-            name = names.by_id(topic.topic_id)
+            name = names.by_id(topic.topic_id, caller)
             for one in topic.partitions:
                 key = (bytes(topic.topic_id), one.partition_index)
                 if one.acknowledgement_batches:

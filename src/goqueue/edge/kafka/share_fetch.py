@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
 from goqueue.base.commands import Caller
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import GoQueueError, QuotaExceeded
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.leases import Outcome
 from goqueue.base.limits import FETCH_BYTES_MAX, FETCH_WAIT_MS_MAX, SHARE_RECORDS_MAX
@@ -40,6 +41,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _RECORD_LIMIT: Final = 1  # a share acquire mode: never more records than asked for
 _NOT_TOLD: Final = fetching.LeaderIdAndEpoch(-1, -1)  # who leads a partition is asked for
+_FULL_MS: Final = 500
 _UNNAMED = "The group and the member need a name."
 
 
@@ -61,7 +63,7 @@ class ShareFetchHandler:
         self._clock = clock
 
     async def fetch(self, call: KafkaCall, request: fetching.ShareFetchRequest) -> fetching.ShareFetchResponse:
-        answers = ShareAnswers(request.topics, self._names, request.is_renew_ack)
+        answers = ShareAnswers(request.topics, self._names, request.is_renew_ack, call.caller)
         session = self._session(call, request, answers)
         if isinstance(session, ShareSessionRefused):
             return fetching.ShareFetchResponse(error_code=session.code)
@@ -114,7 +116,7 @@ class ShareFetchHandler:
             places, lost = self._places(caller, session.partitions)
             if request.max_records > 0 and request.max_bytes > 0:
                 wait_ms = 0 if lost else min(max(request.max_wait_ms, 0), FETCH_WAIT_MS_MAX)
-                found = await self._sharing.by(caller).acquire(_take(request, places, wait_ms, caller), self._memory)
+                found = await self._acquire(caller, _take(request, places, wait_ms, caller))
         parts = {key: _data(key[1], answers.outcomes.get(key), lost.get(key)) for key in {**answers.outcomes, **lost}}
         for one in found:
             key = (self._names.id_of(one.at.topic), one.at.partition)
@@ -124,6 +126,15 @@ class ShareFetchHandler:
             responses=[fetching.ShareFetchableTopicResponse(one, data) for one, data in _by_topic(parts).items()],
         )
 
+    async def _acquire(self, caller: Caller, take: ShareTake) -> list[Acquired]:
+        """Where as much is in flight as the tenant may, there is nothing to be had, and no error that a client would
+        give up for."""
+        try:
+            return await self._sharing.by(caller).acquire(take, self._memory)
+        except QuotaExceeded:
+            await asyncio.sleep(min(take.wait_ms_max, _FULL_MS) / 1000)
+            return []
+
     def _places(
         self, caller: Caller, keys: Iterable[PartitionKey]
     ) -> tuple[list[TopicPartition], dict[PartitionKey, GoQueueError]]:
@@ -132,7 +143,7 @@ class ShareFetchHandler:
         lost: dict[PartitionKey, GoQueueError] = {}
         for topic_id, number in keys:
             try:
-                name = self._names.by_id(topic_id)
+                name = self._names.by_id(topic_id, caller)
                 if name is None:
                     raise self._names.unknown_id()
                 partition = self._topics.by(caller).require_readable(name).partition(number)
@@ -163,7 +174,7 @@ class ShareFetchHandler:
     async def _acknowledge(
         self, caller: Caller, group: str, member_id: str, request: acking.ShareAcknowledgeRequest
     ) -> acking.ShareAcknowledgeResponse:
-        answers = ShareAnswers(request.topics, self._names, request.is_renew_ack)
+        answers = ShareAnswers(request.topics, self._names, request.is_renew_ack, caller)
         await self._answer(caller, group, member_id, answers)
         if request.share_session_epoch == CLOSING:
             await self._close(caller, group, member_id)

@@ -101,7 +101,7 @@ class TransactionalProduce:
     def _written(self, call: KafkaCall, request: ProduceRequest) -> Iterator[tuple[TopicPartition, Producer]]:
         """What is wrong with the others is told by whoever stores them."""
         for topic in request.topic_data:
-            name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id)
+            name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id, call.caller)
             known = None if name is None else self._topics.by(call.caller).find(name)
             if known is None or known.is_internal or not self._may_write(call, known.name):
                 continue

@@ -12,27 +12,44 @@ import socket
 from collections.abc import Mapping
 from typing import Final, Protocol, cast
 
+import msgspec
+
 from goqueue.base.encoding import encode
-from goqueue.base.errors import GoQueueError, NotFound, Overloaded, PeerLost, WrongCluster
+from goqueue.base.errors import (
+    GoQueueError,
+    InvalidField,
+    NotFound,
+    Overloaded,
+    PeerLost,
+    WrongCluster,
+    WrongVersion,
+)
+from goqueue.drive.peer_security import OPEN, PeerSecurity
 from goqueue.drive.peers import PeerVerb
 from goqueue.wire.node_frames import (
     FRAME_BYTES_MAX,
+    PROTOCOL,
+    PROTOCOL_MIN,
     BadFrame,
     Call,
     FrameSplitter,
     Hello,
     Kind,
     NodeFrame,
+    agreed,
     decode_call,
     decode_hello,
     encode_frame,
     encode_hello,
 )
+from goqueue.wire.node_proof import CalledProof, WrongProof
 
 logger = logging.getLogger(__name__)
 
 CALLS_MAX: Final = 256  # under way on one connection
 CONNECTIONS_MAX: Final = 512
+STRANGERS_MAX: Final = 128  # connections that have not said hello yet
+HELD_BYTES_MAX: Final = 4 * FRAME_BYTES_MAX  # of the calls of all connections
 HELLO_S: Final = 5.0
 _WITHIN_MS_MAX: Final = 120_000
 _UNREAD_MAX: Final = 64 * 1024 * 1024  # bytes of replies that the caller has not taken
@@ -40,8 +57,15 @@ _UNREAD_MAX: Final = 64 * 1024 * 1024  # bytes of replies that the caller has no
 
 class Port(Protocol):
     me: Hello
+    security: PeerSecurity
+
+    held: int  # bytes of calls under way
+
+    def hold(self, size: int) -> None: ...
 
     def verb(self, name: str) -> PeerVerb: ...
+
+    def greeted(self, connection: PeerServing) -> None: ...
 
     def opened(self, connection: PeerServing) -> bool: ...
 
@@ -53,6 +77,7 @@ class PeerServing(asyncio.Protocol):
 
     def __init__(self, port: Port) -> None:
         self._port = port
+        self._proof = port.security.called()
         self._splitter = FrameSplitter()
         self._peer: Hello | None = None
         self._calls: dict[int, asyncio.Task[None]] = {}
@@ -63,6 +88,8 @@ class PeerServing(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         if self._port.opened(self):
             self._greeting = asyncio.get_running_loop().call_later(HELLO_S, self.close)
+            if self._proof is not None:
+                self._transport.write(self._proof.greeting)
         else:
             self.close()
 
@@ -76,11 +103,22 @@ class PeerServing(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
+            if self._proof is not None and (data := self._prove(self._proof, data)) == b"":
+                return
             for frame in self._splitter.feed(data):
                 self._take(frame)
-        except BadFrame as error:
+        except (BadFrame, WrongProof) as error:
             logger.warning("not a node of ours", extra={"error": str(error)})
             self.close()
+
+    def _prove(self, proof: CalledProof, data: bytes) -> bytes:
+        """What is left for frames, once the other side has proved that it knows the secret."""
+        rest = proof.feed(data)
+        if rest is None or self._transport is None:
+            return b""
+        self._proof = None
+        self._transport.write(proof.answer)
+        return rest
 
     def _take(self, frame: NodeFrame) -> None:
         if self._peer is None:
@@ -97,14 +135,18 @@ class PeerServing(asyncio.Protocol):
         if frame.kind is not Kind.HELLO:
             raise BadFrame("no hello")
         hello, me = decode_hello(frame.body), self._port.me
-        if hello.cluster_id != me.cluster_id:
+        if (protocol := agreed(hello.protocol)) is None:
+            spoken = f"{PROTOCOL_MIN} to {PROTOCOL}"
+            self._refuse(WrongVersion(f"This node speaks protocols {spoken}, not {hello.protocol}; upgrade the older."))
+        elif hello.cluster_id != me.cluster_id:
             self._refuse(WrongCluster(f"This is cluster {me.cluster_id}, not {hello.cluster_id[:60]}."))
         elif hello.node_id == me.node_id and hello.start != me.start:
             self._refuse(WrongCluster(f"Node {me.node_id} is here; every node needs a number of its own."))
         else:
             self._peer = hello
+            self._port.greeted(self)
             self._splitter.bytes_max = FRAME_BYTES_MAX
-            self._send(Kind.WELCOME, 0, encode_hello(me))
+            self._send(Kind.WELCOME, 0, encode_hello(msgspec.structs.replace(me, protocol=protocol)))
             if self._greeting is not None:
                 self._greeting.cancel()
 
@@ -116,13 +158,18 @@ class PeerServing(asyncio.Protocol):
     # --- calls -----------------------------------------------------------------------------------------------
 
     def _begin(self, number: int, call: Call) -> None:
-        if len(self._calls) >= CALLS_MAX:
+        if len(self._calls) >= CALLS_MAX or self._port.held + len(call.body) > HELD_BYTES_MAX:
             error = Overloaded("Too many calls of one node are under way; try again in a moment.")
             self._send(Kind.ERROR, number, encode(error))
             return
         task = asyncio.get_running_loop().create_task(self._run(number, call))
         self._calls[number] = task
-        task.add_done_callback(lambda _: self._calls.pop(number, None))
+        self._port.hold(len(call.body))
+        task.add_done_callback(lambda _: self._ended(number, len(call.body)))
+
+    def _ended(self, number: int, size: int) -> None:
+        self._calls.pop(number, None)
+        self._port.hold(-size)
 
     async def _run(self, number: int, call: Call) -> None:
         try:
@@ -132,6 +179,12 @@ class PeerServing(asyncio.Protocol):
             self._send(Kind.ERROR, number, encode(PeerLost(f"{call.verb} took longer than the caller waits.")))
         except GoQueueError as error:
             self._send(Kind.ERROR, number, encode(error))
+        except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+            logger.warning(
+                "a call that says nothing to this node", extra={"verb": call.verb, "error": str(error)[:200]}
+            )
+            told = InvalidField(f"{call.verb} cannot be read: {str(error)[:200]}.", field="body")
+            self._send(Kind.ERROR, number, encode(told))
         except Exception:
             logger.exception("a call of another node failed", extra={"verb": call.verb})
             self._send(Kind.ERROR, number, encode(PeerLost(f"{call.verb} failed; the node's log says why.")))
@@ -156,12 +209,20 @@ class PeerServing(asyncio.Protocol):
 class PeerDoor:
     """Serves verbs by their names, each with bytes in and out."""
 
-    def __init__(self, me: Hello, sock: socket.socket, verbs: Mapping[str, PeerVerb]) -> None:
+    def __init__(
+        self, me: Hello, sock: socket.socket, verbs: Mapping[str, PeerVerb], security: PeerSecurity = OPEN
+    ) -> None:
         self.me = me
+        self.security = security
         self._socket = sock
         self._verbs = verbs
         self._server: asyncio.Server | None = None
         self._connections: set[PeerServing] = set()
+        self._strangers: dict[PeerServing, None] = {}  # who has not said hello yet, the oldest first
+        self.held = 0
+
+    def hold(self, size: int) -> None:
+        self.held += size
 
     @property
     def address(self) -> tuple[str, int]:
@@ -169,13 +230,19 @@ class PeerDoor:
         return str(host), int(port)
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: PeerServing(self), sock=self._socket, backlog=128)
+        loop, tls = asyncio.get_running_loop(), self.security.server_tls()
+        self._server = await loop.create_server(
+            lambda: PeerServing(self),
+            sock=self._socket,
+            backlog=128,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HELLO_S,
+        )
 
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-        for connection in list(self._connections):
+        for connection in [*self._connections, *self._strangers]:
             connection.close()
 
     def verb(self, name: str) -> PeerVerb:
@@ -185,11 +252,19 @@ class PeerDoor:
         return found
 
     def opened(self, connection: PeerServing) -> bool:
+        """Of strangers the oldest has to go: a node says hello at once, and does not wait behind those who do not."""
         if len(self._connections) >= CONNECTIONS_MAX:
             logger.warning("too many connections between nodes")
             return False
-        self._connections.add(connection)
+        if len(self._strangers) >= STRANGERS_MAX:
+            next(iter(self._strangers)).close()
+        self._strangers[connection] = None
         return True
 
+    def greeted(self, connection: PeerServing) -> None:
+        self._strangers.pop(connection, None)
+        self._connections.add(connection)
+
     def closed(self, connection: PeerServing) -> None:
+        self._strangers.pop(connection, None)
         self._connections.discard(connection)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
+from goqueue import __version__
 from goqueue.base.cluster_settings import ClusterSettings
-from goqueue.base.errors import NeedsExtra, StoreOutOfReach, StoreUnreachable
+from goqueue.base.errors import StoreOutOfReach
 from goqueue.base.settings import parse_address
+from goqueue.base.startup_errors import NeedsExtra, StoreUnreachable
 from goqueue.drive.cluster_member import ClusterPorts
 from goqueue.drive.disk_note import boot_id
-from goqueue.drive.peers import NODE_PORT, PeerVerb
-from goqueue.edge.http.server import listen
+from goqueue.drive.local_metadata import CLUSTER, KEEPER, SCHEME, LocalMetadata
+from goqueue.drive.peer_security import OPEN, security_of
+from goqueue.drive.peers import NODE_PORT, PeerVerb, connect
+from goqueue.edge.listening import listen
 from goqueue.edge.peers.door import PeerDoor
-from goqueue.wire.node_frames import Hello
+from goqueue.wire.node_frames import PROTOCOL, Hello
 
 if TYPE_CHECKING:
     from goqueue.drive.etcd_metadata import EtcdMetadata
@@ -23,16 +28,20 @@ if TYPE_CHECKING:
 class ClusterDoor:
     """`open` binds the port and reaches the store; the port serves when the node has joined."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ClusterSettings, node_id: int) -> None:
         self._settings = settings
+        self._node_id = node_id
         self._socket: socket.socket | None = None
         self._door: PeerDoor | None = None
+        self._security = OPEN
 
     async def open(self, doors: Mapping[str, str]) -> ClusterPorts:
         """`doors` are the addresses of the other doors. `NeedsExtra`, `AddressUnusable`, `StoreUnreachable`."""
         address = parse_address(self._settings.listen)
         assert address is not None
-        store = _store(self._settings)
+        self._security = security_of(self._settings)
+        is_local = self._settings.store.startswith(SCHEME)
+        store = self._local_store() if is_local else _etcd(self._settings)
         self._socket = listen(*address, "cluster.listen")
         try:
             await store.open()
@@ -43,11 +52,17 @@ class ClusterDoor:
             raise StoreUnreachable(message, field="cluster.store") from error
         host, port = self._socket.getsockname()[:2]
         addresses = {**doors, NODE_PORT: self._settings.advertised or f"{host}:{port}"}
-        return ClusterPorts(store, addresses, self._serve, boot_id())
+        link = partial(connect, security=self._security)
+        return ClusterPorts(store, addresses, self._serve, boot_id(), link, is_local=is_local)
+
+    def _local_store(self) -> LocalMetadata:
+        me = Hello(PROTOCOL, CLUSTER, self._node_id, "", __version__)
+        address = self._settings.store.removeprefix(SCHEME)
+        return LocalMetadata(connect(address, me, KEEPER, self._security), self._settings.session_ms / 1000)
 
     async def _serve(self, me: Hello, verbs: Mapping[str, PeerVerb]) -> None:
         assert self._socket is not None
-        self._door = PeerDoor(me, self._socket, verbs)
+        self._door = PeerDoor(me, self._socket, verbs, self._security)
         await self._door.start()
 
     async def close(self) -> None:
@@ -55,7 +70,7 @@ class ClusterDoor:
             await self._door.stop()
 
 
-def _store(settings: ClusterSettings) -> EtcdMetadata:
+def _etcd(settings: ClusterSettings) -> EtcdMetadata:
     try:
         from goqueue.drive.etcd_calls import EtcdSettings
         from goqueue.drive.etcd_metadata import EtcdMetadata

@@ -13,21 +13,27 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Mount, Route, Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from goqueue.base.errors import ForeignOrigin, GoQueueError, Invalid, UnknownHost, UnknownRoute
-from goqueue.edge.http.connections import Connections
-from goqueue.edge.http.gate import Gate, refuse_other_sites
+from goqueue.base.trace_context import parse_traceparent
+from goqueue.edge.http.gate import refuse_other_sites
+from goqueue.edge.http.guard import DoorGuard
+from goqueue.edge.http.metering import metered
 from goqueue.edge.rest import openapi
+from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.errors import internal_error, problem
 from goqueue.edge.rest.operations import Handler, RestOperation
+from goqueue.edge.security.http_login import HttpLogin
 from goqueue.service.metrics import BrokerMetrics
+from goqueue.service.quotas import ClientQuotas
 
 logger = logging.getLogger(__name__)
 
 # A page may only load what this node serves, and run no script that is not a file of its own.
 _PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'self'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
@@ -39,20 +45,26 @@ Pages = Mapping[str, tuple[str, bytes]]  # path -> (media type, content)
 
 
 def build_app(
-    operations: Sequence[RestOperation], metrics: BrokerMetrics, pages: Pages, gate: Gate, connections: Connections
-) -> ASGIApp:
+    operations: Sequence[RestOperation],
+    metrics: BrokerMetrics,
+    pages: Pages,
+    guard: DoorGuard[HttpLogin],
+    quotas: ClientQuotas,
+) -> RestApp:
     """Every operation, also under `/v1`; the descriptions; the given pages."""
     described = openapi.document(operations)
     served: dict[str, tuple[str, bytes]] = {
         **pages,
         "/openapi.json": ("application/json", msgspec.json.encode(described)),
-        "/docs": ("text/html; charset=utf-8", openapi.page(operations, described).encode()),
+        "/docs": ("text/html; charset=utf-8", openapi.page(operations).encode()),
     }
     routes = [Route(_path(one.path), _handler(one), methods=[one.method]) for one in operations]
     routes += [Route(_path(one.also + one.path), _handler(one), methods=[one.method]) for one in operations if one.also]
     routes += [Route(path, _page(*content)) for path, content in served.items()]
     versioned = Mount("/v1", routes=routes)
-    return _Door(Router([*routes, versioned], redirect_slashes=False), routes, metrics, gate, connections)
+    public = {*served, *(one.path for one in operations if one.is_public)}
+    router = Router([*routes, versioned], redirect_slashes=False)
+    return RestApp(router, routes, metrics, guard, frozenset(public), quotas)
 
 
 def _path(path: str) -> str:
@@ -99,19 +111,31 @@ class _Found:
         return found
 
 
-class _Door:
+class RestApp:
     """Answers errors in the door's own form and counts every request by its route."""
 
     def __init__(
-        self, router: Router, routes: Sequence[Route], metrics: BrokerMetrics, gate: Gate, connections: Connections
+        self,
+        router: Router,
+        routes: Sequence[Route],
+        metrics: BrokerMetrics,
+        guard: DoorGuard[HttpLogin],
+        public: frozenset[str],
+        quotas: ClientQuotas,
     ) -> None:
+        """`public` are the paths that everybody may ask for."""
+        self._quotas = quotas
         self._router = router
         self._routes = routes
         self._found = _Found(routes)
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._metrics = metrics
-        self._gate = gate
-        self._connections = connections
+        self._gate, self._connections, self._login = guard
+        self._public = public
+
+    def behind(self, guard: DoorGuard[HttpLogin]) -> RestApp:
+        """The same for another door."""
+        return RestApp(self._router, self._routes, self._metrics, guard, self._public, self._quotas)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -129,10 +153,15 @@ class _Door:
         try:
             self._gate.check(scope)
             self._connections.check_room()
-            response = await self._response(scope, receive, sending)
-            if response is not None:
-                status = response.status_code
-                await response(scope, receive, send)
+            if scope["path"].removeprefix("/v1") in self._public or (self._login is None and not self._quotas.is_set):
+                response = await self._response(scope, receive, sending)
+                if response is not None:
+                    status = response.status_code
+                    await response(scope, receive, send)
+            elif self._login is None:
+                await self._whole(scope, receive, sending)
+            else:
+                await self._login.serve(scope, lambda: self._whole(scope, receive, sending))
         except ClientDisconnect:
             status = status or 499
         except Exception as error:
@@ -144,6 +173,14 @@ class _Door:
             status = answer.status_code
             await answer(scope, receive, send)
         self._count(scope, status, time.perf_counter() - started)
+
+    async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The answer and its sending, which can go on for long."""
+        if self._quotas.is_set:
+            receive, send = metered(self._quotas, caller_of(Request(scope)), scope, receive, send)
+        response = await self._response(scope, receive, send)
+        if response is not None:
+            await response(scope, receive, send)
 
     async def _response(self, scope: Scope, receive: Receive, send: Send) -> Response | None:
         """As the router does, which is asked only for what is rare, and then answers itself."""
@@ -186,7 +223,14 @@ class _Door:
             series = requests, self._metrics.request_seconds.labels(path)
             self._series[scope["method"], path, status] = series
         series[0].inc()
-        series[1].observe(seconds)
+        series[1].observe(seconds, _exemplar(scope))
+
+
+def _exemplar(scope: Scope) -> dict[str, str] | None:
+    """The trace that the client says the request belongs to."""
+    given = next((value for name, value in scope["headers"] if name == b"traceparent"), None)
+    context = None if given is None else parse_traceparent(given)
+    return None if context is None or not context.is_sampled else {"trace_id": context.trace_id}
 
 
 def _http_error(error: HTTPException, scope: Scope) -> Response:

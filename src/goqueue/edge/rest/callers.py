@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from starlette.requests import Request
 
 from goqueue.base.commands import Caller, anonymous
-
-CALLER: Final = "goqueue.caller"  # where the door notes who has shown who it is
+from goqueue.edge.security.http_login import CALLER
 
 
 def caller_of(request: Request) -> Caller:

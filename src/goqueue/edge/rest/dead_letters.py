@@ -39,6 +39,7 @@ _FILTER_PARAMS = (
     Param("from", "Only those that died at this time or later."),
     Param("to", "Only those that died before this time."),
     Param("header", "Only those with this header, as `name:value`."),
+    Param("fingerprint", "Only those whose error is alike, as the numbers name it."),
 )
 
 
@@ -158,12 +159,15 @@ def _filter_of(query: Query, topic: str) -> DeadLetterFilter:
         parse_time_ms(query.text("from", ""), "from") if query.has("from") else None,
         parse_time_ms(query.text("to", ""), "to") if query.has("to") else None,
         headers,
+        query.text("fingerprint", "") or None,
     )
 
 
 def _filter_in(given: FilterIn, topic: str) -> DeadLetterFilter:
     since, until = time_in(given.since, "filter.from"), time_in(given.until, "filter.to")
-    return DeadLetterFilter(topic, given.reason, given.group, since, until, tuple(given.headers.items()))
+    return DeadLetterFilter(
+        topic, given.reason, given.group, since, until, tuple(given.headers.items()), given.fingerprint
+    )
 
 
 def _letter(letter: StoredDeadLetter) -> DeadLetterOut:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from goqueue.api.console import CalendarBucket, CalendarOut
 from goqueue.api.delayed import DelayedListOut, DelayedOut, DelayStatsOut
 from goqueue.api.messages import RepeatIn
 from goqueue.base.commands import Repeat
-from goqueue.base.limits import MESSAGES_PER_READ_MAX
+from goqueue.base.limits import CALENDAR_BUCKETS_MAX, MESSAGES_PER_READ_MAX
 from goqueue.base.times import time_text
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
@@ -18,6 +19,7 @@ from goqueue.service.front import Front, answer_of
 from goqueue.service.scheduling import DelayedMessage, Scheduling
 
 _NUMBER_MAX = 2**63 - 1
+_STEPS_MS = (60_000, 300_000, 900_000, 3_600_000, 21_600_000, 86_400_000, 7 * 86_400_000, 30 * 86_400_000)
 
 
 class DelayedRoutes:
@@ -33,6 +35,7 @@ class DelayedRoutes:
         )
         return [
             RestOperation("GET", many, self.list, "List what waits, by time", tag, DelayedListOut, params=params),
+            RestOperation("GET", f"{many}/calendar", self.calendar, "How many are due when", tag, CalendarOut),
             RestOperation("GET", one, self.show, "Look at a delayed message", tag, DelayedOut),
             RestOperation("DELETE", one, self.cancel, "Cancel a delayed message", tag, status=204),
             RestOperation("GET", "/delay/stats", self.stats, "Delayed messages in numbers", tag, DelayStatsOut),
@@ -47,6 +50,17 @@ class DelayedRoutes:
         )
         pending = await answer_of(self._scheduling.by(caller_of(request)).pending(topic))
         return json(DelayedListOut([_out(one) for one in found], pending))
+
+    async def calendar(self, request: Request) -> Response:
+        """In the shortest of some usual steps that gives few enough of them."""
+        Query(request)
+        topic, scheduling = request.path_params["topic"], self._scheduling.by(caller_of(request))
+        first, last = await scheduling.due_ends(topic) or (0, 0)
+        fine = (step for step in _STEPS_MS if (last - first) // step < CALENDAR_BUCKETS_MAX // 4)
+        step_ms = next(fine, max(_STEPS_MS[-1], (last - first) // CALENDAR_BUCKETS_MAX + 1))
+        counts = await scheduling.due_counts(topic, step_ms)
+        buckets = [CalendarBucket(due, count) for due, count in counts.items()]
+        return json(CalendarOut(step_ms, await answer_of(scheduling.pending(topic)), buckets))
 
     async def show(self, request: Request) -> Response:
         return json(_out(await self._scheduling.by(caller_of(request)).show(*_address(request))))

@@ -20,12 +20,14 @@ _STRETCH: Final = 500
 _NORMAL: Final = NAMES[NORMAL]
 _encode: Final = msgspec.json.Encoder().encode
 
-Column = list[str] | str  # one for each message, or the same for all
+Column = Sequence[bytes | None] | bytes  # one for each message, or the same for all
+_THOUSAND: Final = 1_000
+_DIGITS: Final = [b"%03d" % number for number in range(_THOUSAND)]  # the last three of a number
 
 
 async def delivered_json(runs: Iterable[LeasedRun]) -> bytes:
     """A list of `DeliveredOut`. Many are translated in stretches, so that others get their turn."""
-    shown: list[str] = []
+    shown: list[bytes] = []
     since = 0
     for run in runs:
         for at in range(0, len(run.records), _STRETCH):
@@ -35,65 +37,81 @@ async def delivered_json(runs: Iterable[LeasedRun]) -> bytes:
             some = run if len(run.records) <= _STRETCH else replace(run, records=run.records[at : at + _STRETCH])
             since += len(some.records)
             shown.append(_run_json(some))
-    return f"[{','.join(shown)}]".encode()
+    return b"[%b]" % b",".join(shown)
 
 
-def _run_json(run: LeasedRun) -> str:
+def _run_json(run: LeasedRun) -> bytes:
     if not has_headers(run.records):
         with suppress(UnicodeDecodeError):
             return _plain_json(run)
-    return _encode([_one_delivered(one) for one in run.messages()])[1:-1].decode()
+    return _encode([_one_delivered(one) for one in run.messages()])[1:-1]
 
 
-def _plain_json(run: LeasedRun) -> str:
+def _plain_json(run: LeasedRun) -> bytes:
     """Of messages without headers whose keys and values are text, as most are. What all have in common is made once,
     and put between what is each one's own."""
     records, (head, tail) = run.records, run.receipt_ends
-    offsets = [*map(str, [one.offset for one in records])]
-    begin = f'{{"topic":"{run.at.topic}","partition":{run.at.partition},"offset":'
+    offsets = _ascending([one.offset for one in records])
+    begin = f'{{"topic":"{run.at.topic}","partition":{run.at.partition},"offset":'.encode()
     told = f'"attempt":{run.attempt},"failures":{run.failures},"leased_until":{run.leased_until_ms}}}'
-    woven = _woven(
+    receipt = f',"headers":{{}},"priority":"{_NORMAL}","receipt":"{head}'.encode()
+    return _woven(
         [
-            *(offsets, ',"timestamp":', _numbers([one.timestamp_ms for one in records])),
-            *(',"key":', *_texts([one.key for one in records])),
-            *(',"value":', *_texts([one.value for one in records])),
-            *(f',"headers":{{}},"priority":"{_NORMAL}","receipt":"{head}', offsets, f'{tail}",{told},{begin}'),
+            *(begin, *offsets, b',"timestamp":', _numbers([one.timestamp_ms for one in records])),
+            *(b',"key":', *_texts([one.key for one in records])),
+            *(b',"value":', *_texts([one.value for one in records])),
+            *(receipt, *offsets, f'{tail}",{told}'.encode()),
         ],
         len(records),
     )
-    return f"{begin}{woven[: -len(begin) - 1]}"
 
 
-def _woven(columns: Sequence[Column], count: int) -> str:
-    """The first of each column, then the second of each, and so on."""
-    merged: list[Column] = []
+def _woven(columns: Sequence[Column], count: int) -> bytes:
+    """The first of each column, then a comma and the second of each, and so on."""
+    merged: list[Column] = [b","]
     for column in columns:
-        if merged and isinstance(column, str) and isinstance(merged[-1], str):
+        if isinstance(column, bytes) and isinstance(merged[-1], bytes):
             merged[-1] += column
         else:
             merged.append(column)
     width = len(merged)
-    parts = [""] * (width * count)
+    parts: list[bytes | None] = [None] * (width * count)
     for at, column in enumerate(merged):
-        parts[at::width] = [column] * count if isinstance(column, str) else column
-    return "".join(parts)
+        parts[at::width] = [column] * count if isinstance(column, bytes) else column
+    parts[0] = merged[0][1:]  # type: ignore[assignment]
+    return b"".join(parts)  # type: ignore[arg-type]
+
+
+def _ascending(numbers: Sequence[int]) -> tuple[Column, ...]:
+    """Each is mostly the one behind the one before it: then all but the last three digits are common to them."""
+    front, first = divmod(numbers[0], _THOUSAND)
+    end = first + len(numbers)
+    if front and end <= _THOUSAND and numbers == [*range(numbers[0], numbers[0] + len(numbers))]:
+        return b"%d" % front, _DIGITS[first:end]
+    return ([b"%d" % number for number in numbers],)
 
 
 def _numbers(numbers: Sequence[int]) -> Column:
-    return str(numbers[0]) if numbers.count(numbers[0]) == len(numbers) else [*map(str, numbers)]
+    is_one = numbers.count(numbers[0]) == len(numbers)
+    return b"%d" % numbers[0] if is_one else [b"%d" % number for number in numbers]
 
 
 def _texts(texts: Sequence[bytes | None]) -> tuple[Column, ...]:
     """Each as JSON; `UnicodeDecodeError` if one is not text."""
     missing = texts.count(None)
     if missing == len(texts):
-        return ("null",)
+        return (b"null",)
     if not missing:
-        # All at once: with a line end between, and none within, what is escaped can be taken apart again.
-        parts = _encode(b"\n".join(texts).decode()).decode()[1:-1].split("\\n")  # type: ignore[arg-type]
+        # All at once, with a line end between. If nothing but these was escaped, they are JSON as they are; and if none
+        # is within, what is escaped can be taken apart again.
+        joined = b"\n".join(texts)  # type: ignore[arg-type]
+        escaped = _encode(joined.decode())
+        if len(escaped) == len(joined) + len(texts) + 1:
+            return b'"', texts, b'"'
+        parts = escaped[1:-1].split(b"\\n")
         if len(parts) == len(texts):
-            return '"', parts, '"'
-    return (["null" if text is None else _encode(text.decode()).decode() for text in texts],)
+            return b'"', parts, b'"'
+    return ([b"null" if text is None else _encode(text.decode()) for text in texts],)
 
 
 def _one_delivered(one: Delivered) -> DeliveredOut:

@@ -30,5 +30,9 @@ class DoorRoutes:
         reached = (match[1] or match[2]) if match else request.scope["server"][0]
         rest = self._doors.rest_url(reached) or ""
         if match and self._doors.is_rest_everywhere:
-            rest = f"http://{given}"  # with the port that the client used: another one may be mapped to ours
-        return json(node.Doors(rest, self._doors.kafka_address(reached), self._doors.sqs_url(reached)))
+            # With the port that the client used: another one may be mapped to ours.
+            rest = f"{self._doors.scheme('rest')}://{given}"
+        kafka, sqs, grpc = (
+            found(reached) for found in (self._doors.kafka_address, self._doors.sqs_url, self._doors.grpc_address)
+        )
+        return json(node.Doors(rest, kafka, sqs, grpc))

@@ -13,6 +13,7 @@ from goqueue.edge.rest.operations import json
 
 STATUS: Final[dict[type[errors.GoQueueError], int]] = {
     errors.Invalid: 400,
+    errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
     errors.Conflict: 409,
@@ -27,7 +28,10 @@ STATUS: Final[dict[type[errors.GoQueueError], int]] = {
     errors.HeadTooLarge: 431,
     errors.UriTooLong: 414,
     errors.RequestTooSlow: 408,
+    errors.QuotaExceeded: 403,
+    errors.Throttled: 429,
 }
+_CHALLENGE: Final = 'Basic realm="goqueue", charset="UTF-8", Bearer realm="goqueue"'
 _MEDIA_TYPE: Final = "application/problem+json"
 
 
@@ -47,8 +51,11 @@ def problem(error: errors.GoQueueError, status: int | None = None) -> Response:
         **error.detail,
     }
     answer = json(body, status, _MEDIA_TYPE)
-    if status == 503:
-        answer.headers["Retry-After"] = "1"
+    if status in (429, 503):
+        wait_ms = error.detail.get("retry_ms")
+        answer.headers["Retry-After"] = str(-(-wait_ms // 1000)) if isinstance(wait_ms, int) else "1"
+    if status == 401:
+        answer.headers["WWW-Authenticate"] = _CHALLENGE
     return answer
 
 

@@ -29,6 +29,7 @@ from goqueue.api.groups import (
     TopicParts,
 )
 from goqueue.api.messages import ErrorOut
+from goqueue.base.commands import Caller
 from goqueue.base.errors import InvalidField
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.base.names import check_name
@@ -50,6 +51,8 @@ from goqueue.service.readers import MemberReading
 from goqueue.service.reset import Reset, ResetOffsets
 
 _GENERATION_MAX = 2**31 - 1
+_POLLS_KEPT = 4_096
+_POLL_KEPT_BYTES_MAX = 512
 
 _POLL_PARAMS = (
     Param("member_id", "Who polls; required."),
@@ -78,6 +81,7 @@ class GroupRoutes:
         self._groups = groups
         self._consuming = consuming
         self._reset = reset
+        self._polls: dict[tuple[str, bytes], Poll] = {}  # as members asked
         self._bodies = bodies
         self._poll_ms_max = poll_ms_max
 
@@ -159,23 +163,38 @@ class GroupRoutes:
         return Response(status_code=204)
 
     async def poll(self, request: Request) -> Response:
+        poll = self._poll_of(request)
+        polled = await while_connected(request, self._consuming.by(poll.caller).poll(poll))
+        return _polled_json(await delivered_json(polled.runs), polled.generation, polled.rebalance)
+
+    def _poll_of(self, request: Request) -> Poll:
+        """Members poll the same again and again."""
+        asked = (request.path_params["group"], request.scope["query_string"])
+        poll, caller = self._polls.get(asked), caller_of(request)
+        if poll is None or poll.caller is not caller:
+            poll = self._parsed_poll(request, caller)
+            if len(asked[1]) <= _POLL_KEPT_BYTES_MAX:
+                if len(self._polls) >= _POLLS_KEPT:
+                    self._polls.clear()
+                self._polls[asked] = poll
+        return poll
+
+    def _parsed_poll(self, request: Request, caller: Caller) -> Poll:
         query = Query(request, "member_id", "generation", "timeout", "limit", "visibility_timeout")
         group = check_name(request.path_params["group"], "group", "group")
         for name in ("member_id", "generation"):
             if not query.has(name):
                 raise InvalidField(f"Say which {name} polls; the answer of the join has it.", field=name)
         wait_ms = query.duration_ms("timeout", self._poll_ms_max) if query.has("timeout") else self._poll_ms_max
-        poll = Poll(
+        return Poll(
             group=group,
             member_id=query.text("member_id", ""),
             generation=query.number("generation", 0, 0, _GENERATION_MAX),
             limit=query.number("limit", 100, 1, MESSAGES_PER_READ_MAX),
             wait_ms_max=wait_ms,
             lease_ms=query.duration_ms("visibility_timeout", LEASE_MS_MAX) if query.has("visibility_timeout") else None,
-            caller=caller_of(request),
+            caller=caller,
         )
-        polled = await while_connected(request, self._consuming.by(caller_of(request)).poll(poll))
-        return _polled_json(await delivered_json(polled.runs), polled.generation, polled.rebalance)
 
     # --- offsets ---------------------------------------------------------------------------------------------
 

@@ -9,30 +9,37 @@ from starlette.responses import Response
 
 from goqueue import __version__
 from goqueue.api.node import BrokerVersion, CheckOut, HealthOut, ReadyOut
-from goqueue.drive.offload import Offload
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Query
-from goqueue.service.front import Front
+from goqueue.service.front import Front, answer_of
 from goqueue.service.health import Health, Stats
-from goqueue.service.metrics import MetricsPage
-
-_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+from goqueue.service.metrics_page import MetricsPage
 
 
 class NodeRoutes:
-    def __init__(self, health: Front[Health], metrics: Front[MetricsPage], offload: Offload) -> None:
+    def __init__(self, health: Front[Health], metrics: Front[MetricsPage]) -> None:
         self._health = health
         self._metrics = metrics
-        self._offload = offload
 
     def operations(self) -> list[RestOperation]:
         tag = "node"
         verbose = Param("verbose", "List every check.", "boolean")
         return [
-            RestOperation("GET", "/healthz", self.alive, "Is the process serving", tag, HealthOut),
-            RestOperation("GET", "/livez", self.alive, "The same, by its Kubernetes name", tag, HealthOut),
-            RestOperation("GET", "/readyz", self.ready, "Does the node take work", tag, ReadyOut, params=(verbose,)),
+            RestOperation("GET", "/healthz", self.alive, "Is the process serving", tag, HealthOut, is_public=True),
+            RestOperation(
+                "GET", "/livez", self.alive, "The same, by its Kubernetes name", tag, HealthOut, is_public=True
+            ),
+            RestOperation(
+                "GET",
+                "/readyz",
+                self.ready,
+                "Does the node take work",
+                tag,
+                ReadyOut,
+                params=(verbose,),
+                is_public=True,
+            ),
             RestOperation("GET", "/version", self.version, "BrokerVersion", tag, BrokerVersion),
             RestOperation("GET", "/stats", self.stats, "The node at a glance", tag, Stats),
             RestOperation("GET", "/metrics", self.metrics, "Prometheus metrics", tag, None, media_type="text/plain"),
@@ -55,9 +62,9 @@ class NodeRoutes:
 
     async def stats(self, request: Request) -> Response:
         Query(request)
-        return json(self._health.by(caller_of(request)).stats())
+        return json(await answer_of(self._health.by(caller_of(request)).stats()))
 
     async def metrics(self, request: Request) -> Response:
         Query(request)
-        self._metrics.by(caller_of(request)).look()
-        return Response(await self._offload(self._metrics.by(caller_of(request)).render), 200, None, _PROMETHEUS)
+        found = await self._metrics.by(caller_of(request)).text(request.headers.get("accept", ""))
+        return Response(found.text, 200, None, found.media_type)

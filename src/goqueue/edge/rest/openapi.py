@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
+from string import Template
 from typing import Any
 
 import msgspec
 
 from goqueue import __version__
 from goqueue.api.messages import ProblemOut
+from goqueue.edge.rest.examples import description_of, example_of
 from goqueue.edge.rest.operations import RestOperation
 
 _REF = "#/components/schemas/{name}"
@@ -48,15 +50,17 @@ def _operation(one: RestOperation, schemas: dict[str, Any]) -> dict[str, Any]:
         {"name": param.name, "in": "query", "description": param.doc, "schema": {"type": param.type}}
         for param in one.params
     ]
+    description = description_of(one)
     described: dict[str, Any] = {
         "operationId": getattr(one.handler, "__name__", "") + re.sub(r"\W+", "_", one.path),
         "summary": one.summary,
+        **({"description": description} if description else {}),
         "tags": [one.tag],
         "parameters": path_params + query_params,
         "responses": {str(one.status): _reply(one, schemas), "default": _error(one, schemas)},
     }
     if one.body is not None:
-        content = {"schema": schemas[repr(one.body)]}
+        content = {"schema": schemas[repr(one.body)], "example": example_of(one)}
         media_types = one.media_types or ("application/json",)
         described["requestBody"] = {"required": True, "content": dict.fromkeys(media_types, content)}
     if one.path.endswith(("/messages", "/offsets")) and one.method == "POST":
@@ -84,46 +88,44 @@ def _error(one: RestOperation, schemas: dict[str, Any]) -> dict[str, Any]:
     return {"description": "An error", "content": content}
 
 
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
-h1 small{font-weight:400;color:#667} h2{margin-top:2rem;text-transform:capitalize}
-details{border:1px solid #d5dae1;border-radius:6px;margin:.4rem 0;padding:.3rem .8rem}
-summary{cursor:pointer} code,pre{font:13px/1.45 ui-monospace,monospace}
-pre{background:#f4f6f8;padding:.7rem;overflow:auto}
-b.get{color:#0a6} b.post{color:#06c} b.patch{color:#a60} b.delete{color:#c33} b{display:inline-block;min-width:4.5rem}
-td,th{text-align:left;padding:.15rem .8rem .15rem 0;vertical-align:top}
-@media(prefers-color-scheme:dark){
-body{color:#dde3ea;background:#14181d} pre{background:#1d232a} details{border-color:#333c46} a{color:#6af}}
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <title>REST · GoQueue</title>
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <meta name="color-scheme" content="light dark">
+  <link rel="icon" href="console/icon.svg">
+  <link rel="stylesheet" href="console/look.css">
+  <link rel="stylesheet" href="console/style.css">
+  <link rel="stylesheet" href="console/parts.css">
+  <link rel="stylesheet" href="console/docs.css">
+  <script type="module" src="console/docs.js"></script>
+</head>
+<body>
+  <header>
+    <a class="brand" href="./" aria-label="GoQueue"><img src="console/icon.svg" alt="" width="22" height="22">
+      <span>GoQueue</span></a>
+    <div class="finder"><input id="filter" type="search" placeholder="Filter routes" aria-label="Filter routes"></div>
+    <button id="login" class="plain" type="button">Log in</button>
+    <a class="pill" href="openapi.json">openapi.json</a>
+  </header>
+  <nav id="nav" aria-label="Parts"></nav>
+  <main id="main" tabindex="-1">
+    <div id="notices" role="status" aria-live="polite"></div>
+    <h1>REST routes</h1>
+    <p class="muted" id="about">GoQueue $version. Every path also stands under <code>/v1</code>. Errors are
+      <code>application/problem+json</code>.</p>
+    <div id="room"><ul>$routes</ul></div>
+  </main>
+</body>
+</html>
 """
 
 
-def page(operations: Sequence[RestOperation], described: dict[str, Any]) -> str:
-    """A page for people: every route, what it takes, what it gives."""
-    sections: dict[str, list[str]] = {}
-    for one in operations:
-        sections.setdefault(one.tag, []).append(_details(one, described))
-    body = "".join(f"<h2>{escape(tag)}</h2>{''.join(parts)}" for tag, parts in sections.items())
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><title>GoQueue REST</title>"
-        '<meta name=viewport content="width=device-width,initial-scale=1">'
-        f"<style>{_STYLE}</style><h1>GoQueue REST <small>{escape(__version__)}</small></h1>"
-        "<p>The machine-readable form is at <a href=openapi.json>openapi.json</a>. Every path also stands under "
-        f"<code>/v1</code>.</p>{body}</html>"
+def page(operations: Sequence[RestOperation]) -> str:
+    """A page for people. Its script fills it from the description; without scripts, it lists every route."""
+    routes = "".join(
+        f"<li><b>{one.method}</b> <code>{escape(one.path)}</code> {escape(one.summary)}</li>" for one in operations
     )
-
-
-def _details(one: RestOperation, described: dict[str, Any]) -> str:
-    parts = [f"<b class={one.method.lower()}>{one.method}</b> <code>{escape(one.path)}</code> {escape(one.summary)}"]
-    parts = [f"<details><summary>{parts[0]}</summary>"]
-    if one.params:
-        rows = "".join(
-            f"<tr><td><code>{escape(param.name)}</code><td>{param.type}<td>{escape(param.doc)}" for param in one.params
-        )
-        parts.append(f"<table><tr><th>query<th>type<th>meaning{rows}</table>")
-    for title, kind in (("Body", one.body), (f"Answer {one.status}", one.reply)):
-        if kind is not None:
-            name = getattr(kind, "__name__", "")
-            schema = described["components"]["schemas"].get(name) or msgspec.json.schema(kind)
-            text = msgspec.json.format(msgspec.json.encode(schema), indent=2).decode()
-            parts.append(f"<p>{title}: <code>{escape(name)}</code></p><pre>{escape(text)}</pre>")
-    return "".join(parts) + "</details>"
+    return Template(_PAGE).substitute(version=escape(__version__), routes=routes)

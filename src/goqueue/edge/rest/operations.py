@@ -40,6 +40,7 @@ class RestOperation(msgspec.Struct, frozen=True):
     media_types: tuple[str, ...] = ()  # of the answer and its errors, if the client can choose
     error: Any = None  # the form of its errors, if it is not a problem
     consumes: bool = False  # a GET that takes something away
+    is_public: bool = False  # also for those who have not shown who they are
 
 
 class JsonResponse(Response):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goqueue.api.cluster import CancelledOut, MoveIn, MoveListOut, MovePlanOut, RestartSafety
+from goqueue.api.cluster import CancelledOut, MoveIn, MoveListOut, MovePlanOut, RestartSafety, ThrottleIn, moves_out
 from goqueue.base.errors import UnknownNode
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
@@ -29,6 +29,7 @@ class ReassignmentRoutes:
                 "POST", base, self.begin, "Move shards, drain a node, rebalance", tag, MovePlanOut, 202, MoveIn
             ),
             RestOperation("GET", base, self.moves, "Moves under way", tag, MoveListOut),
+            RestOperation("PATCH", base, self.throttle, "Limit what moves copy", tag, MoveListOut, body=ThrottleIn),
             RestOperation("DELETE", base, self.cancel, "Turn moves back", tag, CancelledOut, params=(_SHARD,)),
             RestOperation("DELETE", node, self.remove, "Take a node out of the cluster", tag, status=204),
             RestOperation("POST", f"{node}/fill", self.fill, "Let a drained node hold shards again", tag, status=204),
@@ -48,7 +49,16 @@ class ReassignmentRoutes:
 
     async def moves(self, request: Request) -> Response:
         Query(request)
-        return json(MoveListOut(await self._moves.by(caller_of(request)).moves()))
+        moves = self._moves.by(caller_of(request))
+        return json(moves_out(await moves.moves(), moves.throttled()))
+
+    async def throttle(self, request: Request) -> Response:
+        Query(request)
+        async with self._bodies.read(request) as body:
+            given = decode(body, ThrottleIn)
+        moves = self._moves.by(caller_of(request))
+        await moves.throttle(given.throttle)
+        return json(moves_out(await moves.moves(), given.throttle))
 
     async def cancel(self, request: Request) -> Response:
         query = Query(request, "shard")

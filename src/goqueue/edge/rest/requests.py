@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine
 from functools import lru_cache
-from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 import msgspec
 from prometheus_client import Gauge
@@ -16,12 +16,14 @@ from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
+from goqueue.base.begun import Begun
 from goqueue.base.choices import choices_at, listed
 from goqueue.base.commands import Isolation
 from goqueue.base.decoders import from_json
 from goqueue.base.errors import BodyTooLarge, GoQueueError, InvalidField, InvalidJson, Overloaded, UnsupportedEncoding
 from goqueue.base.limits import KIB
 from goqueue.base.times import parse_duration_ms
+from goqueue.edge.http.cycle import watch_of
 from goqueue.edge.http.json_size import CHECKED_BYTES_MIN, check_elements
 
 T = TypeVar("T")
@@ -173,41 +175,36 @@ class BodyReader:
         self._parts = []
 
 
-class _Begun(Generic[T]):
-    """Work whose first step was taken at once. Mostly there is no other, and then no task to make for it."""
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._work = work
-        self._waits_for: Any = None
-        self.results: list[T] = []  # one, if it is done
-        self._step(None)
-
-    def _step(self, error: BaseException | None) -> bool:
-        """Whether it has to wait for something."""
-        try:
-            self._waits_for = self._work.send(None) if error is None else self._work.throw(error)
-        except StopIteration as done:
-            self.results.append(done.value)
-        return not self.results
-
-    def __await__(self) -> Generator[Any, None, T]:
-        """The rest of it, in a task."""
-        waits = not self.results
-        while waits:
-            error: BaseException | None = None
-            try:
-                yield self._waits_for
-            except BaseException as thrown:
-                error = thrown
-            waits = self._step(error)
-        return self.results[0]
-
-
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Gives the work up when the client has gone, so that nothing is handed out to nobody."""
-    begun = _Begun(work)
+    begun = Begun(work)
     if begun.results:
         return begun.results[0]
+    watch, task = watch_of(request.scope), asyncio.current_task()
+    if watch is None or task is None:
+        return await _beside(request, begun)
+    is_gone = False
+
+    def leave() -> None:
+        nonlocal is_gone
+        is_gone = True
+        task.cancel()
+
+    watch(leave)
+    try:
+        return await begun
+    except asyncio.CancelledError:
+        if not is_gone or task.cancelling() > 1:
+            raise
+        raise ClientDisconnect from None
+    finally:
+        watch(None)
+        if is_gone:
+            task.uncancel()
+
+
+async def _beside(request: Request, begun: Begun[T]) -> T:
+    """With another server, which has to be asked for what comes next."""
     working = asyncio.ensure_future(begun)
     leaving = asyncio.ensure_future(_gone(request))
     try:
@@ -234,12 +231,12 @@ def decode(body: bytes, kind: type[T]) -> T:
     try:
         return from_json(body, kind)
     except msgspec.ValidationError as error:
-        raise _field_error(str(error), kind) from None
+        raise field_error(str(error), kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidJson(f"The body is not JSON: {error}.") from None
 
 
-def _field_error(told: str, kind: Any) -> InvalidField:
+def field_error(told: str, kind: Any) -> InvalidField:
     path = _PATH.search(told)
     sentence = told[: path.start()] if path else told
     field = path[1] if path else ""

@@ -16,6 +16,7 @@ from goqueue.api.topics import (
     TopicInfo,
     TopicListOut,
 )
+from goqueue.core.cluster.shard_choice import Placing, checked_factor
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode
@@ -59,7 +60,10 @@ class TopicRoutes:
         Query(request)
         async with self._bodies.read(request) as body:
             given = decode(body, TopicIn)
-        made = await self._topics.by(caller_of(request)).create(given.name, given.num_partitions, given.config)
+        placing = Placing() if given.replication_factor is None else Placing(checked_factor(given.replication_factor))
+        made = await self._topics.by(caller_of(request)).create(
+            given.name, given.num_partitions, given.config, placing=placing
+        )
         return json(made, 201)
 
     async def describe(self, request: Request) -> Response:

@@ -1,6 +1,7 @@
 """SQS's door as an ASGI application: finds the protocol and the operation, maps errors, counts.
 
-JSON 1.0 is recognised by the header `X-Amz-Target`; everything else is the query protocol. Signatures are not checked.
+JSON 1.0 is recognised by the header `X-Amz-Target`; everything else is the query protocol. Signatures are
+checked where clients have to show who they are.
 """
 
 from __future__ import annotations
@@ -17,19 +18,22 @@ from prometheus_client import Counter, Histogram
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
+from goqueue.base.commands import Caller
 from goqueue.base.decoders import converted
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import ForeignOrigin, GoQueueError, UnknownHost
 from goqueue.base.sqs_envelope import SENDER
-from goqueue.edge.http.connections import Connections
-from goqueue.edge.http.gate import Gate, refuse_other_sites
+from goqueue.edge.http.gate import refuse_other_sites
+from goqueue.edge.http.guard import DoorGuard
 from goqueue.edge.rest.requests import Bodies
+from goqueue.edge.security.http_login import CALLER
 from goqueue.edge.sqs import xml
 from goqueue.edge.sqs.calls import Reply, SqsCall
 from goqueue.edge.sqs.checks import trace_of_request
 from goqueue.edge.sqs.errors import SqsError, missing, translate
 from goqueue.edge.sqs.forms import parse_form
 from goqueue.edge.sqs.operations import SqsOperation
+from goqueue.edge.sqs.signatures import SqsLogin
 from goqueue.service.metrics import BrokerMetrics
 
 logger = logging.getLogger(__name__)
@@ -54,14 +58,12 @@ class SqsDoor:
         bodies: Bodies,
         metrics: BrokerMetrics,
         entropy: Entropy,
-        gate: Gate,
-        connections: Connections,
+        guard: DoorGuard[SqsLogin],
     ) -> None:
         self._operations = operations
         self._bodies = bodies
         self._metrics = metrics
-        self._gate = gate
-        self._connections = connections
+        self._gate, self._connections, self._login = guard
         self._counted: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._ids = map(f"{new_uuid(entropy)[:23]}-{{:012x}}".format, itertools.count(1))
 
@@ -103,8 +105,7 @@ class SqsDoor:
         try:
             self._check(scope)
             async with self._bodies.read(visit.request) as body:
-                operation, asked = visit.read(self._operations, body)
-                reply = await operation.handler(asked, visit.call())
+                reply = await self._reply(visit, scope, body)
             return visit.reply(reply)
         except ClientDisconnect:
             raise
@@ -115,6 +116,13 @@ class SqsDoor:
         except Exception:
             logger.exception("request failed", extra={"operation": visit.operation})
             return visit.fault(SqsError("InternalFailure", "The node failed to answer; its log has the reason."))
+
+    async def _reply(self, visit: _Visit, scope: Scope, body: bytes) -> Reply:
+        async def work() -> Reply:
+            operation, asked = visit.read(self._operations, body)
+            return await operation.handler(asked, visit.call(len(body)))
+
+        return await work() if self._login is None else await self._login.serve(scope, body, work)
 
 
 class _Visit:
@@ -172,14 +180,17 @@ class _Visit:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise SqsError("MalformedInput", f"The body is not JSON: {error}.") from None
 
-    def call(self) -> SqsCall:
+    def call(self, body_bytes: int) -> SqsCall:
         host = self._headers.get(b"host", b"")
         if not _HOST.fullmatch(host):
             address = self._scope.get("server") or ("127.0.0.1", 0)
             host = f"{address[0]}:{address[1]}".encode()
         trace = trace_of_request(self._headers.get(b"x-amzn-trace-id"))
         client = self._scope.get("client") or ("", 0)
-        return SqsCall(f"http://{host.decode('ascii')}", self._sender(), self._gone, trace, client[0])
+        base_url = f"{self._scope['scheme']}://{host.decode('ascii')}"
+        known: Caller | None = self._scope.get(CALLER)
+        sender = self._sender() if known is None else known.principal
+        return SqsCall(base_url, sender, self._gone, trace, client[0], known, body_bytes)
 
     def _sender(self) -> str:
         """The access key that the client says it has; nobody checks it."""

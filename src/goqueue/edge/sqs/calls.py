@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from goqueue.base.commands import Caller
+from goqueue.base.commands import Caller, anonymous
 
 Reply: TypeAlias = dict[str, Any] | None  # None: the operation returns nothing
 
@@ -21,10 +21,12 @@ class SqsCall(msgspec.Struct, frozen=True):
     gone: Callable[[], Awaitable[None]]
     trace: str = ""
     host: str = ""
+    known: Caller | None = None  # who has shown who it is
+    body_bytes: int = 0
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.sender, "sqs", self.host)
+        return self.known or anonymous("sqs", self.host)
 
 
 Handler: TypeAlias = Callable[[Any, SqsCall], Awaitable[Reply]]

@@ -34,16 +34,21 @@ FAULTS: Final[dict[str, Fault]] = {
     "BatchEntryIdsNotDistinct": _own("BatchEntryIdsNotDistinct", _LONG + "BatchEntryIdsNotDistinct"),
     "BatchRequestTooLong": _own("BatchRequestTooLong", _LONG + "BatchRequestTooLong"),
     "EmptyBatchRequest": _own("EmptyBatchRequest", _LONG + "EmptyBatchRequest"),
+    "IncompleteSignature": Fault(_CORAL + "IncompleteSignatureException", "IncompleteSignature"),
     "InternalFailure": Fault(_CORAL + "InternalFailure", "InternalFailure", 500, False),
     "InvalidAction": Fault(_CORAL + "UnknownOperationException", "InvalidAction"),
     "InvalidAddress": _own("InvalidAddress"),
     "InvalidAttributeName": _own("InvalidAttributeName"),
     "InvalidAttributeValue": _own("InvalidAttributeValue"),
     "InvalidBatchEntryId": _own("InvalidBatchEntryId", _LONG + "InvalidBatchEntryId"),
+    "InvalidClientTokenId": Fault(_CORAL + "UnrecognizedClientException", "InvalidClientTokenId", 403),
     "InvalidMessageContents": _own("InvalidMessageContents"),
     "InvalidParameterValue": Fault(_CORAL + "InvalidParameterValueException", "InvalidParameterValue"),
     "MalformedInput": Fault(_CORAL + "SerializationException", "MalformedInput"),
     "MessageNotInflight": _own("MessageNotInflight", _LONG + "MessageNotInflight"),
+    "MissingAuthenticationToken": Fault(
+        _CORAL + "MissingAuthenticationTokenException", "MissingAuthenticationToken", 403
+    ),
     "MissingParameter": Fault(_CORAL + "MissingRequiredParameterException", "MissingParameter"),
     "OverLimit": _own("OverLimit", status=403),
     "PurgeQueueInProgress": _own("PurgeQueueInProgress", _LONG + "PurgeQueueInProgress", 403),
@@ -54,6 +59,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "RequestThrottled": _own("RequestThrottled", status=403),
     "ResourceNotFoundException": _own("ResourceNotFoundException", status=404),
     "ServiceUnavailable": Fault(_CORAL + "ServiceUnavailableException", "ServiceUnavailable", 503, False),
+    "SignatureDoesNotMatch": Fault(_CORAL + "InvalidSignatureException", "SignatureDoesNotMatch", 403),
     "TooManyEntriesInBatchRequest": _own("TooManyEntriesInBatchRequest", _LONG + "TooManyEntriesInBatchRequest"),
     "UnsupportedOperation": _own("UnsupportedOperation", _LONG + "UnsupportedOperation"),
 }
@@ -77,6 +83,7 @@ NAMES: Final[dict[type[errors.GoQueueError], str]] = {
     errors.Invalid: "InvalidParameterValue",
     errors.InvalidReceipt: "ReceiptHandleIsInvalid",
     SchemaMismatch: "InvalidMessageContents",
+    errors.Unauthenticated: "InvalidClientTokenId",
     errors.Forbidden: "UnsupportedOperation",
     errors.AccessDenied: "AccessDenied",
     errors.ForeignOrigin: "AccessDenied",
@@ -95,8 +102,10 @@ NAMES: Final[dict[type[errors.GoQueueError], str]] = {
     errors.Gone: "UnsupportedOperation",
     errors.Damaged: "InternalFailure",
     errors.Full: "ServiceUnavailable",
+    errors.QuotaExceeded: "OverLimit",
     errors.Unavailable: "ServiceUnavailable",
     errors.Overloaded: "RequestThrottled",
+    errors.Throttled: "RequestThrottled",
     errors.Startup: "ServiceUnavailable",
 }
 
