@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 import click
 
 from goqueue import __version__
-
-DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
+from goqueue.cli.connecting import DEFAULT_SERVER
 
 
 class Lazy(NamedTuple):
@@ -21,18 +20,38 @@ class Lazy(NamedTuple):
 
 COMMANDS: Final = {
     "serve": Lazy("goqueue.cli.serve:serve", "Run a node until SIGTERM or Ctrl-C."),
+    "demo": Lazy("goqueue.cli.demo:demo", "Show in a minute what GoQueue does, on a node of its own."),
+    "context": Lazy("goqueue.cli.context:context_group", "Name brokers, and choose which one commands talk to."),
+    "status": Lazy("goqueue.cli.status:status", "Show the broker at a glance, and what is wrong with it."),
+    "top": Lazy("goqueue.cli.top:top", "Watch topics, groups, queues, lanes and shards live."),
     "cluster": Lazy("goqueue.cli.cluster:cluster", "Run a cluster on this machine, and show how a cluster is."),
     "topic": Lazy("goqueue.cli.topic:topic", "Create, list, describe, alter and delete topics."),
     "produce": Lazy("goqueue.cli.produce:produce", "Publish messages."),
     "consume": Lazy("goqueue.cli.consume:consume", "Read messages, or take them as a member of a group."),
+    "queue": Lazy("goqueue.cli.queue:queue", "List and show queues: ready, leased, delayed, lanes, ages."),
+    "copy": Lazy("goqueue.cli.copy:copy", "Copy messages with keys, headers, times and priorities."),
     "delayed": Lazy("goqueue.cli.delayed:delayed", "List, show and cancel delayed messages."),
     "dlq": Lazy("goqueue.cli.dlq:dlq", "List, show, redrive and delete dead letters."),
     "group": Lazy("goqueue.cli.group:group", "List, describe, move and delete consumer groups."),
+    "worker": Lazy("goqueue.cli.worker:worker", "Run the tasks of an app until SIGTERM or Ctrl-C."),
     "txn": Lazy("goqueue.cli.txn:txn", "List, describe and abort transactions."),
     "trace": Lazy("goqueue.cli.trace:trace_group", "List, show and search traces of messages."),
-    "schema": Lazy("goqueue.cli.schema:schema", "List, show, register and compare schemas."),
+    "user": Lazy("goqueue.cli.user:user", "Add, list, change and delete users."),
+    "key": Lazy("goqueue.cli.key:key", "Create, list, rotate and revoke API keys."),
+    "tenant": Lazy("goqueue.cli.tenant:tenant", "Create, list, show and delete tenants, and tell what they have."),
+    "cert": Lazy("goqueue.cli.cert:cert", "Make throw-away certificates."),
+    "schema": Lazy("goqueue.cli.schema:schema", "List, show, register, compare and delete schemas."),
     "acl": Lazy("goqueue.cli.acl:acl", "Add, list, delete and explain rules of access control."),
+    "quota": Lazy("goqueue.cli.quota:quota", "Set, list and delete limits of users and clients."),
     "pipeline": Lazy("goqueue.cli.pipeline:pipeline_group", "Move and study messages in bulk, on Spark."),
+    "bench": Lazy("goqueue.cli.bench:bench", "Put load on a broker and time it."),
+    "doctor": Lazy(
+        "goqueue.cli.doctor:doctor",
+        "Look for what is wrong: settings, disk, clocks, versions, store, descriptors, file system.",
+    ),
+    "completion": Lazy(
+        "goqueue.cli.completion:completion", "Print what makes a shell complete commands, options and names."
+    ),
     "log": Lazy("goqueue.cli.log:log", "Look into stored files, without a node."),
     "version": Lazy("goqueue.cli.version:version", "Show the version."),
 }
@@ -71,10 +90,18 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(prog)s %(version)s")
-@click.option("--server", envvar="GOQUEUE_SERVER", default=DEFAULT_SERVER, show_default=True, help="The broker's URL.")
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", help="How to show answers.")
+@click.option(
+    "--server",
+    envvar="GOQUEUE_SERVER",
+    metavar="URL",
+    help=f"The broker's URL; default from the context, or {DEFAULT_SERVER}.",
+)
+@click.option("--context", envvar="GOQUEUE_CONTEXT", metavar="NAME", help="The context; see `goqueue context`.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table", help="How to show answers."
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def app(server: str, output: str, debug: bool) -> None:
+def app(server: str | None, context: str | None, output: str, debug: bool) -> None:
     """GoQueue: a broker that is both a log and a queue.
 
     Exit codes: 0 done, 1 refused or damaged, 2 wrong usage, 3 no answer from the broker.

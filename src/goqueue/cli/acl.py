@@ -17,9 +17,9 @@ from goqueue.base.access import (
     parse_pattern,
 )
 from goqueue.base.errors import InvalidField
-from goqueue.cli.options import CommandGroup, output_option, server_option
-from goqueue.cli.show import counted, print_json, print_table, remark
-from goqueue.client import Client
+from goqueue.cli.connecting import connect
+from goqueue.cli.options import CommandGroup, output_option, server_option, view_options
+from goqueue.cli.show import counted, remark, render, show_rows, tell
 from goqueue.client.acls import add_acls, delete_acls, explain_acl, list_acls
 
 _RESOURCE = (
@@ -44,13 +44,9 @@ def acl() -> None:
 def add(user: str, operations: str, resource: str, deny: bool, host: str, server: str, output: str) -> None:
     """Add a rule: USER (or * for everybody) may do OPERATION to RESOURCE."""
     rules = _rules(user, operations.split(","), resource, AclPermission.DENY if deny else AclPermission.ALLOW, host)
-    with Client(server) as client:
+    with connect(server) as client:
         made = client.perform(add_acls(rules))
-    if output == "json":
-        print_json(made)
-        return
-    for rule in made.rules:
-        remark(f"{rule}.")
+    tell(output, made, "\n".join(f"{rule}." for rule in made.rules), resource)
     if not made.enforced:
         remark("This node asks no rules: its security.authorization is off.")
 
@@ -59,16 +55,13 @@ def add(user: str, operations: str, resource: str, deny: bool, host: str, server
 @click.option("--user", help="Only rules of this user.")
 @click.option("--resource", help="Only rules that name just this.")
 @click.option("--matching", is_flag=True, help="With --resource: all rules that hold for it.")
-@server_option
-@output_option
+@view_options
 def list_(user: str | None, resource: str | None, matching: bool, server: str, output: str) -> None:
     """List rules."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.perform(list_acls(_chosen(user, resource, matching)))
-    if output == "json":
-        print_json(found)
-        return
-    _show(found.rules)
+    columns = ("PRINCIPAL", "PERMISSION", "OPERATION", "RESOURCE", "HOST")
+    show_rows(output, found, columns, map(_row, found.rules), (_row(rule)[3] for rule in found.rules))
     if not found.enforced:
         remark("This node asks no rules: its security.authorization is off.")
 
@@ -85,13 +78,10 @@ def delete(user: str, operations: str, resource: str, deny: bool, host: str, ser
     """Delete a rule, named as `add` names it."""
     permission = AclPermission.DENY if deny else AclPermission.ALLOW
     gone: list[AclRule] = []
-    with Client(server) as client:
+    with connect(server) as client:
         for rule in _rules(user, operations.split(","), resource, permission, host):
             gone += client.perform(delete_acls(_exactly(rule))).rules
-    if output == "json":
-        print_json(gone)
-    else:
-        remark(f"{counted(len(gone), 'rule')} deleted.")
+    tell(output, gone, f"{counted(len(gone), 'rule')} deleted.", resource)
 
 
 @acl.command(epilog=_RESOURCE)
@@ -99,18 +89,14 @@ def delete(user: str, operations: str, resource: str, deny: bool, host: str, ser
 @click.argument("operation")
 @click.argument("resource")
 @click.option("--host", default="", help="The address that the user asks from.")
-@server_option
-@output_option
+@view_options
 def explain(user: str, operation: str, resource: str, host: str, server: str, output: str) -> None:
     """Say whether USER may do OPERATION to RESOURCE, and which rule decides."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.perform(explain_acl(user, operation, resource, host))
-    if output == "json":
-        print_json(found)
-        return
-    click.echo(f"{'allowed' if found.allowed else 'refused'}: {found.reason}")
-    if found.rule is not None:
-        click.echo(f"rule: {found.rule}")
+    word = "allowed" if found.allowed else "refused"
+    lines = [f"{word}: {found.reason}"] + ([] if found.rule is None else [f"rule: {found.rule}"])
+    render(output, found, lambda: click.echo("\n".join(lines)), [word])
     if not found.enforced:
         remark("This node asks no rules: its security.authorization is off.")
 
@@ -152,11 +138,6 @@ def _chosen(user: str | None, resource: str | None, matching: bool) -> dict[str,
     return chosen | ({"matching": "true"} if matching else {"pattern": pattern.value})
 
 
-def _show(rules: Sequence[AclRule]) -> None:
-    columns = ("PRINCIPAL", "PERMISSION", "OPERATION", "RESOURCE", "HOST")
-    print_table(columns, [_row(rule) for rule in rules])
-
-
-def _row(rule: AclRule) -> tuple[object, ...]:
+def _row(rule: AclRule) -> tuple[str, ...]:
     named = f"{rule.kind.value}:{rule.name}" + ("*" if rule.pattern is AclPattern.PREFIXED else "")
     return rule.principal, rule.permission.value, rule.operation.value, named, rule.host

@@ -14,8 +14,8 @@ from goqueue.cli.cluster_dir import ClusterDir, LocalProcess, end, free_ports, r
 from goqueue.cli.cluster_extra import require_cluster_extra
 from goqueue.cli.cluster_moves import MOVES
 from goqueue.cli.failures import Failed
-from goqueue.cli.options import CommandGroup, of_cluster
-from goqueue.cli.show import print_json, remark
+from goqueue.cli.options import CommandGroup, view_of_cluster
+from goqueue.cli.show import remark, render
 
 _START_S_MAX: Final = 120.0
 _STOP_S_MAX: Final = 60.0
@@ -50,6 +50,7 @@ def up(nodes: int, data: Path, base_port: int | None, restart: bool) -> None:
     directory = ClusterDir(data)
     program = find_etcd(say=click.echo)
     with directory.held():
+        directory.make_secret()
         known = directory.read()
         port = base_port or base_port_of(known) or free_ports((nodes + 1) * 10)
         running = LocalCluster(directory, planned(known, nodes, port), program, restart, click.echo)
@@ -57,7 +58,7 @@ def up(nodes: int, data: Path, base_port: int | None, restart: bool) -> None:
 
 
 @cluster.command()
-@of_cluster
+@view_of_cluster
 def status(server: str, output: str, data: Path | None) -> None:
     """Show how the cluster is: nodes, controller, what is wrong.
 
@@ -66,37 +67,28 @@ def status(server: str, output: str, data: Path | None) -> None:
     from goqueue.cli.cluster_show import ask, server_in, show_status
 
     state, health = ask(server_in(data) if data else server)
-    if output == "json":
-        print_json({"health": health, "state": state})
-    else:
-        show_status(state, health)
+    render(output, {"health": health, "state": state}, lambda: show_status(state, health), [state.cluster_id])
     raise click.exceptions.Exit(1 if health.status == "unavailable" else 0)
 
 
 @cluster.command()
-@of_cluster
+@view_of_cluster
 def nodes(server: str, output: str, data: Path | None) -> None:
     """List nodes: who lives, who leads how many shards."""
     from goqueue.cli.cluster_show import ask, server_in, show_nodes
 
     state, _ = ask(server_in(data) if data else server)
-    if output == "json":
-        print_json(state.nodes)
-    else:
-        show_nodes(state.nodes)
+    render(output, state.nodes, lambda: show_nodes(state.nodes), [str(one.id) for one in state.nodes])
 
 
 @cluster.command()
-@of_cluster
+@view_of_cluster
 def shards(server: str, output: str, data: Path | None) -> None:
     """List shards: leader, epoch, replicas, who is in sync, who is behind."""
     from goqueue.cli.cluster_show import ask, server_in, show_shards
 
     state, _ = ask(server_in(data) if data else server)
-    if output == "json":
-        print_json(state.shards)
-    else:
-        show_shards(state.shards)
+    render(output, state.shards, lambda: show_shards(state.shards), [str(one.shard) for one in state.shards])
 
 
 for command in MOVES:

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import re
+import secrets
 import signal
 import socket
 import time
@@ -52,6 +53,7 @@ class ClusterDir:
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
         self.file = self.path / "cluster.json"
+        self.secret = self.path / "secret"  # that the nodes prove to each other
         self._lock = self.path / "cluster.lock"
 
     def data_of(self, name: str) -> Path:
@@ -59,6 +61,13 @@ class ClusterDir:
 
     def log_of(self, name: str) -> Path:
         return self.path / f"{name}.log"
+
+    def make_secret(self) -> None:
+        """Once, for its owner alone."""
+        with contextlib.suppress(FileExistsError):
+            fd = os.open(self.secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "w") as file:
+                file.write(secrets.token_hex(32) + "\n")
 
     # --- what is known ---------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goqueue.base.errors import NeedsExtra
+from goqueue.base.startup_errors import NeedsExtra
 
 
 def require_cluster_extra() -> None:

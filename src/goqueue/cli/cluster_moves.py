@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
+from goqueue.cli.asking import confirm, yes_option
+from goqueue.cli.connecting import connect
 from goqueue.cli.failures import Failed
 from goqueue.cli.options import F, of_cluster
-from goqueue.cli.show import print_json, print_table, remark, size_text
+from goqueue.cli.show import print_table, remark, render, show_rows, size_text, tell
 
 if TYPE_CHECKING:
-    from goqueue.api.cluster import MoveIn, PlannedMove, ShardMove
+    from goqueue.api.cluster import CopyProgress, MoveIn, MoveListOut, PlannedMove, ShardMove
     from goqueue.client import Client
 
 _PAUSE_S: Final = 1.0
@@ -24,9 +26,11 @@ _NODE = click.argument("number", metavar="NODE", type=click.IntRange(0))
 def _moving(command: F) -> F:
     """How a move is begun and watched."""
     dry_run = click.option("--dry-run", is_flag=True, help="Show what would move, and begin nothing.")
-    yes = click.option("--yes", is_flag=True, help="Do not ask.")
     no_wait = click.option("--no-wait", is_flag=True, help="Return when it has begun; `cluster moves` shows it.")
-    return of_cluster(dry_run(yes(no_wait(command))))
+    throttle = click.option(
+        "--throttle", metavar="SIZE", help="Copy at most so much a second from each node, as in 50MiB; `off` for all."
+    )
+    return of_cluster(dry_run(yes_option(no_wait(throttle(command)))))
 
 
 @click.command()
@@ -44,12 +48,18 @@ def move(shard: int, nodes: tuple[int, ...], **options: object) -> None:
 
 
 @click.command()
+@click.option(
+    "--by",
+    type=click.Choice(["bytes", "traffic"]),
+    default="bytes",
+    help="Even by what nodes hold, or by what is written and read.",
+)
 @_moving
-def rebalance(**options: object) -> None:
+def rebalance(by: Literal["bytes", "traffic"], **options: object) -> None:
     """Even out what nodes hold and lead, after nodes were added or a drain."""
     from goqueue.api.cluster import MoveIn
 
-    _carry_out(MoveIn(rebalance=True), options)
+    _carry_out(MoveIn(rebalance=True, by=by), options)
 
 
 @click.command()
@@ -76,11 +86,14 @@ def fill(number: int, server: str, output: str, data: Path | None) -> None:
 
 @click.command()
 @_NODE
+@yes_option
 @of_cluster
-def remove(number: int, server: str, output: str, data: Path | None) -> None:
+def remove(number: int, yes: bool, server: str, output: str, data: Path | None) -> None:
     """Take NODE out of the cluster, when it is drained and stopped."""
     from goqueue.client.cluster import remove_node
 
+    if not yes:
+        confirm(f"Take node {number} out of the cluster for ever?")
     with _client(server, data) as client:
         client.perform(remove_node(number))
     remark(f"Node {number} does not belong to the cluster any more.")
@@ -91,16 +104,16 @@ def remove(number: int, server: str, output: str, data: Path | None) -> None:
 @of_cluster
 def moves(wait: bool, server: str, output: str, data: Path | None) -> None:
     """Show the moves under way."""
-    from goqueue.client.cluster import moves_under_way
+    from goqueue.client.cluster import move_progress
 
     with _client(server, data) as client:
         if wait:
             _follow(client)
-        found = client.perform(moves_under_way())
-    if output == "json":
-        print_json(found)
-    else:
-        print_table(("SHARD", "FROM", "TO", "BYTES", "WAITS FOR"), [_row(one) for one in found])
+        found = client.perform(move_progress())
+    columns = ("SHARD", "FROM", "TO", "BYTES", "WAITS FOR")
+    show_rows(output, found.moves, columns, [_row(one) for one in found.moves])
+    if found.moves:
+        remark(_progress(found))
 
 
 @click.command()
@@ -112,10 +125,12 @@ def cancel(shard: int | None, server: str, output: str, data: Path | None) -> No
 
     with _client(server, data) as client:
         turned = client.perform(cancel_moves(shard))
-    if output == "json":
-        print_json(turned)
-    else:
-        remark(f"Turned back: {', '.join(f'shard {one}' for one in turned) or 'nothing was moving'}.")
+    tell(
+        output,
+        turned,
+        f"Turned back: {', '.join(f'shard {one}' for one in turned) or 'nothing was moving'}.",
+        " ".join(map(str, turned)),
+    )
 
 
 @click.command("restart-safe")
@@ -127,16 +142,40 @@ def restart_safe(number: int, server: str, output: str, data: Path | None) -> No
 
     with _client(server, data) as client:
         found = client.perform(ask(number))
-    if output == "json":
-        print_json(found)
-    else:
-        click.echo(f"Node {number} may go." if found.is_safe else f"Node {number} may not go:")
-        for reason in found.reasons:
-            click.echo(f"  {reason}")
+    verdict = f"Node {number} may go." if found.is_safe else f"Node {number} may not go:"
+    lines = [verdict, *(f"  {reason}" for reason in found.reasons)]
+    render(output, found, lambda: click.echo("\n".join(lines)), ["safe" if found.is_safe else "not-safe"])
     raise click.exceptions.Exit(0 if found.is_safe else 1)
 
 
-MOVES: Final = (move, rebalance, drain, fill, remove, moves, cancel, restart_safe)
+@click.command()
+@click.argument("size")
+@of_cluster
+def throttle(size: str, server: str, output: str, data: Path | None) -> None:
+    """Copy at most SIZE a second from each node when shards move, as in 50MiB; `off` takes the limit away.
+
+    It holds at once, also for moves under way.
+    """
+    from goqueue.client.cluster import throttle_moves
+
+    per_s = _per_second(size)
+    with _client(server, data) as client:
+        client.perform(throttle_moves(per_s))
+    remark(f"Each node copies at most {size_text(per_s)}/s." if per_s else "Moves copy as fast as they can.")
+
+
+def _per_second(size: str) -> int:
+    from goqueue.base.settings import parse_size
+
+    if size == "off":
+        return 0
+    try:
+        return parse_size(size)
+    except ValueError as error:
+        raise Failed(f"{size!r} {error}, or off.") from None
+
+
+MOVES: Final = (move, rebalance, drain, fill, remove, moves, throttle, cancel, restart_safe)
 
 
 # --- carry out -------------------------------------------------------------------------------------------------
@@ -144,9 +183,8 @@ MOVES: Final = (move, rebalance, drain, fill, remove, moves, cancel, restart_saf
 
 def _client(server: object, data: object) -> Client:
     from goqueue.cli.cluster_show import server_in
-    from goqueue.client import Client
 
-    return Client(server_in(data) if isinstance(data, Path) else str(server))
+    return connect(server_in(data) if isinstance(data, Path) else str(server))
 
 
 def _carry_out(ask: MoveIn, options: dict[str, object]) -> None:
@@ -154,19 +192,20 @@ def _carry_out(ask: MoveIn, options: dict[str, object]) -> None:
 
     from goqueue.client.cluster import move_shards
 
-    as_json = options["output"] == "json"
+    output = str(options["output"])
+    if options["throttle"] is not None:
+        ask = msgspec.structs.replace(ask, throttle=_per_second(str(options["throttle"])))
     with _client(options["server"], options["data"]) as client:
         plan = client.perform(move_shards(msgspec.structs.replace(ask, dry_run=True)))
-        if not as_json:
+        if output == "table":
             _show_plan(plan.moves, plan.bytes)
         if not options["dry_run"] and (plan.moves or ask.drain is not None):
             if not options["yes"]:
-                click.confirm("Begin?", abort=True, err=True)
+                confirm("Begin?")
             plan = client.perform(move_shards(ask))
             if not options["no_wait"]:
                 _follow(client)
-    if as_json:
-        print_json(plan)
+    render(output, plan, lambda: None, (str(one.shard) for one in plan.moves))
 
 
 def _show_plan(moves: Sequence[PlannedMove], total: int) -> None:
@@ -181,36 +220,46 @@ def _show_plan(moves: Sequence[PlannedMove], total: int) -> None:
 def _follow(client: Client) -> None:
     """One line a second, until nothing moves."""
     from goqueue.client import GoQueueClientError
-    from goqueue.client.cluster import moves_under_way
+    from goqueue.client.cluster import move_progress
 
-    began, first, failures = time.monotonic(), None, 0
+    failures = 0
     while True:
         try:
-            found, failures = client.perform(moves_under_way()), 0
+            found, failures = client.perform(move_progress()), 0
         except GoQueueClientError as error:
             failures += 1
             if failures > 30:
                 raise Failed(f"The cluster does not answer any more: {error}. The moves go on without this.") from None
             time.sleep(_PAUSE_S)
             continue
-        if not found:
+        if not found.moves:
             remark("Everything has arrived.")
             return
-        done = sum(one.bytes * share for one in found for share in one.waits_for.values())
-        left = sum(one.bytes * (1 - share) for one in found for share in one.waits_for.values())
-        first = done if first is None else min(first, done)
-        remark(_progress(found, left, (done - first) / max(1e-9, time.monotonic() - began)))
+        remark(_progress(found))
         time.sleep(_PAUSE_S)
 
 
-def _progress(found: Sequence[ShardMove], left: float, rate: float) -> str:
-    shards = f"{len(found)} shard{'s' * (len(found) > 1)} moving, {size_text(int(left))} to copy"
-    return shards if rate <= 0 else f"{shards}, {size_text(int(rate))}/s, {left / rate:,.0f} s left"
+def _progress(found: MoveListOut) -> str:
+    count = len(found.moves)
+    return f"{count} shard{'s' * (count > 1)} moving, {_left(found)}"
+
+
+def _left(copy: CopyProgress | MoveListOut) -> str:
+    words = f"{size_text(copy.bytes_left)} to copy"
+    if copy.bytes_per_s:
+        words += f", {size_text(copy.bytes_per_s)}/s"
+    return words if copy.seconds_left is None else f"{words}, {copy.seconds_left:,.0f} s left"
 
 
 def _row(one: ShardMove) -> tuple[object, ...]:
-    waits = ", ".join(f"node {node} ({share:.0%})" for node, share in one.waits_for.items())
-    return one.shard, _nodes(one.before), _nodes(one.after), size_text(one.bytes), waits or "the controller"
+    waits = [f"node {node} ({_share(one, node)}{_left(copy)})" for node, copy in one.copies.items()]
+    return one.shard, _nodes(one.before), _nodes(one.after), size_text(one.bytes), "; ".join(waits) or "the controller"
+
+
+def _share(one: ShardMove, node: int) -> str:
+    held = one.copies[node]
+    all_bytes = held.bytes_done + held.bytes_left
+    return f"{held.bytes_done / all_bytes:.0%}, " if all_bytes else ""
 
 
 def _nodes(numbers: Sequence[int]) -> str:

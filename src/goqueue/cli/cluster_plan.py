@@ -15,6 +15,7 @@ from goqueue.cli.failures import Failed
 
 ETCD: Final = "etcd"
 _FACTOR_MAX: Final = 3
+_SECRET: Final = "GOQUEUE_CLUSTER_SECRET"
 
 
 class LaunchPlan(msgspec.Struct, frozen=True):
@@ -48,6 +49,7 @@ def node_addresses(base_port: int, number: int) -> dict[str, str]:
         "kafka": f"{HOST}:{first + 1}",
         "sqs": f"http://{HOST}:{first + 2}",
         "node": f"{HOST}:{first + 3}",
+        "grpc": f"{HOST}:{first + 4}",
     }
 
 
@@ -68,9 +70,12 @@ def node_plan(directory: ClusterDir, node: LocalProcess, known: ClusterFile, env
         *("--rest", node.addresses["rest"].removeprefix("http://")),
         *("--kafka", node.addresses["kafka"]),
         *("--sqs", node.addresses["sqs"].removeprefix("http://")),
+        *("--grpc", node.addresses["grpc"]),
     ]
+    secret = {} if _SECRET in environ else {f"{_SECRET}_FILE": str(directory.secret)}
     settings = {
         "GOQUEUE_CLUSTER_REPLICATION_FACTOR": str(min(_FACTOR_MAX, count)),
+        **secret,
         **environ,
         "GOQUEUE_NODE_ID": str(node.id),
         "GOQUEUE_CLUSTER_STORE": f"etcd://{store}",

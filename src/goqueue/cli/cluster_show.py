@@ -9,12 +9,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from goqueue.api.cluster import ClusterHealth, ClusterNode, ClusterShard, ClusterState, ReplicationLag
+from goqueue.api.cluster import ClusterFeature, ClusterHealth, ClusterNode, ClusterShard, ClusterState, ReplicationLag
 from goqueue.cli.cluster_dir import ClusterDir
 from goqueue.cli.cluster_up import is_ready
+from goqueue.cli.connecting import connect
 from goqueue.cli.failures import Failed
-from goqueue.cli.show import counted, print_table
-from goqueue.client import Client, GoQueueClientError
+from goqueue.cli.show import counted, print_facts, print_table
+from goqueue.client import GoQueueClientError
 from goqueue.client.cluster import cluster_health, cluster_state
 
 _ASK_S = 3.0
@@ -34,7 +35,7 @@ def server_in(data: Path) -> str:
 
 def ask(server: str) -> tuple[ClusterState, ClusterHealth]:
     """One node's word, with the lags that the others know."""
-    with Client(server) as client:
+    with connect(server) as client:
         state, health = client.perform(cluster_state()), client.perform(cluster_health())
     others = [one for one in state.nodes if one.id != state.node and one.state == "alive" and one.leads]
     lags = {one.shard: one.lag for one in state.shards if one.lag}
@@ -50,7 +51,7 @@ def _lags_at(node: ClusterNode) -> dict[int, dict[int, ReplicationLag]]:
     if not rest.startswith("http"):
         return {}
     try:
-        with Client(rest, timeout=_ASK_S) as client:
+        with connect(rest, _ASK_S, same_cluster=True) as client:
             return {one.shard: one.lag for one in client.perform(cluster_state()).shards if one.lag}
     except GoQueueClientError:
         return {}
@@ -65,14 +66,19 @@ def show_status(state: ClusterState, health: ClusterHealth) -> None:
         ("controller", "nobody" if state.controller is None else f"node {state.controller}"),
         ("nodes", f"{health.nodes_alive} alive{gone}"),
         ("shards", ", ".join(f"{number} {name}" for name, number in conditions.most_common()) or "none yet"),
+        ("features", "; ".join(_feature(one) for one in state.features) or "none"),
         ("asked", f"node {state.node}, revision {state.revision:,}"),
     ]
-    for name, value in facts:
-        click.echo(f"{name:<12}{value}")
+    print_facts(facts)
     for problem in health.problems:
         click.echo(f"{'problem':<12}{problem}")
     click.echo()
     show_nodes(state.nodes)
+
+
+def _feature(one: ClusterFeature) -> str:
+    words, count = f"{one.name} {one.level or 'off'}", len(one.waits_for)
+    return f"{words}, waits for node{'s' * (count > 1)} {_numbers(one.waits_for)}" if count else words
 
 
 def show_nodes(nodes: Sequence[ClusterNode]) -> None:

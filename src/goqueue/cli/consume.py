@@ -10,10 +10,15 @@ from typing import Final, Unpack
 
 import click
 
+from goqueue.cli.connecting import connect
+from goqueue.cli.decoding import ValueDecoder
 from goqueue.cli.failures import Failed
+from goqueue.cli.filters import FilterOptions, filter_options, is_filtered, message_filter
+from goqueue.cli.live_names import TOPIC
 from goqueue.cli.options import server_option
+from goqueue.cli.readable import ReadableForms, hex_form
 from goqueue.cli.show import bytes_text, headers_text, remark, time_text
-from goqueue.cli.taking import GroupOptions, TakeOptions, answer_of, group_options
+from goqueue.cli.taking import Form, GroupOptions, TakeOptions, answer_of, group_options
 from goqueue.client import Client, Message, Page
 from goqueue.client.leases import encode_leased
 from goqueue.client.member_calls import Begin
@@ -23,7 +28,7 @@ _PAGE: Final = 1_000
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option(
     "--from",
     "start",
@@ -35,12 +40,15 @@ _PAGE: Final = 1_000
 @click.option("-f", "--follow", is_flag=True, help="Wait for more at the end; Ctrl-C stops it.")
 @click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="Stop after so many messages.")
 @click.option(
+    "-o",
     "--output",
-    type=click.Choice(["value", "json", "full"]),
+    type=click.Choice(["value", "json", "full", "pretty", "hex"]),
     default="value",
     help="value: one a line (default); json: objects as in REST; full: partition, offset, time, lane, key, headers, "
-    "value, with tabs between.",
+    "value, with tabs between; pretty: laid out, Avro and Protobuf by the registry; hex: bytes.",
 )
+@click.option("--decode", is_flag=True, help="With json: what the registry makes of a value, as `decoded`.")
+@filter_options
 @group_options
 @server_option
 def consume(
@@ -51,8 +59,9 @@ def consume(
     follow: bool,
     count: int | None,
     output: str,
+    decode: bool,
     server: str,
-    **options: Unpack[GroupOptions],
+    **options: Unpack[ConsumeOptions],
 ) -> None:
     """Read messages, or take them as a member of a group.
 
@@ -64,24 +73,31 @@ def consume(
     failure. Ends when nothing came for a second unless told to follow.
     """
     answer = answer_of(options)
+    if decode and output != "json":
+        raise click.UsageError("--decode goes with --output json; --output pretty decodes by itself.")
     if options["group"] is not None:
+        if is_filtered(options):
+            raise click.UsageError("Filters are for reading; a group would take what is left out, too.")
         begin = _begin(start, partition, offset)
         mode, lease = options["mode"] or "shared", options["visibility_timeout"]
         taking = TakeOptions(options["group"], topic, mode, begin, lease, answer, count, follow)
         with suppress(KeyboardInterrupt):
-            taking.run(server, encode_leased if output == "json" else _FORMS[output])
+            taking.run(server, lambda client: _leased_form(output, decode, client))
         return
     if offset is not None and (partition is None or start is not None):
         raise click.UsageError("--offset goes with --partition and without --from.")
     place = start or ("latest" if follow else "earliest")
-    with Client(server) as client:
+    with connect(server) as client:
         if partition is not None:
             place = _cursor(client, topic, partition, place) if offset is None else f"{partition}:{offset}"
+        limit = None if is_filtered(options) else count
         messages = (
-            client.tail(topic, from_=place, partition=partition) if follow else _pages(client, topic, place, count)
+            client.tail(topic, from_=place, partition=partition) if follow else _pages(client, topic, place, limit)
         )
+        decoder = ValueDecoder(client)
+        wanted = filter(message_filter(options, decoder), messages)
         try:
-            _write(islice(messages, count), _FORMS[output], flush=follow)
+            _write(islice(wanted, count), _form(output, decode, decoder), flush=follow)
         except KeyboardInterrupt:
             return
 
@@ -134,6 +150,23 @@ def _cursor(client: Client, topic: str, partition: int, place: str) -> str:
     return f"{partition}:{offsets[partition]}"
 
 
+class ConsumeOptions(GroupOptions, FilterOptions):
+    """Of a member, or of a reader."""
+
+
+def _form(output: str, decode: bool, decoder: ValueDecoder) -> Callable[[Message], bytes]:
+    readable = ReadableForms(decoder)
+    if output == "pretty":
+        return readable.pretty
+    return readable.decoded_json if decode else _FORMS[output]
+
+
+def _leased_form(output: str, decode: bool, client: Client) -> Form:
+    if output == "json" and not decode:
+        return encode_leased
+    return _form(output, decode, ValueDecoder(client))
+
+
 def _write(messages: Iterator[Message], form: Callable[[Message], bytes], flush: bool) -> None:
     out = sys.stdout.buffer
     for message in messages:
@@ -160,4 +193,5 @@ _FORMS: Final[dict[str, Callable[[Message], bytes]]] = {
     "value": lambda message: message.value or b"",
     "json": encode_received,
     "full": _full,
+    "hex": hex_form,
 }

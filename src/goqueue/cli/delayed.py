@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import click
 
-from goqueue.cli.options import CommandGroup, output_option, server_option
-from goqueue.cli.show import bytes_text, headers_text, print_json, print_table, remark
-from goqueue.client import Client, Delayed
+from goqueue.cli.asking import confirm, yes_option
+from goqueue.cli.connecting import connect
+from goqueue.cli.live_names import TOPIC
+from goqueue.cli.options import CommandGroup, server_option, view_options
+from goqueue.cli.show import bytes_text, headers_text, remark, show_facts, show_rows
+from goqueue.client import Delayed
 from goqueue.client.messages import json_content
 
 
@@ -16,35 +19,28 @@ def delayed() -> None:
 
 
 @delayed.command("list")
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
 @click.option("--skip", type=click.IntRange(0), default=0, help="Leave out so many of the next ones.")
-@server_option
-@output_option
+@view_options
 def list_(topic: str, limit: int, skip: int, server: str, output: str) -> None:
     """List what waits for TOPIC, by time."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.delayed(topic, limit=limit, skip=skip)
-    if output == "json":
-        print_json([_json(one) for one in found])
-        return
     columns = ("PARTITION", "SCHEDULED", "DELIVER AT", "REPEATS", "KEY", "VALUE")
-    print_table(columns, [_row(one) for one in found])
+    names = [f"{one.partition}/{one.scheduled}" for one in found]
+    show_rows(output, [_json(one) for one in found], columns, map(_row, found), names)
 
 
 @delayed.command()
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.argument("partition", type=click.IntRange(0))
 @click.argument("scheduled", type=click.IntRange(0))
-@server_option
-@output_option
+@view_options
 def show(topic: str, partition: int, scheduled: int, server: str, output: str) -> None:
     """Show a delayed message, also one that is done. SCHEDULED is its place in the schedule."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.delayed_message(topic, partition, scheduled)
-    if output == "json":
-        print_json(_json(found))
-        return
     facts = [("state", found.state), ("deliver at", found.deliver_at)]
     if found.state == "pending":
         facts += [
@@ -53,18 +49,20 @@ def show(topic: str, partition: int, scheduled: int, server: str, output: str) -
             ("headers", headers_text(found.headers)),
             ("value", bytes_text(found.value)),
         ]
-    for name, value in facts:
-        click.echo(f"{name:<12}{value}")
+    show_facts(output, _json(found), facts, f"{partition}/{scheduled}")
 
 
 @delayed.command()
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.argument("partition", type=click.IntRange(0))
 @click.argument("scheduled", type=click.IntRange(0))
+@yes_option
 @server_option
-def cancel(topic: str, partition: int, scheduled: int, server: str) -> None:
+def cancel(topic: str, partition: int, scheduled: int, yes: bool, server: str) -> None:
     """Cancel a delayed message: it will never be seen. SCHEDULED is its place in the schedule."""
-    with Client(server) as client:
+    if not yes:
+        confirm(f"Cancel what waits for {topic!r} at {partition} {scheduled}? It will never be seen.")
+    with connect(server) as client:
         client.cancel_delayed(topic, partition, scheduled)
     remark(f"Cancelled {topic} {partition} {scheduled}.")
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import click
 
-from goqueue.cli.options import CommandGroup, header_pair, output_option, pairs, server_option
-from goqueue.cli.show import bytes_text, counted, headers_text, print_json, print_table, remark, time_text
+from goqueue.cli.asking import confirm, yes_option
+from goqueue.cli.connecting import connect
+from goqueue.cli.live_names import GROUP, TOPIC
+from goqueue.cli.options import CommandGroup, header_pair, output_option, pairs, server_option, view_options
+from goqueue.cli.progress import progress_bar
+from goqueue.cli.show import (
+    bytes_text,
+    counted,
+    headers_text,
+    print_facts,
+    remark,
+    render,
+    show_facts,
+    show_rows,
+    time_text,
+)
 from goqueue.client import Client
 from goqueue.client import dead_letters as calls
 from goqueue.client.dead_letters import DeadLetter, DryRun, Redrive
@@ -25,16 +36,15 @@ def dlq() -> None:
 
 
 @dlq.command("list")
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
 @click.option("--cursor", metavar="CURSOR", help="Go on where a list ended.")
 @click.option("--reason", metavar="REASON", help="Only those that died of this, like MAX_FAILURES.")
-@click.option("--group", metavar="GROUP", help="Only those that died in this group.")
+@click.option("--group", type=GROUP, metavar="GROUP", help="Only those that died in this group.")
 @click.option("--from", "from_", metavar="TIME", help="Only those that died at this time or later.")
 @click.option("--to", metavar="TIME", help="Only those that died before this time.")
 @click.option("--header", callback=header_pair, metavar="NAME=VALUE", help="Only those with this header.")
-@server_option
-@output_option
+@view_options
 def list_(
     topic: str,
     limit: int,
@@ -51,38 +61,31 @@ def list_(
     wanted = None if header is None else ":".join(header)
     chosen = {"cursor": cursor, "reason": reason, "group": group, "from": from_, "to": to, "header": wanted}
     query = {name: value for name, value in chosen.items() if value is not None}
-    with Client(server) as client:
+    with connect(server) as client:
         page = client.perform(calls.dead_letters(topic, {"limit": str(limit), **query}))
-    if output == "json":
-        print_json(page)
-        return
     columns = ("PARTITION", "OFFSET", "DIED AT", "REASON", "GROUP", "ATTEMPTS", "KEY", "VALUE")
-    print_table(columns, [_row(one) for one in page.messages])
+    names = [f"{one.partition}/{one.offset}" for one in page.messages]
+    show_rows(output, page, columns, map(_row, page.messages), names)
     if page.next is not None:
         remark(f"There may be more: --cursor {page.next}")
 
 
 @dlq.command()
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.argument("partition", type=click.IntRange(0))
 @click.argument("offset", type=click.IntRange(0))
-@server_option
-@output_option
+@view_options
 def show(topic: str, partition: int, offset: int, server: str, output: str) -> None:
     """Show one dead letter of TOPIC, whole. PARTITION and OFFSET are its place in the dead letters."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.perform(calls.dead_letter(topic, partition, offset))
-    if output == "json":
-        print_json(found)
-        return
-    for name, value in _facts(found):
-        click.echo(f"{name:<12}{value}")
+    show_facts(output, found, _facts(found), f"{partition}/{offset}")
 
 
 @dlq.command()
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.option("--reason", metavar="REASON", help="Only those that died of this, like MAX_FAILURES.")
-@click.option("--group", metavar="GROUP", help="Only those that died in this group.")
+@click.option("--group", type=GROUP, metavar="GROUP", help="Only those that died in this group.")
 @click.option("--header", multiple=True, callback=pairs("header"), metavar="NAME=VALUE", help="Only those with this.")
 @click.option("--rate", type=click.IntRange(1), metavar="N", help="At most N messages a second.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N messages.")
@@ -109,34 +112,31 @@ def redrive(
     fitting = {name: value for name, value in chosen.items() if value}
     wanted: dict[str, object] = {"filter": fitting, "rate": rate, "limit": limit, "to": to}
     asked = {name: value for name, value in wanted.items() if value}
-    with Client(server) as client:
+    with connect(server) as client:
         if dry_run:
             _show_dry_run(client.perform(calls.dry_run(topic, asked)), output)
             return
         task = client.perform(calls.redrive(topic, asked))
         if wait:
             task = _follow(client, topic, task)
-    if output == "json":
-        print_json(task)
-    else:
-        _show_redrive(task)
+    render(output, task, lambda: _show_redrive(task), [task.id])
     if task.state == "failed":
         raise click.exceptions.Exit(1)
 
 
 @dlq.command()
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.argument("partition", type=click.IntRange(0))
 @click.argument("offset", type=click.IntRange(0))
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @server_option
 def delete(topic: str, partition: int, offset: int, yes: bool, server: str) -> None:
     """Delete one dead letter of TOPIC for ever."""
-    with Client(server) as client:
+    with connect(server) as client:
         if not yes:
             found = client.perform(calls.dead_letter(topic, partition, offset))
             value = bytes_text(found.content[1])
-            click.confirm(f"Delete {value[:60]!r} ({found.reason}) for ever?", abort=True, err=True)
+            confirm(f"Delete {value[:60]!r} ({found.reason}) for ever?")
         client.perform(calls.delete_dead_letter(topic, partition, offset))
     remark(f"Deleted dead letter {partition}/{offset} of {topic!r}.")
 
@@ -168,12 +168,9 @@ def _facts(one: DeadLetter) -> list[tuple[str, str]]:
 
 
 def _show_dry_run(found: DryRun, output: str) -> None:
-    if output == "json":
-        print_json(found)
-        return
     rows = [("would move", reason or "-", count) for reason, count in sorted(found.by_reason.items())]
     rows += [("would stay", error, count) for error, count in sorted(found.skipped.items())]
-    print_table(("WHAT", "REASON", "MESSAGES"), rows)
+    show_rows(output, found, ("WHAT", "REASON", "MESSAGES"), rows)
     remark(f"{counted(found.would_move, 'message')} would be moved; leave --dry-run out to do it.")
 
 
@@ -182,31 +179,15 @@ def _show_redrive(task: Redrive) -> None:
     facts += [(error, f"{count:,} stay") for error, count in sorted(task.skipped.items())]
     if task.failed:
         facts.append(("failed", f"{task.failed:,} stay: {task.failure}"))
-    for name, value in facts:
-        click.echo(f"{name:<15}{value}")
+    print_facts(facts)
 
 
 def _follow(client: Client, topic: str, task: Redrive) -> Redrive:
     """Waits for the end. Ctrl-C stops the waiting, not the redrive."""
-    with _progress(task.total) as show_progress:
+    with progress_bar("redriving", task.total) as show_progress:
         while task.is_live:
-            show_progress(task)
+            show_progress(task.looked_at)
             time.sleep(_POLL_S)
             task = client.perform(calls.redrive_progress(topic, task.id))
-        show_progress(task)
+        show_progress(task.looked_at)
     return task
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[Redrive], None]]:
-    """A bar on stderr, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda task: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]:,.0f}/s"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task("", total=total, speed=0.0)
-        yield lambda task: bar.update(line, completed=task.looked_at, speed=task.moved_per_second)

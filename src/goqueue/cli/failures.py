@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from goqueue.base.errors import GoQueueError
-from goqueue.client import ConnectionFailed, GoQueueClientError
+if TYPE_CHECKING:
+    from goqueue.client import GoQueueClientError
 
 # What the broker says in REST's words, in those of this program.
 _HINTS: Final = {
@@ -46,6 +46,9 @@ class NoAnswer(Failed):
 
 def end_of(why: Exception) -> click.ClickException | click.exceptions.Exit:
     """How the program ends for an exception that nobody handled."""
+    from goqueue.base.errors import GoQueueError
+    from goqueue.client import GoQueueClientError
+
     if isinstance(why, BrokenPipeError):
         return _reader_left()
     if isinstance(why, GoQueueClientError):
@@ -58,6 +61,8 @@ def end_of(why: Exception) -> click.ClickException | click.exceptions.Exit:
 
 
 def _of_client(why: GoQueueClientError) -> Failed:
+    from goqueue.client import ConnectionFailed
+
     if isinstance(why, ConnectionFailed):
         return NoAnswer(f"{why}\nName another broker with --server URL or GOQUEUE_SERVER.")
     if why.status is None and why.code.startswith("invalid-"):

@@ -6,9 +6,12 @@ import re
 
 import click
 
-from goqueue.cli.options import CommandGroup, output_option, server_option
-from goqueue.cli.show import counted, print_json, print_table, remark
-from goqueue.client import Client, Group, GroupMember, OffsetMove, TopicParts
+from goqueue.cli.asking import confirm, yes_option
+from goqueue.cli.connecting import connect
+from goqueue.cli.live_names import GROUP, TOPIC
+from goqueue.cli.options import CommandGroup, output_option, server_option, view_options
+from goqueue.cli.show import counted, print_facts, print_table, remark, render, show_rows
+from goqueue.client import Group, GroupMember, OffsetMove, TopicParts
 
 
 @click.group(cls=CommandGroup)
@@ -17,35 +20,32 @@ def group() -> None:
 
 
 @group.command("list")
-@server_option
-@output_option
+@view_options
 def list_(server: str, output: str) -> None:
     """List groups."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.groups()
-    if output == "json":
-        print_json(found)
-        return
-    print_table(("GROUP", "KIND", "STATE", "MEMBERS"), [(one.group, one.kind, one.state, one.members) for one in found])
+    show_rows(
+        output,
+        found,
+        ("GROUP", "KIND", "STATE", "MEMBERS"),
+        [(one.group, one.kind, one.state, one.members) for one in found],
+    )
 
 
 @group.command()
-@click.argument("name", metavar="GROUP")
-@server_option
-@output_option
+@click.argument("name", metavar="GROUP", type=GROUP)
+@view_options
 def describe(name: str, server: str, output: str) -> None:
     """Show a group's members and how far it is behind."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.group(name)
-    if output == "json":
-        print_json(found)
-    else:
-        _describe(found)
+    render(output, found, lambda: _describe(found), [found.group])
 
 
 @group.command("reset-offsets")
-@click.argument("name", metavar="GROUP")
-@click.option("--topic", required=True, metavar="TOPIC", help="Which topic to move in.")
+@click.argument("name", metavar="GROUP", type=GROUP)
+@click.option("--topic", required=True, type=TOPIC, metavar="TOPIC", help="Which topic to move in.")
 @click.option("--partition", type=click.IntRange(0), metavar="N", help="Only this partition; default all.")
 @click.option("--to", required=True, metavar="PLACE", help="earliest, latest, offset:N, or a time.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
@@ -56,25 +56,22 @@ def reset_offsets(
 ) -> None:
     """Move a group that nobody is in: where it goes on reading."""
     place, offset = _place(to)
-    with Client(server) as client:
+    with connect(server) as client:
         moves = client.reset_offsets(name, topic, to=place, offset=offset, partition=partition, dry_run=dry_run)
-    if output == "json":
-        print_json(moves)
-        return
-    print_table(("TOPIC", "PARTITION", "FROM", "TO"), [_move(one) for one in moves])
+    show_rows(output, moves, ("TOPIC", "PARTITION", "FROM", "TO"), [_move(one) for one in moves])
     remark("Nothing was changed; leave --dry-run out to do it." if dry_run else f"Moved group {name!r}.")
 
 
 @group.command()
-@click.argument("name", metavar="GROUP")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.argument("name", metavar="GROUP", type=GROUP)
+@yes_option
 @server_option
 def delete(name: str, yes: bool, server: str) -> None:
     """Delete a group that nobody is in, and its offsets."""
-    with Client(server) as client:
+    with connect(server) as client:
         if not yes:
             places = counted(sum(one.committed is not None for one in client.group(name).lag), "committed offset")
-            click.confirm(f"Delete group {name!r} and its {places} for ever?", abort=True, err=True)
+            confirm(f"Delete group {name!r} and its {places} for ever?")
         client.delete_group(name)
     remark(f"Deleted group {name!r}.")
 
@@ -103,8 +100,7 @@ def _describe(found: Group) -> None:
         ("protocol", found.protocol or "-"),
         ("lag", f"{behind:,}"),
     ]
-    for name, value in facts:
-        click.echo(f"{name:<12}{value}")
+    print_facts(facts)
     click.echo()
     columns = ("MEMBER", "CLIENT", "HOST", "DOOR", "READS")
     print_table(columns, [(one.member_id, one.client_id, one.host, one.door, _reads(one)) for one in found.members])

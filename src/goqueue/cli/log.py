@@ -12,6 +12,7 @@ from goqueue.cli.failures import Failed, Misused
 from goqueue.cli.options import CommandGroup, output_option
 from goqueue.cli.segments import Damage, FoundBatch, SegmentFile, scan, segments_at
 from goqueue.cli.show import bytes_text, counted, headers_text, print_json_line, remark, time_text
+from goqueue.cli.yaml_text import to_yaml
 from goqueue.client.messages import json_content
 from goqueue.format.batch import BatchHeader
 from goqueue.format.compression import CODECS
@@ -50,12 +51,12 @@ def dump(path: Path, with_records: bool, output: str) -> None:
     segments, foreign = segments_at(path)
     if not segments:
         raise Misused(f"There are no segment files in {path}; name a directory like data/logs/TOPIC/PARTITION.")
-    show = _show_json if output == "json" else _show_text
+    show = _SHOWN[output]
     tally = LogCounts()
     for segment in segments:
         tally.segments += 1
         tally.size_bytes += segment.path.stat().st_size
-        if output != "json":
+        if output == "table":
             click.echo(f"{segment.path.name}\n{_ROW.format(*_HEAD)}".rstrip())
         for one in scan(segment, with_records):
             _count(tally, one)
@@ -151,10 +152,26 @@ def _control(record: Record) -> str:
 
 def _show_json(segment: SegmentFile, one: FoundBatch | Damage) -> None:
     """One object a line."""
+    print_json_line(_told(segment, one))
+
+
+def _show_yaml(segment: SegmentFile, one: FoundBatch | Damage) -> None:
+    """One entry of a list."""
+    click.echo(to_yaml([_told(segment, one)]))
+
+
+def _show_name(segment: SegmentFile, one: FoundBatch | Damage) -> None:
+    """Where it is."""
+    click.echo(f"{segment.path.name}:{one.position}")
+
+
+_SHOWN: Final = {"table": _show_text, "json": _show_json, "yaml": _show_yaml, "name": _show_name}
+
+
+def _told(segment: SegmentFile, one: FoundBatch | Damage) -> dict[str, object]:
     told: dict[str, object] = {"segment": segment.path.name, "position": one.position}
     if isinstance(one, Damage):
-        print_json_line(told | {"size_bytes": one.end - one.position, "damaged": True, "problem": one.problem})
-        return
+        return told | {"size_bytes": one.end - one.position, "damaged": True, "problem": one.problem}
     header = one.header
     told |= {
         "base_offset": header.base_offset,
@@ -177,7 +194,7 @@ def _show_json(segment: SegmentFile, one: FoundBatch | Damage) -> None:
         told["problem"] = one.problem
     if records := [_record_json(record) for record in one.records]:
         told["records"] = records
-    print_json_line(told)
+    return told
 
 
 def _record_json(record: Record) -> dict[str, object]:

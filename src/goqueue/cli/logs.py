@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -15,10 +16,15 @@ _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "
 _COLOURS: Final = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[1;31m"}
 
 
-def set_up_logs(settings: LoggingSettings, stream: TextIO = sys.stderr) -> None:
+def set_up_logs(
+    settings: LoggingSettings, stream: TextIO = sys.stderr, fields: Mapping[str, object] | None = None
+) -> None:
+    """`fields` are in every line."""
     human = settings.format == "human" or (settings.format == "auto" and stream.isatty())
     handler = logging.StreamHandler(stream)
     handler.setFormatter(HumanFormatter(stream.isatty()) if human else JsonFormatter())
+    if fields:
+        handler.addFilter(lambda record: record.__dict__.update({**fields, **record.__dict__}) or True)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())

@@ -12,6 +12,10 @@ import click
 from goqueue.base.errors import InvalidField
 from goqueue.base.settings import parse_size
 from goqueue.base.times import parse_duration_ms
+from goqueue.cli.connecting import name_context, target_of
+from goqueue.cli.live_names import CONTEXT
+from goqueue.cli.show import OUTPUTS
+from goqueue.cli.watching import watch_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,6 +27,15 @@ def _inherit(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     found = ctx.find_root().params[param.name or ""]
     assert isinstance(found, str)
     return found
+
+
+def _named(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        name_context(ctx, value)
+
+
+def _server(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
+    return target_of(ctx, value).server
 
 
 class CommandGroup(click.Group):
@@ -40,15 +53,37 @@ def _summary(group: click.Group, ctx: click.Context, name: str) -> str:
 
 
 def server_option(command: F) -> F:
-    return click.option(
-        "--server", metavar="URL", callback=_inherit, help="The broker's URL; default from GOQUEUE_SERVER."
-    )(command)
+    context = click.option(
+        "--context",
+        metavar="NAME",
+        type=CONTEXT,
+        is_eager=True,
+        expose_value=False,
+        callback=_named,
+        help="The context to use instead of the current one.",
+    )
+    server = click.option(
+        "--server", metavar="URL", callback=_server, help="The broker's URL; default from the context."
+    )
+    return context(server(command))
 
 
 def output_option(command: F) -> F:
-    return click.option(
-        "--output", type=click.Choice(["table", "json"]), callback=_inherit, help="How to show the answer."
-    )(command)
+    return _output("-o", "--output")(command)
+
+
+def long_output_option(command: F) -> F:
+    """For commands whose `-o` is something else."""
+    return _output("--output")(command)
+
+
+def _output(*flags: str) -> Callable[[F], F]:
+    return click.option(*flags, type=click.Choice(OUTPUTS), callback=_inherit, help="How to show the answer.")
+
+
+def view_options(command: F) -> F:
+    """For what is looked at: where to ask, how to show it, and again and again."""
+    return server_option(output_option(watch_option(command)))
 
 
 def of_cluster(command: F) -> F:
@@ -57,6 +92,11 @@ def of_cluster(command: F) -> F:
         "--data", type=click.Path(path_type=Path), metavar="DIR", help="Ask a node of `goqueue cluster up` here."
     )
     return server_option(output_option(local(command)))
+
+
+def view_of_cluster(command: F) -> F:
+    """The same for what is looked at."""
+    return of_cluster(watch_option(command))
 
 
 def pairs(what: str) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], list[tuple[str, str]]]:

@@ -13,9 +13,10 @@ import click
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_duration_ms
 from goqueue.cli.failures import Misused
-from goqueue.cli.options import CommandGroup, output_option, pairs, server_option
+from goqueue.cli.options import CommandGroup, long_output_option, output_option, pairs, server_option
 from goqueue.cli.pipeline_failures import told_plainly
-from goqueue.cli.show import print_json, print_table, remark, time_text
+from goqueue.cli.pipeline_file import FileRun, check, explain, new, run_file, serve, test
+from goqueue.cli.show import print_table, remark, render, show_rows, time_text
 from goqueue.pipeline import human
 from goqueue.pipeline.running import METRICS, PIPELINES, Pipeline, Run, Summary, needs_spark, pipeline
 
@@ -64,22 +65,32 @@ def list_(name: str | None, lake: str | None, output: str) -> None:
     if lake is not None:
         _show_counters(found, lake, output)
         return
-    if output == "json":
-        print_json([{"name": one.NAME, "summary": one.SUMMARY_LINE, "options": one.OPTIONS} for one in found])
-        return
-    print_table(("PIPELINE", "WHAT IT DOES"), [(one.NAME, one.SUMMARY_LINE) for one in found])
+    show_rows(
+        output,
+        [{"name": one.NAME, "summary": one.SUMMARY_LINE, "options": one.OPTIONS} for one in found],
+        ("PIPELINE", "WHAT IT DOES"),
+        [(one.NAME, one.SUMMARY_LINE) for one in found],
+    )
+
+
+def _what_to_run(ctx: click.Context, param: click.Parameter, given: str) -> str | Path:
+    """One of the ready pipelines, or a file."""
+    if given.endswith(".toml"):
+        return Path(given)
+    return str(click.Choice(list(PIPELINES)).convert(given, param, ctx))
 
 
 @pipeline_group.command()
-@click.argument("name", type=click.Choice(list(PIPELINES)), metavar="NAME")
+@click.argument("name", callback=_what_to_run, metavar="NAME|FILE.toml")
 @click.option("--topics", multiple=True, callback=_topics, metavar="A,B", help="The topics; repeatable.")
-@lake_option
+@click.option("--lake", envvar="GOQUEUE_LAKE", metavar="DIR", help="The lake: a folder, or object storage's URL.")
 @click.option("--once", is_flag=True, help="Do what there is to do, and end; the default.")
 @click.option("--every", callback=_every, metavar="SPAN", help="Again and again, so often, like 10s; Ctrl-C ends it.")
 @master_option
 @click.option("--url", metavar="URL", help="The node's REST door; default --server.")
 @click.option("--kafka", metavar="HOST:PORT", help="The node's Kafka door, where REST cannot be reached.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+@click.option("--from-scratch", is_flag=True, help="Of a file: forget how far it is, and read everything again.")
 @click.option(
     "-o",
     "--option",
@@ -90,31 +101,53 @@ def list_(name: str | None, lake: str | None, output: str) -> None:
     help="An option of the pipeline; `goqueue pipeline list NAME` shows them.",
 )
 @server_option
-@output_option
+@long_output_option
 @told_plainly
 def run(
-    name: str,
+    name: str | Path,
     topics: tuple[str, ...],
-    lake: str,
+    lake: str | None,
     once: bool,
     every: float | None,
     master: str | None,
     url: str | None,
     kafka: str | None,
     dry_run: bool,
+    from_scratch: bool,
     options: list[tuple[str, str]],
     server: str,
     output: str,
 ) -> None:
-    """Run one pipeline: archive, replay, compact, rates, latency, dlq, quality or report."""
+    """Run one pipeline: archive, replay, compact, rates, latency, dlq, quality, report, or a file of your own."""
     if once and every is not None:
         raise Misused("Choose one of --once and --every.")
+    if isinstance(name, Path):
+        if topics or options or dry_run:
+            raise Misused(
+                "A file says its topics and options itself; `goqueue pipeline check` tries it without running."
+            )
+        asked_file = FileRun(
+            name, lake, every, from_scratch, master, server, {"url": url, "kafka.bootstrap.servers": kafka}
+        )
+        _run_file(asked_file, output)
+        return
+    if lake is None:
+        raise Misused("Say where the lake is: --lake DIR.")
     found = pipeline(name)
     chosen = _checked(found, options)
     door = url or (None if kafka else server)
     asked = Run(kafka, door, topics, lake, every is None, every, dry_run, chosen)
     with _session(found, master) as spark:
         _rounds(found, spark, asked, output)
+
+
+def _run_file(asked: FileRun, output: str) -> None:
+    try:
+        _show(run_file(asked), output)
+    except KeyboardInterrupt:
+        if asked.every_s is None:
+            raise
+        remark("Stopped; the next run goes on from here.")
 
 
 @pipeline_group.command()
@@ -128,7 +161,7 @@ def run(
     metavar="KEY=VALUE",
     help="An option of the report.",
 )
-@output_option
+@long_output_option
 @told_plainly
 def report(lake: str, options: list[tuple[str, str]], output: str) -> None:
     """Make one HTML page of all that the other pipelines found in the lake. Needs neither Spark nor a node."""
@@ -155,6 +188,10 @@ def demo(seed: int, scale: int, folder: Path, keep: bool, master: str | None) ->
     from goqueue.pipeline.demo.demo import Demo, run_demo
 
     run_demo(Demo(folder, seed, scale, keep, master), say=click.echo)
+
+
+for _command in (check, explain, new, serve, test):
+    pipeline_group.add_command(_command)
 
 
 # --- running ------------------------------------------------------------------------------------------
@@ -208,10 +245,7 @@ def _round(found: Pipeline, spark: SparkSession | None, asked: Run) -> Summary:
 
 
 def _show(summary: Summary, output: str) -> None:
-    if output == "json":
-        print_json(summary)
-    else:
-        show_summary(summary)
+    render(output, summary, lambda: show_summary(summary), [summary.pipeline])
     for warning in summary.warnings:
         remark(f"warning: {warning}")
 
@@ -256,20 +290,16 @@ def _show_rows(name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _show_options(found: Pipeline, output: str) -> None:
-    if output == "json":
-        print_json({"name": found.NAME, "summary": found.SUMMARY_LINE, "options": found.OPTIONS})
-        return
-    click.echo(f"{found.NAME}: {found.SUMMARY_LINE}\n")
-    print_table(("OPTION", "WHAT IT DOES"), list(found.OPTIONS.items()))
+    if output == "table":
+        click.echo(f"{found.NAME}: {found.SUMMARY_LINE}\n")
+    told = {"name": found.NAME, "summary": found.SUMMARY_LINE, "options": found.OPTIONS}
+    show_rows(output, told, ("OPTION", "WHAT IT DOES"), found.OPTIONS.items())
 
 
 def _show_counters(found: list[Pipeline], lake: str, output: str) -> None:
     from goqueue.pipeline.counters import Counters, all_counters
 
     ran = all_counters(f"{lake.rstrip('/')}/{METRICS}")
-    if output == "json":
-        print_json(ran)
-        return
     heads = ("PIPELINE", "RUNS", "FAILED", "ROWS IN", "ROWS OUT", "LAST RUN", "TOOK", "WHAT IT DOES")
     rows = []
     for one in found:
@@ -278,4 +308,4 @@ def _show_counters(found: list[Pipeline], lake: str, output: str) -> None:
         took = human.span(done.last_run_seconds * 1e6) if done.runs else "-"
         numbers = int(done.runs), int(done.failures), int(done.rows_in), int(done.rows_out)
         rows.append((one.NAME, *numbers, last, took, one.SUMMARY_LINE))
-    print_table(heads, rows)
+    show_rows(output, ran, heads, rows)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypedDict, Unpack
 
 import click
 
 from goqueue.base.errors import InvalidField
 from goqueue.base.priority import parse_priority
+from goqueue.cli.connecting import connect
 from goqueue.cli.failures import Failed
+from goqueue.cli.live_names import TOPIC
 from goqueue.cli.options import pairs, server_option
+from goqueue.cli.progress import progress_bar
 from goqueue.cli.sending import CliSender
 from goqueue.cli.show import counted, print_json_line, remark
-from goqueue.client import Client, GoQueueClientError, Scheduled
+from goqueue.client import GoQueueClientError, Scheduled
 from goqueue.client.calls import Acks
-from goqueue.client.messages import MessageFields
+from goqueue.client.messages import MessageFields, Repeat
 
 
 def _priority(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
@@ -30,7 +33,7 @@ def _priority(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", type=TOPIC)
 @click.argument("value", required=False)
 @click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A message for each line.")
 @click.option("--key", help="The key; without one the broker spreads messages.")
@@ -45,9 +48,15 @@ def _priority(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @click.option("--priority", metavar="LANE", callback=_priority, help="critical, high, normal, low, background or 0-4.")
 @click.option("--delay", metavar="SPAN", help="Wait so long, like 10s or 2h.")
 @click.option("--deliver-at", metavar="TIME", help="Wait until then, like 2030-01-31T12:00:00Z.")
+@click.option("--every", metavar="SPAN", help="Again and again, so often, like 15m; at least 1s.")
+@click.option("--cron", metavar="CRON", help="Again and again, by a crontab's five fields, like '0 3 * * *'.")
+@click.option("--timezone", metavar="ZONE", help="Of --cron, like Europe/Berlin; default UTC.")
+@click.option("--times", type=click.IntRange(1), metavar="N", help="At most so many of --every or --cron.")
 @click.option("--ttl", metavar="SPAN", help="Not to be consumed after so long, like 1h.")
 @click.option("--acks", type=click.Choice(["none", "leader", "all"]), default="all", show_default=True)
-@click.option("--output", type=click.Choice(["none", "json"]), default="none", help="json: a line for each place.")
+@click.option(
+    "-o", "--output", type=click.Choice(["none", "json"]), default="none", help="json: a line for each place."
+)
 @server_option
 def produce(
     topic: str,
@@ -65,6 +74,7 @@ def produce(
     acks: Acks,
     output: str,
     server: str,
+    **repeats: Unpack[RepeatOptions],
 ) -> None:
     """Publish messages.
 
@@ -72,7 +82,7 @@ def produce(
     An empty line is a message with an empty value.
     """
     _check_sources(value, file, tombstone)
-    waits = MessageFields(delay=delay, deliver_at=deliver_at, ttl=ttl)
+    waits = MessageFields(delay=delay, deliver_at=deliver_at, ttl=ttl, repeat=_repeat(repeats))
     fields = MessageFields(key=key, headers=headers, partition=partition, priority=priority, **waits)
     as_json = output == "json"
     if tombstone or (value is not None and value != "-"):
@@ -81,10 +91,31 @@ def produce(
         return
     if key is not None and key_separator is not None:
         raise click.UsageError("Give --key or --key-separator, not both.")
-    with _opened(file) as stream, Client(server) as client:
+    with _opened(file) as stream, connect(server) as client:
         client.version()  # An absent broker is better found before any input is read.
         separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
         _produce_lines(CliSender(client, topic, acks, fields, as_json), stream, separator, _size_of(file))
+
+
+class RepeatOptions(TypedDict):
+    """Of a message that comes again and again."""
+
+    every: str | None
+    cron: str | None
+    timezone: str | None
+    times: int | None
+
+
+def _repeat(options: RepeatOptions) -> Repeat | None:
+    if options["every"] is not None and options["cron"] is not None:
+        raise click.UsageError("Give --every or --cron, not both.")
+    if options["timezone"] is not None and options["cron"] is None:
+        raise click.UsageError("--timezone goes with --cron.")
+    if options["every"] is None and options["cron"] is None:
+        if options["times"] is not None:
+            raise click.UsageError("--times goes with --every or --cron.")
+        return None
+    return {name: value for name, value in options.items() if isinstance(value, str | int)}
 
 
 def _check_sources(value: str | None, file: Path | None, tombstone: bool) -> None:
@@ -98,8 +129,11 @@ def _is_typed() -> bool:
     return sys.stdin.isatty()
 
 
-def _is_watched() -> bool:
-    return sys.stderr.isatty()
+def _progress(size: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    """While input is read; who types it needs none."""
+    if size is None and _is_typed():
+        return nullcontext(lambda done: None)
+    return progress_bar("sending", size, "bytes")
 
 
 def _check_single(key: str | None, key_separator: str | None, tombstone: bool) -> None:
@@ -112,7 +146,7 @@ def _check_single(key: str | None, key_separator: str | None, tombstone: bool) -
 def _produce_one(server: str, topic: str, value: str | None, acks: Acks, fields: MessageFields, as_json: bool) -> None:
     # Bytes that the shell passed and that are no text are in the argument as surrogates.
     raw = None if value is None else value.encode("utf-8", "surrogateescape")
-    with Client(server) as client:
+    with connect(server) as client:
         placed = client.publish(topic, raw, acks=acks, **fields)
     if as_json:
         print_json_line(placed)
@@ -129,10 +163,12 @@ def _produce_lines(sending: CliSender, stream: BinaryIO, separator: bytes | None
     # The producer logs what fails; here each failure is told by its line.
     logging.getLogger("goqueue.client").addHandler(logging.NullHandler())
     try:
-        with sending, _progress(size) as advance:
+        with sending, _progress(size) as show_progress:
+            done = 0
             for line in stream:
                 sending.send(line.removesuffix(b"\n"), separator)
-                advance(len(line))
+                done += len(line)
+                show_progress(done)
     except GoQueueClientError:
         remark(f"Stored {counted(sending.stored, 'message')} in {sending.topic!r} before it failed.")
         raise
@@ -153,18 +189,3 @@ def _opened(file: Path | None) -> Iterator[BinaryIO]:
 
 def _size_of(file: Path | None) -> int | None:
     return None if file is None else file.stat().st_size
-
-
-@contextmanager
-def _progress(size: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr while input is read, if a person watches and does not type it."""
-    if not _is_watched() or (size is None and _is_typed()):
-        yield lambda read: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("sending"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=size)
-        yield lambda read: bar.advance(task, read)

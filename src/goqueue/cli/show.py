@@ -1,21 +1,67 @@
-"""How things look: tables and JSON on stdout, remarks on stderr, bytes and times as text."""
+"""How things look: tables, JSON, YAML or names on stdout, remarks on stderr, bytes and times as text."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import click
 import msgspec
 
+OUTPUTS: Final = ("table", "json", "yaml", "name")
 _WIDE: Final = 10_000  # a terminal wraps long lines by itself; cutting them would lose data
 
 
 def remark(text: str) -> None:
     """A line for people; stdout is for data."""
     click.echo(text, err=True)
+
+
+def render(output: str, data: object, table: Callable[[], None], names: Iterable[str]) -> None:
+    """The one place that knows the forms of an answer: `data` is all of it, `table` shows it to people."""
+    if output == "json":
+        print_json(data)
+    elif output == "yaml":
+        from goqueue.cli.yaml_text import to_yaml
+
+        click.echo(to_yaml(data))
+    elif output == "name":
+        for name in names:
+            click.echo(bytes_text(name.encode("utf-8", "surrogateescape")))
+    else:
+        table()
+
+
+def show_rows(
+    output: str,
+    data: object,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    names: Iterable[str] | None = None,
+) -> None:
+    """A list. Its names are what stands in the first column, unless they are given."""
+    cells = [list(row) for row in rows]
+    render(output, data, lambda: print_table(columns, cells), names or (str(row[0]) for row in cells))
+
+
+def show_facts(output: str, data: object, facts: Iterable[tuple[str, object]], name: str) -> None:
+    """One thing: a fact a line."""
+    render(output, data, lambda: print_facts(facts), [name])
+
+
+def tell(output: str, data: object, sentence: str, name: str) -> None:
+    """What was done: a sentence for people, or what came of it for programs."""
+    render(output, data, lambda: remark(sentence), [name])
+
+
+def print_facts(facts: Iterable[tuple[str, object]]) -> None:
+    """Names in a column as wide as the longest of them needs."""
+    told = list(facts)
+    width = max((len(name) for name, _ in told), default=0) + 2
+    for name, value in told:
+        click.echo(f"{name:<{width}}{value}".rstrip())
 
 
 def print_json(value: object) -> None:

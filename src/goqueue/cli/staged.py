@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import click
 
-from goqueue.cli.options import output_option, server_option
-from goqueue.cli.show import print_json, print_table, time_text
-from goqueue.client import Client
+from goqueue.cli.connecting import connect
+from goqueue.cli.options import view_options
+from goqueue.cli.show import print_table, render, show_rows, time_text
 from goqueue.client.staged import OpenWriter, Staged, StagedOwner
 
 
 @click.command()
 @click.argument("owner", required=False)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many owners.")
-@server_option
-@output_option
+@view_options
 def staged(owner: str | None, limit: int, server: str, output: str) -> None:
     """Show owners of staged sets, or one with its open writers."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.staged_owners(limit=limit) if owner is None else client.staged(owner)
-    if output == "json":
-        print_json(found)
-    elif isinstance(found, Staged):
-        _show(found)
+    if isinstance(found, Staged):
+        render(output, found, lambda: _show(found), [found.owner])
     else:
-        print_table(("OWNER", "LAST BATCH", "COMMITTED", "OPEN WRITERS"), [_row(one) for one in found])
+        show_rows(output, found, ("OWNER", "LAST BATCH", "COMMITTED", "OPEN WRITERS"), map(_row, found))
 
 
 def _show(found: Staged) -> None:

@@ -9,6 +9,8 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 import click
 import msgspec
 
+from goqueue.cli.connecting import connect
+from goqueue.cli.live_names import GROUP
 from goqueue.client import Client, Consumer, LeasedMessage
 from goqueue.client.member_calls import Begin, Mode
 from goqueue.client.transport import DEFAULT_PATIENCE
@@ -39,7 +41,7 @@ class GroupOptions(TypedDict):
 
 def group_options(command: F) -> F:
     options = (
-        click.option("--group", metavar="GROUP", help="Take messages as a member of this group."),
+        click.option("--group", type=GROUP, metavar="GROUP", help="Take messages as a member of this group."),
         click.option("--ack", is_flag=True, help="Each message is done after it was written out."),
         click.option("--nack", is_flag=True, help="Each one failed, and comes again later."),
         click.option("--reject", is_flag=True, help="Each one goes to the dead letters."),
@@ -56,8 +58,8 @@ def group_options(command: F) -> F:
 def answer_of(options: GroupOptions) -> Answer | None:
     """The one that was asked for; wrong usage if there are several, or no group to answer in."""
     if options["group"] is None:
-        for name, value in options.items():
-            if value:
+        for name in GroupOptions.__annotations__:
+            if options.get(name):
                 raise click.UsageError(f"--{name.replace('_', '-')} goes with --group.")
     given = [name for name in _ANSWERS if options[name]]
     if len(given) > 1:
@@ -77,11 +79,11 @@ class TakeOptions(msgspec.Struct, frozen=True):
     count: int | None
     follow: bool
 
-    def run(self, server: str, form: Form) -> None:
+    def run(self, server: str, form_of: Callable[[Client], Form]) -> None:
         """Until the count is reached, or nothing more comes; Ctrl-C ends it too. The group is left in any case."""
         patience = DEFAULT_PATIENCE if self.follow else 0.0
         with (
-            Client(server) as client,
+            connect(server) as client,
             client.consumer(
                 self.group,
                 [self.topic],
@@ -93,7 +95,7 @@ class TakeOptions(msgspec.Struct, frozen=True):
                 patience=patience,
             ) as consumer,
         ):
-            self._take(consumer, form)
+            self._take(consumer, form_of(client))
 
     def _take(self, consumer: Consumer, form: Form) -> None:
         left = self.count

@@ -7,9 +7,12 @@ from typing import Any, TypeVar
 
 import click
 
-from goqueue.cli.options import CommandGroup, output_option, server_option, topic_settings
-from goqueue.cli.show import counted, print_json, print_table, remark, time_text
-from goqueue.client import Client, Topic
+from goqueue.cli.asking import confirm, yes_option
+from goqueue.cli.connecting import connect
+from goqueue.cli.live_names import TOPIC
+from goqueue.cli.options import CommandGroup, output_option, server_option, topic_settings, view_options
+from goqueue.cli.show import counted, print_facts, print_table, remark, render, show_rows, tell, time_text
+from goqueue.client import Topic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,47 +39,52 @@ def topic() -> None:
 @topic.command()
 @click.argument("name")
 @partitions_option("How many; default from the broker.")
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many nodes of a cluster hold each partition; default from the broker.",
+)
 @config_option
 @server_option
 @output_option
-def create(name: str, partitions: int | None, config: list[tuple[str, str]], server: str, output: str) -> None:
+def create(
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    config: list[tuple[str, str]],
+    server: str,
+    output: str,
+) -> None:
     """Create a topic."""
-    with Client(server) as client:
-        made = client.create_topic(name, partitions, dict(config))
+    with connect(server) as client:
+        made = client.create_topic(name, partitions, dict(config), replication_factor=replication_factor)
     _tell(made, f"Created topic {made.name!r} with {counted(made.num_partitions, 'partition')}.", output)
 
 
 @topic.command("list")
-@server_option
-@output_option
+@view_options
 def list_(server: str, output: str) -> None:
     """List topics."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.topics()
-    if output == "json":
-        print_json(found)
-        return
     columns = ("NAME", "PARTITIONS", "MESSAGES", "BYTES", "CREATED")
     rows = [(one.name, one.num_partitions, one.messages, one.size_bytes, time_text(one.created_ms)) for one in found]
-    print_table(columns, rows)
+    show_rows(output, found, columns, rows)
 
 
 @topic.command()
-@click.argument("name")
-@server_option
-@output_option
+@click.argument("name", type=TOPIC)
+@view_options
 def describe(name: str, server: str, output: str) -> None:
     """Show a topic's settings and partitions."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.topic(name)
-    if output == "json":
-        print_json(found)
-    else:
-        _describe(found)
+    render(output, found, lambda: _describe(found), [found.name])
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", type=TOPIC)
 @config_option
 @click.option("--reset", multiple=True, metavar="NAME", help="Take a setting back to its default; repeatable.")
 @partitions_option("Grow to this many; a topic never shrinks.")
@@ -91,30 +99,27 @@ def alter(
     changes: dict[str, str | int | float | None] = {**dict(config), **dict.fromkeys(reset)}
     if not changes and partitions is None:
         raise click.UsageError("Nothing to change; give --config, --reset or --partitions.")
-    with Client(server) as client:
+    with connect(server) as client:
         changed = client.alter_topic(name, changes, partitions)
     _tell(changed, f"Changed topic {changed.name!r}.", output)
 
 
 @topic.command()
-@click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.argument("name", type=TOPIC)
+@yes_option
 @server_option
 def delete(name: str, yes: bool, server: str) -> None:
     """Delete a topic and its messages."""
-    with Client(server) as client:
+    with connect(server) as client:
         if not yes:
             messages = counted(client.topic(name).messages, "message")
-            click.confirm(f"Delete topic {name!r} and its {messages} for ever?", abort=True, err=True)
+            confirm(f"Delete topic {name!r} and its {messages} for ever?")
         client.delete_topic(name)
     remark(f"Deleted topic {name!r}.")
 
 
 def _tell(found: Topic, sentence: str, output: str) -> None:
-    if output == "json":
-        print_json(found)
-    else:
-        remark(sentence)
+    tell(output, found, sentence, found.name)
 
 
 def _describe(found: Topic) -> None:
@@ -124,9 +129,9 @@ def _describe(found: Topic) -> None:
         ("created", time_text(found.created_ms)),
         ("messages", f"{found.messages:,}"),
         ("bytes", f"{found.size_bytes:,}"),
+        ("replicas", f"{found.replication_factor}"),
     ]
-    for name, value in facts:
-        click.echo(f"{name:<10}{value}")
+    print_facts(facts)
     click.echo()
     settings = sorted(found.config.items())
     print_table(("SETTING", "VALUE", "SET BY"), [(*one, _set_by(found, one[0])) for one in settings])

@@ -7,9 +7,11 @@ from typing import Final
 
 import click
 
-from goqueue.cli.options import CommandGroup, output_option, server_option
-from goqueue.cli.show import bytes_text, print_json, print_table
-from goqueue.client import Client
+from goqueue.cli.connecting import connect
+from goqueue.cli.live_names import GROUP, TOPIC
+from goqueue.cli.options import CommandGroup, view_options
+from goqueue.cli.show import bytes_text, print_facts, render, show_rows
+from goqueue.cli.span_text import micros_text
 from goqueue.client.traces import Trace, TraceEvent, search_traces, trace, traces
 
 _WIDTH: Final = 30  # of the waterfall, in characters
@@ -22,25 +24,23 @@ def trace_group() -> None:
 
 @trace_group.command("list")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="At most so many.")
-@server_option
-@output_option
+@view_options
 def list_(limit: int, server: str, output: str) -> None:
     """List the traces to which something happened last."""
-    with Client(server) as client:
+    with connect(server) as client:
         _print(client.perform(traces(limit)), output)
 
 
 @trace_group.command()
-@click.option("--topic", metavar="TOPIC", help="With an event in this topic.")
+@click.option("--topic", type=TOPIC, metavar="TOPIC", help="With an event in this topic.")
 @click.option("--partition", type=click.IntRange(0), metavar="N", help="With an event in this partition.")
-@click.option("--group", metavar="GROUP", help="That this group had something to do with.")
+@click.option("--group", type=GROUP, metavar="GROUP", help="That this group had something to do with.")
 @click.option("--key", metavar="KEY", help="Of messages with this key.")
 @click.option("--status", type=click.Choice(["completed", "pending", "error"]), help="How the message stands.")
 @click.option("--from", "from_", metavar="TIME", help="With an event at or after this time.")
 @click.option("--to", metavar="TIME", help="With an event before this time.")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="At most so many.")
-@server_option
-@output_option
+@view_options
 def search(
     topic: str | None,
     partition: int | None,
@@ -63,21 +63,17 @@ def search(
         "from": from_,
         "to": to,
     }
-    with Client(server) as client:
+    with connect(server) as client:
         _print(client.perform(search_traces(wanted, limit)), output)
 
 
 @trace_group.command()
 @click.argument("trace_id", metavar="ID")
-@server_option
-@output_option
+@view_options
 def show(trace_id: str, server: str, output: str) -> None:
     """Show one message's life, event by event. The bars say when each began and how long it took."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.perform(trace(trace_id))
-    if output == "json":
-        print_json(found)
-        return
     place = f"{found.topic}/{found.partition}" + ("" if found.offset is None else f"/{found.offset}")
     facts = [
         ("trace", found.trace_id),
@@ -86,26 +82,24 @@ def show(trace_id: str, server: str, output: str) -> None:
         ("key", _text(found.key)),
         ("groups", ", ".join(found.groups) or "-"),
         ("started", found.started),
-        ("took", _span_text(found.took_us)),
+        ("took", micros_text(found.took_us)),
     ]
-    for name, value in facts:
-        click.echo(f"{name:<12}{value}")
-    click.echo()
-    for line in waterfall(found.spans):
-        click.echo(line)
+
+    def draw() -> None:
+        print_facts(facts)
+        click.echo("\n" + "\n".join(waterfall(found.spans)))
+
+    render(output, found, draw, [found.trace_id])
 
 
 def _print(found: list[Trace], output: str) -> None:
-    if output == "json":
-        print_json(found)
-        return
     columns = ("TRACE", "STARTED", "STATUS", "TOPIC", "PARTITION", "OFFSET", "KEY", "EVENTS", "LAST", "TOOK")
-    print_table(columns, [_row(one) for one in found])
+    show_rows(output, found, columns, [_row(one) for one in found])
 
 
 def _row(one: Trace) -> tuple[object, ...]:
     offset = "-" if one.offset is None else one.offset
-    key, took = _text(one.key), _span_text(one.took_us)
+    key, took = _text(one.key), micros_text(one.took_us)
     return one.trace_id, one.started, one.status, one.topic, one.partition, offset, key, one.events, one.last, took
 
 
@@ -122,9 +116,9 @@ def waterfall(events: Sequence[TraceEvent]) -> list[str]:
         first = round((one.at_us - one.took_us) / whole_us * (_WIDTH - 1))
         last = round(one.at_us / whole_us * (_WIDTH - 1))
         bar = " " * first + ("▏" if first == last else "█" * (last - first))
-        took = _span_text(one.took_us) if one.took_us else ""
+        took = micros_text(one.took_us) if one.took_us else ""
         lines.append(
-            f"{_span_text(one.at_us):>10}  {bar:<{_WIDTH}}  {one.name:<{names}}  {took:>9}  {_about(one)}".rstrip()
+            f"{micros_text(one.at_us):>10}  {bar:<{_WIDTH}}  {one.name:<{names}}  {took:>9}  {_about(one)}".rstrip()
         )
     return lines
 
@@ -133,15 +127,3 @@ def _about(one: TraceEvent) -> str:
     place = f"{one.topic}/{one.partition}" + ("" if one.offset is None else f"/{one.offset}")
     told = ({"group": one.group} if one.group else {}) | one.attributes
     return " ".join([place, *(f"{name}={bytes_text(str(value).encode())}" for name, value in told.items())])
-
-
-def _span_text(micros: int) -> str:
-    """`17 us`, `1.3 ms`, `2.50 s`, `3 h 20 min`."""
-    if micros < 1_000:
-        return f"{micros} us"
-    if micros < 1_000_000:
-        return f"{micros / 1_000:.1f} ms"
-    if micros < 120_000_000:
-        return f"{micros / 1_000_000:.2f} s"
-    minutes = micros // 60_000_000
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

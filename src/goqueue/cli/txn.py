@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from goqueue.cli.options import CommandGroup, output_option, server_option
-from goqueue.cli.show import print_json, print_table, remark, time_text
+from goqueue.cli.asking import confirm, yes_option
+from goqueue.cli.connecting import connect
+from goqueue.cli.options import CommandGroup, output_option, server_option, view_options
+from goqueue.cli.show import show_facts, show_rows, tell, time_text
 from goqueue.cli.staged import staged
-from goqueue.client import Client
 from goqueue.client import transactions as calls
 from goqueue.client.transactions import Transaction
 
@@ -23,49 +24,37 @@ txn.add_command(staged)
 @txn.command("list")
 @click.option("--all", "idle", is_flag=True, help="Also producers without an open transaction.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
-@server_option
-@output_option
+@view_options
 def list_(idle: bool, limit: int, server: str, output: str) -> None:
     """List open transactions."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.perform(calls.transactions(idle=idle, limit=limit))
-    if output == "json":
-        print_json(found)
-        return
     columns = ("TRANSACTIONAL ID", "PRODUCER", "EPOCH", "STATE", "OPEN MS", "TIMEOUT MS", "PARTITIONS")
-    print_table(columns, [_row(one) for one in found])
+    show_rows(output, found, columns, [_row(one) for one in found])
 
 
 @txn.command()
 @click.argument("transactional_id")
-@server_option
-@output_option
+@view_options
 def describe(transactional_id: str, server: str, output: str) -> None:
     """Show a producer, and what its transaction touches."""
-    with Client(server) as client:
+    with connect(server) as client:
         found = client.perform(calls.transaction(transactional_id))
-    if output == "json":
-        print_json(found)
-        return
-    for name, value in _facts(found):
-        click.echo(f"{name:<18}{value}")
+    show_facts(output, found, _facts(found), transactional_id)
 
 
 @txn.command()
 @click.argument("transactional_id")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @server_option
 @output_option
 def abort(transactional_id: str, yes: bool, server: str, output: str) -> None:
     """Abort an open transaction. Its producer is shut out and has to begin again."""
     if not yes:
-        click.confirm(f"Abort the transaction of {transactional_id}?", abort=True, err=True)
-    with Client(server) as client:
+        confirm(f"Abort the transaction of {transactional_id}?")
+    with connect(server) as client:
         ended = client.perform(calls.abort(transactional_id))
-    if output == "json":
-        print_json(ended)
-    else:
-        remark(f"{transactional_id} is {ended.state}, epoch {ended.epoch}.")
+    tell(output, ended, f"{transactional_id} is {ended.state}, epoch {ended.epoch}.", transactional_id)
 
 
 def _row(one: Transaction) -> tuple[object, ...]:

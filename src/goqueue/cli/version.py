@@ -7,8 +7,9 @@ import platform
 import click
 
 from goqueue import __version__
+from goqueue.cli.connecting import connect
 from goqueue.cli.options import output_option, server_option
-from goqueue.cli.show import print_json
+from goqueue.cli.show import render
 
 
 @click.command()
@@ -19,14 +20,10 @@ def version(broker: bool, server: str, output: str) -> None:
     """Show the version."""
     told: dict[str, object] = {"version": __version__, "python": platform.python_version()}
     if broker:
-        from goqueue.client import Client
-
-        with Client(server) as client:
+        with connect(server) as client:
             found = client.version()
         told["broker"] = {"url": server, "version": found.version, "python": found.python}
-    if output == "json":
-        print_json(told)
-        return
-    click.echo(f"goqueue {__version__} (Python {told['python']})")
+    lines = [f"goqueue {__version__} (Python {told['python']})"]
     if broker:
-        click.echo(f"broker  {found.version} (Python {found.python}) at {server}")
+        lines.append(f"broker  {found.version} (Python {found.python}) at {server}")
+    render(output, told, lambda: click.echo("\n".join(lines)), [__version__])

@@ -3,10 +3,13 @@
 from goqueue.client.accumulator import Batching
 from goqueue.client.async_client import AsyncClient
 from goqueue.client.async_consumer import AsyncConsumer
+from goqueue.client.async_consumption import AsyncConsumption
 from goqueue.client.async_producer import AsyncProducer
+from goqueue.client.async_transaction import AsyncClientTransaction
 from goqueue.client.client import Client
 from goqueue.client.consumer import Consumer
 from goqueue.client.consumer_options import ConsumerOptions, ConsumerSettings
+from goqueue.client.consumption import Consumption
 from goqueue.client.delayed import Delayed
 from goqueue.client.errors import (
     BufferFull,
@@ -47,23 +50,30 @@ from goqueue.client.replies import (
 from goqueue.client.replies import (
     TopicInfo as Topic,
 )
+from goqueue.client.requests import AsyncRequester, NoReply, Requester
 from goqueue.client.retry import Retries
 from goqueue.client.staged import OpenWriter, Staged, StagedEnd, StagedOwner, StagedWriterId
 from goqueue.client.steps import Rebalance
+from goqueue.client.transaction import ClientTransaction
 
 __all__ = [
     "AsyncClient",
+    "AsyncClientTransaction",
     "AsyncConsumer",
+    "AsyncConsumption",
     "AsyncLeasedMessage",
     "AsyncProducer",
+    "AsyncRequester",
     "Batching",
     "BufferFull",
     "Client",
+    "ClientTransaction",
     "ConnectionFailed",
     "Consumer",
     "ConsumerClosed",
     "ConsumerOptions",
     "ConsumerSettings",
+    "Consumption",
     "Delayed",
     "Doors",
     "GoQueueClientError",
@@ -75,6 +85,7 @@ __all__ = [
     "LeasedMessage",
     "Message",
     "NewMessage",
+    "NoReply",
     "NotStored",
     "OffsetMove",
     "OpenWriter",
@@ -87,6 +98,7 @@ __all__ = [
     "ProducerClosed",
     "Readiness",
     "Rebalance",
+    "Requester",
     "Retries",
     "Scheduled",
     "Skipped",

@@ -13,10 +13,11 @@ from goqueue.client.calls import RestCall
 from goqueue.client.errors import GoQueueClientError, PartlyAnswered, error_of_problem, invalid
 from goqueue.client.leases import Leased
 from goqueue.client.messages import Span, span
+from goqueue.client.native_calls import NativeAck
 
 
 def ack(receipts: Sequence[str]) -> RestCall[None]:
-    return _answer("ack", AckIn(receipts=list(receipts)))
+    return _answer("ack", AckIn(receipts=list(receipts)), NativeAck(receipts))
 
 
 def nack(receipts: Sequence[str], delay: Span | None, reason: str) -> RestCall[None]:
@@ -33,13 +34,18 @@ def extend(receipts: Sequence[str], timeout: Span) -> RestCall[None]:
 
 def receipts_of(messages: Sequence[Leased | str]) -> list[str]:
     """Messages and receipts, mixed, as receipts."""
-    for one in messages:
-        if not isinstance(one, Leased | str):
-            raise invalid(f"An answer is for messages of a consumer or their receipts, not {one!r}.", "messages")
-    return [one if isinstance(one, str) else one.receipt for one in messages]
+    try:
+        return [one if isinstance(one, str) else one.receipt for one in messages]
+    except AttributeError:
+        wrong = next(one for one in messages if not isinstance(one, (Leased, str)))
+        raise invalid(
+            f"An answer is for messages of a consumer or their receipts, not {wrong!r}.", "messages"
+        ) from None
 
 
-def _answer(verb: str, body: AckIn | NackIn | RejectIn | VisibilityIn) -> RestCall[None]:
+def _answer(
+    verb: str, answer: AckIn | NackIn | RejectIn | VisibilityIn, native: NativeAck | None = None
+) -> RestCall[None]:
     """`PartlyAnswered` if only some went well; where none did, the broker's own error for the first."""
 
     def read(status: int, body: bytes) -> None:
@@ -48,7 +54,7 @@ def _answer(verb: str, body: AckIn | NackIn | RejectIn | VisibilityIn) -> RestCa
         if failures:
             raise PartlyAnswered(failures, len(results))
 
-    return RestCall("POST", f"/messages/{verb}", read, body=msgspec.json.encode(body))
+    return RestCall("POST", f"/messages/{verb}", read, body=lambda: msgspec.json.encode(answer), native=native)
 
 
 def _error_of(outcome: OutcomeOut) -> GoQueueClientError:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, Protocol, TypeVar, Unpack
 
 import httpx
 
-from goqueue.client import calls, staged
+from goqueue.client import calls, checks, staged
+from goqueue.client.addresses import Addresses
+from goqueue.client.async_administration import AsyncAdministration
 from goqueue.client.async_consumer import AsyncConsumer, OnAsyncRebalance
-from goqueue.client.calls import Acks, Config, Isolation, ReadOptions, RestCall, finish
+from goqueue.client.async_consumption import AsyncConsumption
+from goqueue.client.async_transaction import AsyncClientTransaction
+from goqueue.client.batch_calls import AsyncRawBatches
+from goqueue.client.calls import Acks, Config, Isolation, ReadOptions, RestCall
 from goqueue.client.consumer_options import ConsumerOptions
 from goqueue.client.delayed import Delayed
-from goqueue.client.errors import GoQueueClientError, error_of_reply
-from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Sent
+from goqueue.client.errors import ConnectionFailed, GoQueueClientError, missing_grpc
+from goqueue.client.http_sender import AsyncHttpSender
+from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Sent, Span
 from goqueue.client.replies import (
     BrokerVersion,
     Doors,
@@ -28,42 +34,74 @@ from goqueue.client.replies import (
     TopicInfo,
     TopicSummary,
 )
+from goqueue.client.requests import AsyncRequester, reply_place
 from goqueue.client.staged import Staged, StagedEnd, StagedOwner, StagedWriterId
 from goqueue.client.tail import Tail
 from goqueue.client.transport import (
     DEFAULT_PATIENCE,
     DEFAULT_TIMEOUT,
     DEFAULT_URL,
-    client_options,
-    failure_of,
-    request_options,
+    ClientIdentity,
+    identity_of,
     stream_ended,
-    stream_options,
 )
 
 T = TypeVar("T")
 
 
-class AsyncClient:
-    """One broker, over HTTP. Safe to share between tasks; close it, or use it in an `async with`.
+class AsyncSender(Protocol):
+    """One transport."""
 
-    `timeout` is seconds for each request. Every method raises `GoQueueClientError` for what the broker refuses and
-    its subclass `ConnectionFailed` where there was no answer. Nothing is repeated behind the caller's back.
+    async def perform(self, url: str, call: RestCall[T]) -> T: ...
+
+    def stream(self, url: str, call: RestCall[Any]) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
+
+    async def close(self) -> None: ...
+
+
+def _grpc_sender(timeout: float, identity: ClientIdentity) -> AsyncSender:
+    try:
+        from goqueue.client.grpc_sender import AsyncGrpcSender
+    except ModuleNotFoundError as error:
+        raise missing_grpc(error) from None
+    return AsyncGrpcSender(timeout, identity)
+
+
+class AsyncClient(AsyncAdministration, AsyncRawBatches):
+    """One broker, or a cluster by the addresses of some of its nodes, over HTTP (`http://host:8080`)
+    or gRPC (`grpc://host:9000`), with TLS as `https://` and `grpcs://`. Safe to share between tasks; close it,
+    or use it in an `async with`.
+
+    `timeout` is seconds for each request; `key` is an API key, or `user:password`, and `ca_file` whom to trust (or
+    GOQUEUE_KEY, GOQUEUE_KEY_FILE and GOQUEUE_CA_FILE in the environment). Every method raises `GoQueueClientError` for
+    what the broker refuses and its subclass `ConnectionFailed` where there was no answer. Nothing is repeated
+    behind the caller's back.
     """
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | Sequence[str] = DEFAULT_URL,
         timeout: float = DEFAULT_TIMEOUT,
         *,
+        key: str | None = None,
+        ca_file: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._timeout = timeout
-        self._http = httpx.AsyncClient(**client_options(url, timeout), transport=transport)
-        self.url = url.rstrip("/")
+        checks.seconds(timeout, "timeout")
+        self._addresses, identity = Addresses(url), identity_of(key, ca_file)
+        self._sender: AsyncSender = (
+            _grpc_sender(timeout, identity)
+            if self._addresses.are_grpc
+            else AsyncHttpSender(timeout, identity, transport)
+        )
+
+    @property
+    def url(self) -> str:
+        """The address that is asked next."""
+        return self._addresses.current
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._sender.close()
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -74,22 +112,33 @@ class AsyncClient:
         await self.close()
 
     async def perform(self, call: RestCall[T]) -> T:
-        """Sends one request and reads its answer."""
-        try:
-            response = await self._http.request(**request_options(call, self._timeout))
-        except httpx.HTTPError as error:
-            raise failure_of(error, self.url) from error
-        return finish(call, response.status_code, response.content)
+        """Sends one request and reads its answer. One that surely was not done is sent to the next address."""
+        tried = 0
+        while True:
+            tried, url = tried + 1, self._addresses.current
+            try:
+                return await self._sender.perform(url, call)
+            except GoQueueClientError as error:
+                if isinstance(error, ConnectionFailed) or error.status == 503:
+                    self._addresses.failed(url)
+                if not self._addresses.may_try_next(error, tried):
+                    raise
 
     # --- topics ---------------------------------------------------------------------------------------
 
     async def create_topic(
-        self, name: str, partitions: int | None = None, config: Config | None = None, *, exist_ok: bool = False
+        self,
+        name: str,
+        partitions: int | None = None,
+        config: Config | None = None,
+        *,
+        exist_ok: bool = False,
+        replication_factor: int | None = None,
     ) -> TopicInfo:
-        """Creates a topic; `topic-exists` if there is one, or with `exist_ok` that one as it is. Partitions default to
-        the broker's setting."""
+        """Creates a topic; `topic-exists` if there is one, or with `exist_ok` that one as it is. Partitions and, in a
+        cluster, replicas default to the broker's settings."""
         try:
-            return await self.perform(calls.create_topic(name, partitions, config))
+            return await self.perform(calls.create_topic(name, partitions, config, replication_factor))
         except GoQueueClientError as error:
             if not exist_ok or error.code != "topic-exists":
                 raise
@@ -122,6 +171,15 @@ class AsyncClient:
     ) -> list[Sent]:
         """Stores messages in one request. `PartlyStored` if some were not: its `results` say which."""
         return await self.perform(calls.publish_many(topic, messages, acks))
+
+    def requester(self) -> AsyncRequester:
+        """For requests that wait for their replies, to use in an `async with`."""
+        return AsyncRequester(self)
+
+    async def reply(self, message: Message, value: Content) -> Sent:
+        """Answers a request."""
+        topic, headers = reply_place(message)
+        return await self.publish(topic, value, headers=headers)
 
     async def read(
         self,
@@ -166,16 +224,16 @@ class AsyncClient:
             await asyncio.sleep(pause)
 
     async def _connection(self, tail: Tail) -> AsyncGenerator[Message, None]:
+        url = self._addresses.current
         try:
-            async with self._http.stream(**stream_options(tail.request(), self._timeout)) as response:
-                if response.status_code != 200:
-                    raise error_of_reply(response.status_code, await response.aread())
+            async with self._sender.stream(url, tail.request()) as chunks:
                 tail.connected()
-                async for chunk in response.aiter_bytes():
+                async for chunk in chunks:
                     for message in tail.feed(chunk):
                         yield message
-        except httpx.HTTPError as error:
-            raise failure_of(error, self.url) from error
+        except ConnectionFailed:
+            self._addresses.failed(url)
+            raise
 
     # --- delayed messages -----------------------------------------------------------------------------
 
@@ -212,6 +270,13 @@ class AsyncClient:
         """
         return AsyncConsumer(self, group, topics, on_rebalance=on_rebalance, **options)
 
+    def consume(
+        self, group: str, topics: Sequence[str], *, lease: Span = "30s", **options: Unpack[ConsumerOptions]
+    ) -> AsyncConsumption:
+        """A loop over a queue, to use in an `async with`: a message is acked when its turn is over, nacked if
+        that raises, and its lease renewed meanwhile."""
+        return AsyncConsumption(self, group, topics, lease, **options)
+
     async def groups(self) -> list[GroupSummary]:
         """All groups, by name."""
         return await self.perform(calls.groups())
@@ -239,6 +304,17 @@ class AsyncClient:
     async def delete_group(self, name: str) -> None:
         """Deletes a group without members, and its offsets."""
         await self.perform(calls.delete_group(name))
+
+    # --- transactions ---------------------------------------------------------------------------------
+
+    def transaction(
+        self, transactional_id: str | None = None, *, timeout: Span | None = None
+    ) -> AsyncClientTransaction:
+        """A transaction, to use in an `async with`: its messages, acks and offsets count together or not at all.
+
+        A `transactional_id` shuts out an earlier producer of that id. `timeout` is how long each may take.
+        """
+        return AsyncClientTransaction(self, transactional_id, timeout)
 
     # --- staged sets ----------------------------------------------------------------------------------
 

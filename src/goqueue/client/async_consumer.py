@@ -9,13 +9,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
-from msgspec.structs import asdict
-
 from goqueue.client import answer_calls
 from goqueue.client.calls import RestCall
 from goqueue.client.consumer_options import ConsumerOptions, membership_of, settings_of
 from goqueue.client.errors import GoQueueClientError
-from goqueue.client.leases import AsyncLeasedMessage, Leased
+from goqueue.client.leases import AsyncLeasedMessage, Leased, bound
 from goqueue.client.messages import Span
 from goqueue.client.replies import TopicParts
 from goqueue.client.steps import Pause, Rebalance, Step, Steps, persist
@@ -58,6 +56,11 @@ class AsyncConsumer:
     def assignment(self) -> list[TopicParts]:
         """What the consumer may take from now."""
         return self._membership.assignment
+
+    @property
+    def is_unsure(self) -> bool:
+        """A poll's answer got lost. The next poll joins again, and gives back all that is held."""
+        return self._membership.is_unsure
 
     async def __aenter__(self) -> AsyncConsumer:
         await self._exchange(self._membership.join())
@@ -149,7 +152,7 @@ class AsyncConsumer:
                 await self._turn.acquire()
 
     def _bind(self, message: Leased) -> AsyncLeasedMessage:
-        return AsyncLeasedMessage(**asdict(message), consumer=self)
+        return bound(AsyncLeasedMessage, message, self)
 
     # --- staying in while the caller works ------------------------------------------------------------
 

@@ -13,10 +13,12 @@ from goqueue.client.accumulator import Accumulator, Batching, OutgoingBatch
 from goqueue.client.async_client import AsyncClient
 from goqueue.client.calls import Acks, Result, check_topic
 from goqueue.client.errors import GoQueueClientError, ProducerClosed
+from goqueue.client.idempotence import IdempotentSends, check_idempotent
 from goqueue.client.losses import AsyncSentFuture, Losses
 from goqueue.client.messages import Content, MessageFields, NewMessage, Sent, encode_message
 from goqueue.client.outbox import Outgoing, fail_all, give_results, never_fits, no_room, request_for, unexpected
 from goqueue.client.retry import Retries
+from goqueue.client.stepping import run_steps_async
 
 _Batch: TypeAlias = OutgoingBatch[Outgoing[AsyncSentFuture]]
 
@@ -24,9 +26,11 @@ _Batch: TypeAlias = OutgoingBatch[Outgoing[AsyncSentFuture]]
 class AsyncProducer:
     """Sends messages in batches: 100 messages, 64 KiB or 5 ms, whichever comes first (see `Batching`).
 
-    Order is kept within a topic: it has one request on its way at a time. A publish over REST is not idempotent, so
+    Order is kept within a topic: it has one request on its way at a time. A publish is not idempotent, so
     a request that the broker may have received is not repeated (see `Retries`): its messages' futures get the error,
-    and the caller decides. Belongs to the loop that first sends. Use it in an `async with`: leaving the block sends
+    and the caller decides. With `idempotent` each batch
+    is a transaction of its own: what got no answer is sent again, and stored once.
+    Belongs to the loop that first sends. Use it in an `async with`: leaving the block sends
     what still waits, and raises `NotStored` if messages failed and nobody asked their futures. Or close it, and then
     call `raise_not_stored` for the same; else the last messages may not be sent. The client is the caller's and stays
     open.
@@ -40,15 +44,18 @@ class AsyncProducer:
         batching: Batching | None = None,
         retries: Retries | None = None,
         block_seconds: float = 60.0,
+        idempotent: bool = False,
     ) -> None:
         checks.choice(acks, Acks, "acks")
         checks.instance(retries or Retries(), Retries, "retries")
         checks.instance(batching or Batching(), Batching, "batching")
         checks.seconds(block_seconds, "block_seconds")
+        checks.flag(idempotent, "idempotent")
         self._client = client
         self._acks = acks
         self._retries = retries or Retries()
         self._block_seconds = block_seconds
+        self._once = IdempotentSends(self._retries.seconds_max) if idempotent else None
         self._accumulator: Accumulator[Outgoing[AsyncSentFuture]] = Accumulator(batching or Batching())
         self._losses = Losses()
         self._is_closed = False
@@ -66,7 +73,10 @@ class AsyncProducer:
         that was taken is sent even if its future is cancelled.
         """
         check_topic(topic)
-        payload = encode_message(NewMessage(value, **fields))
+        message = NewMessage(value, **fields)
+        if self._once is not None:
+            check_idempotent(message)
+        payload = encode_message(message)
         await self._wait_for_room(len(payload), self._block_seconds if timeout is None else timeout)
         loop = asyncio.get_running_loop()
         future = AsyncSentFuture(loop=loop)
@@ -151,6 +161,9 @@ class AsyncProducer:
         self._pump()
 
     async def _results(self, batch: _Batch) -> list[Result]:
+        if self._once is not None:
+            steps = self._once.send(batch.topic, [outgoing.payload for outgoing in batch.items])
+            return await run_steps_async(steps, self._client.perform)
         call = request_for(batch, self._acks)
         loop = asyncio.get_running_loop()
         attempt = 1

@@ -35,6 +35,7 @@ from goqueue.client.messages import (
     message_of,
     moment,
 )
+from goqueue.client.native_calls import Native, NativePublish
 from goqueue.client.replies import (
     BrokerVersion,
     Doors,
@@ -62,9 +63,10 @@ class RestCall(msgspec.Struct, Generic[T], frozen=True):
     read: Callable[[int, bytes], T]
     query: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
-    body: bytes | None = None
+    body: bytes | Callable[[], bytes] | None = None
     wait_seconds: float = 0.0
     accepts: tuple[int, ...] = ()  # statuses above 299 that are answers and not errors
+    native: Native | None = None  # the same for gRPC, where that has a method of its own
 
 
 def finish(call: RestCall[T], status: int, body: bytes) -> T:
@@ -77,12 +79,21 @@ def finish(call: RestCall[T], status: int, body: bytes) -> T:
         raise bad_reply(error) from None
 
 
+def body_of(call: RestCall[Any]) -> bytes | None:
+    """Some bodies are made when they are needed."""
+    return call.body() if callable(call.body) else call.body
+
+
 # --- topics -------------------------------------------------------------------------------------------
 
 
-def create_topic(name: str, partitions: int | None, config: Config | None) -> RestCall[TopicInfo]:
+def create_topic(
+    name: str, partitions: int | None, config: Config | None, replication_factor: int | None = None
+) -> RestCall[TopicInfo]:
     checks.text(name, "name")
     body: dict[str, Any] = {"name": name, **_topic_members(config, partitions)}
+    if replication_factor is not None:
+        body["replication_factor"] = replication_factor
     return RestCall("POST", "/topics", _reader(TopicInfo), body=_json(body))
 
 
@@ -123,45 +134,63 @@ class _Results(msgspec.Struct):
 
 
 def publish(name: str, message: NewMessage, acks: Acks) -> RestCall[Sent]:
-    call = publish_encoded(name, [encode_message(message)], acks)
+    def only(results: list[Result]) -> Sent:
+        if isinstance(results[0], GoQueueClientError):
+            raise results[0]
+        return results[0]
 
-    def read(status: int, body: bytes) -> Sent:
-        result = call.read(status, body)[0]
-        if isinstance(result, GoQueueClientError):
-            raise result
-        return result
-
-    return RestCall(call.method, call.path, read, body=call.body)
+    return _publish(name, [message], acks, only)
 
 
 def publish_many(name: str, messages: Iterable[NewMessage | Content], acks: Acks) -> RestCall[list[Sent]]:
     if isinstance(messages, str | bytes) or not isinstance(messages, Iterable):
         raise invalid("messages is a list of messages; for one, use publish.", "messages")
-    encoded = [encode_message(one if isinstance(one, NewMessage) else NewMessage(one)) for one in messages]
-    call = publish_encoded(name, encoded, acks)
 
-    def read(status: int, body: bytes) -> list[Sent]:
-        results = call.read(status, body)
+    def all_of(results: list[Result]) -> list[Sent]:
         placed = [result for result in results if not isinstance(result, GoQueueClientError)]
         if len(placed) < len(results):
             raise PartlyStored(results)
         return placed
 
-    return RestCall(call.method, call.path, read, body=call.body)
+    return _publish(name, list(messages), acks, all_of)
+
+
+def _publish(
+    name: str, messages: list[NewMessage | Content], acks: Acks, finish: Callable[[list[Result]], T]
+) -> RestCall[T]:
+    """As JSON, or as gRPC has it: the transport decides, and nothing is encoded twice."""
+    checks.choice(acks, Acks, "acks")
+    path, count = f"{_topic_path(name)}/messages", len(messages)
+
+    def body() -> bytes:
+        return _messages_body([encode_message(_new(one)) for one in messages], acks)
+
+    def read(status: int, answer: bytes) -> T:
+        return finish(_results(answer, count))
+
+    return RestCall("POST", path, read, body=body, native=NativePublish(name, messages, acks, finish))
+
+
+def _new(given: NewMessage | Content) -> NewMessage:
+    return given if isinstance(given, NewMessage) else NewMessage(given)
 
 
 def publish_encoded(name: str, encoded: Sequence[bytes], acks: Acks) -> RestCall[list[Result]]:
     """Messages that are JSON already; the answer has one result for each, in order."""
     checks.choice(acks, Acks, "acks")
-    body = b'{"messages":[' + b",".join(encoded) + b'],"acks":' + _json(acks) + b"}"
+    count, path = len(encoded), f"{_topic_path(name)}/messages"
+    return RestCall("POST", path, lambda status, answer: _results(answer, count), body=_messages_body(encoded, acks))
 
-    def read(status: int, answer: bytes) -> list[Result]:
-        results = [_result(one) for one in _reader(_Results)(status, answer).results]
-        if len(results) != len(encoded):
-            raise bad_reply(f"{len(results)} results for {len(encoded)} messages")
-        return results
 
-    return RestCall("POST", f"{_topic_path(name)}/messages", read, body=body)
+def _messages_body(encoded: Sequence[bytes], acks: Acks) -> bytes:
+    return b'{"messages":[' + b",".join(encoded) + b'],"acks":' + _json(acks) + b"}"
+
+
+def _results(answer: bytes, count: int) -> list[Result]:
+    results = [_result(one) for one in from_json(answer, _Results).results]
+    if len(results) != count:
+        raise bad_reply(f"{len(results)} results for {count} messages")
+    return results
 
 
 def _result(told: dict[str, Any]) -> Result:
@@ -313,6 +342,11 @@ def reset_offsets(
 
 def stats() -> RestCall[dict[str, Any]]:
     return RestCall("GET", "/stats", _reader(dict[str, Any]))
+
+
+def node_stats(path: str) -> RestCall[dict[str, Any]]:
+    """Numbers as the broker has them."""
+    return RestCall("GET", path, _reader(dict[str, Any]))
 
 
 def version() -> RestCall[BrokerVersion]:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, Protocol, TypeVar, Unpack
 
 import httpx
 
-from goqueue.client import calls, staged
-from goqueue.client.calls import Acks, Config, Isolation, ReadOptions, RestCall, finish
+from goqueue.client import calls, checks, staged
+from goqueue.client.addresses import Addresses
+from goqueue.client.administration import Administration
+from goqueue.client.batch_calls import RawBatches
+from goqueue.client.calls import Acks, Config, Isolation, ReadOptions, RestCall
 from goqueue.client.consumer import Consumer, OnRebalance
 from goqueue.client.consumer_options import ConsumerOptions
+from goqueue.client.consumption import Consumption
 from goqueue.client.delayed import Delayed
-from goqueue.client.errors import GoQueueClientError, error_of_reply
-from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Sent
+from goqueue.client.errors import ConnectionFailed, GoQueueClientError, missing_grpc
+from goqueue.client.http_sender import HttpSender
+from goqueue.client.messages import Content, Message, MessageFields, Moment, NewMessage, Sent, Span
 from goqueue.client.replies import (
     BrokerVersion,
     Doors,
@@ -27,42 +33,73 @@ from goqueue.client.replies import (
     TopicInfo,
     TopicSummary,
 )
+from goqueue.client.requests import Requester, reply_place
 from goqueue.client.staged import Staged, StagedEnd, StagedOwner, StagedWriterId
 from goqueue.client.tail import Tail
+from goqueue.client.transaction import ClientTransaction
 from goqueue.client.transport import (
     DEFAULT_PATIENCE,
     DEFAULT_TIMEOUT,
     DEFAULT_URL,
-    client_options,
-    failure_of,
-    request_options,
+    ClientIdentity,
+    identity_of,
     stream_ended,
-    stream_options,
 )
 
 T = TypeVar("T")
 
 
-class Client:
-    """One broker, over HTTP. Safe to share between threads; close it, or use it in a `with`.
+class Sender(Protocol):
+    """One transport."""
 
-    `timeout` is seconds for each request. Every method raises `GoQueueClientError` for what the broker refuses and
-    its subclass `ConnectionFailed` where there was no answer. Nothing is repeated behind the caller's back.
+    def perform(self, url: str, call: RestCall[T]) -> T: ...
+
+    def stream(self, url: str, call: RestCall[Any]) -> AbstractContextManager[Iterator[bytes]]: ...
+
+    def close(self) -> None: ...
+
+
+def _grpc_sender(timeout: float, identity: ClientIdentity) -> Sender:
+    try:
+        from goqueue.client.grpc_sender import GrpcSender
+    except ModuleNotFoundError as error:
+        raise missing_grpc(error) from None
+    return GrpcSender(timeout, identity)
+
+
+class Client(Administration, RawBatches):
+    """One broker, or a cluster by the addresses of some of its nodes, over HTTP (`http://host:8080`)
+    or gRPC (`grpc://host:9000`), with TLS as `https://` and `grpcs://`. Safe to share between threads; close
+    it, or use it in a `with`.
+
+    `timeout` is seconds for each request; `key` is an API key, or `user:password`, and `ca_file` whom to trust (or
+    GOQUEUE_KEY, GOQUEUE_KEY_FILE and GOQUEUE_CA_FILE in the environment). Every method raises `GoQueueClientError` for
+    what the broker refuses and its subclass `ConnectionFailed` where there was no answer. Nothing is repeated
+    behind the caller's back.
     """
 
     def __init__(
         self,
-        url: str = DEFAULT_URL,
+        url: str | Sequence[str] = DEFAULT_URL,
         timeout: float = DEFAULT_TIMEOUT,
         *,
+        key: str | None = None,
+        ca_file: str | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._timeout = timeout
-        self._http = httpx.Client(**client_options(url, timeout), transport=transport)
-        self.url = url.rstrip("/")
+        checks.seconds(timeout, "timeout")
+        self._addresses, identity = Addresses(url), identity_of(key, ca_file)
+        self._sender: Sender = (
+            _grpc_sender(timeout, identity) if self._addresses.are_grpc else HttpSender(timeout, identity, transport)
+        )
+
+    @property
+    def url(self) -> str:
+        """The address that is asked next."""
+        return self._addresses.current
 
     def close(self) -> None:
-        self._http.close()
+        self._sender.close()
 
     def __enter__(self) -> Client:
         return self
@@ -71,22 +108,33 @@ class Client:
         self.close()
 
     def perform(self, call: RestCall[T]) -> T:
-        """Sends one request and reads its answer."""
-        try:
-            response = self._http.request(**request_options(call, self._timeout))
-        except httpx.HTTPError as error:
-            raise failure_of(error, self.url) from error
-        return finish(call, response.status_code, response.content)
+        """Sends one request and reads its answer. One that surely was not done is sent to the next address."""
+        tried = 0
+        while True:
+            tried, url = tried + 1, self._addresses.current
+            try:
+                return self._sender.perform(url, call)
+            except GoQueueClientError as error:
+                if isinstance(error, ConnectionFailed) or error.status == 503:
+                    self._addresses.failed(url)
+                if not self._addresses.may_try_next(error, tried):
+                    raise
 
     # --- topics ---------------------------------------------------------------------------------------
 
     def create_topic(
-        self, name: str, partitions: int | None = None, config: Config | None = None, *, exist_ok: bool = False
+        self,
+        name: str,
+        partitions: int | None = None,
+        config: Config | None = None,
+        *,
+        exist_ok: bool = False,
+        replication_factor: int | None = None,
     ) -> TopicInfo:
-        """Creates a topic; `topic-exists` if there is one, or with `exist_ok` that one as it is. Partitions default to
-        the broker's setting."""
+        """Creates a topic; `topic-exists` if there is one, or with `exist_ok` that one as it is. Partitions and, in a
+        cluster, replicas default to the broker's settings."""
         try:
-            return self.perform(calls.create_topic(name, partitions, config))
+            return self.perform(calls.create_topic(name, partitions, config, replication_factor))
         except GoQueueClientError as error:
             if not exist_ok or error.code != "topic-exists":
                 raise
@@ -117,6 +165,15 @@ class Client:
     def publish_many(self, topic: str, messages: Iterable[NewMessage | Content], *, acks: Acks = "all") -> list[Sent]:
         """Stores messages in one request. `PartlyStored` if some were not: its `results` say which."""
         return self.perform(calls.publish_many(topic, messages, acks))
+
+    def requester(self) -> Requester:
+        """For requests that wait for their replies, to use in a `with`."""
+        return Requester(self)
+
+    def reply(self, message: Message, value: Content) -> Sent:
+        """Answers a request."""
+        topic, headers = reply_place(message)
+        return self.publish(topic, value, headers=headers)
 
     def read(
         self,
@@ -158,15 +215,15 @@ class Client:
             time.sleep(pause)
 
     def _connection(self, tail: Tail) -> Generator[Message, None, None]:
+        url = self._addresses.current
         try:
-            with self._http.stream(**stream_options(tail.request(), self._timeout)) as response:
-                if response.status_code != 200:
-                    raise error_of_reply(response.status_code, response.read())
+            with self._sender.stream(url, tail.request()) as chunks:
                 tail.connected()
-                for chunk in response.iter_bytes():
+                for chunk in chunks:
                     yield from tail.feed(chunk)
-        except httpx.HTTPError as error:
-            raise failure_of(error, self.url) from error
+        except ConnectionFailed:
+            self._addresses.failed(url)
+            raise
 
     # --- delayed messages -----------------------------------------------------------------------------
 
@@ -203,6 +260,13 @@ class Client:
         """
         return Consumer(self, group, topics, on_rebalance=on_rebalance, **options)
 
+    def consume(
+        self, group: str, topics: Sequence[str], *, lease: Span = "30s", **options: Unpack[ConsumerOptions]
+    ) -> Consumption:
+        """A loop over a queue, to use in a `with`: a message is acked when its turn is over, nacked if
+        that raises, and its lease renewed meanwhile."""
+        return Consumption(self, group, topics, lease, **options)
+
     def groups(self) -> list[GroupSummary]:
         """All groups, by name."""
         return self.perform(calls.groups())
@@ -230,6 +294,15 @@ class Client:
     def delete_group(self, name: str) -> None:
         """Deletes a group without members, and its offsets."""
         self.perform(calls.delete_group(name))
+
+    # --- transactions ---------------------------------------------------------------------------------
+
+    def transaction(self, transactional_id: str | None = None, *, timeout: Span | None = None) -> ClientTransaction:
+        """A transaction, to use in a `with`: its messages, acks and offsets count together or not at all.
+
+        A `transactional_id` shuts out an earlier producer of that id. `timeout` is how long each may take.
+        """
+        return ClientTransaction(self, transactional_id, timeout)
 
     # --- staged sets ----------------------------------------------------------------------------------
 

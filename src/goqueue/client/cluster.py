@@ -13,6 +13,7 @@ from goqueue.api.cluster import (
     MovePlanOut,
     RestartSafety,
     ShardMove,
+    ThrottleIn,
 )
 from goqueue.base.decoders import from_json
 from goqueue.client.calls import RestCall
@@ -36,6 +37,17 @@ def move_shards(ask: MoveIn) -> RestCall[MovePlanOut]:
 
 def moves_under_way() -> RestCall[list[ShardMove]]:
     return RestCall("GET", "/admin/reassignment", lambda status, body: from_json(body, MoveListOut).moves)
+
+
+def move_progress() -> RestCall[MoveListOut]:
+    """Moves under way, what they copy in all, and how long that takes."""
+    return RestCall("GET", "/admin/reassignment", lambda status, body: from_json(body, MoveListOut))
+
+
+def throttle_moves(bytes_per_s: int) -> RestCall[None]:
+    """What a node sends to new replicas in a second at most; 0 means no limit."""
+    body = msgspec.json.encode(ThrottleIn(bytes_per_s))
+    return RestCall("PATCH", "/admin/reassignment", lambda status, told: None, body=body)
 
 
 def cancel_moves(shard: int | None = None) -> RestCall[list[int]]:

@@ -9,13 +9,11 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
-from msgspec.structs import asdict
-
 from goqueue.client import answer_calls
 from goqueue.client.calls import RestCall
 from goqueue.client.consumer_options import ConsumerOptions, membership_of, settings_of
 from goqueue.client.errors import GoQueueClientError
-from goqueue.client.leases import Leased, LeasedMessage
+from goqueue.client.leases import Leased, LeasedMessage, bound
 from goqueue.client.messages import Span
 from goqueue.client.replies import TopicParts
 from goqueue.client.steps import Pause, Rebalance, Step, Steps, persist
@@ -147,7 +145,7 @@ class Consumer:
                 self._turn.acquire()
 
     def _bind(self, message: Leased) -> LeasedMessage:
-        return LeasedMessage(**asdict(message), consumer=self)
+        return bound(LeasedMessage, message, self)
 
     # --- staying in while the caller works ------------------------------------------------------------
 

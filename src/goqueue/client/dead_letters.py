@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, TypedDict
 
 import msgspec
 
 from goqueue.api.dead_letters import DeadLetterOut, DeadLetterPage, RedriveProgress
 from goqueue.api.dead_letters import DryRun as DryRun
 from goqueue.client.calls import RestCall, check_topic
-from goqueue.client.messages import Headers, headers_of_json, to_bytes
+from goqueue.client.messages import Headers, Moment, headers_of_json, moment, to_bytes
 
 
 class DeadLetter(DeadLetterOut, frozen=True, omit_defaults=True):
@@ -37,6 +38,50 @@ class Redrive(RedriveProgress, frozen=True):
     @property
     def is_live(self) -> bool:
         return self.state in ("running", "cancelling")
+
+
+class DeadLetterQuery(TypedDict, total=False):
+    """Which dead letters; all that are given have to fit."""
+
+    limit: int
+    cursor: str
+    reason: str
+    group: str
+    from_: Moment
+    to: Moment
+    header: str
+
+
+class RedriveFilter(TypedDict, total=False):
+    """Which of them are redriven."""
+
+    reason: str
+    group: str
+    from_: Moment
+    to: Moment
+    headers: dict[str, str]
+
+
+class RedriveOptions(TypedDict, total=False):
+    """`rate` is messages a second, `to` another topic, `limit` the most that are moved."""
+
+    filter: RedriveFilter
+    rate: int
+    to: str
+    limit: int
+
+
+def query_of(given: DeadLetterQuery) -> dict[str, str]:
+    return {name.rstrip("_"): str(_plain(value, name)) for name, value in given.items()}
+
+
+def body_of(given: RedriveOptions) -> dict[str, object]:
+    chosen = {name.rstrip("_"): _plain(value, name) for name, value in given.get("filter", {}).items()}
+    return {**given, **({"filter": chosen} if chosen else {})}
+
+
+def _plain(value: Any, name: str) -> object:
+    return moment(value, name) if isinstance(value, datetime) else value
 
 
 def dead_letters(topic: str, query: dict[str, str]) -> RestCall[DeadLetters]:

@@ -160,6 +160,12 @@ def bad_reply(why: object) -> GoQueueClientError:
     return GoQueueClientError("bad-reply", f"The answer is not what GoQueue sends ({why}); check the address.")
 
 
+def missing_grpc(error: ModuleNotFoundError) -> GoQueueClientError:
+    """An address of gRPC where its packages are not installed."""
+    detail = f"The package {error.name} is missing; install it with pip install 'goqueue[grpc]', or use http://."
+    return GoQueueClientError("missing-extra", detail, "url")
+
+
 def invalid(detail: str, field: str) -> GoQueueClientError:
     """A mistake seen before anything was sent."""
     return GoQueueClientError("invalid-field", detail, field)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -12,6 +13,9 @@ from goqueue.client.messages import Message, Span, message_fields, received_memb
 if TYPE_CHECKING:
     from goqueue.client.async_consumer import AsyncConsumer
     from goqueue.client.consumer import Consumer
+
+
+B = TypeVar("B", bound="Leased")
 
 
 class Leased(Message, frozen=True, kw_only=True):
@@ -68,6 +72,25 @@ class AsyncLeasedMessage(Leased, frozen=True, kw_only=True):
     async def extend(self, timeout: Span) -> None:
         """The lease ends so long from now; 0 gives the message back, which is no failure."""
         await self.consumer.extend(self, timeout=timeout)
+
+
+def bound(kind: Callable[..., B], message: Leased, consumer: object) -> B:
+    """The message with its consumer. Field by field, since it is done for every message."""
+    return kind(
+        message.topic,
+        message.partition,
+        message.offset,
+        message.timestamp,
+        message.key,
+        message.value,
+        message.headers,
+        message.priority,
+        receipt=message.receipt,
+        attempt=message.attempt,
+        failures=message.failures,
+        leased_until=message.leased_until,
+        consumer=consumer,
+    )
 
 
 # --- JSON ---------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from goqueue.base.leases import Begin
 from goqueue.client.calls import RestCall, check_topic, group_path
 from goqueue.client.leases import Leased, leased_of
 from goqueue.client.messages import Span, span
+from goqueue.client.native_calls import NativePoll
 
 __all__ = [
     "Beat",
@@ -98,7 +99,8 @@ def poll(group: str, member_id: str, generation: int, limit: int, wait_seconds: 
         told = from_json(body, PollOut)
         return Polled([leased_of(one) for one in told.messages], told.generation, told.rebalance)
 
-    return RestCall("GET", f"{group_path(group)}/poll", read, query, wait_seconds=wait_seconds)
+    native = NativePoll(group, member_id, generation, limit, round(wait_seconds * 1000))
+    return RestCall("GET", f"{group_path(group)}/poll", read, query, wait_seconds=wait_seconds, native=native)
 
 
 def _post(group: str, verb: str, body: object, read: Callable[[int, bytes], T]) -> RestCall[T]:

@@ -39,6 +39,7 @@ class Membership:
     def __init__(self, joining: Joining, patience: float, clock: Clock) -> None:
         self.assignment: list[TopicParts] = []
         self.beat_seconds = 1.0
+        self.is_unsure = False  # a poll went out and its answer never came
         self._joining = joining
         self._patience = patience
         self._clock = clock
@@ -46,7 +47,6 @@ class Membership:
         self._is_in = False
         self._was_in = False
         self._is_closed = False
-        self._is_unsure = False  # a poll went out and its answer never came
         self._has_news = False  # for a heartbeat to tell
         self._revoking: list[TopicParts] = []
         self._gained: list[TopicParts] = []
@@ -73,7 +73,7 @@ class Membership:
         self._lost, self._gained, self._revoking = self.assignment, joined.assignment, []
         self._generation, self.assignment = joined.generation, joined.assignment
         self._is_in = self._was_in = True
-        self._is_unsure = self._has_news = False
+        self.is_unsure = self._has_news = False
         self._ready.clear()
         self._heard_at = self._clock()
 
@@ -82,7 +82,7 @@ class Membership:
         if self._is_closed or not self._was_in:
             self._is_closed = True
             return
-        must_give_back = self._is_auto and (self._is_unsure or bool(self._ready) or not is_done)
+        must_give_back = self._is_auto and (self.is_unsure or bool(self._ready) or not is_done)
         try:
             if must_give_back:
                 yield from self.join()
@@ -127,7 +127,7 @@ class Membership:
         return [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
 
     def _must_join_if_unsure(self) -> None:
-        self._is_in = self._is_in and not self._is_unsure
+        self._is_in = self._is_in and not self.is_unsure
         if not self._is_in:
             self._ready.clear()
 
@@ -146,14 +146,14 @@ class Membership:
         return backoff(_PAUSE_FIRST, _PAUSE_MAX, self._early - _EARLY_FREE) if self._early > _EARLY_FREE else 0.0
 
     def _ask_poll(self, limit: int, wait: float) -> Steps[Polled]:
-        self._is_unsure = True
+        self.is_unsure = True
         group, member_id = self._joining.group, self._joining.member_id
         try:
             polled = yield from ask(member_calls.poll(group, member_id, self._generation, limit, wait))
         except GoQueueClientError as error:
-            self._is_unsure = _may_have_taken(error)
+            self.is_unsure = _may_have_taken(error)
             raise
-        self._is_unsure = False
+        self.is_unsure = False
         self._generation, self._has_news = polled.generation, polled.rebalance
         self._heard_at = self._clock()
         return polled

@@ -8,21 +8,30 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeAlias, TypedDict, cast
+from typing import Any, ClassVar, Final, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
 import msgspec
 
 from goqueue.api.messages import BinaryValue, Encoding, HeaderOne, HeaderValue, MessageIn, MessageOut
+from goqueue.base.decoders import from_json
 from goqueue.client import checks
-from goqueue.client.errors import bad_reply, invalid
+from goqueue.client.errors import GoQueueClientError, bad_reply, invalid
 
-Content: TypeAlias = str | bytes | None
+
+class Dataclass(Protocol):
+    """Any instance of one."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Content: TypeAlias = str | bytes | msgspec.Struct | Dataclass | None  # what is neither text nor bytes becomes JSON
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 HeadersIn: TypeAlias = Mapping[str, Content] | Iterable[tuple[str, Content]]
 Moment: TypeAlias = int | str | datetime  # milliseconds since 1970, RFC 3339, or a datetime with a zone
 Span: TypeAlias = int | str | timedelta  # milliseconds, text like "10s", or a timedelta
 Repeat: TypeAlias = Mapping[str, str | int]  # {"cron": ..., "timezone": ...} or {"every": ..., "times": ...}
 
+T = TypeVar("T")
 TEXT: Final = "text"
 BASE64: Final = "base64"
 HeaderValues: TypeAlias = dict[str, HeaderValue]
@@ -101,6 +110,14 @@ class Message(msgspec.Struct, frozen=True):
         """The key as text; `UnicodeDecodeError` if it is not UTF-8."""
         return None if self.key is None else self.key.decode()
 
+    def decode(self, kind: type[T]) -> T:
+        """The value, which is JSON, as a dataclass, a msgspec struct or any type that msgspec knows; `bad-value` if it
+        is none."""
+        try:
+            return from_json(self.value or b"", kind)
+        except msgspec.DecodeError as error:
+            raise GoQueueClientError("bad-value", f"The value is no {kind.__name__}: {error}.") from None
+
     def header(self, name: str) -> bytes | None:
         """The value of the first header of that name; None if there is none."""
         return next((value for found, value in self.headers if found == name), None)
@@ -124,7 +141,7 @@ def encode_message(message: NewMessage) -> bytes:
             encoding=encoding,
             key=key,
             key_encoding=key_encoding,
-            headers=_headers_to_json(_pairs(message.headers)),
+            headers=_headers_to_json(header_pairs(message.headers)),
             partition=message.partition,
             priority=message.priority,
             timestamp=None if message.timestamp is None else moment(message.timestamp, "timestamp"),
@@ -210,19 +227,20 @@ def span(given: Span | None, field: str) -> int | str | None:
     return round(given.total_seconds() * 1000) if isinstance(given, timedelta) else given
 
 
-def _pairs(headers: HeadersIn) -> Iterable[tuple[str, Content]]:
-    if isinstance(headers, Mapping):
-        return headers.items()
+def header_pairs(headers: HeadersIn) -> Iterable[tuple[str, Content]]:
+    """Names, which are text, and values."""
     try:
-        return [(name, value) for name, value in headers]
+        pairs = headers.items() if isinstance(headers, Mapping) else [(name, value) for name, value in headers]
     except (TypeError, ValueError):
         raise invalid(f"headers is a mapping, or pairs of a name and a value, not {headers!r}.", "headers") from None
+    for name, _ in pairs:
+        checks.text(name, "headers")
+    return pairs
 
 
 def _headers_to_json(pairs: Iterable[tuple[str, Content]]) -> HeaderValues:
     values: dict[str, list[HeaderOne]] = {}
     for name, content in pairs:
-        checks.text(name, "headers")
         text, encoding = _to_text(content, f"headers.{name}")
         marked = text if encoding == TEXT or text is None else BinaryValue(text, encoding)
         values.setdefault(name, []).append(marked)
@@ -246,13 +264,38 @@ def _to_text(content: Content, field: str) -> tuple[str | None, Encoding]:
         try:
             content.encode()
         except UnicodeEncodeError as error:
-            raise invalid(f"The text cannot be UTF-8 ({error.reason}); send bytes instead.", field) from None
+            raise _not_utf8(error, field) from None
         return content, TEXT
-    checks.content(content, field)
+    data = plain_bytes(content, field)
     try:
-        return str(content, "utf-8"), TEXT
+        return str(data, "utf-8"), TEXT
     except UnicodeDecodeError:
-        return b64encode(content).decode("ascii"), BASE64
+        return b64encode(data).decode("ascii"), BASE64
+
+
+def to_content(content: Content, field: str) -> bytes | None:
+    """The bytes that a key, a value or a header's value is sent as."""
+    if content is None or isinstance(content, bytes):
+        return content
+    if not isinstance(content, str):
+        return bytes(plain_bytes(content, field))
+    try:
+        return content.encode()
+    except UnicodeEncodeError as error:
+        raise _not_utf8(error, field) from None
+
+
+def _not_utf8(error: UnicodeEncodeError, field: str) -> GoQueueClientError:
+    return invalid(f"The text cannot be UTF-8 ({error.reason}); send bytes instead.", field)
+
+
+def plain_bytes(content: Content, field: str) -> bytes:
+    """What is not text, as bytes: JSON of a dataclass or a msgspec struct."""
+    is_record = isinstance(content, msgspec.Struct) or hasattr(type(content), "__dataclass_fields__")
+    if is_record and not isinstance(content, NewMessage | Message):
+        return _encode(content)
+    checks.content(content, field)
+    return cast(bytes, content)
 
 
 def to_bytes(text: str | None, encoding: Encoding = TEXT) -> bytes | None:

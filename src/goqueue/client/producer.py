@@ -15,10 +15,12 @@ from goqueue.client.accumulator import Accumulator, Batching, OutgoingBatch
 from goqueue.client.calls import Acks, Result, check_topic
 from goqueue.client.client import Client
 from goqueue.client.errors import GoQueueClientError, ProducerClosed
+from goqueue.client.idempotence import IdempotentSends, check_idempotent
 from goqueue.client.losses import Losses, SentFuture
 from goqueue.client.messages import Content, MessageFields, NewMessage, Sent, encode_message
 from goqueue.client.outbox import Outgoing, fail_all, give_results, never_fits, no_room, request_for, unexpected
 from goqueue.client.retry import Retries
+from goqueue.client.stepping import run_steps
 
 _Batch: TypeAlias = OutgoingBatch[Outgoing[SentFuture]]
 
@@ -26,9 +28,11 @@ _Batch: TypeAlias = OutgoingBatch[Outgoing[SentFuture]]
 class Producer:
     """Sends messages in batches: 100 messages, 64 KiB or 5 ms, whichever comes first (see `Batching`).
 
-    Order is kept within a topic: it has one request on its way at a time. A publish over REST is not idempotent, so
+    Order is kept within a topic: it has one request on its way at a time. A publish is not idempotent, so
     a request that the broker may have received is not repeated (see `Retries`): its messages' futures get the error,
-    and the caller decides. Safe to share between threads. Use it in a `with`: leaving the block sends what still waits,
+    and the caller decides. With `idempotent` each batch
+    is a transaction of its own: what got no answer is sent again, and stored once.
+    Safe to share between threads. Use it in a `with`: leaving the block sends what still waits,
     and raises `NotStored` if messages failed and nobody asked their futures. Or close it, and then call
     `raise_not_stored` for the same; else the last messages may not be sent. One thread sends, for all topics. The
     client is the caller's and stays open.
@@ -42,15 +46,18 @@ class Producer:
         batching: Batching | None = None,
         retries: Retries | None = None,
         block_seconds: float = 60.0,
+        idempotent: bool = False,
     ) -> None:
         checks.choice(acks, Acks, "acks")
         checks.instance(retries or Retries(), Retries, "retries")
         checks.instance(batching or Batching(), Batching, "batching")
         checks.seconds(block_seconds, "block_seconds")
+        checks.flag(idempotent, "idempotent")
         self._client = client
         self._acks = acks
         self._retries = retries or Retries()
         self._block_seconds = block_seconds
+        self._once = IdempotentSends(self._retries.seconds_max) if idempotent else None
         self._accumulator: Accumulator[Outgoing[SentFuture]] = Accumulator(batching or Batching())
         self._losses = Losses()
         self._closing = False
@@ -69,7 +76,10 @@ class Producer:
         Blocks while the buffer is full, for `timeout` seconds (default: `block_seconds`); then `BufferFull`.
         """
         check_topic(topic)
-        payload = encode_message(NewMessage(value, **fields))
+        message = NewMessage(value, **fields)
+        if self._once is not None:
+            check_idempotent(message)
+        payload = encode_message(message)
         seconds = self._block_seconds if timeout is None else timeout
         with self._lock:
             self._wait_for_room(len(payload), seconds)
@@ -150,6 +160,9 @@ class Producer:
             raise ProducerClosed
 
     def _results(self, batch: _Batch) -> list[Result]:
+        if self._once is not None:
+            steps = self._once.send(batch.topic, [outgoing.payload for outgoing in batch.items])
+            return run_steps(steps, self._client.perform)
         call = request_for(batch, self._acks)
         attempt = 1
         while True:

@@ -13,7 +13,7 @@ class Retries(msgspec.Struct, frozen=True):
 
     A batch is tried at least once, and again until its oldest message is `seconds_max` old.
 
-    A publish over REST is not idempotent. So by default only what surely was not stored is repeated: a connection that
+    A publish is not idempotent. So by default only what surely was not stored is repeated: a connection that
     could not be made, and an answer of 503. `lost_answers` also repeats where the connection broke or the answer did
     not come in time; the messages of that request may then be stored twice.
     """

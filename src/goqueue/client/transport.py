@@ -1,17 +1,25 @@
-"""What both clients know about HTTP: the address, time limits, and what a failure of the connection means."""
+"""What both clients know about addresses and HTTP: time limits, and what a failure of the connection means."""
 
 from __future__ import annotations
 
+import os
+import ssl
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import msgspec
 
 from goqueue.client import checks
-from goqueue.client.calls import RestCall
+from goqueue.client.calls import RestCall, body_of
 from goqueue.client.errors import ConnectionFailed, GoQueueClientError, TimedOut
 from goqueue.client.tail import SILENCE_SECONDS_MAX
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
+GRPC_TLS: Final = "grpcs://"
+_GRPC: Final = ("grpc", "grpcs")
+_GRPC_PORT: Final = 9000
 DEFAULT_TIMEOUT: Final = 30.0
 DEFAULT_PATIENCE: Final = 60.0
 _CONNECT_SECONDS: Final = 5.0
@@ -26,11 +34,28 @@ def check_url(url: str) -> str:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError) as error:
         raise _invalid_url(url, str(error)) from None
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise _invalid_url(url, "no http:// or https:// and host")
+    if parsed.scheme not in ("http", "https", *_GRPC) or not parsed.host:
+        raise _invalid_url(url, "no http://, https://, grpc:// or grpcs:// and host")
+    if parsed.scheme in _GRPC and parsed.path.strip("/"):
+        raise _invalid_url(url, "something follows the port")
     if parsed.query or parsed.fragment:
         raise _invalid_url(url, "something follows the path")
     return url.rstrip("/")
+
+
+def is_grpc(url: str) -> bool:
+    return url.partition(":")[0] in _GRPC
+
+
+@lru_cache(64)
+def host_of(url: str) -> str:
+    return httpx.URL(url).host
+
+
+def grpc_target(url: str) -> str:
+    """Host and port, as gRPC wants them."""
+    parsed = httpx.URL(url)
+    return parsed.netloc.decode() if parsed.port else f"{parsed.netloc.decode()}:{_GRPC_PORT}"
 
 
 def _invalid_url(url: str, why: str) -> GoQueueClientError:
@@ -39,33 +64,61 @@ def _invalid_url(url: str, why: str) -> GoQueueClientError:
     )
 
 
-def client_options(url: str, timeout: float) -> dict[str, Any]:
+class ClientIdentity(msgspec.Struct, frozen=True):
+    """Who asks, an API key's token or `user:password`, and whom it trusts."""
+
+    key: str = ""
+    ca_file: str = ""
+
+
+def client_options(timeout: float, identity: ClientIdentity) -> dict[str, Any]:
     """Arguments of either httpx client. Proxy variables are not read: a broker is spoken to directly."""
-    checks.seconds(timeout, "timeout")
     return {
-        "base_url": check_url(url),
+        **_identity_options(identity),
         "timeout": httpx.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS), pool=None),
         "limits": httpx.Limits(keepalive_expiry=_KEEPALIVE_SECONDS),
         "trust_env": False,
     }
 
 
-def request_options(call: RestCall[Any], timeout: float) -> dict[str, Any]:
+def identity_of(key: str | None, ca_file: str | None) -> ClientIdentity:
+    """The environment names what is not given: GOQUEUE_KEY or GOQUEUE_KEY_FILE, and GOQUEUE_CA_FILE."""
+    shown = key or os.environ.get("GOQUEUE_KEY") or _first_line(os.environ.get("GOQUEUE_KEY_FILE", ""))
+    return ClientIdentity(shown, ca_file or os.environ.get("GOQUEUE_CA_FILE", ""))
+
+
+def _identity_options(identity: ClientIdentity) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if ":" in identity.key:
+        found["auth"] = httpx.BasicAuth(*identity.key.split(":", 1))
+    elif identity.key:
+        found["headers"] = {"authorization": f"Bearer {identity.key}"}
+    if identity.ca_file:
+        found["verify"] = ssl.create_default_context(cafile=identity.ca_file)
+    return found
+
+
+def _first_line(file: str) -> str:
+    return Path(file).read_text("utf-8").partition("\n")[0].strip() if file else ""
+
+
+def request_options(address: str, call: RestCall[Any], timeout: float) -> dict[str, Any]:
     """Arguments of one request. A read that waits at the broker gets that much more time."""
-    headers = {**call.headers, "content-type": "application/json"} if call.body is not None else dict(call.headers)
+    body = body_of(call)
+    headers = {**call.headers, "content-type": "application/json"} if body is not None else dict(call.headers)
     return {
         "method": call.method,
-        "url": call.path,
+        "url": address + call.path,
         "params": dict(call.query) or None,
         "headers": headers,
-        "content": call.body,
+        "content": body,
         "timeout": _timeout(timeout, timeout + call.wait_seconds),
     }
 
 
-def stream_options(call: RestCall[Any], timeout: float) -> dict[str, Any]:
+def stream_options(address: str, call: RestCall[Any], timeout: float) -> dict[str, Any]:
     """Arguments of a request whose answer goes on for ever."""
-    return request_options(call, timeout) | {"timeout": _timeout(timeout, SILENCE_SECONDS_MAX)}
+    return request_options(address, call, timeout) | {"timeout": _timeout(timeout, SILENCE_SECONDS_MAX)}
 
 
 def _timeout(timeout: float, read: float) -> httpx.Timeout:

@@ -1,0 +1,240 @@
+"""`goqueue bench`: load on a broker, and how long things take under it."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+import click
+import msgspec
+
+from goqueue.base.errors import InvalidField
+from goqueue.base.times import parse_duration_ms
+from goqueue.cli.bench_doors import BenchKafka, BenchRest
+from goqueue.cli.bench_load import HEAD_BYTES, Arrivals, LatencySummary, OpenLoop, make_payload, summarise
+from goqueue.cli.connecting import connect, identity_for
+from goqueue.cli.failures import Failed
+from goqueue.cli.options import F, output_option, server_option
+from goqueue.cli.progress import progress_bar
+from goqueue.cli.show import counted, remark, show_rows
+
+_MESSAGES_MAX: Final = 10_000_000
+_READY_S_MAX: Final = 60.0
+_REST_S_MAX: Final = 60.0  # for what is still on its way when all is sent
+_WORKERS: Final = 4
+_SHOW_S: Final = 0.2
+
+
+class BenchLoad(msgspec.Struct, frozen=True):
+    """What to send. A request carries `batch` messages."""
+
+    kind: str
+    over: str
+    rate: int
+    seconds: float
+    size: int
+    batch: int
+    in_flight: int
+
+    @property
+    def requests(self) -> int:
+        return max(1, round(self.rate * self.seconds / self.batch))
+
+
+class BenchResult(msgspec.Struct, frozen=True):
+    """One line: what was timed, how many messages a second, and how long it took."""
+
+    what: str
+    messages_per_second: float
+    latency_ms: LatencySummary
+
+
+def _span(ctx: click.Context, param: click.Parameter, given: str) -> float:
+    try:
+        return parse_duration_ms(given, param.name or "") / 1000
+    except InvalidField as error:
+        raise click.BadParameter(error.message, ctx, param) from None
+
+
+def _sized(command: F) -> F:
+    options = (
+        click.option("--rate", type=click.IntRange(1), default=1_000, show_default=True, help="Messages a second."),
+        click.option("--duration", default="10s", callback=_span, show_default=True, help="How long to send."),
+        click.option(
+            "--size",
+            type=click.IntRange(HEAD_BYTES, 1 << 20),
+            default=100,
+            show_default=True,
+            help="Bytes of a message.",
+        ),
+        click.option(
+            "--batch", type=click.IntRange(1, 1_000), default=1, show_default=True, help="Messages of a request."
+        ),
+        click.option(
+            "--in-flight",
+            type=click.IntRange(1, 1_000),
+            default=64,
+            show_default=True,
+            help="Requests at once, at most.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(["produce", "consume", "queue"]))
+@click.option("--over", type=click.Choice(["rest", "kafka"]), default="rest", show_default=True, help="Which door.")
+@_sized
+@click.option("--partitions", type=click.IntRange(1, 1_000), default=4, show_default=True, help="Of the topic.")
+@click.option("--keep", is_flag=True, help="Leave the topic there.")
+@server_option
+@output_option
+def bench(
+    kind: str,
+    over: str,
+    rate: int,
+    duration: float,
+    size: int,
+    batch: int,
+    in_flight: int,
+    partitions: int,
+    keep: bool,
+    server: str,
+    output: str,
+) -> None:
+    """Put load on a broker and time it.
+
+    Messages leave by the clock, RATE a second, whether or not those before were answered, and each is timed from when
+    it should have left: so a stall shows in the percentiles. `produce` times the acknowledgement, `consume` also the
+    way to a reader, `queue` the way to a worker's ack. Every answer and every message is checked; exit code 1 if one is
+    missing, doubled or damaged. The topic is made for it and deleted again.
+    """
+    load = BenchLoad(kind, over, rate, duration, size, batch, in_flight)
+    if load.requests * batch > _MESSAGES_MAX:
+        raise click.UsageError(f"More than {_MESSAGES_MAX:,} messages; take a lower rate or a shorter duration.")
+    if kind == "queue" and over == "kafka":
+        raise click.UsageError("Queues are taken from over REST; leave --over out.")
+    topic = f"bench-{uuid.uuid4().hex[:12]}"
+    with connect(server) as client:
+        servers = client.doors().kafka if over == "kafka" else ""
+        if servers is None:
+            raise Failed("The broker's Kafka door is off.")
+        client.create_topic(topic, partitions)
+        try:
+            results, faults = asyncio.run(_run(load, server, servers, topic))
+        finally:
+            if not keep:
+                client.delete_topic(topic)
+    _show(results, output)
+    for fault in faults:
+        remark(f"WRONG: {fault}")
+    raise click.exceptions.Exit(1 if faults else 0)
+
+
+async def _run(load: BenchLoad, server: str, servers: str, topic: str) -> tuple[list[BenchResult], list[str]]:
+    door = (
+        BenchKafka(servers, topic, load.in_flight)
+        if load.over == "kafka"
+        else BenchRest(identity_for(server), topic, load.in_flight)
+    )
+    arrivals = Arrivals(load.requests * load.batch)
+    await door.open()
+    readers = _readers(load, door, arrivals)
+    try:
+        tasks = await _started(readers)
+        sending = OpenLoop(load.rate / load.batch, load.requests, _sender(load, door))
+        await _watched(sending, load)
+        if tasks and not sending.failures:
+            await _arrived(tasks, arrivals)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        await door.close()
+    return _results(load, sending, arrivals), _faults(load, sending, arrivals)
+
+
+async def _watched(sending: OpenLoop, load: BenchLoad) -> None:
+    """With a bar, for who watches."""
+    with progress_bar("sending", load.requests * load.batch) as show:
+        running = asyncio.create_task(sending.run())
+        while not running.done():
+            await asyncio.wait([running], timeout=_SHOW_S)
+            show(len(sending.latencies) * load.batch)
+        await running
+
+
+def _sender(load: BenchLoad, door: BenchRest | BenchKafka) -> Callable[[int, int], Coroutine[Any, Any, None]]:
+    async def send(number: int, due_ns: int) -> None:
+        first = number * load.batch
+        await door.publish([make_payload(first + one, due_ns, load.size) for one in range(load.batch)])
+
+    return send
+
+
+def _readers(
+    load: BenchLoad, door: BenchRest | BenchKafka, arrivals: Arrivals
+) -> list[tuple[asyncio.Event, Coroutine[Any, Any, None]]]:
+    if load.kind == "produce":
+        return []
+    if load.kind == "queue" and isinstance(door, BenchRest):
+        ready = [asyncio.Event() for _ in range(_WORKERS)]
+        return [(one, door.work("bench", arrivals, one)) for one in ready]
+    one = asyncio.Event()
+    return [(one, door.follow(arrivals, one))]
+
+
+async def _started(readers: list[tuple[asyncio.Event, Coroutine[Any, Any, None]]]) -> list[asyncio.Task[None]]:
+    tasks = [asyncio.create_task(reader) for _, reader in readers]
+    for event, _ in readers:
+        await asyncio.wait_for(event.wait(), _READY_S_MAX)
+    return tasks
+
+
+async def _arrived(tasks: list[asyncio.Task[None]], arrivals: Arrivals) -> None:
+    """Until all have come, a reader died, or it takes too long."""
+    waiting = asyncio.create_task(arrivals.complete.wait())
+    await asyncio.wait([waiting, *tasks], timeout=_REST_S_MAX, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiting
+
+
+def _results(load: BenchLoad, sending: OpenLoop, arrivals: Arrivals) -> list[BenchResult]:
+    rate = len(sending.latencies) * load.batch / sending.seconds if sending.seconds else 0.0
+    found = [BenchResult("acknowledged", rate, summarise(sending.latencies))]
+    if load.kind != "produce":
+        came = len(arrivals.latencies) / sending.seconds if sending.seconds else 0.0
+        what = "acked by a worker" if load.kind == "queue" else "read"
+        found.append(BenchResult(what, came, summarise(arrivals.latencies)))
+    return found
+
+
+def _faults(load: BenchLoad, sending: OpenLoop, arrivals: Arrivals) -> list[str]:
+    found = []
+    if sending.failures:
+        found.append(f"{counted(len(sending.failures), 'request')} failed; the first: {sending.failures[0]}")
+    if load.kind == "produce":
+        return found
+    if arrivals.damaged:
+        found.append(f"{counted(arrivals.damaged, 'message')} came damaged")
+    if arrivals.doubled:
+        found.append(f"{counted(arrivals.doubled, 'message')} came twice")
+    if arrivals.missing:
+        found.append(f"{counted(arrivals.missing, 'message')} did not come")
+    return found
+
+
+def _show(results: list[BenchResult], output: str) -> None:
+    columns = ("WHAT", "COUNT", "RATE", "P50", "P90", "P99", "P99.9", "MAX")
+    rows = []
+    for one in results:
+        times = one.latency_ms
+        shown = (f"{each:,.1f} ms" for each in (times.p50, times.p90, times.p99, times.p999, times.max))
+        rows.append((one.what, times.count, f"{one.messages_per_second:,.0f}/s", *shown))
+    show_rows(output, results, columns, rows)
