@@ -1,4 +1,41 @@
-// Small tools for the page. Data becomes text only, never markup.
+// Elements without markup: data becomes text only, never HTML.
+
+const SVG = "http:" + "//www.w3.org/2000/svg"; // a name, not an address
+
+/** h("a.link", {href: "#/"}, "text", child, ...). Functions are listeners; false, null and undefined are left out. */
+export function h(name, props, ...content) {
+  const [tag, ...classes] = name.split(".");
+  return filled(document.createElement(tag), classes, props, content);
+}
+
+/** The same for drawings. */
+export function s(name, props, ...content) {
+  const [tag, ...classes] = name.split(".");
+  return filled(document.createElementNS(SVG, tag), classes, props, content);
+}
+
+function filled(node, classes, props, content) {
+  if (props === null || typeof props !== "object" || props instanceof Node || Array.isArray(props)) {
+    content = [props, ...content];
+    props = {};
+  }
+  classes.forEach((one) => node.classList.add(one));
+  for (const [key, value] of Object.entries(props)) {
+    if (typeof value === "function") {
+      node.addEventListener(key.replace(/^on/, ""), value);
+    } else if (key === "class") {
+      value.split(" ").filter(Boolean).forEach((one) => node.classList.add(one));
+    } else if (key === "value" || key === "checked" || key === "selected") {
+      node[key] = value;
+    } else if (value === true) {
+      node.setAttribute(key, "");
+    } else if (value !== false && value !== null && value !== undefined) {
+      node.setAttribute(key, value);
+    }
+  }
+  node.append(...content.flat(3).filter((one) => one !== null && one !== undefined && one !== false && one !== ""));
+  return node;
+}
 
 export const $ = (id) => document.getElementById(id);
 
@@ -9,57 +46,31 @@ export function setText(node, text) {
   }
 }
 
-/** An element with a class and text or children. */
-export function make(tag, className, ...content) {
-  const node = document.createElement(tag);
-  if (className) {
-    node.className = className;
-  }
-  node.append(...content);
+/** Replaces what is in a node. */
+export function put(node, ...content) {
+  node.replaceChildren(...content.flat(3).filter((one) => one !== null && one !== undefined && one !== false && one !== ""));
   return node;
 }
 
-export const clone = (templateId) => $(templateId).content.firstElementChild.cloneNode(true);
-
-/** Makes `parent` hold one child an item, in order. A child that stays is kept, and so is the focus in it. */
-export function keyed(parent, items, keyOf, create, update) {
-  const focused = parent.contains(document.activeElement) ? document.activeElement : null;
-  const wanted = new Set(items.map((item) => String(keyOf(item))));
-  const kept = new Map();
-  for (const child of [...parent.children]) {
-    if (wanted.has(child.dataset.key)) {
-      kept.set(child.dataset.key, child);
-    } else {
-      child.remove();
-    }
-  }
-  let place = parent.firstElementChild;
-  for (const item of items) {
-    const key = String(keyOf(item));
-    const child = kept.get(key) ?? create(item);
-    child.dataset.key = key;
-    if (child === place) {
-      place = place.nextElementSibling;
-    } else {
-      parent.insertBefore(child, place);
-    }
-    update(child, item);
-  }
-  if (focused && focused.isConnected && document.activeElement !== focused) {
-    focused.focus({ preventScroll: true });
-  }
+/** What is typed in, once the typing has paused. */
+export function paused(action, ms = 150) {
+  let timer = 0;
+  return (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => action(...given), ms);
+  };
 }
 
-/** Fills a select with the partitions 0 to count - 1 behind a first choice; keeps what is chosen. */
-export function offerPartitions(select, count, first) {
-  if (select.length === count + 1) {
-    return;
+/** Into the clipboard; where that is not allowed (no TLS), by way of a selection. */
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = h("textarea", { readonly: true, "aria-hidden": "true" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
   }
-  const chosen = select.value;
-  const options = [new Option(first, "")];
-  for (let partition = 0; partition < count; partition++) {
-    options.push(new Option(String(partition), String(partition)));
-  }
-  select.replaceChildren(...options);
-  select.value = chosen && Number(chosen) < count ? chosen : "";
 }

@@ -39,7 +39,7 @@ export function duration(ms) {
 /** What a setting's number means, or nothing. */
 export function meaning(key, value) {
   const number = Number(value);
-  if (number === -1) {
+  if (number === -1 || number > 1e15) {
     return "no limit";
   }
   if (key.endsWith(".ms") && number >= 1000) {
@@ -94,3 +94,22 @@ export function indentJson(text) {
 }
 
 const line = (depth) => `\n${"  ".repeat(depth)}`;
+
+/** How long ago, or until when. */
+export function ago(ms, now = Date.now()) {
+  const apart = now - ms;
+  return apart >= 0 ? `${duration(apart)} ago` : `in ${duration(-apart)}`;
+}
+
+/** A number with its unit, short: "12.3 k", "1.4 MiB". */
+export const short = (number) => countParts(number).join(" ").trim();
+
+export const UNITS = {
+  "/s": (value) => `${short(value < 10 ? Math.round(value * 10) / 10 : Math.round(value))}/s`,
+  "B/s": (value) => `${bytes(value)}/s`,
+  B: (value) => bytes(value),
+  ms: (value) => `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`,
+  s: (value) => duration(value * 1000),
+  "": (value) => short(Math.round(value * 10) / 10),
+  "%": (value) => `${value.toFixed(1)} %`,
+};

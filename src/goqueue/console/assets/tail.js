@@ -1,54 +1,84 @@
-// A live tail over server-sent events. The browser reconnects by itself and goes on where it was.
+// A live tail: server-sent events read from a stream, so that they can carry credentials. Only what is shown is parsed.
 
-import { address, Problem } from "./api.js";
-import { complain } from "./toast.js";
+import { stream, Unreachable } from "./api.js";
 
-const SHOWN_AT_ONCE_MAX = 500;
-const PAUSE_MS = 150; // drawing more often would freeze the page under a flood
+const KEPT_MAX = 500; // of a flood, only the newest are shown; the others are counted
+const DRAW_MS = 120;
+const AGAIN_MS = 1_000;
 
-let source = null;
+/** `onRows(newest messages, received, dropped)` at most a few times a second, in an animation frame. */
+export class Tail {
+  constructor(topic, query, { onRows, onState }) {
+    Object.assign(this, { topic, query, onRows, onState });
+    this.waiting = [];
+    this.received = 0;
+    this.dropped = 0;
+    this.rest = "";
+    this.stopping = new AbortController();
+    this.run();
+  }
 
-/** Hands over messages a few times a second; of a flood, only the newest. */
-export function startTail(topic, partition, ends, { onMessages, onState, onEnd }) {
-  stopTail();
-  const from = [...ends].map(([place, offset]) => `${place}:${offset}`).join(",");
-  const query = partition === null ? { from } : { from, partition };
-  const stream = new EventSource(address("GET /topics/{topic}/tail", { topic }, query));
-  let waiting = [];
-  let received = 0;
-  const flush = () => {
-    if (stream === source) {
-      onMessages(waiting.map((data) => JSON.parse(data)), received);
+  async run() {
+    while (!this.stopping.signal.aborted) {
+      try {
+        this.onState("live");
+        await stream("GET /topics/{topic}/tail", { params: { topic: this.topic }, query: this.query, signal: this.stopping.signal }, (text) => this.feed(text));
+      } catch (error) {
+        if (error.name === "AbortError" || this.stopping.signal.aborted) {
+          return;
+        }
+        if (!(error instanceof Unreachable) && error.name !== "TypeError") {
+          this.onState("ended", error);
+          return;
+        }
+      }
+      this.onState("waiting");
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
     }
-    [waiting, received] = [[], 0];
-  };
-  stream.addEventListener("open", () => onState("live"));
-  stream.addEventListener("message", (event) => {
-    if (!received) {
-      setTimeout(flush, PAUSE_MS);
+  }
+
+  feed(text) {
+    const parts = (this.rest + text).split("\n\n");
+    this.rest = parts.pop();
+    for (const part of parts) {
+      if (part.includes("event: message\n")) {
+        this.received += 1;
+        this.waiting.push(part);
+      }
     }
-    waiting.push(event.data);
-    received += 1;
-    if (waiting.length > 2 * SHOWN_AT_ONCE_MAX) {
-      waiting = waiting.slice(-SHOWN_AT_ONCE_MAX);
+    const last = parts.findLast((one) => one.includes("id: "));
+    if (last) {
+      this.query = { ...this.query, from: /^id: (.*)$/m.exec(last)[1] }; // where to go on after a break
     }
-  });
-  // The node's own word about what went wrong comes as an event of this name too, with data.
-  stream.addEventListener("error", (event) => {
-    if (event.data === undefined && stream.readyState === EventSource.CONNECTING) {
-      onState("reconnecting");
+    if (this.waiting.length > KEPT_MAX) {
+      this.dropped += this.waiting.length - KEPT_MAX;
+      this.waiting = this.waiting.slice(-KEPT_MAX);
+    }
+    if (this.waiting.length) {
+      this.soon();
+    }
+  }
+
+  soon() {
+    if (this.planned) {
       return;
     }
-    const why = event.data ? JSON.parse(event.data) : { code: "tail-ended", detail: "The node closed the tail." };
-    if (why.code !== "unknown-topic") {
-      complain(new Problem(why)); // that the topic is gone, its own view tells
-    }
-    onEnd();
-  });
-  source = stream;
-}
+    this.planned = true;
+    setTimeout(() => requestAnimationFrame(() => this.draw()), DRAW_MS);
+  }
 
-export function stopTail() {
-  source?.close();
-  source = null;
+  draw() {
+    this.planned = false;
+    if (this.stopping.signal.aborted) {
+      return;
+    }
+    const shown = this.waiting.slice(-100);
+    this.dropped += this.waiting.length - shown.length;
+    this.waiting = [];
+    this.onRows(shown.map((one) => JSON.parse(one.slice(one.indexOf("\ndata") + 7))), this.received, this.dropped);
+  }
+
+  stop() {
+    this.stopping.abort();
+  }
 }
