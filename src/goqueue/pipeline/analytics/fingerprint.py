@@ -5,34 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-_CHARS_MAX: Final = 2_000
-_DIGITS: Final = 16
-_TIME: Final = "<time>"
-# In this order: what looks special goes before what is left of it looks like a number. Java's and Python's expressions
-# mean the same here.
-RULES: Final = (
-    (r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}", "<uuid>"),
-    (
-        r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?",
-        "<time>",
-    ),
-    (r"(?<![0-9.])[0-9]{1,3}(\.[0-9]{1,3}){3}(:[0-9]{1,5})?(?![0-9.])", "<address>"),
-    (r"0[xX][0-9a-fA-F]+", "<hex>"),
-    # Letters and digits in one word of some length: somebody's id.
-    (r"(?<![0-9A-Za-z])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[0-9A-Za-z]{6,}(?![0-9A-Za-z])", "<id>"),
-    (r"[0-9]+([.,][0-9]+)*", "<n>"),
-    (r"\s+", " "),
-)
+from goqueue.base.fingerprints import CHARS_MAX, DIGITS, RULES
 
 
 def template(text: Column) -> Column:
     """The text with numbers, ids, times and addresses replaced by what they are. Nothing is the empty text."""
-    found = f.substring(f.coalesce(text, f.lit("")), 1, _CHARS_MAX)
+    found = f.substring(f.coalesce(text, f.lit("")), 1, CHARS_MAX)
     for pattern, instead in RULES:
         found = f.regexp_replace(found, pattern, instead)
     return f.trim(found)
@@ -40,4 +21,4 @@ def template(text: Column) -> Column:
 
 def fingerprint(text: Column) -> Column:
     """16 hexadecimal digits, the same for texts of the same template."""
-    return f.substring(f.sha2(template(text), 256), 1, _DIGITS)
+    return f.substring(f.sha2(template(text), 256), 1, DIGITS)

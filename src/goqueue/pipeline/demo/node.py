@@ -39,7 +39,7 @@ class DemoNode:
 
     def __enter__(self) -> DemoNode:
         self.data.parent.mkdir(parents=True, exist_ok=True)
-        flags = ("--data", str(self.data), "--rest", _ANY, "--kafka", _ANY, "--sqs", "off")
+        flags = ("--data", str(self.data), "--rest", _ANY, "--kafka", _ANY, "--sqs", "off", "--grpc", "off")
         with (self.data.parent / "node.log").open("a") as log:
             mine = {name: value for name, value in os.environ.items() if not name.startswith("GOQUEUE_")}
             self._process = subprocess.Popen(

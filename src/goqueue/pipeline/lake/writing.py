@@ -81,7 +81,14 @@ def write_stream(
 
 
 def start(
-    frame: DataFrame, each: EachBatch, query_name: str, checkpoint: str, *, once: bool, every_s: float | None = None
+    frame: DataFrame,
+    each: EachBatch,
+    query_name: str,
+    checkpoint: str,
+    *,
+    once: bool,
+    every_s: float | None = None,
+    output: str = "append",
 ) -> StreamingQuery:
     """A query that gives every batch to `each`, on the driver."""
 
@@ -93,6 +100,7 @@ def start(
             raise LakeError(f"Batch {number}: {short(error)}") from None
 
     writer = frame.writeStream.queryName(query_name).option("checkpointLocation", location(checkpoint))
+    writer = writer.outputMode(output)
     if once:
         writer = writer.trigger(availableNow=True)
     elif every_s is not None:

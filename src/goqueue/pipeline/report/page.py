@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from importlib import resources
 
+from goqueue.console import look
 from goqueue.pipeline import human
 from goqueue.pipeline.report.failed import failed
 from goqueue.pipeline.report.flow import flow, lag
@@ -33,7 +34,8 @@ def page(facts: Facts) -> str:
 
 
 def _style() -> Markup:
-    return Markup(resources.files(__package__).joinpath("page.css").read_text())
+    """Whole, so that the page is one file."""
+    return Markup(look() + resources.files(__package__).joinpath("page.css").read_text())
 
 
 def _header(facts: Facts, sections: list[Section]) -> Markup:

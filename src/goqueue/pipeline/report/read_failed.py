@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from goqueue.pipeline.analytics.fingerprint import RULES
+from goqueue.base.fingerprints import RULES
 from goqueue.pipeline.report.lake_tables import LakeTables, millis
 from goqueue.pipeline.report.rows import BreakRow, CheckedRow, DeadLetterRow, Deaths, Drift
 from goqueue.pipeline.report.scale import time_step_ms

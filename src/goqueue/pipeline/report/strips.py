@@ -104,4 +104,4 @@ def _mark(one: EventRow) -> str:
     kind, _, what = one.name.partition(".")
     if what in _BAD:
         return "bad"
-    return {"publish": "c0", "consume": "c2", "delay": "c4", "txn": "c6"}.get(kind, "c7")
+    return {"publish": "c0", "consume": "c2", "delay": "c4", "txn": "c5"}.get(kind, "c7")

@@ -1,0 +1,97 @@
+"""Whose a checkpoint is: no other pipeline goes on from it, nor the same one with state that no longer fits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from pyarrow import fs
+from pyspark.sql import DataFrame
+
+from goqueue.base.decoders import from_json
+from goqueue.pipeline.definition.sinks import SinkPlace
+from goqueue.pipeline.link.errors import PipelineError
+
+_NOTE: Final = "goqueue-pipeline.json"
+# Operators of a plan that keep something between batches.
+_STATEFUL: Final = re.compile(
+    r"^[\s:+\-~]*((?:Aggregate|Deduplicate|DeduplicateWithin|Join|EventTimeWatermark|FlatMapGroups|TransformWith|Sort).*)$"
+)
+_NUMBERS: Final = re.compile(r"#\d+L?|\[id=[^\]]*\]|plan_id=\d+")
+
+
+class CheckpointMismatch(PipelineError):
+    """The checkpoint cannot be gone on from."""
+
+
+class CheckpointOwner(msgspec.Struct, frozen=True):
+    """`topics` are what is read, by view; `state` is what is kept between batches."""
+
+    pipeline: str
+    sink: str
+    topics: dict[str, str]
+    state: list[str]
+
+
+def identity(place: SinkPlace, sink: str, rows: DataFrame, topics: Mapping[str, str]) -> CheckpointOwner:
+    return CheckpointOwner(place.pipeline, sink, dict(topics), stateful(rows))
+
+
+def stateful(rows: DataFrame) -> list[str]:
+    """The operators with state, in Spark's words without its running numbers."""
+    plan = str(rows._jdf.queryExecution().analyzed().toString())
+    found = (_STATEFUL.match(line) for line in plan.splitlines())
+    return [_NUMBERS.sub("", one[1]).strip() for one in found if one is not None]
+
+
+def claim(place: SinkPlace, wanted: CheckpointOwner) -> None:
+    """Notes whose checkpoint it is, or refuses one that is another's or whose state does not fit any more."""
+    where = place.checkpoint(wanted.sink)
+    system, path = fs.FileSystem.from_uri(where) if "://" in where else (fs.LocalFileSystem(), where)
+    note = f"{path}/{_NOTE}"
+    try:
+        with system.open_input_stream(note) as file:
+            known = from_json(file.read(), CheckpointOwner)
+    except FileNotFoundError:
+        _check_unclaimed(system, path, where)
+        _write(system, path, note, wanted)
+        return
+    except (OSError, msgspec.DecodeError, pa.ArrowException) as error:
+        raise CheckpointMismatch(f"The checkpoint {where} cannot be read: {error}") from None
+    _check_same(where, known, wanted)
+    if known != wanted:
+        _write(system, path, note, wanted)
+
+
+def _check_unclaimed(system: fs.FileSystem, path: str, where: str) -> None:
+    if system.get_file_info(f"{path}/metadata").type is not fs.FileType.NotFound:
+        raise CheckpointMismatch(f"{where} is the checkpoint of something else; choose another name or lake.")
+
+
+def _write(system: fs.FileSystem, path: str, note: str, wanted: CheckpointOwner) -> None:
+    system.create_dir(path, recursive=True)
+    with system.open_output_stream(note) as file:
+        file.write(msgspec.json.encode(wanted))
+
+
+def _check_same(where: str, known: CheckpointOwner, wanted: CheckpointOwner) -> None:
+    anew = "Run it with --from-scratch to begin anew, or under another name."
+    if (known.pipeline, known.sink) != (wanted.pipeline, wanted.sink):
+        raise CheckpointMismatch(f"{where} is the checkpoint of {known.pipeline}/{known.sink}. {anew}")
+    if known.topics != wanted.topics:
+        before, now = ", ".join(known.topics.values()), ", ".join(wanted.topics.values())
+        raise CheckpointMismatch(f"{wanted.sink} read {before} before, and now {now}. {anew}")
+    if known.state != wanted.state:
+        changed = next((one for one in wanted.state if one not in known.state), "something is gone")
+        raise CheckpointMismatch(f"What {wanted.sink} keeps between batches changed ({changed[:200]}). {anew}")
+
+
+def forget(place: SinkPlace, sink: str) -> None:
+    """Takes the checkpoint away. Tables and topics keep what they have."""
+    where = place.checkpoint(sink)
+    system, path = fs.FileSystem.from_uri(where) if "://" in where else (fs.LocalFileSystem(), where)
+    if system.get_file_info(path).type is fs.FileType.Directory:
+        system.delete_dir(path)

@@ -1,0 +1,128 @@
+"""Sources as frames: of a running node, without any rows (to check a pipeline), or with given rows (to test it)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from goqueue.pipeline.definition.words import PipelineSource, Rows
+from goqueue.pipeline.lake.reading import read_table
+
+# The columns that a read of a topic has, whatever is in it.
+RAW: Final = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+)
+PLACE: Final = ("_key", "_topic", "_partition", "_offset", "_timestamp")
+
+
+class Frames(Protocol):
+    """Where a pipeline's rows come from."""
+
+    def frame(self, source: PipelineSource) -> DataFrame: ...
+
+
+class NodeFrames:
+    """Topics of a node as streams, tables and files as they stand now."""
+
+    def __init__(self, spark: SparkSession, node: Mapping[str, str], lake: str, folder: str) -> None:
+        self._spark, self._node, self._lake, self._folder = spark, node, lake, folder
+
+    def frame(self, source: PipelineSource) -> DataFrame:
+        if source.topic is not None:
+            return shaped(self._stream(source), source)
+        return static(self._spark, source, self._lake, self._folder)
+
+    def _stream(self, source: PipelineSource) -> DataFrame:
+        options = {**self._node, "subscribe": source.topic, "maxOffsetsPerTrigger": str(source.max_rows)}
+        if source.schema == "registry":
+            options |= {"schema": "registry", "mode": "permissive"}
+        if source.begin in ("earliest", "latest"):
+            options["startingOffsets"] = source.begin
+        else:
+            options["startingTimestamp"] = str(round(datetime.fromisoformat(source.begin).timestamp() * 1000))
+            options["startingOffsetsByTimestampStrategy"] = "latest"
+        return self._spark.readStream.format("goqueue").options(**options).load()
+
+
+class EmptyFrames:
+    """The same frames as far as Spark's analysis can tell, and no rows: streams over a folder that is empty."""
+
+    def __init__(self, spark: SparkSession, empty: str, lake: str, folder: str, node: Mapping[str, str]) -> None:
+        self._spark, self._empty, self._lake, self._folder, self._node = spark, empty, lake, folder, node
+
+    def frame(self, source: PipelineSource) -> DataFrame:
+        if source.topic is None:
+            return static(self._spark, source, self._lake, self._folder)
+        rows = self._spark.readStream.schema(self._schema(source)).parquet(self._empty)
+        return shaped(rows, source)
+
+    def _schema(self, source: PipelineSource) -> StructType | str:
+        if source.schema != "registry":
+            return RAW
+        options = {**self._node, "subscribe": str(source.topic), "schema": "registry", "mode": "permissive"}
+        return self._spark.read.format("goqueue").options(**options).load().schema
+
+
+class GivenFrames:
+    """Rows of a test. What a row does not name is null; places in the topic are made up in order."""
+
+    def __init__(self, spark: SparkSession, like: Frames, given: Mapping[str, Rows]) -> None:
+        self._spark, self._like, self._given = spark, like, given
+
+    def frame(self, source: PipelineSource) -> DataFrame:
+        schema = self._like.frame(source).schema
+        rows = [_filled(row, number, schema, source) for number, row in enumerate(self._given.get(source.name, []))]
+        return marked(self._spark.createDataFrame(rows, schema, verifySchema=True), source.watermark)
+
+
+def _filled(row: Mapping[str, object], number: int, schema: StructType, source: PipelineSource) -> tuple[object, ...]:
+    unknown = sorted(set(row) - set(schema.names))
+    if unknown:
+        raise ValueError(f"source {source.name!r} has no column {unknown[0]!r}")
+    made_up = {"_topic": source.topic, "_partition": 0, "_offset": number} if source.topic is not None else {}
+    return tuple({**made_up, **row}.get(name) for name in schema.names)
+
+
+def shaped(rows: DataFrame, source: PipelineSource) -> DataFrame:
+    """A topic's rows as people want them: columns of the value, and where the message stands in `_` columns."""
+    place = [
+        f.col("key").cast("string").alias("_key"),
+        f.col("topic").alias("_topic"),
+        f.col("partition").alias("_partition"),
+        f.col("offset").alias("_offset"),
+        f.col("timestamp").alias("_timestamp"),
+    ]
+    if source.schema == "registry":
+        found = rows.select("value.*", *place)
+    elif source.columns is not None:
+        parsed = f.from_json(f.col("value").cast("string"), source.columns)
+        found = rows.select(parsed.alias("value"), f.col("value").cast("string").alias("_value"), *place)
+        found = found.select("value.*", "_value", *PLACE)
+    else:
+        found = rows.select(f.col("value").cast("string").alias("value"), *place)
+    return marked(found, source.watermark)
+
+
+def marked(rows: DataFrame, watermark: str | None) -> DataFrame:
+    if watermark is None:
+        return rows
+    column, span = watermark.split(maxsplit=1)
+    return rows.withWatermark(column, span)
+
+
+def static(spark: SparkSession, source: PipelineSource, lake: str, folder: str) -> DataFrame:
+    """A table or files as they stand now; in a stream they are read anew for every batch."""
+    if source.table is not None:
+        return marked(read_table(spark, f"{lake}/{source.table}"), source.watermark)
+    path = str(source.file)
+    reader = spark.read.option("header", "true").option("inferSchema", "true")
+    if source.columns is not None:
+        reader = reader.schema(source.columns)
+    kind = source.format or path.rsplit(".", 1)[-1].lower()
+    where = path if "://" in path else f"{folder}/{path}"
+    return marked(reader.format(kind).load(where), source.watermark)

@@ -1,0 +1,196 @@
+"""One run of a pipeline from a file: its queries started, watched, and summed up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from goqueue.pipeline.definition.checkpoints import claim, forget, identity
+from goqueue.pipeline.definition.frames import NodeFrames
+from goqueue.pipeline.definition.mistakes import Mistake
+from goqueue.pipeline.definition.planning import PipelinePlan, empty_frames, plan
+from goqueue.pipeline.definition.reading import PipelineFile
+from goqueue.pipeline.definition.sinks import SinkPlace, start_quarantine, start_sink, write_static
+from goqueue.pipeline.lake.errors import LakeError
+from goqueue.pipeline.link.cluster import cluster
+from goqueue.pipeline.link.doors import doors
+from goqueue.pipeline.link.errors import PipelineError
+from goqueue.pipeline.running import Progress, Summary
+
+_LOOK_S: Final = 0.2
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a run is asked for. `node` are the connector's options; without `every_s` it works off what is there."""
+
+    node: Mapping[str, str]
+    lake: str
+    every_s: float | None = None
+    from_scratch: bool = False
+
+
+class PreparedPipeline(msgspec.Struct, frozen=True):
+    """A pipeline that may start."""
+
+    file: PipelineFile
+    plan: PipelinePlan
+    place: SinkPlace
+
+
+class QueryFailed(PipelineError):
+    """A query ended by itself."""
+
+
+class SinkCounts(msgspec.Struct):
+    sink: str
+    rows_in: int = 0
+    batches: int = 0
+    rows_out: int | None = None
+
+
+def perform(spark: SparkSession, file: PipelineFile, asked: Asked, progress: Progress) -> Summary:
+    """Checks the whole pipeline, then runs it. Nothing is begun if something is wrong."""
+    began = time.monotonic()
+    progress.step("checking")
+    ready = prepare(spark, file, asked)
+    done = [
+        SinkCounts(one.sink.id, 0, 1, write_static(one.rows, one.sink, ready.place))
+        for one in ready.plan.sinks
+        if not one.is_stream
+    ]
+    queries = start_queries(ready)
+    try:
+        done += _watched(queries, progress)
+    finally:
+        for query in queries.values():
+            query.stop()
+    return _summary(file, done, time.monotonic() - began)
+
+
+def prepare(spark: SparkSession, file: PipelineFile, asked: Asked) -> PreparedPipeline:
+    """Everything checked, and the checkpoints claimed; nothing runs yet."""
+    _check_topics(file, asked.node)
+    with empty_frames(spark, file, asked.lake, asked.node) as empty:
+        plan(spark, file, empty)
+    folder = str(file.path.parent.absolute())
+    found = plan(spark, file, NodeFrames(spark, asked.node, asked.lake, folder))
+    place = SinkPlace(file.definition.name, asked.lake, folder, asked.node, asked.every_s)
+    if asked.from_scratch:
+        for name in _names(found):
+            forget(place, name)
+    _claim_all(file, found, place)
+    return PreparedPipeline(file, found, place)
+
+
+def start_queries(ready: PreparedPipeline) -> dict[str, StreamingQuery]:
+    """A query for each sink and each quarantine of a stream, by the sink's name. If one does not start, none runs."""
+    started: dict[str, StreamingQuery] = {}
+    try:
+        for name, query in _start(ready.file, ready.plan, ready.place):
+            started[name] = query  # noqa: PERF403 - what was started before a failure has to be known
+    except BaseException:
+        for query in started.values():
+            query.stop()
+        raise
+    return started
+
+
+def _check_topics(file: PipelineFile, node: Mapping[str, str]) -> None:
+    asked = file.definition
+    places = [("source", number, one.topic) for number, one in enumerate(asked.source)]
+    places += [("sink", number, one.topic) for number, one in enumerate(asked.sink)]
+    if not any(topic for _, _, topic in places):
+        return
+    there = cluster(doors(node.get("kafka.bootstrap.servers"), node.get("url")).kafka).topics()
+    missing = [
+        Mistake(
+            f"{kind}: there is no topic {topic!r}; `goqueue topic create {topic}` makes it", (kind, number, "topic")
+        )
+        for kind, number, topic in places
+        if topic is not None and topic not in there
+    ]
+    if missing:
+        raise file.refuse(*missing)
+
+
+def _names(found: PipelinePlan) -> list[str]:
+    return [one.sink.id for one in found.sinks] + [f"quarantine-{view}" for view in found.views.broken]
+
+
+def _claim_all(file: PipelineFile, found: PipelinePlan, place: SinkPlace) -> None:
+    topics = {one.name: one.topic for one in file.definition.source if one.topic is not None}
+    for one in found.sinks:
+        if one.is_stream:
+            claim(place, identity(place, one.sink.id, one.rows, topics))
+    for view, rows in found.views.broken.items():
+        if rows.isStreaming:
+            claim(place, identity(place, f"quarantine-{view}", rows, topics))
+
+
+def _start(file: PipelineFile, found: PipelinePlan, place: SinkPlace) -> Iterator[tuple[str, StreamingQuery]]:
+    for one in found.sinks:
+        if one.is_stream:
+            yield one.sink.id, start_sink(one.rows, one.sink, place)
+    for view, rows in found.views.broken.items():
+        if rows.isStreaming:
+            table = file.definition.rules_of(view)[0].quarantine
+            yield f"quarantine-{view}", start_quarantine(rows, table, view, place)
+
+
+def _watched(queries: Mapping[str, StreamingQuery], progress: Progress) -> list[SinkCounts]:
+    """Until all have ended; the first that fails ends the others."""
+    counted = {name: SinkCounts(name) for name in queries}
+    seen: dict[str, int] = {}
+    while True:
+        active = [query for query in queries.values() if query.isActive]
+        for name, query in queries.items():
+            _count(counted[name], query, seen)
+            check_query(name, query)
+        progress.step("running", sum(one.rows_in for one in counted.values()))
+        if not active:
+            return list(counted.values())
+        time.sleep(_LOOK_S)
+
+
+def _count(counted: SinkCounts, query: StreamingQuery, seen: dict[str, int]) -> None:
+    for one in query.recentProgress:
+        told: dict[str, Any] = one if isinstance(one, dict) else one.__dict__
+        number = int(told["batchId"])
+        if number <= seen.get(counted.sink, -1):
+            continue
+        seen[counted.sink] = number
+        counted.rows_in += int(told["numInputRows"])
+        counted.batches += 1
+
+
+def check_query(name: str, query: StreamingQuery) -> None:
+    """Raises what ended the query, if something did."""
+    try:
+        failed = query.exception()
+    except StreamingQueryException as raised:
+        failed = raised
+    if failed is not None:
+        raise QueryFailed(f"{name}: {reason(str(failed))}")
+
+
+def reason(text: str) -> str:
+    """What was raised inside, without Spark's words around it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = [line for line in lines if LakeError.__name__ in line or "goqueue." in line]
+    return " ".join((ours[-1] if ours else lines[0] if lines else "it ended without a word").split())[:1000]
+
+
+def _summary(file: PipelineFile, done: list[SinkCounts], seconds: float) -> Summary:
+    rows = [msgspec.to_builtins(one) for one in done]
+    for row in rows:
+        row["rows_out"] = "-" if row["rows_out"] is None else row["rows_out"]
+    total = max((one.rows_in for one in done), default=0)
+    out = sum(one.rows_out or 0 for one in done)
+    facts = {"sinks": rows}
+    return Summary(file.definition.name, total, out, seconds, sum(one.batches for one in done), facts)

@@ -1,0 +1,85 @@
+"""A pipeline as Spark would run it, before it runs: every view's columns, and what Spark will not do with a stream."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from goqueue.pipeline.definition.checkpoints import stateful
+from goqueue.pipeline.definition.frames import EmptyFrames, Frames, GivenFrames
+from goqueue.pipeline.definition.mistakes import Mistake
+from goqueue.pipeline.definition.reading import PipelineFile
+from goqueue.pipeline.definition.sinks import messages
+from goqueue.pipeline.definition.views import Views, build_views, told_at
+from goqueue.pipeline.definition.words import PipelineSink
+
+
+class SinkPlan(msgspec.Struct, frozen=True):
+    sink: PipelineSink
+    rows: DataFrame
+    is_stream: bool
+    state: list[str]
+
+
+class PipelinePlan(msgspec.Struct, frozen=True):
+    views: Views
+    sinks: list[SinkPlan]
+
+
+@contextmanager
+def empty_frames(spark: SparkSession, file: PipelineFile, lake: str, node: Mapping[str, str]) -> Iterator[Frames]:
+    with tempfile.TemporaryDirectory(prefix="goqueue-check-") as empty:
+        yield EmptyFrames(spark, empty, lake, str(file.path.parent.absolute()), node)
+
+
+def plan(spark: SparkSession, file: PipelineFile, frames: Frames) -> PipelinePlan:
+    """All views and sinks, or `PipelineFileError` with the first thing that cannot be."""
+    views = build_views(spark, file, frames)
+    for number, rule in enumerate(file.definition.rule):
+        if not views.broken[rule.view].isStreaming and not isinstance(frames, GivenFrames):
+            told = f"rule {rule.name!r}: {rule.view} comes from no topic; leave rows out by SQL instead"
+            raise file.refuse(Mistake(told, ("rule", number, "view")))
+    return PipelinePlan(views, [_planned(spark, file, views, number) for number in range(len(file.definition.sink))])
+
+
+def _planned(spark: SparkSession, file: PipelineFile, views: Views, number: int) -> SinkPlan:
+    sink = file.definition.sink[number]
+    rows = views.frames[sink.view]
+    about, where = f"sink {sink.target!r}", ("sink", number, "")
+    for key, columns in (("keys", sink.keys), ("partition_by", sink.partition_by), ("order", _listed(sink.order))):
+        for column in columns:
+            if column not in rows.columns:
+                told = f"{about}: {sink.view} has no column {column!r}; it has {', '.join(rows.columns)}"
+                raise file.refuse(Mistake(told, ("sink", number, key)))
+    with told_at(file, about, where):
+        if sink.topic is not None:
+            rows = messages(rows, sink)
+        if rows.isStreaming:
+            _check_streaming(spark, rows, sink)
+    _check_repeatable(file, sink, rows, number)
+    return SinkPlan(sink, views.frames[sink.view], rows.isStreaming, stateful(rows) if rows.isStreaming else [])
+
+
+def _listed(one: str | None) -> list[str]:
+    return [] if one is None else [one]
+
+
+def _check_repeatable(file: PipelineFile, sink: PipelineSink, rows: DataFrame, number: int) -> None:
+    if rows.isStreaming or sink.mode in ("merge", "overwrite"):
+        return
+    told = f"sink {sink.target!r}: {sink.view} comes from no topic, so every run would append all of it again; "
+    raise file.refuse(Mistake(told + 'say mode = "overwrite" or "merge"', ("sink", number, "mode")))
+
+
+def _check_streaming(spark: SparkSession, rows: DataFrame, sink: PipelineSink) -> None:
+    """What Spark asks of a plan when a query starts: output mode, watermarks, joins, order of operators."""
+    jvm = spark._jvm
+    assert jvm is not None
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    mode = {"append": modes.Append, "update": modes.Update, "complete": modes.Complete}[sink.output_mode]()
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    checker.checkForStreaming(rows._jdf.queryExecution().analyzed(), mode)

@@ -1,0 +1,175 @@
+"""Every pipeline of a folder in one Spark application, kept running: started, restarted, upgraded, paused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from goqueue.pipeline.definition.reading import PipelineFile, read_file
+
+_BACK_OFF_S: Final = 1.0
+_BACK_OFF_S_MAX: Final = 60.0
+_PIPELINES_MAX: Final = 200
+PAUSED: Final = ".paused"
+
+
+class RunningPipeline(Protocol):
+    """The queries of one pipeline."""
+
+    def failure(self) -> str | None: ...
+    def stop(self) -> None: ...
+    def numbers(self) -> Mapping[str, float]: ...
+
+
+Begin = Callable[[PipelineFile], RunningPipeline]
+Say = Callable[[str], None]
+
+
+class PipelineStatus(msgspec.Struct, frozen=True):
+    """`state` is running, waiting (for its next try), refused (the file cannot run), or paused.
+
+    A refused change leaves running what ran before, and `error` says why.
+    """
+
+    name: str
+    state: str
+    error: str
+    restarts: int
+    numbers: dict[str, float]
+
+
+class _Kept:
+    """One file: what of it runs, and what became of its last change."""
+
+    def __init__(self) -> None:
+        self.digest = ""
+        self.running: RunningPipeline | None = None
+        self.file: PipelineFile | None = None
+        self.error = ""
+        self.is_paused = False
+        self.failures = 0
+        self.restarts = 0
+        self.not_before = 0.0
+
+    @property
+    def state(self) -> str:
+        if self.is_paused:
+            return "paused"
+        if self.running is not None:
+            return "running"
+        return "waiting" if self.file is not None else "refused"
+
+
+class PipelineFolder:
+    """Looked at again and again by its owner; the time is an argument. `begin` raises if a pipeline cannot start."""
+
+    def __init__(self, folder: Path, begin: Begin, say: Say) -> None:
+        self._folder, self._begin, self._say = folder, begin, say
+        self._kept: dict[str, _Kept] = {}
+        self._status: list[PipelineStatus] = []
+
+    def look(self, now: float) -> None:
+        """Takes changes of files over, starts what should run, and notices what died."""
+        found = {path.stem: path for path in sorted(self._folder.glob("*.toml"))[:_PIPELINES_MAX]}
+        for name in [name for name in self._kept if name not in found]:
+            self._stop(name, self._kept.pop(name), "its file is gone")
+        for name, path in found.items():
+            kept = self._kept.setdefault(name, _Kept())
+            self._take_over(name, kept, path, now)
+            self._keep(name, kept, now)
+        self._status = self._told()
+
+    def stop(self) -> None:
+        for name, kept in self._kept.items():
+            self._stop(name, kept, "")
+
+    def status(self) -> list[PipelineStatus]:
+        """As it was at the last look; any thread may ask."""
+        return self._status
+
+    def _told(self) -> list[PipelineStatus]:
+        return [
+            PipelineStatus(
+                name, one.state, one.error, one.restarts, dict(one.running.numbers()) if one.running is not None else {}
+            )
+            for name, one in sorted(self._kept.items())
+        ]
+
+    def _take_over(self, name: str, kept: _Kept, path: Path, now: float) -> None:
+        """A changed file replaces what runs, if it can run at all; else the old one goes on, and the reason is told."""
+        try:
+            digest = sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            self._refuse(name, kept, str(error))
+            return
+        if digest == kept.digest:
+            return
+        kept.digest = digest
+        try:
+            file = read_file(path)
+        except Exception as error:
+            self._refuse(name, kept, str(error))
+            return
+        before, kept.file = kept.file, file
+        if kept.running is None:
+            kept.failures, kept.not_before = 0, now
+            return
+        self._stop(name, kept, "its file changed")
+        if not self._started(name, kept, now) and before is not None:
+            reason, kept.file = kept.error, before
+            self._started(name, kept, now)
+            self._refuse(name, kept, reason)
+
+    def _keep(self, name: str, kept: _Kept, now: float) -> None:
+        paused = (self._folder / f"{name}{PAUSED}").exists()
+        if paused and not kept.is_paused:
+            self._stop(name, kept, "paused")
+        kept.is_paused = paused
+        if paused:
+            return
+        if kept.running is not None:
+            self._look_after(name, kept, now)
+        elif kept.file is not None and now >= kept.not_before:
+            self._started(name, kept, now)
+
+    def _look_after(self, name: str, kept: _Kept, now: float) -> None:
+        assert kept.running is not None
+        failure = kept.running.failure()
+        if failure is None:
+            return
+        self._stop(name, kept, "")
+        kept.restarts += 1
+        self._failed(name, kept, failure, now)
+
+    def _started(self, name: str, kept: _Kept, now: float) -> bool:
+        assert kept.file is not None
+        try:
+            kept.running = self._begin(kept.file)
+        except Exception as error:
+            self._failed(name, kept, str(error), now)
+            return False
+        kept.error, kept.failures = "", 0
+        self._say(f"{name}: running")
+        return True
+
+    def _failed(self, name: str, kept: _Kept, error: str, now: float) -> None:
+        wait = min(_BACK_OFF_S * 2**kept.failures, _BACK_OFF_S_MAX)
+        kept.failures, kept.error, kept.not_before = min(kept.failures + 1, 10), error, now + wait
+        self._say(f"{name}: {error}; the next try is in {wait:g} s")
+
+    def _refuse(self, name: str, kept: _Kept, error: str) -> None:
+        kept.error = error
+        goes_on = "; what ran before goes on" if kept.running is not None else ""
+        self._say(f"{name}: refused: {error}{goes_on}")
+
+    def _stop(self, name: str, kept: _Kept, reason: str) -> None:
+        if kept.running is None:
+            return
+        kept.running.stop()
+        kept.running = None
+        if reason:
+            self._say(f"{name}: stopped, {reason}")

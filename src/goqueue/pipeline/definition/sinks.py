@@ -1,0 +1,174 @@
+"""Rows to where they go. A stream's batches arrive exactly once, whatever dies in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from goqueue.pipeline.definition.views import BROKEN, quarantined
+from goqueue.pipeline.definition.words import QUARANTINE, PipelineSink
+from goqueue.pipeline.lake.commits import QueryBatch, has_batch
+from goqueue.pipeline.lake.errors import LakeBusy
+from goqueue.pipeline.lake.schemas import arrow_schema
+from goqueue.pipeline.lake.tables import ensure_table
+from goqueue.pipeline.lake.writing import EachBatch, query_id, start, write_table
+
+_ATTEMPTS_MAX: Final = 8
+KEY_RULE: Final = "key-is-there"
+
+
+class SinkPlace(msgspec.Struct, frozen=True):
+    """What sinks of one run share. `every_s` None works off what is there and ends."""
+
+    pipeline: str
+    lake: str
+    folder: str
+    node: Mapping[str, str]
+    every_s: float | None
+
+    @property
+    def once(self) -> bool:
+        return self.every_s is None
+
+    def table(self, name: str) -> str:
+        return f"{self.lake}/{name}"
+
+    def file(self, path: str) -> str:
+        return path if "://" in path else f"{self.folder}/{path}"
+
+    def checkpoint(self, sink: str) -> str:
+        return f"{self.lake}/_checkpoints/pipelines/{self.pipeline}/{sink}"
+
+
+def messages(rows: DataFrame, sink: PipelineSink) -> DataFrame:
+    """Rows as messages: the value is JSON of all columns unless the sink says another expression."""
+    plain = [name for name in rows.columns if not name.startswith("_")]
+    value = f.expr(sink.value) if sink.value else f.to_json(f.struct(*plain))
+    key = f.expr(sink.key).cast("string") if sink.key else f.lit(None).cast("string")
+    return rows.select(key.alias("key"), value.cast("string").alias("value"))
+
+
+def start_sink(rows: DataFrame, sink: PipelineSink, place: SinkPlace) -> StreamingQuery:
+    name, checkpoint = f"{place.pipeline}/{sink.id}", place.checkpoint(sink.id)
+    if sink.table is not None:
+        return start(
+            rows,
+            _each(rows, sink, place),
+            name,
+            checkpoint,
+            once=place.once,
+            every_s=place.every_s,
+            output=sink.output_mode,
+        )
+    if sink.topic is not None:
+        writer = messages(rows, sink).writeStream.format("goqueue").options(**place.node, topic=sink.topic)
+    else:
+        writer = rows.writeStream.format(sink.format).option("path", place.file(str(sink.file)))
+        writer = writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
+    writer = writer.outputMode(sink.output_mode).queryName(name).option("checkpointLocation", checkpoint)
+    if place.every_s is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{place.every_s} seconds").start()
+
+
+def start_quarantine(rows: DataFrame, table: str, view: str, place: SinkPlace) -> StreamingQuery:
+    """Broken rows of a view into their table."""
+    shaped = quarantined(rows, place.pipeline, view)
+    path = place.table(table)
+    ensure_table(path, shaped.schema)
+
+    def write(batch: DataFrame, number: int) -> None:
+        write_table(batch, path, app_id=query_id(batch), version=number)
+
+    name = f"quarantine-{view}"
+    return start(
+        shaped, write, f"{place.pipeline}/{name}", place.checkpoint(name), once=place.once, every_s=place.every_s
+    )
+
+
+def _each(rows: DataFrame, sink: PipelineSink, place: SinkPlace) -> EachBatch:
+    path = place.table(str(sink.table))
+    ensure_table(path, rows.schema, sink.partition_by)
+
+    def write(batch: DataFrame, number: int) -> None:
+        if sink.mode == "merge":
+            merge(batch, sink, place, QueryBatch(query_id(batch), number))
+        else:
+            by = sink.partition_by
+            write_table(batch, path, mode=sink.mode, partition_by=by, app_id=query_id(batch), version=number)
+
+    return write
+
+
+def write_static(rows: DataFrame, sink: PipelineSink, place: SinkPlace) -> int:
+    """Rows of no stream: in place of what is there, or merged into it, so that a second run changes nothing."""
+    if sink.table is not None and sink.mode == "merge":
+        ensure_table(place.table(sink.table), rows.schema, sink.partition_by)
+        return merge(rows, sink, place, None)
+    if sink.table is not None:
+        return write_table(rows, place.table(sink.table), mode="overwrite", partition_by=sink.partition_by)
+    writer = rows.write.mode("overwrite").format(sink.format).option("header", "true")
+    writer = writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
+    writer.save(place.file(str(sink.file)))
+    return rows.count()
+
+
+def merge(rows: DataFrame, sink: PipelineSink, place: SinkPlace, batch: QueryBatch | None) -> int:
+    """The newest row of every key takes the place of the table's. Rows without a key go to the quarantine."""
+    held = rows.persist()  # it is looked at twice, and read once
+    try:
+        if batch is not None:
+            _keep_keyless(held, sink, place, batch)
+        newest = _newest(held.na.drop(subset=sink.keys), sink)
+        found = newest.toArrow().cast(arrow_schema(newest.schema))
+    finally:
+        held.unpersist()
+    return _merged(found, sink, place.table(str(sink.table)), rows.schema, batch)
+
+
+def _keep_keyless(rows: DataFrame, sink: PipelineSink, place: SinkPlace, batch: QueryBatch) -> None:
+    keyless = rows.where(" OR ".join(f"`{key}` IS NULL" for key in sink.keys))
+    broken = quarantined(keyless.withColumn(BROKEN, f.array(f.lit(KEY_RULE))), place.pipeline, sink.view)
+    write_table(broken, place.table(QUARANTINE), app_id=f"{batch.query}/{KEY_RULE}", version=batch.number)
+
+
+def _merged(found: pa.Table, sink: PipelineSink, path: str, schema: StructType, batch: QueryBatch | None) -> int:
+    """One transaction, which happens once for a batch however often it is asked for."""
+    marks = [] if batch is None else [Transaction(batch.query, batch.number)]
+    for _ in range(_ATTEMPTS_MAX):
+        table = ensure_table(path, schema)
+        if batch is not None and has_batch(table, batch):
+            return 0
+        try:
+            _merge_into(table, found, sink, CommitProperties(app_transactions=marks))
+        except CommitFailedError:
+            continue
+        return int(found.num_rows)
+    raise LakeBusy(f"{path} was changed by others {_ATTEMPTS_MAX} times in a row; run fewer jobs on it.")
+
+
+def _newest(rows: DataFrame, sink: PipelineSink) -> DataFrame:
+    order = sink.order or ("_offset" if "_offset" in rows.columns else None)
+    if order is None:
+        return rows.dropDuplicates(sink.keys)
+    by = Window.partitionBy(*sink.keys).orderBy(f.expr(order).desc_nulls_last())
+    return rows.withColumn("_rank", f.row_number().over(by)).where("_rank = 1").drop("_rank")
+
+
+def _merge_into(table: DeltaTable, rows: pa.Table, sink: PipelineSink, properties: CommitProperties) -> None:
+    same = " AND ".join(f"t.`{key}` = s.`{key}`" for key in sink.keys)
+    newer = f"(t.`{sink.order}` IS NULL OR s.`{sink.order}` >= t.`{sink.order}`)" if sink.order else "true"
+    gone = f"coalesce(s.`{sink.delete_when}`, false)" if sink.delete_when else "false"
+    merger = table.merge(rows, same, source_alias="s", target_alias="t", commit_properties=properties)
+    if sink.delete_when:
+        merger = merger.when_matched_delete(f"{gone} AND {newer}")
+    merger.when_matched_update_all(newer).when_not_matched_insert_all(f"NOT {gone}").execute()
