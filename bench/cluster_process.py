@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,12 +13,12 @@ from typing import Any, Final, Self
 
 import httpx
 
-from bench.etcd_process import EtcdMember, etcd_members
-from bench.node_process import NodeProcess
-from goqueue.cli.cluster_dir import HOST, free_ports
+from bench.etcd_process import EtcdMember, Host, etcd_members
+from bench.node_process import NodeProcess, has_grpc
+from goqueue.cli.cluster_dir import free_ports
 
-_DOORS: Final = ("rest", "kafka", "sqs")
-_PORTS: Final = 4  # of a node
+_DOORS: Final = ("rest", "kafka", "sqs", "grpc")
+_PORTS: Final = 5  # of a node
 _WAIT_S: Final = 120.0  # a busy machine is slow, and not wrong
 
 
@@ -35,8 +35,10 @@ class ClusterProcess:
         etcd: int = 1,
         settings: Mapping[str, str] | None = None,
         tree: Path | None = None,
+        hosts: tuple[Sequence[Host], Sequence[Host]] = ((), ()),
     ) -> None:
-        """`settings` are those of all nodes; `tree` is a checkout whose code they run."""
+        """`settings` are those of all nodes; `tree` is a checkout whose code they run; `hosts` are where nodes and
+        members of etcd run, if that is not here."""
         self._root = root
         self._etcd_count = etcd
         self._settings = {
@@ -45,6 +47,7 @@ class ClusterProcess:
             **(settings or {}),
         }
         self._tree = tree
+        self._hosts, self._etcd_hosts = hosts[0] or [Host()] * nodes, hosts[1]
         self._count = nodes
         self._stack = ExitStack()
         self.etcd: list[EtcdMember] = []
@@ -57,7 +60,7 @@ class ClusterProcess:
 
     def __enter__(self) -> Self:
         self._root.mkdir(parents=True, exist_ok=True)
-        self.etcd = self._stack.enter_context(etcd_members(self._root, self._etcd_count))
+        self.etcd = self._stack.enter_context(etcd_members(self._root, self._etcd_count, hosts=self._etcd_hosts))
         try:
             first = free_ports(_PORTS * self._count)
             self.nodes = [self.new_node(number, first + _PORTS * number) for number in range(self._count)]
@@ -81,15 +84,20 @@ class ClusterProcess:
 
     def new_node(self, number: int, port: int, **settings: str) -> NodeProcess:
         """One that is not started; `settings` go over those of all."""
-        flags = [word for step, door in enumerate(_DOORS) for word in (f"--{door}", f"{HOST}:{port + step}")]
+        host = self._hosts[number] if number < len(self._hosts) else Host()
+        doors = _DOORS if has_grpc(self._tree) else _DOORS[:-1]
+        flags = [word for step, door in enumerate(doors) for word in (f"--{door}", f"{host.address}:{port + step}")]
+        if host != Host():
+            flags.append("--insecure")  # nobody but the test reaches such a host
         chosen = {
             **self._settings,
             "GOQUEUE_CLUSTER_STORE": self.store,
-            "GOQUEUE_CLUSTER_LISTEN": f"{HOST}:{port + len(_DOORS)}",
+            "GOQUEUE_CLUSTER_LISTEN": f"{host.address}:{port + len(_DOORS)}",
             "GOQUEUE_NODE_ID": str(number),
             **settings,
         }
-        return NodeProcess(self._root / f"node-{number}", *flags, settings=chosen, tree=self._tree)
+        directory = self._root / f"node-{number}"
+        return NodeProcess(directory, *flags, settings=chosen, tree=self._tree, under=host.under)
 
     def add(self, **settings: str) -> int:
         """One more node, which serves when this returns; its number."""

@@ -8,11 +8,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from goqueue.cli.cluster_dir import HOST, free_ports
 from goqueue.cli.etcd_program import etcd_command, find_etcd
 
 _START_S_MAX = 60.0
+
+
+class Host(NamedTuple):
+    """Where a process runs: the address that it listens at, and a program that runs it there, if it needs one."""
+
+    address: str = HOST
+    under: tuple[str, ...] = ()
 
 
 class EtcdMember:
@@ -22,15 +30,17 @@ class EtcdMember:
         self,
         directory: Path,
         name: str,
-        port: int,
+        at: tuple[Host, int],
         peers: Mapping[str, str],
         flags: Sequence[str],
         scheme: str = "http",
     ) -> None:
-        self.client = f"{HOST}:{port}"
+        """`at` is its host and the port for its clients."""
+        host, port = at
+        self.client = f"{host.address}:{port}"
         self._log = directory / f"{name}.log"
         url = f"{scheme}://{self.client}"
-        self._command = etcd_command(find_etcd(), directory / name, url, peers, name, flags)
+        self._command = [*host.under, *etcd_command(find_etcd(), directory / name, url, peers, name, flags)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -65,11 +75,16 @@ class EtcdMember:
 
 
 @contextmanager
-def etcd_members(directory: Path, count: int = 1, *flags: str, scheme: str = "http") -> Iterator[list[EtcdMember]]:
-    """`EtcdMissing` where none can be had."""
-    first = free_ports(2 * count)
-    peers = {f"m{number}": f"http://{HOST}:{first + count + number}" for number in range(count)}
-    members = [EtcdMember(directory, name, first + number, peers, flags, scheme) for number, name in enumerate(peers)]
+def etcd_members(
+    directory: Path, count: int = 1, *flags: str, scheme: str = "http", hosts: Sequence[Host] = ()
+) -> Iterator[list[EtcdMember]]:
+    """`EtcdMissing` where none can be had. `hosts` are theirs, if not all are here."""
+    first, hosts = free_ports(2 * count), hosts or [Host()] * count
+    peers = {f"m{number}": f"http://{host.address}:{first + count + number}" for number, host in enumerate(hosts)}
+    members = [
+        EtcdMember(directory, name, (hosts[number], first + number), peers, flags, scheme)
+        for number, name in enumerate(peers)
+    ]
     try:
         for member in members:
             member.start()

@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from bench.report import percentile
 
+_SILENT_S_MAX = 60.0
+
 
 def produce(address: str, topic: str, size: int, seconds: float) -> dict[str, float]:
     """As many as go. Only what was acknowledged counts."""
@@ -68,8 +70,12 @@ def consume(address: str, topic: str, partitions: int, count: int) -> dict[str, 
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     got = len(consumer.consume(1, 30))
     began = time.perf_counter()
+    came = began
     while got < count:
-        got += len(consumer.consume(10_000, 5))
+        if found := len(consumer.consume(10_000, 5)):
+            got, came = got + found, time.perf_counter()
+        elif time.perf_counter() - came > _SILENT_S_MAX:
+            raise RuntimeError(f"{got} of {count} messages came, and then none for {_SILENT_S_MAX:.0f} s")
     spent = time.perf_counter() - began
     consumer.close()
     return {"rate": got / spent, "count": got}

@@ -40,6 +40,7 @@ class NodeProcess:
             "127.0.0.1:0",
             "--sqs",
             "127.0.0.1:0",
+            *(("--grpc", "127.0.0.1:0") if has_grpc(tree) else ()),
             *flags,
         ]
         # A crowded disk must not decide about tests and figures.
@@ -54,6 +55,7 @@ class NodeProcess:
         self.url = ""
         self.kafka = ""
         self.sqs = ""
+        self.grpc = ""
         self.block = ""
 
     def start(self) -> Self:
@@ -69,14 +71,16 @@ class NodeProcess:
             self.block += line
             if line.startswith("Ready"):
                 break
-        found = re.search(r"REST\s+(http://\S+)", self.block)
+        found = re.search(r"REST\s+(https?://\S+)", self.block)
         if found is None:
             raise RuntimeError(f"the node did not start:\n{self.block}\n{self.stderr}")
         self.url = found[1]
         kafka = re.search(r"Kafka\s+(\S+)", self.block)
         self.kafka = kafka[1] if kafka else ""
-        sqs = re.search(r"SQS\s+(http://\S+)", self.block)
+        sqs = re.search(r"SQS\s+(https?://\S+)", self.block)
         self.sqs = sqs[1] if sqs else ""
+        grpc = re.search(r"gRPC\s+(\S+)", self.block)
+        self.grpc = grpc[1] if grpc else ""
         return self
 
     @property
@@ -125,3 +129,8 @@ class NodeProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def has_grpc(tree: Path | None) -> bool:
+    """Earlier checkouts do not know that door."""
+    return tree is None or (tree / "src/goqueue/base/grpc_settings.py").exists()

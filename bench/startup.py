@@ -16,8 +16,8 @@ from goqueue.base.metadata import Commit
 from goqueue.core.cluster.records import TopicRecord, encode
 from goqueue.drive.embedded_metadata import EmbeddedMetadata
 from goqueue.format.batch import verified_header
+from goqueue.log.appending import RollRule
 from goqueue.log.home import OpenSegments, SegmentHome
-from goqueue.log.partition_log import RollRule
 from goqueue.log.real_disk import RealDisk
 from goqueue.log.recovery import open_log
 from goqueue.log.stats import StorageStats

@@ -14,8 +14,9 @@ from bench.report import Figure, alternate
 from goqueue.base.limits import KIB, MIB
 from goqueue.format.batch import read_header, verified_header
 from goqueue.format.records import NewRecord, build
+from goqueue.log.appending import RollRule
 from goqueue.log.home import OpenSegments, SegmentHome
-from goqueue.log.partition_log import PartitionLog, RollRule
+from goqueue.log.partition_log import PartitionLog
 from goqueue.log.real_disk import RealDisk
 from goqueue.log.recovery import open_log
 from goqueue.log.stats import StorageStats

@@ -28,7 +28,8 @@ from tests.door.kafka.apache import SHARE_VERSION, find_jars
 ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "3"))
 KILLS = int(os.environ.get("CLUSTER_KILLS", "5"))
 SECONDS = 4.0
-SHARED = 300_000  # messages that are leased and acknowledged
+READ = int(os.environ.get("CLUSTER_READ", "1000000"))  # messages that are consumed
+SHARED = int(os.environ.get("CLUSTER_SHARED", "300000"))  # messages that are leased and acknowledged
 LATENCY = 1_000  # messages a second
 SETTINGS = {"min.insync.replicas": "2"}
 
@@ -86,6 +87,8 @@ def _figures(sides: Sequence[Side]) -> Iterator[Figure]:
         for topic in ("load", "latency", "shared", "failover"):
             _make(side.bootstrap, topic, 1 if topic == "failover" else PARTITIONS)
     yield _rate("produce 100-byte messages, acks=all, factor 3", _in_turn(sides, _produce))
+    for side in sides:
+        _fill(side.bootstrap, "load", READ)
     yield _rate("consume 100-byte messages", _in_turn(sides, _consume))
     latencies = [
         [_load("latency", side.bootstrap, "latency", LATENCY, SECONDS) for side in sides] for _ in range(ROUNDS)
@@ -95,7 +98,7 @@ def _figures(sides: Sequence[Side]) -> Iterator[Figure]:
         yield _time(f"acknowledged latency at 1,000 a second, {name}", pair, "{:.2f} ms")
     if has_client():
         for side in sides:
-            _fill(side.bootstrap)
+            _fill(side.bootstrap, "shared", SHARED * 1.2)
         yield _rate("lease and acknowledge, C client", _in_turn(sides, _share))
     kills = [[_failover(side) for side in sides] for _ in range(KILLS)]
     yield _time("kill -9 of the leader to the next write, C client", _pair(kills), "{:.0f} ms")
@@ -109,13 +112,14 @@ def _produce(side: Side, number: int) -> float:
 
 
 def _consume(side: Side, number: int) -> float:
-    return _load("consume", side.bootstrap, "load", PARTITIONS, 1_000_000)["rate"]
+    return _load("consume", side.bootstrap, "load", PARTITIONS, READ)["rate"]
 
 
-def _fill(bootstrap: str) -> None:
+def _fill(bootstrap: str, topic: str, count: float) -> None:
+    """Every round begins at the beginning."""
     stored = 0.0
-    while stored < SHARED * 1.2:  # every round has a group of its own, which begins at the beginning
-        stored += _load("produce", bootstrap, "shared", 100, 1.0)["count"]
+    while stored < count:
+        stored += _load("produce", bootstrap, topic, 100, 1.0)["count"]
 
 
 def _share(side: Side, number: int) -> float:

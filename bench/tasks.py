@@ -1,0 +1,137 @@
+"""Tasks that do nothing, a second: GoQueue's workers beside other frameworks, acknowledged late, eight at once.
+
+A backlog is sent, then one worker is started; the rate is that between the first and the last task it notes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+
+from bench.node_process import NodeProcess
+from bench.peers import rabbitmq, redis_streams
+from bench.peers.server import PeerMissing
+from bench.report import Figure
+from bench.task_apps import GOQUEUE, GOQUEUE_ASYNC, MARK_EVERY, PEERS, TaskPeer
+
+COUNT = 10_000
+ROUNDS = 3
+ROUND_SECONDS = 120.0
+
+
+def tasks_figures(root: Path) -> Iterator[Figure]:
+    ours = _Bench(GOQUEUE, root)
+    mine = [ours.rate(turn) for turn in range(ROUNDS)]
+    fast = [_Bench(GOQUEUE_ASYNC, root).rate(turn + ROUNDS) for turn in range(ROUNDS)]
+    yield Figure("GoQueue: functions in threads", _shown(statistics.median(mine)))
+    yield Figure("GoQueue: async functions", _shown(statistics.median(fast)))
+    for peer in PEERS:
+        try:
+            yield _beside(ours, _Bench(peer, root), peer)
+        except PeerMissing as error:
+            yield Figure(peer.name, "left out", str(error))
+
+
+def _beside(ours: _Bench, theirs: _Bench, peer: TaskPeer) -> Figure:
+    """Functions in threads, or async ones beside who runs those."""
+    is_async = "async def noop" in peer.app
+    mine = _Bench(GOQUEUE_ASYNC, ours.root) if is_async else ours
+    pairs = [(mine.rate(100 + turn), theirs.rate(turn)) for turn in range(ROUNDS)]
+    ratio = statistics.median(one / other for one, other in pairs)
+    value = _shown(statistics.median(one for one, _ in pairs))
+    against = f"{peer.name}: {_shown(statistics.median(other for _, other in pairs))}"
+    return Figure(f"beside {peer.name}", value, against, f"{ratio:.2f} times as many, at least 1", ratio >= 1)
+
+
+def _shown(rate: float) -> str:
+    return f"{rate:,.0f} tasks/s"
+
+
+class _Bench:
+    """One framework."""
+
+    def __init__(self, peer: TaskPeer, root: Path) -> None:
+        self.peer = peer
+        self.root = root.resolve()
+
+    def rate(self, turn: int) -> float:
+        name = self.peer.name.lower().replace(" ", "-").replace(",", "")
+        self.root.mkdir(parents=True, exist_ok=True)
+        home = Path(mkdtemp(prefix=f"tasks-{name}-{turn}-", dir=self.root))
+        (home / "noop.py").write_text(self.peer.app)
+        programs = environment(self.peer, self.root)
+        with _server(self.peer, home) as url:
+            environ = {**os.environ, **self.peer.environ, "SERVER": url, "MARKS": str(home / "marks")}
+            environ["PATH"] = f"{programs}:{environ['PATH']}"
+            fill = f"count = {COUNT}\n{self.peer.fill}"
+            subprocess.run([str(programs / "python"), "-c", fill], cwd=home, env=environ, check=True, timeout=300)
+            (home / "marks").write_text("")
+            return _measured(self.peer, home, environ, programs)
+
+
+def _measured(peer: TaskPeer, home: Path, environ: dict[str, str], programs: Path) -> float:
+    command = [str(programs / peer.worker[0]), *peer.worker[1:]]
+    with (home / "output").open("wb") as output:
+        worker = subprocess.Popen(command, cwd=home, env=environ, stdout=output, stderr=output, process_group=0)
+    try:
+        marks = _marks(home / "marks", COUNT // MARK_EVERY)
+    finally:
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
+    if len(marks) < 2:
+        raise RuntimeError(f"{peer.name} did nothing: {(home / 'output').read_text()[-2000:]}")
+    return (len(marks) - 1) * MARK_EVERY / (marks[-1] - marks[0])
+
+
+def _marks(path: Path, count: int) -> list[float]:
+    until = time.monotonic() + ROUND_SECONDS
+    while time.monotonic() < until and path.read_text().count("\n") < count:
+        time.sleep(0.1)
+    return sorted(map(float, path.read_text().split()))
+
+
+def environment(peer: TaskPeer, root: Path) -> Path:
+    """The programs of the peer, in an environment of its own that is made once."""
+    if not peer.packages:
+        return Path(sys.executable).parent
+    place = Path(os.environ.get("BENCH_ENVIRONMENTS", str(root / "environments"))) / peer.name.replace(" ", "-")
+    if not (place / "ready").exists():
+        try:
+            subprocess.run([sys.executable, "-m", "venv", str(place)], check=True, capture_output=True, timeout=120)
+            install = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", *peer.packages]
+            subprocess.run(install, check=True, capture_output=True, timeout=300)
+        except subprocess.SubprocessError as error:
+            raise PeerMissing(f"{', '.join(peer.packages)} cannot be installed: {error}") from None
+        (place / "ready").touch()
+    return place / "bin"
+
+
+def _server(peer: TaskPeer, home: Path) -> AbstractContextManager[str]:
+    return {"goqueue": _goqueue, "redis": _redis, "rabbitmq": _rabbitmq}[peer.server](home)
+
+
+@contextmanager
+def _goqueue(home: Path) -> Iterator[str]:
+    """Over gRPC, which costs workers least."""
+    with NodeProcess(home / "data") as node:
+        yield f"grpc://{node.grpc}"
+
+
+@contextmanager
+def _redis(home: Path) -> Iterator[str]:
+    with redis_streams.server(home, "everysec") as server:
+        yield f"redis://127.0.0.1:{server.port}/0"
+
+
+@contextmanager
+def _rabbitmq(home: Path) -> Iterator[str]:
+    with rabbitmq.server(home) as server:
+        yield f"amqp://guest:guest@127.0.0.1:{server.port}"
