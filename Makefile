@@ -9,7 +9,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup java run cluster test check codec bench pipeline-demo lock clean
+.PHONY: setup java run grpc cluster test check codec dashboards image bench pipeline-demo lock clean
 
 # What a node needs. Everything comes from lock files, hashes checked; the project itself is linked in place.
 setup: $(VENV)/.node
@@ -31,6 +31,9 @@ $(VENV)/.%: requirements-%.lock | $(VENV)/.node
 run: setup
 	$(BIN)/goqueue serve --data $(DATA)
 
+# What gRPC's door needs, added to the same environment; `make run` opens it from then on.
+grpc: $(VENV)/.grpc
+
 # Three nodes and an etcd on this machine. etcd comes from ETCD, the path or the cache, or is built by Go.
 cluster: $(VENV)/.cluster
 	$(BIN)/goqueue cluster up --nodes 3 --data $(CLUSTER)
@@ -39,10 +42,11 @@ cluster: $(VENV)/.cluster
 java:
 	@test -x "$$JAVA_HOME/bin/java" || command -v java >/dev/null || tools/need.sh openjdk-17-jre-headless
 
-# A foreign client and the browser that looks at the report come from Debian; without them their tests are skipped.
+# A foreign client, the browser that looks at the report and Prometheus come from Debian; without them their tests are skipped.
 test: $(VENV)/.test java
 	@command -v kcat >/dev/null || tools/need.sh kcat || true
 	@command -v chromium >/dev/null || tools/need.sh chromium || true
+	@command -v promtool >/dev/null || tools/need.sh prometheus || true
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -57,9 +61,18 @@ check: $(VENV)/.test java
 	$(BIN)/lint-imports
 	$(BIN)/pytest -m "not slow" -n 3 --dist loadgroup
 
-# Kafka's messages, from the definitions in tools/kafka_codec.
+# Kafka's messages, from the definitions in tools/kafka_codec; those of gRPC, from src/goqueue/wire/proto.
 codec: $(VENV)/.test
 	$(BIN)/python -m tools.kafka_codec
+	$(BIN)/python -m tools.grpc_api
+
+# Prometheus' rules and Grafana's dashboards under deploy/, from tools/dashboards.
+dashboards: $(VENV)/.node
+	$(BIN)/python -m tools.dashboards
+
+# The container image as a file, for `docker load` and the like; built on Debian 12, without a container engine.
+image: $(VENV)/.node
+	$(BIN)/python -m tools.image goqueue-image.tar
 
 # The other brokers come from Debian; what is missing is left out.
 bench: $(VENV)/.bench java
@@ -74,11 +87,12 @@ pipeline-demo: $(VENV)/.pipeline java
 # The tests' lock is resolved first; the others take the same versions.
 lock: setup
 	$(INSTALL) uv
-	$(COMPILE) --extra schemas --extra cluster --extra link --extra pipeline --extra dev --output-file requirements-test.lock
-	$(COMPILE) --constraint requirements-test.lock --extra schemas --extra link --output-file requirements-node.lock
+	$(COMPILE) --extra schemas --extra security --extra cluster --extra grpc --extra link --extra pipeline --extra dev --output-file requirements-test.lock
+	$(COMPILE) --constraint requirements-test.lock --extra schemas --extra security --extra link --output-file requirements-node.lock
 	$(COMPILE) --constraint requirements-test.lock --extra cluster --output-file requirements-cluster.lock
+	$(COMPILE) --constraint requirements-test.lock --extra grpc --output-file requirements-grpc.lock
 	$(COMPILE) --constraint requirements-test.lock --extra pipeline --output-file requirements-pipeline.lock
-	$(COMPILE) --constraint requirements-test.lock --extra pipeline --extra bench --output-file requirements-bench.lock
+	$(COMPILE) --constraint requirements-test.lock --extra pipeline --extra bench --extra grpc --output-file requirements-bench.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

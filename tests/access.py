@@ -15,6 +15,9 @@ class AskedBy:
         self._admit = admit
         self.recorded: list[tuple[str, list[str], str]] = []
 
+    def asks(self, caller: Caller) -> bool:
+        return True
+
     def admit(self, caller: Caller, operation: AclOperation, resource: AclResource) -> None:
         self._admit(caller, operation, resource)
 

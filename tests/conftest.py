@@ -15,7 +15,7 @@ from _pytest.unraisableexception import collect_unraisable
 from hypothesis import HealthCheck, settings
 
 from bench.node_process import NodeProcess
-from tests import one_of_cluster
+from tests import of_a_tenant, one_of_cluster
 from tests.one_of_cluster import a_node, an_empty_node
 from tests.txn.watching import watched
 
@@ -43,6 +43,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What a module's fixture starts is started once: the tests that share it run in one process."""
     if one_of_cluster.NODES:
         one_of_cluster.select(config, items)
+    if of_a_tenant.TENANT:
+        of_a_tenant.select(items)
     for item in items:
         if item.get_closest_marker("xdist_group") is None and _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))

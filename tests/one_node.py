@@ -35,10 +35,6 @@ ONE_NODE: Final[Mapping[str, Sequence[str]]] = {
         "door/kafka/test_configs.py::test_a_group_has_settings_of_its_own_at_once_and_after_a_crash",
         "door/kafka/test_configs.py::test_defaults_of_topics_are_changed_while_the_node_runs_and_survive_a_crash",
     ),
-    "changes a group while it consumes: other nodes hear of its settings within five seconds": (
-        "door/kafka/test_share.py::test_a_lock_is_renewed",
-        "door/kafka/test_share_isolation.py::test_a_group_that_is_set_back_to_committed_records_goes_on",
-    ),
     "counts what one node did, in its metrics and totals": (
         "door/test_rest_transactions.py::test_transactions_are_listed_described_counted_and_ended_by_an_administrator",
     ),

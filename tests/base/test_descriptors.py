@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from goqueue.base.descriptors import share_out
-from goqueue.base.errors import TooFewDescriptors
 from goqueue.base.limits import DESCRIPTORS_MIN, DESCRIPTORS_SPARE
+from goqueue.base.startup_errors import TooFewDescriptors
 
 
 @pytest.mark.parametrize("allowed", [DESCRIPTORS_MIN, 160, 256, 1024, 4096, 65_536, 1 << 20])

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
+import goqueue.base.startup_errors  # noqa: F401 - so that its words are known
 from goqueue.base import commands, leases
 from goqueue.base.commands import OnceResult, PublishBatch, PublishedOnce, PublishResult, ScheduledAt, StoredAt
 from goqueue.base.encoding import decode, decode_once_results, decode_results, encode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import goqueue.base.startup_errors  # noqa: F401 - so that its words are known
 from goqueue.base import errors
 from goqueue.base.errors import GoQueueError, leaves
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.base.errors import SettingsInvalid
 from goqueue.base.settings import Settings, load_settings, parse_address, parse_size, setting_keys
+from goqueue.base.startup_errors import SettingsInvalid
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -106,8 +106,8 @@ def test_a_number_beyond_64_bits_is_refused(name: str) -> None:
 
 
 def test_kafkas_other_settings_are_taken_without_effect() -> None:
-    stored = parse_overrides({"flush.ms": 5, "unclean.leader.election.enable": "true"})
-    assert stored == {"flush.ms": "5", "unclean.leader.election.enable": "true"}
+    stored = parse_overrides({"flush.ms": 5, "preallocate": "true"})
+    assert stored == {"flush.ms": "5", "preallocate": "true"}
     assert resolve(stored, TopicConfig()) == TopicConfig()
 
 

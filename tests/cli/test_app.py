@@ -14,9 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from goqueue import __version__
-from goqueue.base.errors import DataDirInUse
 from goqueue.base.settings import CLIENT_VARIABLES
-from goqueue.cli import COMMANDS, DEFAULT_SERVER, app
+from goqueue.base.startup_errors import DataDirInUse
+from goqueue.cli import COMMANDS, app
+from goqueue.cli.connecting import DEFAULT_SERVER
 from goqueue.cli.failures import end_of
 from goqueue.client import Client, GoQueueClientError
 from goqueue.client.transport import DEFAULT_URL

@@ -92,6 +92,7 @@ def test_ports_follow_the_first_one_and_stay() -> None:
         "kafka": "127.0.0.1:9031",
         "sqs": "http://127.0.0.1:9032",
         "node": "127.0.0.1:9033",
+        "grpc": "127.0.0.1:9034",
     }
     assert base_port_of(first) == 9000
     assert base_port_of(ClusterFile()) is None
@@ -120,6 +121,7 @@ def test_a_node_is_told_its_place_and_the_factor_that_so_many_nodes_allow(
         "GOQUEUE_CLUSTER_LISTEN": "127.0.0.1:9013",
         "GOQUEUE_CLUSTER_NODES": str(nodes),
         "GOQUEUE_CLUSTER_REPLICATION_FACTOR": factor,
+        "GOQUEUE_CLUSTER_SECRET_FILE": str(tmp_path / "secret"),
     }
     named = node_plan(ClusterDir(tmp_path), known.nodes[0], known, {"GOQUEUE_CLUSTER_REPLICATION_FACTOR": "1"})
     assert named.environ["GOQUEUE_CLUSTER_REPLICATION_FACTOR"] == "1"

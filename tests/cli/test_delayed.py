@@ -34,7 +34,7 @@ def test_a_message_is_delayed_listed_shown_and_cancelled(server_url: str, topic:
     found = json.loads(goqueue("delayed", "list", topic, "--skip", "2", "--output", "json", server=server_url).stdout)
     assert [(one["key"], one["value"], one["state"]) for one in found] == [("k", "later", "pending")]
     assert "later" in goqueue("delayed", "show", *place, server=server_url).stdout
-    assert goqueue("delayed", "cancel", *place, server=server_url).exit_code == 0
+    assert goqueue("delayed", "cancel", *place, "--yes", server=server_url).exit_code == 0
     shown = json.loads(goqueue("delayed", "show", *place, "--output", "json", server=server_url).stdout)
     assert shown["state"] == "cancelled"
 
@@ -42,5 +42,25 @@ def test_a_message_is_delayed_listed_shown_and_cancelled(server_url: str, topic:
 def test_mistakes_are_told(server_url: str, topic: str) -> None:
     bad = goqueue("produce", topic, "x", "--delay", "soon", server=server_url)
     assert bad.exit_code == 1 and "not a duration" in bad.stderr
-    gone = goqueue("delayed", "cancel", topic, "0", "99999999", server=server_url)
+    gone = goqueue("delayed", "cancel", topic, "0", "99999999", "--yes", server=server_url)
     assert gone.exit_code == 1 and "No delayed message" in gone.stderr
+
+
+def test_a_message_is_sent_again_and_again(server_url: str, topic: str) -> None:
+    nightly = goqueue("produce", topic, "n", "--cron", "0 3 * * *", "--timezone", "Europe/Berlin", server=server_url)
+    assert nightly.exit_code == 0 and "Scheduled 1 message" in nightly.stderr
+    hourly = goqueue("produce", topic, "h", "--every", "1h", "--times", "3", "-o", "json", server=server_url)
+    assert "deliverAt" in json.loads(hourly.stdout)
+    listed = json.loads(goqueue("delayed", "list", topic, "-o", "json", server=server_url).stdout)
+    repeats = {one["value"]: one["repeat"] for one in listed}
+    assert repeats["n"] == {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}
+    assert repeats["h"]["times"] == 3
+    for flags, told, code in (
+        (["--every", "1h", "--cron", "* * * * *"], "--every or --cron, not both", 2),
+        (["--timezone", "UTC"], "--timezone goes with --cron", 2),
+        (["--times", "2"], "--times goes with", 2),
+        (["--cron", "at night"], "is not a cron line", 1),
+        (["--every", "soon"], "not a duration", 1),
+    ):
+        wrong = goqueue("produce", topic, "x", *flags, server=server_url)
+        assert wrong.exit_code == code and told in " ".join(wrong.stderr.split()), wrong.stderr

@@ -47,7 +47,7 @@ def test_one_is_shown_and_deleted(server_url: str, queue: Queue) -> None:
     assert re.search(rf"^died in +{queue.topic}:0:2$", shown.stdout, re.MULTILINE)
     assert re.search(r"^headers +color=red$", shown.stdout, re.MULTILINE)
     assert re.search(r"^value +base64:/w==$", shown.stdout, re.MULTILINE)
-    asked = goqueue("dlq", "delete", queue.topic, "0", "0", server=server_url, stdin="n\n")
+    asked = goqueue("dlq", "delete", queue.topic, "0", "0", server=server_url, answers="n\n")
     assert asked.exit_code == 1 and "'zero' (REJECTED)" in asked.stderr
     assert goqueue("dlq", "delete", queue.topic, "0", "2", "--yes", server=server_url).exit_code == 0
     gone = goqueue("dlq", "show", queue.topic, "0", "2", server=server_url)

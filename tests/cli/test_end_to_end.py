@@ -58,9 +58,9 @@ def test_a_topics_life(server_url: str) -> None:
         == 3
     )
 
-    kept = goqueue("topic", "delete", name, server=server_url, stdin="n\n")
+    kept = goqueue("topic", "delete", name, server=server_url, answers="n\n")
     assert kept.exit_code == 1
-    gone = goqueue("topic", "delete", name, server=server_url, stdin="y\n")
+    gone = goqueue("topic", "delete", name, server=server_url, answers="y\n")
     assert gone.exit_code == 0
     unknown = goqueue("topic", "delete", name, "--yes", server=server_url)
     assert unknown.exit_code == 1
@@ -106,7 +106,7 @@ def test_lines_of_a_file_in_order(server_url: str, topic: str, tmp_path: Path) -
 def test_a_bar_for_who_watches_leaves_the_output_alone(
     server_url: str, topic: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("goqueue.cli.produce._is_watched", lambda: True)
+    monkeypatch.setattr("goqueue.cli.progress.is_watched", lambda: True)
     (tmp_path / "lines").write_text("a\nb\n")
     for source, stdin in ((["--file", str(tmp_path / "lines")], None), (["-"], "c\n")):
         done = goqueue("produce", topic, *source, server=server_url, stdin=stdin)

@@ -85,7 +85,7 @@ def test_what_the_broker_refuses_is_exit_code_1(server_url: str, topic: str) -> 
 
 
 def test_deleting_asks_first(server_url: str, topic: str) -> None:
-    asked = goqueue("group", "delete", topic, server=server_url, stdin="n\n")
+    asked = goqueue("group", "delete", topic, server=server_url, answers="n\n")
     assert asked.exit_code == 1 and "its 1 committed offset for ever" in asked.stderr
     assert goqueue("group", "delete", topic, "--yes", server=server_url).stderr == f"Deleted group {topic!r}.\n"
     assert topic not in goqueue("group", "list", server=server_url).stdout

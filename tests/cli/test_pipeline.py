@@ -185,3 +185,22 @@ def test_rounds_go_on_until_they_are_interrupted(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 0 and "the next run goes on from here" in said
+
+
+def test_a_pipeline_of_ones_own_begins_with_a_file(tmp_path: Path) -> None:
+    made = goqueue("pipeline", "new", "shop", "--dir", str(tmp_path))
+    assert made.exit_code == 0 and (tmp_path / "shop.toml").exists()
+    again = goqueue("pipeline", "new", "shop", "--dir", str(tmp_path))
+    assert again.exit_code == 2 and "already" in again.output
+    assert goqueue("pipeline", "new", "../shop").exit_code == 2
+
+
+def test_mistakes_in_a_file_are_told_line_by_line(tmp_path: Path) -> None:
+    (tmp_path / "shop.toml").write_text('name = "shop"\n[[source]]\nname = "a"\ntopic = "a b"\n')
+    for command in ("check", "explain", "test", "run"):
+        ended = goqueue("pipeline", command, str(tmp_path / "shop.toml"))
+        assert ended.exit_code == 1 and "shop.toml:1: Object missing required field `sink`" in ended.output
+    ended = goqueue("pipeline", "run", str(tmp_path / "shop.toml"), "--topics", "a")
+    assert ended.exit_code == 2 and "A file says its topics" in ended.output
+    ended = goqueue("pipeline", "run", "nothing")
+    assert ended.exit_code == 2

@@ -87,3 +87,25 @@ def test_wrong_usage_says_so(server_url: str) -> None:
     assert goqueue("schema", "register", "s", "-", server=server_url, stdin="{}").exit_code == 2
     gone = goqueue("schema", "show", "nobody", server=server_url)
     assert gone.exit_code == 1 and "(schema-registry-40401)" in gone.stderr
+
+
+def test_versions_and_subjects_are_deleted_softly_and_for_ever(server_url: str, tmp_path: Path) -> None:
+    subject = f"subject-{uuid.uuid4()}"
+    for number, kind in enumerate(("object", "array")):
+        (tmp_path / "one.json").write_text(f'{{"type": "{kind}"}}')
+        goqueue("schema", "config", subject, "--set", "NONE", server=server_url)
+        done = goqueue("schema", "register", subject, str(tmp_path / "one.json"), server=server_url)
+        assert f"version {number + 1}" in done.stdout, done.stderr
+    refused = goqueue("schema", "delete", subject, server=server_url)
+    assert refused.exit_code == 2 and "add --yes" in refused.stderr
+    early = goqueue("schema", "delete", subject, "--permanent", "--yes", server=server_url)
+    assert early.exit_code == 1
+    one = goqueue("schema", "delete", subject, "--version", "1", "--yes", server=server_url)
+    assert one.stderr == f"Deleted {subject} version 1.\n"
+    rest = goqueue("schema", "delete", subject, "-o", "json", server=server_url, answers="y\n")
+    assert json.loads(rest.stdout) == {"subject": subject, "versions": [2]}
+    assert goqueue("schema", "show", subject, server=server_url).exit_code == 1
+    gone = goqueue("schema", "delete", subject, "--permanent", "--yes", server=server_url)
+    assert gone.stderr == f"Deleted {subject} version 1, 2.\n"
+    missing = goqueue("schema", "delete", subject, "--yes", server=server_url)
+    assert missing.exit_code == 1 and "not found" in missing.stderr

@@ -32,7 +32,7 @@ def test_a_transaction_is_listed_described_and_aborted(server_url: str) -> None:
     described = goqueue("txn", "describe", name, server=server_url)
     assert described.exit_code == 0 and f"writes to         {topic} 0" in described.stdout
     assert json.loads(goqueue("txn", "describe", name, "--output", "json", server=server_url).stdout)["epoch"] == 0
-    kept = goqueue("txn", "abort", name, stdin="n\n", server=server_url)
+    kept = goqueue("txn", "abort", name, answers="n\n", server=server_url)
     assert kept.exit_code != 0
     aborted = goqueue("txn", "abort", name, "--yes", server=server_url)
     assert aborted.exit_code == 0 and "complete_abort" in aborted.stderr

@@ -47,7 +47,7 @@ def json(value: object) -> bytes:
 
 
 def body(call: RestCall[Any]) -> Any:
-    return msgspec.json.decode(call.body or b"null")
+    return msgspec.json.decode(calls.body_of(call) or b"null")
 
 
 def test_creating_a_topic_sends_only_what_was_given() -> None:

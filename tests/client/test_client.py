@@ -22,8 +22,8 @@ FAILURES = [
 ]
 
 
-def client(broker: Broker, **options: float) -> Client:
-    return Client("http://broker:1/", transport=broker.transport(), **options)
+def client(broker: Broker, timeout: float = 30.0) -> Client:
+    return Client("http://broker:1/", timeout, transport=broker.transport())
 
 
 def async_client(broker: Broker) -> AsyncClient:
@@ -88,7 +88,7 @@ def test_a_read_that_waits_at_the_broker_may_take_that_much_longer() -> None:
 def test_proxy_variables_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with Client() as one:
-        assert one._http._mounts == {}
+        assert one._sender._http._mounts == {}  # type: ignore[attr-defined]
 
 
 def reconnecting() -> Broker:

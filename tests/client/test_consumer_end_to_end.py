@@ -199,10 +199,11 @@ def _free_port() -> int:
         return port
 
 
-def test_a_consumer_outlives_a_killed_node(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("scheme", "door"), [("http", "--rest"), ("grpc", "--grpc")])
+def test_a_consumer_outlives_a_killed_node(tmp_path: Path, scheme: str, door: str) -> None:
     port = _free_port()
-    node = NodeProcess(tmp_path / "data", "--rest", f"127.0.0.1:{port}", settings={"GOQUEUE_LOG_FSYNC": "always"})
-    with node, Client(f"http://127.0.0.1:{port}") as client:
+    node = NodeProcess(tmp_path / "data", door, f"127.0.0.1:{port}", settings={"GOQUEUE_LOG_FSYNC": "always"})
+    with node, Client(f"{scheme}://127.0.0.1:{port}") as client:
         client.create_topic("jobs", partitions=1)
         client.publish_many("jobs", ["a", "b", "c"])
         with client.consumer("g", ["jobs"], mode="shared") as consumer:

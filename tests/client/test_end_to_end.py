@@ -181,11 +181,12 @@ def _free_port() -> int:
         return port
 
 
-def test_a_tail_and_a_producer_outlive_a_killed_node(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("scheme", "door"), [("http", "--rest"), ("grpc", "--grpc")])
+def test_a_tail_and_a_producer_outlive_a_killed_node(tmp_path: Path, scheme: str, door: str) -> None:
     port = _free_port()
     settings = {"GOQUEUE_LOG_FSYNC": "always"}
-    node = NodeProcess(tmp_path / "data", "--rest", f"127.0.0.1:{port}", settings=settings)
-    client = Client(f"http://127.0.0.1:{port}")
+    node = NodeProcess(tmp_path / "data", door, f"127.0.0.1:{port}", settings=settings)
+    client = Client(f"{scheme}://127.0.0.1:{port}")
     batching, retries = Batching(linger_ms=0), Retries(pause_first=0.05, seconds_max=60.0)
     with node, client, Producer(client, batching=batching, retries=retries) as producer:
         client.create_topic("orders", partitions=1)
@@ -198,3 +199,29 @@ def test_a_tail_and_a_producer_outlive_a_killed_node(tmp_path: Path) -> None:
             assert offset_of(during.result(60)) == 1
             producer.send("orders", "after").result(30)
             assert [message.text for message in islice(tail, 2)] == ["during", "after"]
+
+
+def test_an_idempotent_producer_stores_in_order_and_says_where(server_url: str, name: str) -> None:
+    with Client(server_url) as client:
+        client.create_topic(name, partitions=1)
+        with Producer(client, idempotent=True, batching=Batching(messages_max=20)) as producer:
+            futures = [producer.send(name, str(number)) for number in range(100)]
+            with pytest.raises(GoQueueClientError, match="no delayed messages"):
+                producer.send(name, "later", delay="1h")
+        assert [offset_of(one.result(0)) for one in futures] == sorted({offset_of(one.result(0)) for one in futures})
+        assert [one.text for one in client.read(name)] == [str(number) for number in range(100)]
+        with pytest.raises(NotStored), Producer(client, idempotent=True) as producer:
+            producer.send(name, "nowhere", partition=7)
+
+
+@pytest.mark.asyncio
+async def test_an_idempotent_producer_on_asyncio_sends_to_topics_side_by_side(server_url: str, name: str) -> None:
+    async with AsyncClient(server_url) as client:
+        topics = [f"{name}-{number}" for number in range(3)]
+        for topic in topics:
+            await client.create_topic(topic, partitions=1)
+        async with AsyncProducer(client, idempotent=True) as producer:
+            for number in range(90):
+                await producer.send(topics[number % 3], str(number))
+        for place, topic in enumerate(topics):
+            assert [one.text for one in await client.read(topic)] == [str(number) for number in range(place, 90, 3)]

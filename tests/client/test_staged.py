@@ -9,6 +9,7 @@ import uuid
 import httpx
 import pytest
 
+from bench.node_process import NodeProcess
 from goqueue.client import AsyncClient, Client, GoQueueClientError, StagedEnd, StagedWriterId
 
 pytestmark = pytest.mark.usefixtures("watched")
@@ -19,14 +20,14 @@ def owner() -> str:
     return f"query/../{uuid.uuid4()} % ü"
 
 
-def write(server_url: str, topic: str, who: StagedWriterId, value: str) -> None:
+def write(server: NodeProcess, topic: str, who: StagedWriterId, value: str) -> None:
     command = {"transactional_id": who.transactional_id, "producer_id": who.producer_id, "epoch": who.epoch}
     messages = [{"value": value}]
-    told = httpx.post(f"{server_url}/transactions/publish", json={**command, "topic": topic, "messages": messages})
+    told = httpx.post(f"{server.url}/transactions/publish", json={**command, "topic": topic, "messages": messages})
     told.raise_for_status()
 
 
-def test_a_batch_of_a_program_without_a_loop(server_url: str, owner: str) -> None:
+def test_a_batch_of_a_program_without_a_loop(server: NodeProcess, server_url: str, owner: str) -> None:
     topic = f"topic-{uuid.uuid4()}"
     with Client(server_url) as client:
         assert client.staged(owner).last_batch is None
@@ -36,8 +37,8 @@ def test_a_batch_of_a_program_without_a_loop(server_url: str, owner: str) -> Non
             ("two", 4, 3_600_000),
         ]
         client.create_topic(topic, partitions=1)
-        write(server_url, topic, one, "kept")
-        write(server_url, topic, two, "dropped")
+        write(server, topic, one, "kept")
+        write(server, topic, two, "dropped")
         assert client.commit_staged(owner, 0, [one]) == StagedEnd("committed", 1)
         assert [x.value for x in client.read(topic).messages] == [b"kept"]
         assert client.commit_staged(owner, 0, [one, two]) == StagedEnd("already", 0)
@@ -47,7 +48,7 @@ def test_a_batch_of_a_program_without_a_loop(server_url: str, owner: str) -> Non
         assert [x.last_batch for x in client.staged_owners(limit=10_000) if x.owner == owner] == [0]
 
 
-def test_a_batch_of_a_program_with_one(server_url: str, owner: str) -> None:
+def test_a_batch_of_a_program_with_one(server: NodeProcess, server_url: str, owner: str) -> None:
     async def story() -> None:
         async with AsyncClient(server_url) as client:
             writers = await asyncio.gather(*(client.stage(owner, 5, number) for number in range(20)))
@@ -55,7 +56,7 @@ def test_a_batch_of_a_program_with_one(server_url: str, owner: str) -> None:
             assert (await client.abort_staged(owner, 5)).outcome == "already committed"
             assert (await client.staged(owner)).last_batch == 5
             assert owner in [one.owner for one in await client.staged_owners(limit=10_000)]
-            assert (await client.doors()).rest == server_url
+            assert (await client.doors()).rest == server.url
 
     asyncio.run(story())
 

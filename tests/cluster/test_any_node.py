@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -15,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from bench.cluster_process import ClusterProcess
 from tests.cluster.clients import make_topic
-from tests.waiting import let_pass, wait_until
+from tests.waiting import let_pass, stretched, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(600)]
 NODES = range(3)
@@ -344,3 +345,22 @@ def test_sqs_loses_nothing_when_nodes_are_killed(cluster: ClusterProcess) -> Non
         for thread in threads:
             thread.join(60)
     assert len(clients.sent) == 300
+
+
+def knows_user(cluster: ClusterProcess, node: int, name: str) -> bool:
+    with rest(cluster, node) as client:
+        return f'"{name}"' in client.get("/admin/users").text
+
+
+def test_users_made_at_one_node_are_at_all_within_a_second(cluster: ClusterProcess) -> None:
+    lags: list[float] = []
+    for number in range(5):
+        name = f"user-{uuid.uuid4().hex[:8]}"
+        with rest(cluster, number % 3) as client:
+            made = client.post("/admin/users", json={"name": name, "password": "correct horse battery"})
+            assert made.status_code == 201, made.text
+        begin = time.monotonic()
+        for node in NODES:
+            wait_until(partial(knows_user, cluster, node, name), name)
+        lags.append(time.monotonic() - begin)
+    assert sorted(lags)[2] < stretched(1), lags

@@ -18,7 +18,8 @@ from tests.long import LONG
 ROOT = Path(__file__).parents[2]
 SHORT = (
     "door/kafka/test_confluent.py",
-    "door/kafka/test_aiokafka.py",
+    "door/kafka/test_share.py",
+    "door/schemas/test_confluent.py",
     "door/sqs/test_fifo.py",
     "pipeline/link/test_cluster.py",
 )

@@ -14,6 +14,7 @@ import pytest
 
 from bench.cluster_process import ClusterProcess
 from goqueue.cli.cluster_dir import HOST, free_ports
+from tests.certificates import Authority
 from tests.cli.running import COMMAND
 from tests.cluster.clients import Writer, check_kept, make_topic, read_all
 from tests.etcd import EtcdMember, etcd_members
@@ -34,7 +35,7 @@ class Starting:
     def __init__(self, data: Path, store: str, **settings: str) -> None:
         first = free_ports(4)
         self.url = f"http://{HOST}:{first}"
-        flags = ["--data", str(data), "--rest", f"{HOST}:{first}", "--kafka", "off", "--sqs", "off"]
+        flags = ["--data", str(data), "--rest", f"{HOST}:{first}", "--kafka", "off", "--sqs", "off", "--grpc", "off"]
         chosen = {
             "GOQUEUE_CLUSTER_STORE": store,
             "GOQUEUE_CLUSTER_LISTEN": f"{HOST}:{first + 1}",
@@ -150,3 +151,26 @@ def test_a_node_that_lost_its_disk_gets_everything_from_the_others(tmp_path: Pat
 
 def is_led_without(cluster: ClusterProcess, gone: int) -> bool:
     return all(shard["leader"] not in (None, gone) for shard in cluster.state()["shards"])
+
+
+def test_a_node_without_the_secret_is_not_let_in(etcd: EtcdMember, tmp_path: Path) -> None:
+    store, secret = f"etcd://{etcd.client}", tmp_path / "secret"
+    secret.write_text("of this cluster, 0123456789abcdef".replace(" ", "-"))
+    files = Authority(tmp_path / "authority").sign("node").settings()
+    trusted = {"CLUSTER_SECRET_FILE": str(secret), **{f"CLUSTER_{key.upper()}": path for key, path in files.items()}}
+    first = Starting(tmp_path / "d", store, **trusted)
+    first.wait_ready()
+    code, said = Starting(tmp_path / "e", store, **{**trusted, "CLUSTER_SECRET_FILE": ""}, NODE_ID="1").ended()
+    assert code == 1 and "wrong-secret" in said and "Traceback" not in said
+    wrong = {**trusted, "CLUSTER_SECRET_FILE": "", "CLUSTER_SECRET": "of-another-cluster-0123"}
+    code, said = Starting(tmp_path / "e", store, **wrong, NODE_ID="1").ended()
+    assert code == 1 and "wrong-secret" in said and "of-another-cluster" not in said
+    nodes = httpx.get(f"{first.url}/cluster/nodes").json()["nodes"]
+    assert [one["id"] for one in nodes] == [0], "it was not even counted"
+    second = Starting(tmp_path / "e", store, **trusted, NODE_ID="1")
+    second.wait_ready()
+    assert {one["id"] for one in httpx.get(f"{first.url}/cluster/nodes").json()["nodes"]} == {0, 1}
+    assert httpx.get(f"{second.url}/topics").status_code == 200, (
+        "what the first node leads is asked for through the port"
+    )
+    assert second.stop()[0] == 0 and first.stop()[0] == 0

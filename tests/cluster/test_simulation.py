@@ -6,16 +6,22 @@ import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from goqueue.base.log_settings import Fsync
 from goqueue.sim.minute import Minute, run_minute
+from tests.cluster import planted
 
 LONG: Final = os.environ.get("GOQUEUE_LONG_TESTS") == "1"
 SEEDS: Final = range(2_000 if LONG else 30)
-SECONDS: Final = 60.0 if LONG else 6.0
+SECONDS: Final = 60.0 if LONG else 4.0
+
+CHEAP: Final = ("stamp", "synced", "start_offset")  # bugs that the first seeds show
+CHEAP_SEEDS: Final = 5
+DOCS: Final = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +51,17 @@ def test_a_seed_is_the_same_to_the_last_event_every_time_and_in_every_process() 
     ]
     assert [one.strip() for one in elsewhere] == [here.digest] * 2
     assert run_minute(Minute(4, "interval", 5.0)).digest != here.digest
+
+
+@pytest.mark.parametrize("name", planted.BUGS if LONG else CHEAP)
+def test_a_rule_that_is_broken_is_noticed(name: str) -> None:
+    told: list[str] = []
+    found = planted.seeds_needed(name, range(planted.SEEDS if LONG else CHEAP_SEEDS), told.append)
+    assert found is not None, told
+
+
+def test_every_rule_has_a_bug_that_breaks_it_and_the_docs_list_them() -> None:
+    rules = {int(number) for bug in planted.BUGS.values() for number in bug.rule.split(", ")}
+    assert rules == set(range(1, 17))
+    text = DOCS.read_text()
+    assert [bug.what for bug in planted.BUGS.values() if f"| {bug.what} |" not in text] == []

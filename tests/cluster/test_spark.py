@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.cluster_process import ClusterProcess
-from tests.long import LONG
+from tests.long import LONG, only_long
 from tests.pipeline.sink.copier import BEGUN
 from tests.pipeline.sink.test_killed import BATCH_ROWS, batches_done, check_rows
 from tests.pipeline.topics import Row, contents, fill, make_topic
@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 BATCHES, KILLS, SECONDS = (60, 15, 2_400) if LONG else (6, 2, 600)
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60), pytest.mark.xdist_group("jvm")]
+pytestmark = [only_long, pytest.mark.slow, pytest.mark.timeout(SECONDS + 60), pytest.mark.xdist_group("jvm")]
 
 
 def test_no_row_is_lost_doubled_or_overtaken_while_leaders_are_killed(cluster: ClusterProcess, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goqueue.base.commands import Acks, InputMessage, PublishMessages, PublishResult, StoredAt
-from goqueue.base.errors import NotEnoughReplicas, TooFewHaveIt
+from goqueue.base.errors import NotEnoughReplicas, ReplicasTimedOut
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.sim.cluster import SimCluster, SimNode
@@ -35,7 +35,7 @@ def test_who_publishes_while_the_others_are_gone_is_told() -> None:
         for node in others:
             node.kill()
         began = loop.time()
-        assert isinstance(await publish(leader), TooFewHaveIt)
+        assert isinstance(await publish(leader), ReplicasTimedOut)
         assert 29 < loop.time() - began < 35
         assert isinstance(await publish(leader), NotEnoughReplicas)
         assert isinstance(await publish(leader, Acks.LEADER), StoredAt)

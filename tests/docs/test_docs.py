@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+import goqueue.base.startup_errors  # noqa: F401 - so that its words are known
 from bench.node_process import NodeProcess
 from goqueue.base.errors import leaves
 from goqueue.base.settings import load_settings, setting_keys
@@ -40,6 +41,7 @@ def run(language: str, code: str, node: NodeProcess, folder: Path) -> str:
     port = node.url.rpartition(":")[2]
     code = code.replace("/tmp/", f"{folder}/").replace("8080", port).replace("localhost:9092", node.kafka)
     code = code.replace("localhost:9324", f"localhost:{node.sqs.rpartition(':')[2]}")
+    code = code.replace("localhost:9000", node.grpc)
     command = (
         ["bash", "-euo", "pipefail", "-c", code] if language == "sh" else [sys.executable, "-W", "error", "-c", code]
     )
@@ -105,8 +107,9 @@ def test_every_metric_is_documented_and_every_documented_one_exported(tmp_path: 
         client.post("/topics/t/messages", json={"messages": [{"value": "v", "partition": 9}]})
         client.get("/topics/t/messages")
         client.get("/topics/t/partitions/0/messages", params={"offset": 77})
-        exported = set(re.findall(r"^# TYPE (goqueue_\w+)", client.get("/metrics").text, re.MULTILINE))
-    documented = set(re.findall(r"^\| `(goqueue_\w+)", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+        exported = set(re.findall(r"^# TYPE (goqueue_\w+) (\w+)$", client.get("/metrics").text, re.MULTILINE))
+    text = (ROOT / "docs/metrics.md").read_text()
+    documented = set(re.findall(r"^\| `(goqueue_\w+)` \| (\w+) \|", text, re.MULTILINE))
     assert exported == documented
 
 

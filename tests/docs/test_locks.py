@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("node", "cluster", "pipeline", "bench", "test")
+LOCKS = ("node", "cluster", "grpc", "pipeline", "bench", "test")
 PIN = re.compile(r"^([a-z0-9.-]+)(?:\[[a-z0-9,-]+\])?==(\S+)", re.MULTILINE)
 
 # Imports every module of the node, the commands and the client while only the named distributions can be imported.
@@ -36,7 +36,9 @@ root = Path(goqueue.__file__).parent
 for file in sorted(root.rglob("*.py")):
     parts = file.relative_to(root).with_suffix("").parts
     of_store = parts[0] == "drive" and parts[-1].startswith("etcd_")  # a node that is alone has no client for it
-    if parts[0] not in ("pipeline", "sim") and parts[-1] != "__main__" and not of_store:
+    of_grpc = (parts[:2] == ("edge", "grpc") and parts[-1] != "opening") or parts[-1] == "goqueue_pb2_grpc"
+    of_grpc = of_grpc or (parts[0] == "client" and parts[-1].startswith("grpc_"))
+    if parts[0] not in ("pipeline", "sim") and parts[-1] != "__main__" and not of_store and not of_grpc:
         import_module(".".join(("goqueue", *(part for part in parts if part != "__init__"))))
 import google.protobuf, jsonschema_rs
 from click.testing import CliRunner
@@ -97,6 +99,7 @@ def test_the_nodes_lock_is_all_that_the_node_the_commands_and_the_client_import(
     ("target", "locks"),
     [
         ("run", ["node"]),
+        ("grpc", ["node", "grpc"]),
         ("cluster", ["node", "cluster"]),
         ("test", ["node", "test"]),
         ("bench", ["node", "bench"]),

@@ -34,7 +34,7 @@ class Guard:
 @pytest.mark.asyncio
 async def test_rest_kafka_and_sqs_hand_over_who_calls_from_where(tmp_path: Path) -> None:
     guard = Guard()
-    flags = {"data.dir": str(tmp_path)} | {f"{door}.listen": "127.0.0.1:0" for door in ("rest", "kafka", "sqs")}
+    flags = {"data.dir": str(tmp_path)} | {f"{door}.listen": "127.0.0.1:0" for door in ("rest", "kafka", "sqs", "grpc")}
     node = Node(load_settings(None, {}, flags), access=AskedBy(guard))
     started = await node.start()
     try:

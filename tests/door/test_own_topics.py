@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from bench.node_process import NodeProcess
+from goqueue.base.names import INTERNAL
 from goqueue.drive.own_topics import OWN_TOPICS
-from goqueue.drive.topic_table import INTERNAL
 from goqueue.edge.sqs import schema as sqs_schema
 from goqueue.format.batch import read_header, split
 from goqueue.wire.api import Api
@@ -213,6 +213,13 @@ def test_no_route_of_rest_changes_one_of_the_brokers_own_topics(stage: Stage, ow
 
 # Routes whose texts name groups, subjects and other things that are no topics.
 _OTHER_NAMES = (
+    "POST /admin/quotas",
+    "DELETE /admin/quotas",
+    "POST /admin/users",
+    "PATCH /admin/users",
+    "DELETE /admin/users",
+    "POST /admin/keys",
+    "POST /admin/tenants",
     "POST /subjects",
     "POST /compatibility",
     "POST /groups/{group}/leave",

@@ -262,7 +262,7 @@ def test_every_described_path_is_served_under_both_roots(http: httpx.Client, top
             known = path.replace("{topic}", topic).replace("{partition}", "0").replace("{group}", topic)
             known = known.replace("{owner}", topic)  # one that nobody heard of has committed nothing yet
             real = re.sub(r"\{\w+\}", "999999", known)  # what is left names something that is not there
-            expected = 200 if real == known else 404
+            expected = 200 if real == known and path != "/usage" else 404  # a caller without a tenant uses none
             assert http.get(real).status_code == http.get(f"/v1{real}").status_code == expected, path
 
 

@@ -11,12 +11,14 @@ from goqueue.base.replication import FetchAnswer, FetchAsk, LogKey
 from goqueue.core.cluster.elections import admitted, elected, needs_leader
 from goqueue.core.cluster.records import NodeRecord, ShardRecord
 from goqueue.core.replication.leader import InSyncRule, Replica, ShardLeader
+from goqueue.drive.copy_throttle import CopyThrottle
 from goqueue.drive.leading_shard import LeadingShard
 from goqueue.drive.replica_fetches import FetchServer, FollowedShard, ReplicaFetching
 from goqueue.format.batch import read_header, split
 from goqueue.format.records import decode
+from goqueue.log.appending import RollRule
 from goqueue.log.epoch_history import NO_EPOCH, end_of_epoch
-from goqueue.log.partition_log import PartitionLog, RollRule
+from goqueue.log.partition_log import PartitionLog
 from goqueue.log.recovery import open_log
 from goqueue.sim.disk import CrashMode, SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop
@@ -57,16 +59,21 @@ class SmallLog:
     def end_of_epoch(self, epoch: Epoch) -> tuple[Epoch, Offset]:
         return end_of_epoch(self.log.notes.meta.epochs, epoch, self.log.end_offset)
 
+    def bytes_from(self, offset: Offset) -> int:
+        return self.log.bytes_from(offset)
+
     def read_tail(self, offset: Offset, bytes_max: int) -> bytes:
         return self.log.read(offset, bytes_max, self.log.end_offset, wait=True)
 
     def is_readable(self, offset: Offset) -> bool:
         return True
 
-    def take(self, batches: bytes) -> None:
-        for one in split(batches):
+    def take(self, batches: bytes) -> int:
+        taken = list(split(batches))
+        for one in taken:
             header = read_header(one)
             self.log.append(one, header, header.leader_epoch, header.max_timestamp)
+        return len(taken)
 
     async def wait_synced(self) -> None:
         """The world around it syncs when it likes."""
@@ -103,7 +110,7 @@ class SmallNode:
         self.leads: dict[int, LeadingShard] = {}
         self.follows: dict[int, FollowedShard] = {}
         self.leader = -1
-        self.server = FetchServer(self.leads, cluster.clock)
+        self.server = FetchServer(self.leads, cluster.clock, CopyThrottle(lambda: 0))
         self.fetching: ReplicaFetching | None = None
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -100,5 +101,31 @@ def test_full_segments_are_sealed_under_every_policy(policy: str) -> None:
             await asyncio.sleep(1)
             segments = partitions(broker, "t")[0].log.segments
             assert len(segments) > 4 and all(segment.seal is not None for segment in segments[:-1])
+
+    run_virtually(scenario)
+
+
+def test_a_log_that_is_cut_short_while_it_is_sealed_stays_writable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slowly(work: Callable[[], object]) -> object:
+        await asyncio.sleep(1)
+        return work()
+
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop, settings(fsync_interval_ms=1000)) as broker:
+            await broker.topics.create("t", 1, {})
+            (partition,) = partitions(broker, "t")
+            monkeypatch.setattr(broker.flusher, "_offload", slowly)
+            for _ in range(3):
+                await publish(broker, "t", "v")
+                partition.log.roll()
+            sealing = asyncio.create_task(broker.flusher.seal(partition))
+            await asyncio.sleep(0.5)
+            for segment in partition.log.segments:
+                segment.let_go()  # as with many files open
+            await broker.cleaner.drop_head(partition, 3)
+            await sealing
+            assert partition.log.failure is None
+            await publish(broker, "t", "another")
+            assert (partition.log.start_offset, partition.end_offset) == (3, 4)
 
     run_virtually(scenario)

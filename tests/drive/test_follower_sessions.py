@@ -8,7 +8,7 @@ from goqueue.core.replication.leader import InSyncRule, Replica, ShardLeader
 from goqueue.drive.leading_shard import HeardFetch, LeadingShard
 from goqueue.drive.replica_fetches import FollowedShard
 from goqueue.format.batch import read_header
-from goqueue.log.partition_log import RollRule
+from goqueue.log.appending import RollRule
 from goqueue.log.recovery import open_log
 from goqueue.sim.disk import SimDisk
 from tests.drive.replicas import SmallLog

@@ -46,6 +46,26 @@ def test_a_change_is_in_the_image_of_who_made_it_and_soon_in_the_others() -> Non
     run_virtually(scenario)
 
 
+def test_who_fails_at_a_change_goes_on_with_the_next() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        store = SimMetadataStore()
+
+        def fail(change: Change) -> None:
+            if any(entry.key == "topics/a" for entry in change.puts):
+                raise RuntimeError("of no use")
+
+        follower = ImageFollower(store.client(), fail)
+        await follower.start()
+        store.commit(Commit({"topics/a": topic("a")}))
+        await asyncio.sleep(1)
+        store.commit(Commit({"topics/b": topic("b")}, ["topics/a"]))
+        await asyncio.sleep(5)
+        assert follower.image.topic("a") is None and follower.image.topic("b") is not None
+        await follower.stop()
+
+    run_virtually(scenario)
+
+
 def test_who_fell_too_far_behind_reads_all_again() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         store, told = SimMetadataStore(), list[Change]()

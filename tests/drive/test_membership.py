@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from goqueue.base.errors import MetadataConflict, WrongNodeId
+from goqueue.base.errors import MetadataConflict
 from goqueue.base.metadata import Change, Commit
+from goqueue.base.startup_errors import WrongNodeId
 from goqueue.core.cluster.controlling import Controlling
 from goqueue.core.cluster.records import CONTROLLER, NOBODY, SHARDS, NodeRecord, ShardRecord, encode
 from goqueue.drive.image_follower import ImageFollower

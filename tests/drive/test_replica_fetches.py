@@ -191,3 +191,21 @@ def test_a_replica_that_lost_its_disk_begins_where_the_leader_does() -> None:
         assert log.values(41)[-1] == "one more"
 
     run(scenario)
+
+
+def test_a_log_that_cannot_be_written_holds_no_other_up() -> None:
+    async def scenario(cluster: SmallCluster) -> None:
+        leader, (bad, good) = cluster.leader, cluster.keys
+        follower = next(node for node in cluster.nodes if node is not leader)
+        follower.logs[bad].log.fail(OSError("the disk is broken there"))
+        leader.append(bad, "first")
+        leader.append(good, "second")
+        await cluster.settle()
+        assert (follower.logs[bad].end_offset, follower.logs[good].end_offset) == (0, 1)
+        leader.append(good, "third")
+        await cluster.settle()
+        assert follower.logs[good].values(2) == ["second", "third"]
+        await cluster.settle(2 * LAG_MS / 1000)
+        assert follower.number not in cluster.record.in_sync, "it does not count with what it lacks"
+
+    run(scenario)

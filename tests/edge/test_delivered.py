@@ -81,3 +81,13 @@ def runs() -> list[LeasedRun]:
 def test_many_messages_are_all_there_and_in_order() -> None:
     records = [Record(at, 0, None, b"%d" % at, ()) for at in range(1_801)]
     assert [one.offset for one in shown(*records)] == list(range(1_801))
+
+
+def test_offsets_in_a_row_are_numbers_at_any_length() -> None:
+    for first in (0, 998, 1_000, 1_995, 12_345_000):
+        records = [Record(first + at, 1, None, b"v", ()) for at in range(10)]
+        found = shown(*records)
+        assert [one.offset for one in found] == [*range(first, first + 10)]
+        assert [one.receipt for one in found] == [f"t:3:{first + at}:2:abc" for at in range(10)]
+    apart = shown(*(Record(at, 1, None, b"v", ()) for at in (2_000, 2_001, 2_003, 2_002)))
+    assert [one.offset for one in apart] == [2_000, 2_001, 2_003, 2_002]

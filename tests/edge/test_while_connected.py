@@ -113,3 +113,75 @@ def test_work_is_given_up_when_its_request_is() -> None:
         assert ended == ["yes"]
 
     asyncio.run(scenario())
+
+
+class Leaving:
+    """A client of the node's own server, which tells when it goes."""
+
+    def __init__(self) -> None:
+        self.on_gone: Callable[[], object] | None = None
+
+    def watch(self, on_gone: Callable[[], object] | None) -> None:
+        self.on_gone = on_gone
+
+    def go(self) -> None:
+        assert self.on_gone is not None
+        self.on_gone()
+
+    def request(self) -> Request:
+        return Request({"type": "http", "headers": [], "extensions": {"goqueue.watch": self.watch}}, never)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_the_nodes_own_server_tells_when_the_client_goes(steps: int) -> None:
+    """No task is made for that, and the request goes on as if nothing had been broken off."""
+    told: list[str] = []
+
+    async def work() -> None:
+        try:
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.001)
+            told.append(f"tidied up, {len(asyncio.all_tasks())} task")
+            raise
+
+    async def scenario() -> None:
+        client = Leaving()
+        asyncio.get_running_loop().call_later(0.01, client.go)
+        with pytest.raises(ClientDisconnect):
+            await while_connected(client.request(), work())
+        assert told == ["tidied up, 1 task"] and client.on_gone is None
+        task = asyncio.current_task()
+        assert task is not None and not task.cancelling()
+        await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+
+
+def test_work_under_the_nodes_own_server_is_done_or_fails_or_is_given_up() -> None:
+    async def work(error: Exception | None) -> int:
+        await asyncio.sleep(0)
+        if error is not None:
+            raise error
+        return 7
+
+    async def scenario() -> None:
+        client = Leaving()
+        assert await while_connected(client.request(), work(None)) == 7
+        with pytest.raises(Overloaded):
+            await while_connected(client.request(), work(Overloaded("no")))
+        waiting: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(while_connected(client.request(), _result(waiting)))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert waiting.cancelled() and client.on_gone is None
+
+    asyncio.run(scenario())
+
+
+async def _result(waiting: asyncio.Future[int]) -> int:
+    return await waiting

@@ -8,10 +8,11 @@ from goqueue.base.errors import DamagedRange
 from goqueue.base.topic_config import TopicConfig
 from goqueue.format.batch import read_header, split, strides
 from goqueue.format.records import NewRecord, Record, build, decode
+from goqueue.log.appending import RollRule
 from goqueue.log.compaction import compact
 from goqueue.log.disk import Disk
 from goqueue.log.home import OpenSegments, SegmentHome
-from goqueue.log.partition_log import PartitionLog, RollRule
+from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reader import NeedsVerification
 from goqueue.log.recovery import Recovered, open_log
 from goqueue.log.stats import StorageStats

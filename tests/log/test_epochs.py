@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from goqueue.format.batch import read_header
+from goqueue.log.appending import RollRule
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import Disk
 from goqueue.log.epoch_history import EpochStart, begun, cut_head, cut_tail, end_of_epoch, epoch_of
 from goqueue.log.notes import META_FILE
-from goqueue.log.partition_log import PartitionLog, RollRule
+from goqueue.log.partition_log import PartitionLog
 from goqueue.log.recovery import StrayLog, open_log
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from tests.log.logs import DIRECTORY, HOUR_MS, batch, home, open_at, seal, stop, survey, sync, value_at
@@ -240,3 +241,26 @@ def test_a_log_of_an_earlier_version_is_its_topics_from_now_on(disk: Disk) -> No
     with pytest.raises(StrayLog):
         open_log(home(disk), rule, "id-2")
     assert msgspec.structs.asdict(open_log(home(disk), rule, "id-1")[0].notes.meta)["topic_id"] == "id-1"
+
+
+def test_a_log_knows_its_topic_from_its_first_message_on(disk: Disk) -> None:
+    """The process was killed before anything was synced, and the topic was made again meanwhile."""
+    rule = RollRule(600, HOUR_MS)
+    log, _ = open_log(home(disk), rule, "id-1")
+    write(log, 0, 1)
+    with pytest.raises(StrayLog):
+        open_log(home(disk), rule, "id-2")
+    assert open_log(home(disk), rule, "id-1", others_have_it=True)[0].end_offset == 1
+
+
+def test_messages_that_a_power_cut_left_without_a_note_are_taken_only_by_who_has_no_others(disk: Disk) -> None:
+    rule = RollRule(600, HOUR_MS)
+    log, _ = open_log(home(disk), rule, "id-1")
+    write(log, 0, 1)
+    disk.remove(f"{home(disk).directory}/meta.json")
+    with pytest.raises(StrayLog):
+        open_log(home(disk), rule, "id-1", others_have_it=True)
+    assert open_log(home(disk), rule, "id-1")[0].end_offset == 1
+    sync(log)
+    disk.remove(f"{home(disk).directory}/meta.json")
+    assert open_log(home(disk), rule, "id-1", others_have_it=True)[0].end_offset == 1, "a sync covered them"

@@ -363,7 +363,7 @@ def test_a_damaged_entry_is_named_and_so_is_what_is_lost_by_it(which: int, caplo
     with caplog.at_level(logging.ERROR):
         store = Store(damaged(disk, which))
     assert store.replay.damaged == store.stats.journal_damaged == 1
-    said = {record.message: record for record in caplog.records}
+    said = {record.getMessage(): record for record in caplog.records}
     assert said["damaged entry in the journal"].file in FILES  # type: ignore[attr-defined]
     missing = said["offsets are neither in the log nor in the journal"]
     assert (missing.log, getattr(missing, "from")) == ("logs/orders/0", which + 1)  # type: ignore[attr-defined]

@@ -10,8 +10,9 @@ import pytest
 
 from goqueue.base.errors import OutOfResources, StorageFailed
 from goqueue.format.batch import Buffer
+from goqueue.log.appending import RollRule
 from goqueue.log.home import OpenSegments, SegmentHome
-from goqueue.log.partition_log import PartitionLog, RollRule
+from goqueue.log.partition_log import PartitionLog
 from goqueue.log.real_disk import RealDisk, RealFile
 from goqueue.log.recovery import open_log
 from goqueue.log.spare import SpareDescriptors

@@ -47,6 +47,15 @@ def test_times_within_a_batch_are_told_apart(disk: Disk) -> None:
     assert log.latest_time() == (2, 90)
 
 
+def test_the_time_of_an_offset_is_that_of_its_batch(disk: Disk) -> None:
+    times = [1_000 + 10 * at for at in range(40)]
+    log = filled(disk, times)
+    assert [log.time_at(offset) for offset in range(40)] == times
+    assert log.time_at(40) is None
+    append(log, build([NewRecord(None, b"v", (), time) for time in (1_500, 1_510, 1_590)]))
+    assert [log.time_at(offset) for offset in (40, 41, 42)] == [1_590] * 3, "nobody looks into the batch"
+
+
 @settings(deadline=None, max_examples=80)
 @given(
     times=st.lists(st.integers(0, 60), min_size=1, max_size=40),

@@ -10,12 +10,15 @@ from goqueue.base.metadata import Metadata, Revision
 from goqueue.drive.embedded_metadata import EmbeddedMetadata
 from goqueue.drive.etcd_calls import COMPACT, EtcdCalls, EtcdSettings
 from goqueue.drive.etcd_metadata import EtcdMetadata
+from goqueue.drive.local_metadata import CLUSTER, LocalMetadata
+from goqueue.drive.served_metadata import ServedMetadata
 from goqueue.log.disk import Disk
 from goqueue.log.real_disk import RealDisk
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.metadata import SimMetadataStore
 from goqueue.sim.time import in_place
 from goqueue.wire import etcd_pb2
+from goqueue.wire.node_frames import PROTOCOL, Hello
 
 
 class Form(Protocol):
@@ -49,6 +52,37 @@ class SimulatedForm:
     async def forget(self, revision: Revision) -> None: ...
 
 
+class _Direct:
+    """A link without a network."""
+
+    def __init__(self, served: ServedMetadata) -> None:
+        self._served = served
+
+    async def call(self, verb: str, body: bytes, within_s: float) -> bytes:
+        return await self._served.verbs[verb](Hello(PROTOCOL, CLUSTER, 0, "", ""), body)
+
+    def close(self) -> None: ...
+
+
+class LocalForm:
+    """One process keeps it, and others ask that one."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._served: ServedMetadata | None = None
+
+    async def open(self) -> LocalMetadata:
+        if self._served is None:
+            store = EmbeddedMetadata(self._disk, in_place)
+            await store.open()
+            self._served = ServedMetadata(store)
+        local = LocalMetadata(_Direct(self._served), 1.0)
+        await local.open()
+        return local
+
+    async def forget(self, revision: Revision) -> None: ...
+
+
 class EtcdForm:
     """Keys of its own in an etcd that other tests use too."""
 
@@ -69,9 +103,11 @@ class EtcdForm:
 def form_of(name: str, directory: Path, etcd: str = "") -> Form:
     if name == "simulated":
         return SimulatedForm()
+    if name == "local":
+        return LocalForm(SimDisk())
     if name == "etcd":
         return EtcdForm(etcd)
     return EmbeddedForm(SimDisk() if name == "embedded" else RealDisk(directory))
 
 
-FORMS = ("embedded", "embedded on a real disk", "simulated", "etcd")
+FORMS = ("embedded", "embedded on a real disk", "simulated", "local", "etcd")

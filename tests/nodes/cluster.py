@@ -18,6 +18,7 @@ import pytest
 from goqueue.base.cluster_settings import ClusterSettings
 from goqueue.base.encoding import decode, encode
 from goqueue.base.errors import GoQueueError, NotLeader, NotLoaded, PeerLost
+from goqueue.base.features import KNOWN
 from goqueue.base.ids import TopicPartition
 from goqueue.base.metadata import Commit
 from goqueue.base.node_settings import NodeSettings
@@ -61,6 +62,9 @@ class Nodes:
         self.calls: list[tuple[int, int, str]] = []  # from, to, verb: those that arrived
         self.before_call: Callable[[int, int, str], Awaitable[None]] | None = None
         self.after_call: Callable[[int, int, str], Awaitable[None]] | None = None  # before its answer is back
+        self.racks: dict[int, str] = {}  # of nodes that are started from now on
+        self.features: dict[int, Mapping[str, int]] = {}  # of those that do not know what this version knows
+        self.wrong_ms: dict[int, int] = {}  # by how much clocks of nodes that are started from now on are ahead
         self._loop = loop
         self._count, self._factor, self._shards = count, factor, shards
         self._disks = {node: SimDisk() for node in range(count)}
@@ -93,10 +97,12 @@ class Nodes:
         self._starts += 1
         self._clients[node] = client = self.store.client()
         clock, entropy = VirtualClock(self._loop), NumberedEntropy(self._starts)
+        clock.step(self.wrong_ms.get(node, 0))
         ports = Ports(self._disks[node], in_place, clock, entropy)
         addresses = {NODE_PORT: f"node{node}:7000", "kafka": f"node{node}:9092"}
+        door, features = self._open_door(node), self.features.get(node, KNOWN)
         services = NodeServices(
-            self._settings(node), ports, cluster=ClusterPorts(client, addresses, self._open_door(node))
+            self._settings(node), ports, cluster=ClusterPorts(client, addresses, door, features=features)
         )
         broker = Broker(services)
         await self.run_at(node, broker.start())
@@ -112,7 +118,12 @@ class Nodes:
         await broker.stop()
 
     def _settings(self, node: int) -> Settings:
-        cluster = ClusterSettings(store="etcd://sim:1", nodes=self._count, replication_factor=self._factor)
+        cluster = ClusterSettings(
+            store="etcd://sim:1",
+            rack=self.racks.get(node, ""),
+            nodes=self._count,
+            replication_factor=self._factor,
+        )
         return msgspec.structs.replace(
             settings(fsync="always"), node=NodeSettings(id=node, shards=self._shards), cluster=cluster
         )
@@ -134,6 +145,15 @@ class Nodes:
         for session in self._clients[node]._sessions:
             self.store.end_session(session)
         self._disks[node] = disk.crash(mode, self._starts)
+
+    def hide_changes(self, node: int, is_hidden: bool) -> None:
+        """It does not hear of what becomes of the metadata."""
+        self._clients[node].watches_stale = is_hidden
+        self.store.wake()
+
+    def end_session(self, node: int) -> None:
+        """Of a node that lives and is not told."""
+        self._clients[node].lose_sessions()
 
     async def stop_all(self) -> None:
         for node, broker in list(self.brokers.items()):

@@ -230,3 +230,23 @@ def test_a_power_cut_of_all_at_once_takes_nothing_that_was_acknowledged(
         await whole(nodes, at, 60)
 
     run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("is_leader", [False, True])
+def test_a_directory_that_is_deleted_under_a_running_node_comes_back_from_the_others(
+    monkeypatch: pytest.MonkeyPatch, is_leader: bool
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes)
+        node = 0 if is_leader else 1
+        disk, directory = nodes._disks[node], log_of(nodes, node, at).home.directory
+        disk.remove_tree(directory)
+        await until(lambda: disk.is_dir(directory) and disk.read_file(f"{directory}/meta.json") is not None)
+        await publish(nodes, at, 60, 20)
+        await until(lambda: node in record_of(nodes, shard_of(nodes, at)).in_sync)
+        await until(lambda: len(set(bytes_of(nodes, at).values())) == 1)
+        assert log_of(nodes, node, at).end_offset == 80 and log_of(nodes, node, at).failure is None
+        names = [name for name in disk.names(directory) if name.endswith(".log")]
+        assert names == [f"{one.base_offset:020d}.log" for one in log_of(nodes, node, at).segments]
+
+    run_nodes(story, monkeypatch)

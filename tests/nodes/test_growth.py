@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from goqueue.base.commands import InputMessage, PublishMessages
-from goqueue.base.errors import ForeignData
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
+from goqueue.base.startup_errors import ForeignData
 from goqueue.broker import Broker
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 from tests.nodes.test_moves import Writer, is_settled

@@ -35,6 +35,10 @@ def held_by(nodes: Nodes, node: int) -> list[int]:
     return [shard for shard in image.shards() if node in image.shard(shard).replicas]
 
 
+def high_watermark(nodes: Nodes, at: TopicPartition) -> int:
+    return nodes.leader_of(at).topics.require(at.topic).partition(at.partition).high_watermark
+
+
 def is_settled(nodes: Nodes) -> bool:
     return all(
         not record.target and set(record.in_sync) == set(record.replicas)
@@ -102,6 +106,7 @@ def test_a_node_is_drained_and_taken_out_while_clients_go_on(monkeypatch: pytest
         await until(lambda: not held_by(nodes, 0) and is_settled(nodes))
         assert await patiently(lambda: nodes.leader_of(at).leasing.ack([one.receipt for one in taken])) == [None] * 3
         await writer.stop()
+        await until(lambda: high_watermark(nodes, at) >= len(writer.written) + 6)  # the new leader may learn of it late
         values = await patiently(lambda: read(nodes, at))
         writer.check(values, 6)
         assert writer.longest_s < 2
@@ -112,7 +117,7 @@ def test_a_node_is_drained_and_taken_out_while_clients_go_on(monkeypatch: pytest
         await until(lambda: 0 not in nodes.any.metadata.image.nodes())
         await moves.remove(0)
         assert 0 not in nodes.any.metadata.image.members()
-        assert await patiently(lambda: read(nodes, at)) == values
+        writer.check(await patiently(lambda: read(nodes, at)), 6)
 
     run_nodes(story, monkeypatch, count=4)
 
@@ -155,6 +160,45 @@ def test_a_move_that_cannot_end_is_turned_back(monkeypatch: pytest.MonkeyPatch) 
             assert await moves.cancel([]) == [0]
             assert image.shard(0).replicas == before
         assert await moves.moves() == []
+
+    run_nodes(story, monkeypatch, count=4)
+
+
+def test_copies_keep_to_a_throttle_that_can_be_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at, loop = await jobs(nodes, 0, 3), asyncio.get_running_loop()
+        large = [InputMessage(None, bytes(100_000), partition=at.partition)] * 10
+        for _ in range(8):
+            await nodes.brokers[0].publish.messages(PublishMessages("jobs", large))
+        image, moves = nodes.any.metadata.image, moves_of(nodes.any)
+        shard = nodes.any.topics.require("jobs").record.shard_of(at.partition)
+        (added,) = set(range(4)) - set(image.shard(shard).replicas)
+        writer, began = Writer(nodes, 1, at), loop.time()
+        target = [*image.shard(shard).replicas[:2], added]
+        await moves.begin(MoveIn(shards={shard: target}, throttle=1_000_000))
+        await asyncio.sleep(4)
+        (under_way,) = await moves.moves()
+        assert moves.throttled() == 1_000_000 and 0 < under_way.waits_for[added] < 1, under_way
+        copy = under_way.copies[added]
+        assert 2_000_000 < copy.bytes_left < 6_000_000 and copy.bytes_done + copy.bytes_left == under_way.bytes, copy
+        assert 800_000 < copy.bytes_per_s < 1_300_000, "it keeps to the throttle"
+        assert copy.seconds_left is not None and 2 < copy.seconds_left < 7, copy
+        await until(lambda: is_settled(nodes))
+        assert 7.2 < loop.time() - began < 10, "eight million bytes, and what is written meanwhile"
+        await writer.stop()
+        assert writer.longest_s < 0.5, "replicas that count are not held back"
+        (left,) = set(under_way.before) - {*target}
+        await until(lambda: not any(one.end_offset for _, one in nodes.brokers[left].table.in_shard(shard)))
+        await moves.begin(MoveIn(shards={shard: list(under_way.before)}, throttle=1_000))
+        await asyncio.sleep(2)
+        assert await moves.moves(), "it would take hours"
+        with pytest.raises(MoveRefused, match="is moving there already"):
+            await moves.begin(MoveIn(shards={shard: list(under_way.before)}, throttle=5))
+        assert moves.throttled() == 1_000, "nothing of what was refused is done"
+        await moves.throttle(0)
+        lifted = loop.time()
+        await until(lambda: is_settled(nodes))
+        assert moves.throttled() == 0 and loop.time() - lifted < 5
 
     run_nodes(story, monkeypatch, count=4)
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from goqueue.base.commands import InputMessage, PublishMessages
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import GoQueueError, NotLeader, StaleReceipt
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Delivered, Take
 from goqueue.core.delivery.records import ViewId
@@ -42,6 +42,61 @@ def stands_at(nodes: Nodes, group: str, at: TopicPartition) -> int | None:
     except (GoQueueError, KeyError):
         return None
     return None if found is None else found.offset
+
+
+# --- leases -------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_leader_whose_clock_is_ahead_takes_no_lease_back_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And late by no more than clocks may differ."""
+
+    async def story(nodes: Nodes) -> None:
+        nodes.wrong_ms[1] = ahead_ms = 400
+        await nodes.start_all()
+        at = await jobs(nodes, 0, 1)
+        asked = Take("g", [at], "me", 1, 5_000)
+        assert len(await nodes.brokers[0].leasing.take(asked)) == 1
+        ends = asyncio.get_running_loop().time() + 5
+        await nodes.move(nodes.any.node.shard_map.of_partition(at), 1)
+        left_s = ends - asyncio.get_running_loop().time()
+        await asyncio.sleep(left_s - 0.05)
+        assert await nodes.brokers[1].leasing.take(asked) == []
+        skew_ms = nodes.any.node.settings.cluster.clock_skew_ms
+        await asyncio.sleep(0.1 + (skew_ms - ahead_ms) / 1000)
+        assert len(await nodes.brokers[1].leasing.take(asked)) == 1
+
+    run_nodes(story, monkeypatch, is_started=False)
+
+
+def test_a_leader_that_does_not_know_of_the_next_one_calls_no_receipt_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease is the next one's. A door that takes an old receipt for answered would lose the answer."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await jobs(nodes, 0, 2)
+        nodes.hide_changes(0, True)
+        await nodes.move(nodes.any.node.shard_map.of_partition(at), 1)
+        lease = Take("g", [at], "me", 1, 60_000)
+        (taken,) = await patiently(lambda: nodes.brokers[1].leasing.take(lease))
+        asked = asyncio.ensure_future(nodes.brokers[0].leasing.ack([taken.receipt]))
+        await asyncio.sleep(1)
+        assert not asked.done()
+        nodes.hide_changes(0, False)
+        with pytest.raises(NotLeader):
+            await asked
+        assert await nodes.brokers[1].leasing.ack([taken.receipt]) == [None]
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_receipt_of_no_lease_is_stale_at_who_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await jobs(nodes, 0, 2)
+        (taken,) = await take(nodes, "g", at, 1)
+        assert await nodes.brokers[0].leasing.ack([taken.receipt]) == [None]
+        (outcome,) = await nodes.brokers[0].leasing.ack([taken.receipt])
+        assert isinstance(outcome, StaleReceipt)
+
+    run_nodes(story, monkeypatch)
 
 
 # --- groups ------------------------------------------------------------------------------------------------------

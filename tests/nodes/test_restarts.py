@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from goqueue.base.errors import NotLeader, TakingOver
 from goqueue.base.ids import TopicPartition
 from tests.nodes.cluster import Nodes, run_nodes, until
 from tests.nodes.test_damage import bytes_of, filled, log_of, publish, record_of, shard_of
@@ -14,6 +15,14 @@ from tests.nodes.test_damage import bytes_of, filled, log_of, publish, record_of
 async def back_in_sync(nodes: Nodes, at: TopicPartition) -> None:
     await until(lambda: set(record_of(nodes, shard_of(nodes, at)).in_sync) == set(nodes.brokers), 120)
     await until(lambda: len(set(bytes_of(nodes, at).values())) == 1, 120)
+
+
+def is_answered(nodes: Nodes, at: TopicPartition) -> bool:
+    try:
+        nodes.leader_of(at).topics.require(at.topic).partition(at.partition).check_epoch(-1)
+    except NotLeader:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("node", [0, 1])
@@ -40,5 +49,21 @@ def test_both_followers_start_again_and_then_the_leader_loses_its_disk(monkeypat
         nodes.kill(0)
         await nodes.until_led()
         assert [log_of(nodes, node, at).end_offset for node in (1, 2)] == [60, 60]
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_leader_whose_session_is_over_answers_nobody_from_that_moment_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have stood still for a while: others may lead what it has."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        partition = nodes.brokers[0].topics.require(at.topic).partition(at.partition)
+        partition.check_epoch(-1)
+        nodes.end_session(0)
+        for check in (partition.check_led, lambda: partition.check_epoch(-1)):
+            with pytest.raises(TakingOver):
+                check()
+        await until(lambda: is_answered(nodes, at))
 
     run_nodes(story, monkeypatch)

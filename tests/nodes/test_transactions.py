@@ -63,13 +63,20 @@ async def read(nodes: Nodes, at: TopicPartition) -> list[str]:
 
     async def look() -> list[str]:
         partition = nodes.leader_of(at).topics.require(at.topic).partition(at.partition)
-        part = FetchFrom(at, partition.start_offset, 1 << 20)
-        command = Fetch([part], 1 << 20, 1, 0, Isolation.READ_COMMITTED)
+        batches, offset = list[bytes](), partition.start_offset
+        while found := await fetched(offset):
+            batches += found
+            offset = read_header(found[-1]).last_offset + 1
+        visible = [batch for batch in batches if partition.is_visible(read_header(batch))]
+        return [one.value.decode() for batch in visible for one in decode(batch) if one.value is not None]
+
+    async def fetched(offset: int) -> list[bytes]:
+        """An answer may have less than there is."""
+        command = Fetch([FetchFrom(at, offset, 1 << 20)], 1 << 20, 1, 0, Isolation.READ_COMMITTED)
         (answer,) = await nodes.leader_of(at).fetching.fetch(command)
         if answer.error is not None:
             raise answer.error
-        batches = [batch for batch in split(answer.batches) if partition.is_visible(read_header(batch))]
-        return [one.value.decode() for batch in batches for one in decode(batch) if one.value is not None]
+        return [bytes(batch) for batch in split(answer.batches)]
 
     return list(await patiently(look))
 

@@ -32,7 +32,7 @@ class SeededEntropy:
 
     def token(self, size: int) -> bytes:
         self._count += 1
-        return self._count.to_bytes(size, "big")
+        return (self._count % (1 << 8 * size)).to_bytes(size, "big")
 
 
 def settings(**log: object) -> Settings:

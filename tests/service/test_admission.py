@@ -39,6 +39,8 @@ KNOWN = {"receipts": [RECEIPT], "answers": [TxnAnswer(RECEIPT)], "config": {"a":
 FREE = {
     (Fetching.__name__, "fetch"),
     (Fetching.__name__, "fetch_now"),
+    ("Publish", "is_durable"),
+    ("Publish", "wait_durable"),
     ("Topics", "name_of"),
     ("Topics", "kafka_may_create"),
     ("Topics", "check_config"),
@@ -49,7 +51,9 @@ FREE = {
     ("NodeConfig", "static"),
     ("NodeConfig", "dynamic"),
     ("QueueStats", "look"),
+    ("Schemas", "document"),
     ("Schemas", "text"),
+    ("Tenants", "own_usage"),
     ("Health", "checks"),
     ("Health", "stopping"),
 }

@@ -169,12 +169,14 @@ def test_metrics_are_of_what_this_node_leads() -> None:
     told.put(shards_0=ShardRecord(0, 5, (0, 1, 2), (0, 2)), shards_1=ShardRecord(2, 3, (1, 2, 0), (2,)))
     told.put(shards_1=ShardRecord(2, 3, (1, 2, 0), (2, 0)))
     collector = ClusterCollector(view(told), told.changes)
-    assert {one.name for one in collector.collect()} == {"goqueue_cluster_leader_changes"}
+    names = {one.name for one in collector.collect()}
+    assert names == {"goqueue_cluster_leader_changes", "goqueue_cluster_unclean_elections"}
     collector.look()
     samples = {(one.name, *one.labels.values()): one.value for family in collector.collect() for one in family.samples}
     prefix = "goqueue_cluster_"
     assert {name.removeprefix(prefix): value for (name, *labels), value in samples.items() if not labels} == {
         "leader_changes_total": 2,
+        "unclean_elections_total": 0,
         "is_controller": 0,
         "shards_led": 1,
         "shards_followed": 1,
@@ -184,6 +186,7 @@ def test_metrics_are_of_what_this_node_leads() -> None:
         "offline": 0,
     }
     assert samples[f"{prefix}nodes", "alive"] == 3
+    assert (samples[f"{prefix}replicas", "0"], samples[f"{prefix}in_sync_replicas", "0"]) == (3, 2)
     assert samples[f"{prefix}replication_lag_messages", "0", "1"] == 7
     assert samples[f"{prefix}replication_lag_seconds", "0", "1"] == 0.25
 

@@ -10,6 +10,7 @@ from goqueue.base.commands import Acks, Browse, Fetch, FetchFrom, InputMessage, 
 from goqueue.base.errors import OffsetOutOfRange, UnknownEpoch, UnknownPartition, UnknownTopic, UnknownTopicId
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import FETCH_WAIT_MS_MAX
+from goqueue.drive.partition import Partition
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, fetch, publish, settings
@@ -174,6 +175,25 @@ def test_browsing_merges_partitions_by_time_and_goes_on_where_it_stopped() -> No
             moment = broker.clock.now_ms() - 200
             page = await broker.browsing.read(Browse("t", await broker.browsing.offsets_from("t", moment), 100))
             assert [(one.value or b"").decode() for one in page.messages] == sent[30:]
+
+    run_virtually(scenario)
+
+
+def test_what_comes_while_a_time_is_looked_up_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            await broker.topics.create("t", 1, {})
+            look = Partition.offset_at_time
+
+            async def slowly(self: Partition, timestamp: int) -> tuple[int, int] | None:
+                found = await look(self, timestamp)
+                await publish(broker, "t", "meanwhile")
+                return found
+
+            monkeypatch.setattr(Partition, "offset_at_time", slowly)
+            offsets = await broker.browsing.offsets_from("t", broker.clock.now_ms())
+            (one,) = (await broker.browsing.read(Browse("t", offsets, 10))).messages
+            assert one.value == b"meanwhile"
 
     run_virtually(scenario)
 

@@ -16,7 +16,7 @@ from goqueue.base.settings import GroupsSection, Settings
 from goqueue.broker import Broker
 from goqueue.core.groups import CommitRequest, JoinReply, JoinRequest, OffsetCommit, SyncReply, SyncRequest
 from goqueue.drive.coordinators import GROUPS_TOPIC, GroupHost
-from goqueue.service.metrics import GroupCollector
+from goqueue.service.group_metrics import GroupCollector
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, publish, settings
@@ -153,9 +153,11 @@ def test_acks_move_the_group_also_if_its_records_could_not_be_written_or_were_be
 def test_a_scrape_does_without_groups_that_are_being_read() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         async with broker_on(SimDisk(), loop) as broker:
-            collector = GroupCollector(broker.groups)
+            collector = GroupCollector(broker.groups, broker.topics, broker.clock, 100)
+            list(collector.look())  # in slices
             assert "goqueue_groups" in [one.name for one in collector.collect()]
             host(broker).unload()
+            list(collector.look())  # in slices
             assert list(collector.collect()) == []
 
     run_virtually(scenario)

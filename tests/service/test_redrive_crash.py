@@ -35,7 +35,7 @@ class Ledger:
         if broker.topics.find("t.dlq") is None:
             assert not self.buried
             return
-        dead = [letter_of(0, record) for record in await fetch_all(broker, "t.dlq", 0)]
+        dead = [letter_of("t.dlq", 0, record) for record in await fetch_all(broker, "t.dlq", 0)]
         origins = Counter(one.origin_offset for one in dead)
         assert all(count == 1 for count in origins.values()), f"buried twice: {origins}"
         assert len(dead) >= self.buried

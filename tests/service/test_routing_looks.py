@@ -164,7 +164,8 @@ def test_a_redrive_is_one_for_all_nodes_and_any_of_them_cancels_it() -> None:
     async def story(nodes: Nodes) -> None:
         await bury(nodes)
         await nodes.create("back", SHARD_COUNT)
-        task = await redrives(nodes, 0).start("t.dlq", "back", rate_per_s=3)
+        task = await redrives(nodes, 0).start("t.dlq", "back", rate_per_s=1)
+        assert (task.rate_per_s, task.nodes) == (1, 3), "shared by the nodes, and not that of each"
         with pytest.raises(RedriveRunning):
             await redrives(nodes, 2).start("t.dlq", "back")
         assert not (await redrives(nodes, 1).cancel(task.id)).is_live

@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec.structs import replace
 
-from goqueue.base.errors import FewerShards, StorageFailed
+from goqueue.base.errors import StorageFailed
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
 from goqueue.base.limits import SHARDS_MAX
 from goqueue.base.node_settings import NodeSettings
 from goqueue.base.settings import Settings
+from goqueue.base.startup_errors import FewerShards
 from goqueue.broker import Broker
 from goqueue.core.groups.errors import TooManyGroups
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit

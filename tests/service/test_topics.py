@@ -14,7 +14,7 @@ from goqueue.core.cluster.records import TopicRecord, decode, encode
 from goqueue.core.groups.requests import OffsetCommit
 from goqueue.drive import topic_table
 from goqueue.drive.own_topics import OWN_TOPICS
-from goqueue.drive.topic_table import SINGLE
+from goqueue.drive.topic_records import SINGLE
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.waiting import wait_until
@@ -21,6 +22,7 @@ _IDS = ("traceId", "spanId", "parentSpanId")
 class Collector:
     def __init__(self, port: int = 0, status: int = 200, answer: bytes = b"{}") -> None:
         self.requests: list[ExportTraceServiceRequest] = []
+        self.metrics: list[ExportMetricsServiceRequest] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.status, self.answer = status, answer
@@ -34,7 +36,7 @@ class Collector:
                 collector.paths.append(self.path)
                 collector.headers.append({name.lower(): value for name, value in self.headers.items()})
                 if collector.status == 200:
-                    collector.requests.append(decoded(body))
+                    collector.take(self.path, body)
                 self.send_response(collector.status)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(collector.answer)))
@@ -54,6 +56,20 @@ class Collector:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def take(self, path: str, body: bytes) -> None:
+        if path == "/v1/metrics":
+            self.metrics.append(decoded_metrics(body))
+        else:
+            self.requests.append(decoded(body))
+
+    def points(self) -> dict[str, list[Any]]:
+        """All points of metrics that came, by name, oldest first."""
+        found: dict[str, list[Any]] = {}
+        for request in list(self.metrics):
+            for one in request.resource_metrics[0].scope_metrics[0].metrics:
+                found.setdefault(one.name, []).extend(getattr(one, one.WhichOneof("data")).data_points)
+        return found
 
     def spans(self) -> list[Any]:
         return [
@@ -79,6 +95,18 @@ def decoded(body: bytes) -> ExportTraceServiceRequest:
                     if name in span:
                         span[name] = b64encode(bytes.fromhex(span[name])).decode()
     request = ExportTraceServiceRequest()
+    ParseDict(told, request)
+    return request
+
+
+def decoded_metrics(body: bytes) -> ExportMetricsServiceRequest:
+    told = json.loads(body)
+    for one in told["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]:
+        for point in one.get("histogram", {}).get("dataPoints", ()):
+            for exemplar in point["exemplars"]:
+                if "traceId" in exemplar:
+                    exemplar["traceId"] = b64encode(bytes.fromhex(exemplar["traceId"])).decode()
+    request = ExportMetricsServiceRequest()
     ParseDict(told, request)
     return request
 

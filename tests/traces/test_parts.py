@@ -18,8 +18,8 @@ from goqueue.base.settings import TraceSettings
 from goqueue.base.trace_context import TraceContext, context_of, join_tracestate, parse_traceparent, with_context
 from goqueue.core.traces.sampling import Identities, chosen, is_chosen, phase_of, share_of
 from goqueue.core.traces.span import Span, TraceFilter, key_text, trace_of
-from goqueue.drive.trace_entries import Entry, encode_lines, spelled_out
-from goqueue.drive.trace_exporter import Exporter, ExportRefused, TryAgain
+from goqueue.drive.exporter import Exporter, ExportRefused, TryAgain
+from goqueue.drive.trace_entries import Entry, count_of, encode_lines, spelled_out
 from goqueue.drive.trace_files import TraceFiles
 from goqueue.drive.trace_ring import SPANS_EACH, SPANS_MAX, TraceRing
 from goqueue.format.search import has
@@ -205,7 +205,7 @@ def test_an_exporter_that_is_behind_drops_and_counts() -> None:
         release.wait(10)
         sent.extend(spans)
 
-    exporter = Exporter("slow", send, queue_max=5)
+    exporter = Exporter("slow", send, count_of, queue_max=5)
     exporter.put([span(1, number) for number in range(8)])
     assert (exporter.waiting, exporter.dropped) == (5, 3)
     exporter.start()
@@ -231,7 +231,7 @@ def test_an_exporter_tries_again_in_order_and_gives_up_what_is_refused() -> None
         if (answer := answers.pop(0)) is not None:
             raise answer
 
-    exporter = Exporter("moody", send, wait_s=0.01)
+    exporter = Exporter("moody", send, count_of, wait_s=0.01)
     exporter.start()
     for number in range(3):
         exporter.put([span(number, 0), span(number, 1)])
@@ -245,7 +245,7 @@ def test_a_closed_exporter_does_not_wait_for_a_dead_end() -> None:
     def send(spans: Sequence[Entry]) -> None:
         raise TryAgain("nobody there")
 
-    exporter = Exporter("dead", send)
+    exporter = Exporter("dead", send, count_of)
     exporter.start()
     exporter.put([span(1)])
     began = time.monotonic()

@@ -30,7 +30,9 @@ def watched(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _url(request: pytest.FixtureRequest, name: str) -> str:
     found = request.getfixturevalue(name)
-    url: str = found if isinstance(found, str) else found.url
+    if isinstance(found, str):  # perhaps over gRPC
+        found = request.getfixturevalue("server")
+    url: str = found.url
     return url
 
 

@@ -10,9 +10,10 @@ from collections import Counter
 import msgspec
 import pytest
 
-from goqueue.base.errors import FewerShards, NotLeader, WrongNodeId
+from goqueue.base.errors import NotLeader
 from goqueue.base.limits import ID_SLOTS
 from goqueue.base.metadata import Commit
+from goqueue.base.startup_errors import FewerShards, WrongNodeId
 from goqueue.core.cluster.image import Image, slot_of
 from goqueue.core.cluster.placement import placed, shards_for
 from goqueue.core.cluster.records import (
@@ -44,7 +45,7 @@ class Store:
         self.commit(Commit({key: encode(record)}))
 
     def create(self, name: str, partitions: int) -> TopicRecord:
-        record = placed(self.image, TopicRecord(name, f"id-{name}", partitions, {}, 1))
+        record = placed(self.image, TopicRecord(name, f"id-{name}", partitions, {}, 1)).record
         self.put(f"topics/{name}", record)
         return record
 
@@ -127,7 +128,7 @@ def test_following_change_by_change_and_reading_all_come_to_the_same() -> None:
             store.commit(Commit(deletes=[f"topics/{name}"]))
         else:
             more = msgspec.structs.replace(known, partitions=12)
-            store.put(f"topics/{name}", placed(store.image, more))
+            store.put(f"topics/{name}", placed(store.image, more).record)
         if step % 9 == 0:
             late.load(store.state.read())
         assert late.revision <= store.image.revision
@@ -163,7 +164,7 @@ def test_partitions_are_placed_evenly() -> None:
 def test_added_partitions_are_placed_and_the_others_stay() -> None:
     store = with_shards(3)
     before = store.create("t", 4)
-    after = placed(store.image, msgspec.structs.replace(before, partitions=7))
+    after = placed(store.image, msgspec.structs.replace(before, partitions=7)).record
     assert after.shards[:4] == before.shards and len(after.shards) == 7
     assert len(set(after.shards)) == 3
 
@@ -173,7 +174,7 @@ def test_partitions_of_a_topic_that_was_made_before_there_were_shards_are_in_sha
     store.put("topics/old", topic("old", 3))
     store.commit(shards_for(store.image, 0, 4))
     assert store.image.partitions_in(0) == 3
-    more = placed(store.image, topic("old", 5))
+    more = placed(store.image, topic("old", 5)).record
     assert more.shards[:3] == (0, 0, 0) and 0 not in more.shards[3:]
 
 

@@ -267,6 +267,28 @@ def test_what_is_given_back_or_rejected_leaves_its_range_and_the_rest_stays_lent
     assert flat(replayed(twin.records)) == flat(twin.delivery)
 
 
+def test_what_is_renewed_stays_a_range_and_only_what_times_out_leaves() -> None:
+    twin = Twin(True)
+    twin.hand_out([(0, 999)], "a", "n", 0)
+    twin.keep(twin.delivery.extend(range(200, 900), 5 * LEASE_MS), 0)
+    (lane,) = twin.delivery.snapshot().lanes
+    assert [(one.first, one.last, one.until_ms) for one in lane.lent] == [
+        (0, 199, LEASE_MS),
+        (200, 899, 5 * LEASE_MS),
+        (900, 999, LEASE_MS),
+    ]
+    twin.keep(twin.delivery.tick(LEASE_MS, POLICY)[0], LEASE_MS)
+    (lane,) = twin.delivery.snapshot().lanes
+    assert [(one.first, one.last) for one in lane.lent] == [(200, 899)]
+    assert sorted(one.offset for one in lane.held) == [*range(200), *range(900, 1_000)]
+    assert twin.delivery.in_flight_of("a") == 700
+    again = replayed(twin.records)
+    again.wake(LEASE_MS)
+    assert flat(again) == flat(twin.delivery)
+    twin.ack(200, 899, LEASE_MS)
+    assert twin.delivery.in_flight_of("a") == 0
+
+
 def test_a_snapshot_of_before_ranges_were_known_still_loads() -> None:
     twin = Twin(False)
     twin.hand_out([(0, 2)], "a", "n", 0)

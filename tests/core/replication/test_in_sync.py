@@ -88,3 +88,17 @@ def test_who_is_alone_waits_for_nobody() -> None:
     leader = ShardLeader(Replica(0, "a"), record, 7, InSyncRule(True, 10_000, 2_000), 0)
     assert leader.open_log(LOG, 10, 8, 0, 1) and leader.logs[LOG].high_watermark == 8
     assert leader.synced(LOG, 10) and leader.logs[LOG].high_watermark == 10
+
+
+def test_a_replica_that_gave_the_shard_up_and_gets_it_again_has_nothing() -> None:
+    """The same start of the same node, in the same epoch: what it had before it was moved away is gone."""
+    leader, living = leading(), {0: "a", 1: "b", 2: "c"}
+    away = msgspec.structs.replace(RECORD, replicas=(0, 1), in_sync=(0, 1), starts={0: "a", 1: "b"})
+    again = msgspec.structs.replace(away, replicas=(0, 1, 2), target=(0, 1, 2), before=(0, 1))
+    leader.confirmed(again, 9)  # what was in between was not seen
+    assert leader.wanted(living, 1_020) is None
+    leader.fetched(Replica(2, "c"), {LOG: FetchedLog(4, 4)}, 1_030)
+    assert leader.wanted(living, 1_040) is None
+    leader.fetched(Replica(2, "c"), {LOG: FetchedLog(10, 10)}, 1_050)
+    change = leader.wanted(living, 1_060)
+    assert change is not None and change.record.in_sync == (0, 1, 2)

@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
+from goqueue.core.schemas.avro_schema import AvroDocument
+from goqueue.core.schemas.decoding import decoded
 from goqueue.core.schemas.errors import InvalidSchema
 from goqueue.core.schemas.kinds import checker, compare, parse
 from goqueue.core.schemas.mismatch import Mismatch
 from goqueue.core.schemas.model import Kind, Schema
+from goqueue.core.schemas.proto_schema import ProtoDocument
 from goqueue.core.schemas.regex_size import regex_states
 
 SECONDS_MAX = 3.0
@@ -291,3 +294,16 @@ def test_a_description_of_a_file_is_still_told_from_text() -> None:
     file.message_type.add(name="A")
     text = base64.b64encode(file.SerializeToString()).decode()
     assert "message A" in parse(Schema("PROTOBUF", f"  {text}\n "), {}).text
+
+
+def test_long_names_of_a_schema_do_not_make_short_data_endless() -> None:
+    name, count = "n" * 100_000, 1_000
+    fields = [{"name": name, "type": "boolean"}]
+    avro = AvroDocument(json.dumps({"type": "array", "items": {"type": "record", "name": "R", "fields": fields}}), {})
+    assert name in decoded(avro, b"\x02\x01\x00")
+    with pytest.raises(Mismatch, match="characters"):
+        decoded(avro, b"\xd0\x0f" + b"\x01" * count + b"\x00")
+    proto = ProtoDocument(f'syntax = "proto3"; message M {{ repeated E e = 1; }} enum E {{ {name} = 0; }}', {})
+    assert name in decoded(proto, b"\x0a\x01\x00", (0,))
+    with pytest.raises(Mismatch, match="characters"):
+        decoded(proto, b"\x0a\xe8\x07" + bytes(count), (0,))

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from goqueue.base.access import AclOperation, AclPermission, AclRule, parse_pattern
+from goqueue.base.commands import Caller
 from goqueue.base.security_settings import SecuritySettings
 from goqueue.base.settings import load_settings
+from goqueue.base.started import Started
 from goqueue.core.acls import AclTable
 from goqueue.core.cluster.image import Image
-from goqueue.node import Node, Started
+from goqueue.node import Node
 from goqueue.service.access import AccessControl
 
+# Where doors find who did not say who it is.
+ANONYMOUS = [
+    f"goqueue.edge.{module}.anonymous" for module in ("rest.callers", "sqs.calls", "grpc.serving", "kafka.calls")
+]
 ALL = ["all topic:*", "all group:*", "all transactional_id:*", "all subject:*", "all cluster"]
 # Written instead of rights: everybody may; the answer has only what the caller may see.
 FREE = ("free",)
@@ -42,6 +49,16 @@ class Ruled(AccessControl):
         self._known.clear()
 
 
+@contextmanager
+def as_tenant(tenant: str) -> Iterator[None]:
+    """Everybody who comes is of this tenant."""
+    with ExitStack() as stack:
+        for place in ANONYMOUS:
+            caller = lambda door, host: Caller(door=door, host=host, tenant=tenant)  # noqa: E731
+            stack.enter_context(patch(place, caller))
+        yield
+
+
 def too_little(needed: Sequence[str]) -> list[list[str]]:
     """Rights that are not enough: one is missing, is of another thing, or is to look only."""
     found: list[list[str]] = []
@@ -61,7 +78,7 @@ def too_little(needed: Sequence[str]) -> list[list[str]]:
 async def ruled_node(directory: Path) -> AsyncIterator[tuple[Ruled, Started]]:
     access = Ruled()
     flags = {"data.dir": str(directory), "topics.partitions": "1", "node.shards": "1", "topics.auto_create": "kafka"}
-    flags |= {f"{door}.listen": "127.0.0.1:0" for door in ("rest", "kafka", "sqs")}
+    flags |= {f"{door}.listen": "127.0.0.1:0" for door in ("rest", "kafka", "sqs", "grpc")}
     node = Node(load_settings(None, {}, flags), access=access)
     started = await node.start()
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.drive.audit_file import AuditFile
@@ -52,3 +53,19 @@ def test_a_file_that_is_large_is_moved_aside_and_few_are_kept(tmp_path: Path) ->
     file.append([b"new\n"])
     assert (tmp_path / "audit.log").read_text() == "new\n"
     assert (tmp_path / "audit.log.1").read_text().startswith("19\n")
+
+
+def test_of_two_processes_that_find_a_file_large_one_moves_it_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit.log"
+
+    def other_is_first(*_: object) -> None:
+        path.replace(tmp_path / "audit.log.1")
+        path.write_text("of the other\n")
+
+    monkeypatch.setattr("fcntl.flock", other_is_first)
+    AuditFile(path, 100).append([b"mine\n" * 30])
+    assert path.read_text() == "of the other\n"
+    assert (tmp_path / "audit.log.1").read_text().startswith("mine\n")
+    assert not (tmp_path / "audit.log.2").exists()

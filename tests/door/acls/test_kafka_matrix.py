@@ -149,6 +149,15 @@ CASES = [
     Case("DescribeLogDirs", [CLUSTER], {"topics": None}),
     Case("CreatePartitions", ["alter topic:orders"], {"topics": [{"name": "orders", "count": 9, "assignments": None}]}),
     Case("OffsetDelete", ["delete group:g", READ_TOPIC], {"group_id": "g", "topics": _ONE}),
+    Case("DescribeClientQuotas", ["describe_configs cluster"]),
+    Case(
+        "AlterClientQuotas",
+        ["alter_configs cluster"],
+        {
+            "validate_only": True,
+            "entries": [{"entity": [{"entity_type": "user", "entity_name": "x"}], "ops": []}],
+        },
+    ),
     Case("DescribeCluster", FREE),
     Case("DescribeProducers", [READ_TOPIC], {"topics": [{"name": "orders", "partition_indexes": [0]}]}),
     Case("DescribeTransactions", ["describe transactional_id:txn"], {"transactional_ids": ["txn"]}),
@@ -185,6 +194,17 @@ CASES = [
         {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "replicas": [0]}]}]},
     ),
     Case("ListPartitionReassignments", [CLUSTER]),
+    Case("DescribeUserScramCredentials", [CLUSTER], {"users": []}),
+    Case(
+        "AlterUserScramCredentials",
+        [CHANGE],
+        {
+            "upsertions": [
+                {"name": "u", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"p" * 32}
+            ]
+        },
+    ),
+    Case("ElectLeaders", [SEE_TOPIC, CHANGE], {"topic_partitions": [{"topic": "orders", "partitions": [0]}]}),
 ]
 # Asked about topics once the group is known to be a share group without members, which it is not.
 PARTLY = {"DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets"}

@@ -42,7 +42,9 @@ CASES = [
     Case("GET /topics/{topic}/messages", [READ_TOPIC]),
     Case("GET /topics/{topic}/partitions/{partition}/messages", [READ_TOPIC]),
     Case("GET /topics/{topic}/tail", [READ_TOPIC], query={"from": "latest"}),
+    Case("GET /topics/{topic}/search", [READ_TOPIC]),
     Case("GET /topics/{topic}/delayed", [READ_TOPIC]),
+    Case("GET /topics/{topic}/delayed/calendar", [SEE_TOPIC]),
     Case("GET /topics/{topic}/delayed/{partition}/{offset}", [READ_TOPIC]),
     Case("DELETE /topics/{topic}/delayed/{partition}/{offset}", [WRITE_TOPIC]),
     Case("GET /delay/stats", ["describe topic:*"]),
@@ -98,6 +100,8 @@ CASES = [
     Case("GET /topics/{topic}/dlq/redrive", [SEE_TOPIC, f"describe topic:{LETTERS}"]),
     Case("GET /topics/{topic}/dlq/{partition}/{offset}", [READ_TOPIC]),
     Case("DELETE /topics/{topic}/dlq/{partition}/{offset}", ["delete topic:orders"]),
+    Case("GET /queues/{group}/{topic}/leases", [READ_GROUP, READ_TOPIC]),
+    Case("GET /queues/{group}/{topic}/peek", [READ_GROUP, READ_TOPIC]),
     Case("GET /reliability/stats", LISTED),
     Case("GET /priority/stats", LISTED),
     Case("GET /traces", [CLUSTER]),
@@ -125,6 +129,7 @@ CASES = [
     Case("GET /schemas/guids/{guid}", ["hidden", SEE_SUBJECT]),
     Case("POST /compatibility/subjects/{subject}/versions/{version}", [SEE_SUBJECT], SCHEMA),
     Case("POST /compatibility/subjects/{subject}/versions", [SEE_SUBJECT], SCHEMA),
+    Case("POST /schemas/decode", FREE, {"values": [{"value": "AAAAAAEC", "encoding": "base64"}]}),
     Case("GET /contexts", FREE),
     Case("GET /metadata/version", FREE),
     Case("GET /config", ["describe subject:*"]),
@@ -143,6 +148,23 @@ CASES = [
     Case("POST /admin/acls", ["alter cluster"], {"rules": []}),
     Case("DELETE /admin/acls", ["alter cluster"], query={"name": "nothing"}),
     Case("GET /admin/acls/explain", [CLUSTER], query={"user": "a", "operation": "read", "resource": "topic:t"}),
+    Case("GET /usage", FREE),
+    Case("GET /admin/tenants", [CLUSTER]),
+    Case("POST /admin/tenants", ["alter cluster"], {"name": "new"}),
+    Case("GET /admin/tenants/{tenant}", [CLUSTER]),
+    Case("DELETE /admin/tenants/{tenant}", ["alter cluster"]),
+    Case("GET /admin/users", [CLUSTER]),
+    Case("POST /admin/users", ["alter cluster"], {"name": "new", "password": "a password"}),
+    Case("GET /admin/users/{user}", [CLUSTER]),
+    Case("PATCH /admin/users/{user}", ["alter cluster"], {"disabled": False}),
+    Case("GET /admin/keys", [CLUSTER]),
+    Case("POST /admin/keys", ["alter cluster"], {"owner": "ada"}),
+    Case("POST /admin/keys/{key}/rotate", ["alter cluster"], {}),
+    Case("DELETE /admin/keys/{key}", ["alter cluster"]),
+    Case("DELETE /admin/users/{user}", ["alter cluster"]),
+    Case("GET /admin/quotas", ["describe_configs cluster"]),
+    Case("POST /admin/quotas", ["alter_configs cluster"], {"user": "x", "limits": {}}),
+    Case("DELETE /admin/quotas", ["alter_configs cluster"], query={"user": "x"}),
     Case("GET /cluster/state", [CLUSTER]),
     Case("GET /cluster/health", [CLUSTER]),
     Case("GET /cluster/metadata", [CLUSTER]),
@@ -151,6 +173,7 @@ CASES = [
     Case("POST /admin/reassignment", [CLUSTER], {"rebalance": True, "dry_run": True}),
     Case("POST /admin/reassignment", ["alter cluster"], {"rebalance": True}),
     Case("GET /admin/reassignment", [CLUSTER]),
+    Case("PATCH /admin/reassignment", ["alter cluster"], {"throttle": 0}),
     Case("DELETE /admin/reassignment", ["alter cluster"]),
     Case("DELETE /cluster/nodes/{node}", ["alter cluster"]),
     Case("POST /cluster/nodes/{node}/fill", ["alter cluster"]),
@@ -162,6 +185,10 @@ CASES = [
     Case("GET /stats", [CLUSTER]),
     Case("GET /metrics", [CLUSTER]),
     Case("GET /doors", FREE),
+    Case("GET /whoami", FREE),
+    Case("GET /settings/topics", FREE),
+    Case("GET /history", [CLUSTER]),
+    Case("GET /admin/audit", [CLUSTER]),
 ]
 # An id of a redrive is looked up first: it is one that was never given here, for everybody.
 WITHOUT_THING = {"GET /topics/{topic}/dlq/redrive/{id}", "DELETE /topics/{topic}/dlq/redrive/{id}"}
@@ -183,6 +210,10 @@ class Walk:
         self.names["producer"] = str(made["producer_id"])
         await self._client.post("/groups/g/join", json={"client_id": "c", "topics": ["orders"]})
         await self._client.post("/staged/o/1/writers", json={"writer": "w"})
+        await self._client.post("/admin/users", json={"name": "ada", "password": "a password"})
+        key = (await self._client.post("/admin/keys", json={"owner": "ada"})).json()["key"]["id"]
+        await self._client.post("/admin/tenants", json={"name": "t"})
+        self.names |= {"user": "ada", "key": key, "tenant": "t"}
         schema = (await self._client.post("/subjects/s/versions", json=SCHEMA)).json()
         self.names |= {"guid": schema["guid"], "schema": str(schema["id"])}
 

@@ -387,3 +387,25 @@ def test_locks_and_answers_outlive_a_kill(tmp_path: Path) -> None:
         assert one.outcome({0: [(1, 1, ACCEPT)]}) == 0, "the lock outlived the node"
         one.close()
         other.close()
+
+
+def test_as_many_records_are_acquired_as_the_tenant_may_have_in_flight(
+    shared_node: NodeProcess, kafka: str, line: Line
+) -> None:
+    topic, group = f"acme~{unique('t')}", f"acme~{unique('g')}"
+    assert httpx.post(f"{shared_node.url}/admin/tenants", json={"name": "acme"}).status_code == 201
+    assert line.ask(raw.new_topic(topic, 1)).topics[0].error_code == 0
+    configure(line, group, share_auto_offset_reset="earliest")
+    produce(line, topic, *[b"%d" % number for number in range(10)])
+    quotas, limits = f"{shared_node.url}/admin/quotas", {"in_flight": 4}
+    assert httpx.post(quotas, json={"tenant": "acme", "limits": limits}).status_code == 200
+    member = ShareMember(kafka, group, topic)
+    try:
+        found: dict[tuple[int, int], tuple[bytes, int]] = {}
+        wait_until(lambda: found.update(member.fetch(wait_ms=500)) or len(found) >= 4)
+        assert sorted(found) == [(0, offset) for offset in range(4)]
+        assert member.fetch(wait_ms=100) == {}, "nothing, and no error"
+        assert sorted(member.fetch({0: [(0, 1, ACCEPT)]}, wait_ms=500)) == [(0, 4), (0, 5)]
+    finally:
+        member.close()
+        assert httpx.delete(quotas, params={"tenant": "acme"}).status_code == 204

@@ -26,7 +26,7 @@ from tests.waiting import let_pass, wait_until
 PROGRAM = Path(__file__).parent / "ShareWorker.java"
 PARTITIONS = 2
 GROUP, TOPIC = "g", "t"
-ROUNDS = 4 if LONG else 2
+ROUNDS = 4 if LONG else 1
 LONG_LOCK_MS = "60000"  # so that a busy machine lets none run out
 MANY_DELIVERIES = "100"  # so that none is given up: what a kill cut off may have been a delivery
 

@@ -120,7 +120,7 @@ def test_every_answer_of_the_registry_is_as_the_document_says(http: httpx.Client
         ask("DELETE", f"/config{whose}")
     for path in (f"/subjects/{other}/versions/1", f"/subjects/{other}-p"):
         ask("DELETE", path)
-    assert described.seen == described.routes
+    assert described.seen == described.routes - {("post", "/schemas/decode")}  # that one is REST's own
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ from goqueue.base.settings import DataSettings
 from goqueue.broker import Broker
 from goqueue.core.cluster.records import (
     CONTROLLER,
+    MEMBERS,
     NODES,
     SHARDS,
     ControllerRecord,
+    MemberRecord,
     NodeRecord,
     ShardRecord,
     TopicRecord,
@@ -50,11 +52,12 @@ class Door:
         self.broker = broker
         self._dispatch = Node(chosen)._kafka_door(broker, DoorAddresses(), Budget(1 << 30))
 
-    async def ask(self, request: object, version: int | None = None) -> Any:
+    async def ask(self, request: object, version: int | None = None, peer: KafkaPeer | None = None) -> Any:
+        """By a client of its own, or by this one."""
         api = api_of(request)
         version = api.max_version if version is None else version
         frame = memoryview(request_bytes(request, version, 1))[4:]
-        answer = self._dispatch(frame, KafkaPeer("127.0.0.1"), LOCAL, ConnectionEnd())
+        answer = self._dispatch(frame, peer or KafkaPeer("127.0.0.1"), LOCAL, ConnectionEnd())
         told = await answer.answer if isinstance(answer, Later) else answer
         assert told is not None
         return response_of(api, version, b"".join(told)[4:])[1]
@@ -97,6 +100,7 @@ async def _join(broker: Broker) -> None:
     topic.record = placed
     puts: dict[str, msgspec.Struct] = {f"{NODES}{node}": record_of(node) for node in range(3)}
     puts |= {f"{SHARDS}{number}": shard_of(number) for number in SHARDS_OF}
+    puts |= {f"{MEMBERS}{node}": MemberRecord(f"disk-{node}", f"rack{node}") for node in range(3)}
     puts[CONTROLLER] = ControllerRecord(2, "start-2")
     await broker.metadata.commit(Commit({key: encode(one) for key, one in puts.items()}))
 

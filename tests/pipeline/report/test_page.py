@@ -9,6 +9,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from goqueue.console import look, pages
 from goqueue.pipeline import human
 from goqueue.pipeline.report.page import page
 from goqueue.pipeline.report.rows import Facts, Traffic
@@ -221,8 +222,19 @@ def test_the_numbers_on_top_are_those_below() -> None:
 def test_a_page_needs_nothing_else() -> None:
     assert not re.search(r"(?:src|href)=['\"](?!#)", PAGE)
     assert "url(" not in PAGE and "@import" not in PAGE and "<script" not in PAGE
-    assert "prefers-color-scheme: dark" in PAGE
+    assert "color-scheme: light dark" in PAGE and "light-dark(" in PAGE
     assert page(facts()) == PAGE
+
+
+def test_the_page_looks_like_the_console() -> None:
+    shared = set(re.findall(r"(--[\w-]+):", look()))
+    own = PAGE.replace(look(), "", 1)
+    assert own != PAGE and not shared & set(re.findall(r"(--[\w-]+):", own)), "colours are in one place"
+    styles = [content.decode() for path, (_, content) in pages().items() if path.endswith(".css")]
+    defined = [name for style in styles for name in re.findall(r"(--[\w-]+):", style)]
+    assert len(defined) == len(set(defined))
+    used = set(re.findall(r"var\((--[\w-]+)\)", PAGE))
+    assert used <= set(re.findall(r"(--[\w-]+):", PAGE))
 
 
 def test_a_message_cannot_become_part_of_the_page() -> None:

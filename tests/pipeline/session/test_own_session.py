@@ -14,6 +14,7 @@ from bench.node_process import NodeProcess
 from goqueue.client import Client
 from goqueue.pipeline.own_python import put_own_python_first
 from goqueue.pipeline.session.java import find_java
+from tests.long import only_long
 from tests.pipeline.bare import bare_python
 from tests.pipeline.topics import make_topic
 
@@ -51,6 +52,7 @@ def test_importing_the_connector_first_makes_its_python_the_workers(node: NodePr
     assert printed == "rows 2\n", error
 
 
+@only_long
 @pytest.mark.slow
 @pytest.mark.xdist_group("jvm")
 def test_a_session_with_another_python_is_told_in_one_line(node: NodeProcess, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("jvm"), pytest.mark.timeout(900)]
+from tests.long import only_long
+
+pytestmark = [only_long, pytest.mark.slow, pytest.mark.xdist_group("jvm"), pytest.mark.timeout(900)]
 
 FOUR = """
 import time

@@ -12,6 +12,7 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.pipeline.session.spark_home import overlay
+from tests.long import only_long
 from tests.pipeline.bare import bare_python
 from tests.pipeline.sink.numbers import ROWS, feed, found
 from tests.pipeline.topics import contents, make_topic
@@ -19,6 +20,7 @@ from tests.pipeline.topics import contents, make_topic
 pytestmark = pytest.mark.xdist_group("jvm")
 
 
+@only_long
 @pytest.mark.slow
 def test_executors_without_our_packages_write_every_row_once_though_one_is_killed(
     node: NodeProcess, tmp_path: Path

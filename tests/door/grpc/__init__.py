@@ -1,0 +1,1 @@
+"""gRPC's door, by stock clients with generated stubs."""

@@ -1,0 +1,1 @@
+"""Who comes in, through every door, with clients that strangers wrote."""

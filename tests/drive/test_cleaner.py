@@ -1,0 +1,56 @@
+"""Logs that begin later than they did: on request, and because their messages are old."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from goqueue.base.errors import DiskFull
+from goqueue.broker import Broker
+from goqueue.drive.partition import Partition
+from goqueue.sim.disk import SimDisk
+from goqueue.sim.time import VirtualLoop, run_virtually
+from tests.service.brokers import broker_on, publish
+
+
+async def _rolled(broker: Broker, config: dict[str, object]) -> Partition:
+    """With four messages, each in a segment of its own."""
+    topic = await broker.topics.create("t", 1, config)
+    assert topic is not None
+    (partition,) = broker.topics.require("t").partitions
+    for number in range(4):
+        await publish(broker, "t", f"v{number}")
+        partition.log.roll()
+    return partition
+
+
+def test_a_full_disk_is_an_answer_to_who_asks_for_a_later_start() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop) as broker:
+            partition = await _rolled(broker, {})
+            await broker.flusher.seal(partition)
+            disk.full_at = disk.space_calls
+            with pytest.raises(DiskFull):
+                await broker.cleaner.drop_head(partition, 0)
+            disk.free_space()
+            await broker.cleaner.drop_head(partition, 2)
+            assert partition.start_offset == 2
+
+    run_virtually(scenario)
+
+
+def test_retention_takes_nothing_that_is_not_acknowledged() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            partition = await _rolled(broker, {"retention.ms": 1_000})
+            await asyncio.sleep(5)
+            partition.state.high_watermark = 2
+            await broker.cleaner.clean_all()
+            assert partition.start_offset == 2
+            partition.state.high_watermark = 4
+            await broker.cleaner.clean_all()
+            assert partition.start_offset == 4
+
+    run_virtually(scenario)

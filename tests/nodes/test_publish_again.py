@@ -1,0 +1,256 @@
+"""A publish whose leader changes or falls silent in the middle is sent again, and is there once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from goqueue.base.commands import Acks, InputMessage, PublishMessages, PublishResult, ScheduledAt, StoredAt
+from goqueue.base.errors import GoQueueError, PeerLost
+from goqueue.base.ids import TopicPartition
+from goqueue.service.publish import Publish
+from goqueue.service.router import DO, Router
+from tests.nodes.cluster import Nodes, patiently, run_nodes
+from tests.nodes.test_transactions import read
+
+Run = Callable[[Callable[[Nodes], Awaitable[None]]], None]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    def runner(story: Callable[[Nodes], Awaitable[None]]) -> None:
+        run_nodes(story, monkeypatch)
+
+    return runner
+
+
+class Publishers:
+    """Several at once, through one node; each goes on when its message is acknowledged."""
+
+    def __init__(self, nodes: Nodes, node: int, at: TopicPartition, count: int = 4) -> None:
+        self.acknowledged: list[str] = []
+        self.errors: list[GoQueueError] = []
+        self._broker = nodes.brokers[node]
+        self._at = at
+        self._tasks = [nodes.run_at(node, self._run(number)) for number in range(count)]
+        self._is_over = False
+
+    async def _run(self, publisher: int) -> None:
+        number = 0
+        while not self._is_over:
+            value = f"{publisher}-{number}"
+            message = InputMessage(None, value.encode(), partition=self._at.partition)
+            command = PublishMessages(self._at.topic, [message])
+            (result,) = await self._broker.routed(self._broker.publish).messages(command)
+            if isinstance(result, GoQueueError):
+                self.errors.append(result)
+            else:
+                self.acknowledged.append(value)
+            number += 1
+            await asyncio.sleep(0.002)
+
+    async def stop(self) -> None:
+        self._is_over = True
+        await asyncio.gather(*self._tasks)
+
+
+async def publish(nodes: Nodes, node: int, topic: str, *messages: InputMessage, acks: Acks = Acks.ALL) -> PublishResult:
+    broker = nodes.brokers[node]
+    results = await broker.routed(broker.publish).messages(PublishMessages(topic, list(messages), acks))
+    assert all(isinstance(one, StoredAt) for one in results), results
+    return results[0]
+
+
+async def stored(nodes: Nodes, at: TopicPartition) -> list[str]:
+    found: list[str] = await patiently(lambda: read(nodes, at))
+    return found
+
+
+@pytest.mark.parametrize("round_number", range(3))
+def test_leaders_die_under_publishes_and_no_request_fails_and_nothing_is_there_twice(
+    run: Run, round_number: int
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6)
+        at = nodes.place_at(0, "t")
+        publishers = Publishers(nodes, 2, at)
+        for _ in range(2):
+            await asyncio.sleep(0.4 + 0.0007 * round_number)
+            dead = nodes.any.node.shard_map.leader_of(at)
+            if dead == 2:
+                break
+            nodes.kill(dead)
+            await asyncio.sleep(2)
+            await nodes.start(dead)
+            await nodes.until_led()
+        await publishers.stop()
+        values = await stored(nodes, at)
+        assert not publishers.errors, publishers.errors
+        assert len(publishers.acknowledged) > 100
+        assert Counter(values) == Counter(publishers.acknowledged), "each of them once"
+
+    run(story)
+
+
+def test_leaders_that_hand_over_again_and_again_make_no_request_fail(run: Run) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6)
+        at = nodes.place_at(0, "t")
+        shard = nodes.any.node.shard_map.of_partition(at)
+        publishers = Publishers(nodes, 2, at)
+        for node in (1, 2, 0, 1, 0):
+            await asyncio.sleep(0.1)
+            await nodes.move(shard, node)
+        await asyncio.sleep(0.3)
+        await publishers.stop()
+        values = await stored(nodes, at)
+        assert not publishers.errors, publishers.errors
+        assert Counter(values) == Counter(publishers.acknowledged)
+
+    run(story)
+
+
+def test_an_answer_that_is_lost_is_asked_for_again_and_is_the_same(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several messages for several partitions, some of which the topic refuses."""
+    lost: list[int] = []
+    ask = Router.ask
+
+    async def forgetful(self: Router, node: int, service: type, verb: str, *more: object, **named: object) -> object:
+        answer = await ask(self, node, service, verb, *more, **named)  # type: ignore[arg-type]
+        if service is Publish and len(lost) < 3:
+            lost.append(node)
+            raise PeerLost("The connection to the other node ended.")
+        return answer
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 3, {"cleanup.policy": "compact"})
+        monkeypatch.setattr(Router, "ask", forgetful)
+        keys = [b"a", b"b", None, b"c", b"d", b"e"]
+        messages = [InputMessage(key, b"v", partition=place % 3) for place, key in enumerate(keys)]
+        broker = nodes.brokers[1]
+        results = await broker.routed(broker.publish).messages(PublishMessages("t", messages))
+        assert len(lost) == 3
+        assert [type(one).__name__ for one in results].count("StoredAt") == 5
+        assert isinstance(results[2], GoQueueError) and results[2].code == "key-required"
+        for number in range(3):
+            assert len(await stored(nodes, TopicPartition("t", number))) == (1 if number == 2 else 2)
+        again = await publish(nodes, 1, "t", InputMessage(b"f", b"v", partition=0))
+        assert isinstance(again, StoredAt) and again.offset == 2, "the next one goes on behind them"
+
+    run(story)
+
+
+def test_what_waits_for_its_time_is_sent_again_and_is_there_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost: list[int] = []
+    ask = Router.ask
+
+    async def forgetful(self: Router, node: int, service: type, verb: str, *more: object, **named: object) -> object:
+        answer = await ask(self, node, service, verb, *more, **named)  # type: ignore[arg-type]
+        if service is Publish and len(lost) < 2:
+            lost.append(node)
+            raise PeerLost("The connection to the other node ended.")
+        return answer
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 2)
+        monkeypatch.setattr(Router, "ask", forgetful)
+        broker = nodes.brokers[1]
+        messages = [InputMessage(None, f"{place}".encode(), partition=place % 2, delay_ms=60_000) for place in range(4)]
+        results = await broker.routed(broker.publish).messages(PublishMessages("t", messages))
+        assert all(isinstance(one, ScheduledAt) for one in results), results
+        assert len(lost) == 2 and len({(one.partition, one.offset) for one in results}) == 4  # type: ignore[union-attr]
+        again = await broker.routed(broker.publish).messages(PublishMessages("t", messages[:1]))
+        assert isinstance(again[0], ScheduledAt) and again[0] != results[0], "another publish is another message"
+        assert sum(one.scheduling.pending("t") for one in nodes.brokers.values()) == 5
+
+    run(story)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_leader_that_dies_with_a_message_that_waits_is_followed_by_one_that_has_it_once(
+    run: Run, is_stored: bool
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6)
+        at = nodes.place_at(0, "t")
+        broker = nodes.brokers[2]
+
+        async def die(source: int, target: int, verb: str) -> None:
+            if (source, target, verb) == (2, 0, DO) and 0 in nodes.brokers:
+                nodes.kill(0, "kept")
+                raise PeerLost("The node went away.")
+
+        if is_stored:
+            nodes.after_call = die
+        else:
+            nodes.before_call = die
+        command = PublishMessages("t", [InputMessage(None, b"v", partition=at.partition, delay_ms=5_000)])
+        (result,) = await broker.routed(broker.publish).messages(command)
+        assert 0 not in nodes.brokers and isinstance(result, ScheduledAt), result
+        await asyncio.sleep(10)
+        assert await stored(nodes, at) == ["v"]
+
+    run(story)
+
+
+def test_what_was_due_at_once_is_not_sent_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = Router.ask
+
+    async def forgetful(self: Router, node: int, service: type, verb: str, *more: object, **named: object) -> object:
+        answer = await ask(self, node, service, verb, *more, **named)  # type: ignore[arg-type]
+        if service is Publish:
+            raise PeerLost("The connection to the other node ended.")
+        return answer
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 1)
+        monkeypatch.setattr(Router, "ask", forgetful)
+        broker = nodes.brokers[1]
+        command = PublishMessages("t", [InputMessage(None, b"v", partition=0, deliver_at_ms=1)])
+        (result,) = await broker.routed(broker.publish).messages(command)
+        assert isinstance(result, PeerLost)
+        monkeypatch.setattr(Router, "ask", ask)
+        assert await stored(nodes, TopicPartition("t", 0)) == ["v"]
+
+    run(story)
+
+
+def test_many_batches_of_one_publish_are_there_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as are remembered, and the first answer is lost."""
+    lost: list[int] = []
+    ask = Router.ask
+
+    async def forgetful(self: Router, node: int, service: type, verb: str, *more: object, **named: object) -> object:
+        answer = await ask(self, node, service, verb, *more, **named)  # type: ignore[arg-type]
+        if service is Publish and not lost:
+            lost.append(node)
+            raise PeerLost("The connection to the other node ended.")
+        return answer
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 1, {"max.message.bytes": 1024})
+        monkeypatch.setattr(Router, "ask", forgetful)
+        messages = [InputMessage(None, bytes([65 + place]) * 600) for place in range(5)]
+        first = await publish(nodes, 1, "t", *messages)
+        assert first == StoredAt(0, 0) and lost
+        assert len(await stored(nodes, TopicPartition("t", 0))) == 5
+
+    run(story)
+
+
+def test_a_log_that_lost_what_nobody_waited_for_is_written_to_all_the_same(run: Run) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6)
+        at = nodes.place_at(0, "t")
+        message = InputMessage(None, b"v", partition=at.partition)
+        for _ in range(3):
+            await publish(nodes, 1, "t", message)
+            await publish(nodes, 1, "t", message, acks=Acks.LEADER)
+        nodes.kill(0)
+        await publish(nodes, 1, "t", message)
+        assert len(await stored(nodes, at)) in (6, 7)
+
+    run(story)

@@ -1,0 +1,178 @@
+"""Users, keys, rules, quotas and tenants changed through one node hold at all of them within a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from goqueue.base.access import AclFilter, AclOperation, AclPermission, AclResource, AclRule, ResourceKind
+from goqueue.base.commands import Caller, InputMessage, PublishMessages
+from goqueue.base.errors import CredentialsRefused, GoQueueError, QuotaExceeded, Throttled
+from goqueue.base.ids import TopicPartition
+from goqueue.base.leases import Take
+from goqueue.base.quotas import IN_FLIGHT, MESSAGES, TOPICS, QuotaEntity
+from goqueue.broker import Broker
+from goqueue.service.principals import Principal
+from goqueue.service.scram import proves
+from goqueue.service.tenants import Tenants
+from tests.nodes.cluster import Nodes, patiently, run_nodes, until
+
+WITHIN_S = 1.0
+PASSWORD, CHANGED = "correct horse", "battery staple"
+ORDERS = AclResource(ResourceKind.TOPIC, "orders")
+MAY_READ = AclRule("User:erin", AclPermission.ALLOW, AclOperation.READ, ResourceKind.TOPIC, "orders")
+
+
+async def everywhere(nodes: Nodes, holds: Callable[[Broker], bool]) -> None:
+    """At every node, within a second of the answer."""
+    await until(lambda: all(holds(broker) for broker in nodes.brokers.values()), WITHIN_S)
+
+
+def logs_in(broker: Broker, name: str, password: str) -> bool:
+    mechanism, verifier = broker.node.authentication.passwords.verifier(name)
+    return proves(verifier, mechanism, password)
+
+
+def key_holder(broker: Broker, key_id: str, secret: str) -> Principal | None:
+    try:
+        return broker.node.authentication.keys.check(key_id, secret)
+    except CredentialsRefused:
+        return None
+
+
+def tenants_of(broker: Broker) -> Tenants:
+    verbs = broker.routed(broker.topics), broker.routed(broker.groups), broker.routed(broker.transactions)
+    return Tenants(broker.metadata, broker.clock, *verbs, broker.schemas)
+
+
+def test_users_and_keys_made_and_taken_at_one_node_are_so_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        credentials = nodes.brokers[1].node.authentication.credentials
+        await nodes.run_at(1, credentials.add_user("erin", PASSWORD))
+        await everywhere(nodes, lambda one: logs_in(one, "erin", PASSWORD))
+        made = await nodes.run_at(1, credentials.create_key("erin", None, signs=False))
+        signing = await nodes.run_at(1, credentials.create_key("erin", None, signs=True))
+        await everywhere(nodes, lambda one: key_holder(one, made.key.id, made.secret) is not None)
+        await everywhere(nodes, lambda one: key_holder(one, signing.key.id, signing.secret) is not None)
+        session = key_holder(nodes.any, made.key.id, made.secret)
+        assert session is not None
+        elsewhere = nodes.brokers[2].node.authentication.credentials
+        await nodes.run_at(2, elsewhere.set_password("erin", CHANGED))
+        await everywhere(nodes, lambda one: logs_in(one, "erin", CHANGED) and not logs_in(one, "erin", PASSWORD))
+        await nodes.run_at(2, elsewhere.revoke_key(made.key.id))
+        await everywhere(nodes, lambda one: key_holder(one, made.key.id, made.secret) is None)
+        await everywhere(nodes, lambda one: not one.node.authentication.principals.holds(session))
+        await nodes.run_at(0, nodes.brokers[0].node.authentication.credentials.set_disabled("erin", True))
+        await everywhere(nodes, lambda one: not logs_in(one, "erin", CHANGED))
+        await everywhere(nodes, lambda one: key_holder(one, signing.key.id, signing.secret) is None)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_rules_of_access_hold_at_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def may(broker: Broker) -> bool:
+        return broker.acls.explain("erin", "10.0.0.1", AclOperation.READ, ORDERS).is_allowed
+
+    async def story(nodes: Nodes) -> None:
+        assert not any(may(one) for one in nodes.brokers.values())
+        await nodes.run_at(1, nodes.brokers[1].acls.add([MAY_READ]))
+        await everywhere(nodes, may)
+        denied = msgspec.structs.replace(MAY_READ, permission=AclPermission.DENY)
+        await nodes.run_at(2, nodes.brokers[2].acls.add([denied]))
+        await everywhere(nodes, lambda one: not may(one))
+        await nodes.run_at(0, nodes.brokers[0].acls.delete(AclFilter(permission=AclPermission.DENY)))
+        await everywhere(nodes, may)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_quotas_and_tenants_hold_at_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    wile = Caller("wile", "rest", tenant="acme")
+
+    def refuses(broker: Broker) -> bool:
+        broker.client_quotas.charge(wile, "", MESSAGES, 100)
+        return broker.client_quotas.owed_ms(wile, MESSAGES) > 0
+
+    async def made(node: int, nodes: Nodes, topic: str) -> GoQueueError | None:
+        try:
+            await nodes.run_at(node, nodes.brokers[node].topics.create(topic, 1, {}))
+        except GoQueueError as error:
+            return error
+        return None
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.run_at(1, tenants_of(nodes.brokers[1]).create("acme"))
+        await everywhere(nodes, lambda one: one.metadata.image.tenant("acme") is not None)
+        quotas, entity = nodes.brokers[2].quotas, QuotaEntity(tenant="acme")
+        await nodes.run_at(2, quotas.alter(entity, {MESSAGES: 10.0, TOPICS: 1.0}))
+        await everywhere(nodes, refuses)
+        for broker in nodes.brokers.values():
+            with pytest.raises(Throttled):
+                broker.client_quotas.admit(wile)
+        assert await made(0, nodes, "acme~one") is None
+        await nodes.until_known("acme~one")
+        refusals = [await made(node, nodes, "acme~two") for node in nodes.brokers]
+        assert [one and one.code for one in refusals] == ["quota-exceeded"] * 3
+        await nodes.run_at(0, nodes.brokers[0].quotas.alter(entity, {MESSAGES: None, TOPICS: None}))
+        await everywhere(nodes, lambda one: not one.client_quotas.is_set)
+        assert await made(1, nodes, "acme~two") is None
+        await nodes.until_known("acme~two")
+        for topic in ("acme~one", "acme~two"):
+            await nodes.run_at(0, nodes.brokers[0].topics.delete(topic))
+        await everywhere(nodes, lambda one: not list(one.topics.all()))
+        await nodes.run_at(0, tenants_of(nodes.brokers[0]).delete("acme"))
+        await everywhere(nodes, lambda one: one.metadata.image.tenant("acme") is None)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_node_that_starts_later_knows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        nodes.kill(2)
+        await nodes.until_led()
+        node = nodes.brokers[0]
+        await asyncio.gather(
+            nodes.run_at(0, node.node.authentication.credentials.add_user("erin", PASSWORD)),
+            nodes.run_at(0, node.acls.add([MAY_READ])),
+            nodes.run_at(0, node.quotas.alter(QuotaEntity(user="erin"), {MESSAGES: 10.0})),
+        )
+        await nodes.start(2)
+        late = nodes.brokers[2]
+        assert logs_in(late, "erin", PASSWORD)
+        assert late.acls.explain("erin", "10.0.0.1", AclOperation.READ, ORDERS).is_allowed
+        assert late.client_quotas.is_set
+
+    run_nodes(story, monkeypatch)
+
+
+def test_what_a_tenant_may_have_in_flight_is_counted_at_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A take goes on at the nodes that have room; where none has any, it is refused."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.run_at(0, tenants_of(nodes.brokers[0]).create("acme"))
+        await everywhere(nodes, lambda one: one.metadata.image.tenant("acme") is not None)
+        await nodes.create("acme~jobs", 6)
+        places = [TopicPartition("acme~jobs", number) for number in range(6)]
+        for at in places:
+            messages = [InputMessage(None, b"m", partition=at.partition) for _ in range(5)]
+            await nodes.leader_of(at).publish.messages(PublishMessages("acme~jobs", messages))
+        await nodes.run_at(2, nodes.brokers[2].quotas.alter(QuotaEntity(tenant="acme"), {IN_FLIGHT: 4.0}))
+        await everywhere(nodes, lambda one: one.client_quotas.is_set)
+        leasing = nodes.brokers[1].routed(nodes.brokers[1].leasing)
+
+        async def took(some: list[TopicPartition], limit: int) -> int:
+            return len(await patiently(lambda: leasing.take(Take("acme~g", some, "me", limit, 60_000))))
+
+        full = [at for at in places if nodes.leader_of(at) is nodes.brokers[0]]
+        assert await took(full, 10) == 4
+        with pytest.raises(QuotaExceeded):
+            await took(full, 10)
+        others = {nodes.any.node.shard_map.leader_of(at) for at in places if at not in full}
+        assert [await took(places, 1) for _ in range(4 * len(others))] == [1] * 4 * len(others)
+        with pytest.raises(QuotaExceeded):
+            await took(places, 1)
+
+    run_nodes(story, monkeypatch)

@@ -1,0 +1,61 @@
+"""`NODE_TENANT=a` in the environment: tests of doors run as somebody of a tenant, by the nodes of
+`tests/tenant_program.py`. What is an operator's is passed over, and listed here."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import pytest
+
+TENANT: Final = os.environ.get("NODE_TENANT", "")
+_PROGRAM: Final = "from tests.tenant_program import main; main()"
+
+OPERATORS: Final = {
+    "asks for routes that are an operator's": (
+        "door/test_rest.py::test_every_path_tells_all_its_methods",
+        "door/test_rest.py::test_every_described_path_is_served_under_both_roots",
+        "door/test_rest.py::test_the_node_describes_itself",
+        "door/grpc/test_admin.py::test_the_cluster_is_shown",
+        "door/kafka/test_admin.py::test_settings_are_described_and_changed",
+        "door/kafka/test_admin.py::test_the_cluster_and_topics_are_described",
+        "door/schemas/test_openapi.py::test_every_answer_of_the_registry_is_as_the_document_says",
+    ),
+    "asks for numbers of the whole node": (
+        "door/test_delay.py::test_a_life_over_rest",
+        "door/test_delay.py::test_nothing_is_lost_or_doubled_or_early_in_many_kills",
+        "door/test_rest_groups.py::test_the_lag_is_the_same_on_all_surfaces",
+        "door/schemas/test_doors.py::test_metrics_count_what_was_checked",
+        "door/schemas/test_doors.py::test_what_the_routes_answer",
+        "door/sqs/test_standard.py::test_a_poll_whose_client_is_gone_takes_nothing",
+        "door/sqs/test_standard.py::test_a_stopping_node_ends_the_polls",
+        "door/sqs/test_raw.py::test_requests_are_counted",
+        "traces/test_lives_of_a_node.py",
+    ),
+    "sets quotas": ("door/grpc/test_quotas.py",),
+    "ends the transaction of another": (
+        "door/test_rest_transactions.py::test_transactions_are_listed_described_counted_and_ended_by_an_administrator",
+        "door/test_rest_staged.py::test_staged_writers_are_transactions_like_others",
+    ),
+    "chooses ids of schemas": (
+        "door/schemas/test_answers.py::test_errors_have_confluents_words",
+        "door/schemas/test_doors.py::test_kill_and_restart_keep_everything_and_no_id_is_given_twice",
+    ),
+    "names the broker's own topics, which are in no tenant": (
+        "door/schemas/test_doors.py::test_internal_books_are_closed_to_publishers",
+    ),
+    "looks into files or exports, where names are whole": (
+        "traces/test_producers_trace.py::test_a_batch_is_stored_to_the_byte_as_it_was_sent",
+        "traces/test_whole_life.py::test_one_message_is_one_trace_wherever_it_is_told",
+    ),
+}
+
+
+def select(items: list[pytest.Item]) -> None:
+    os.environ["NODE_PROGRAM"] = _PROGRAM
+    for item in items:
+        name = item.nodeid.removeprefix("tests/").split("@")[0]
+        names = {name, name.split("[")[0], name.split("::")[0]}
+        reason = next((reason for reason, tests in OPERATORS.items() if names & set(tests)), None)
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))

@@ -1,0 +1,154 @@
+"""A folder of pipelines that are kept running: files that come, change, break and go; queries that die."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+from pyspark.sql import SparkSession
+
+from bench.node_process import NodeProcess
+from goqueue.pipeline.definition.performing import Asked
+from goqueue.pipeline.definition.queries import begin
+from goqueue.pipeline.definition.reading import PipelineFile
+from goqueue.pipeline.definition.serving import PipelineFolder, PipelineStatus
+from goqueue.pipeline.definition.status_page import show
+from tests.pipeline.definition.files import publish, table
+from tests.waiting import wait_until
+
+SHOP = """name = "shop"
+[[source]]
+name = "orders"
+topic = "served"
+columns = "id string, total double"
+[[step]]
+name = "large"
+sql = "SELECT id, total FROM orders WHERE total >= 10"
+[[sink]]
+view = "large"
+table = "large"
+"""
+
+
+class Life:
+    """What runs of one file."""
+
+    def __init__(self, file: PipelineFile) -> None:
+        self.file, self.ended, self.why = file, False, ""
+
+    def failure(self) -> str | None:
+        return self.why or None
+
+    def stop(self) -> None:
+        self.ended = True
+
+    def numbers(self) -> Mapping[str, float]:
+        return {"rows": 7.0}
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.lives, self.said = folder, list[Life](), list[str]()
+        self.refusing = ""
+        self.kept = PipelineFolder(folder, self.begin, self.said.append)
+
+    def begin(self, file: PipelineFile) -> Life:
+        if self.refusing and self.refusing in file.text:
+            raise ValueError("state would not survive")
+        self.lives.append(Life(file))
+        return self.lives[-1]
+
+    def look(self, now: float) -> PipelineStatus:
+        self.kept.look(now)
+        (one,) = self.kept.status()
+        return one
+
+    def write(self, text: str) -> None:
+        (self.folder / "shop.toml").write_text(text)
+
+
+def test_a_file_that_comes_runs_and_one_that_goes_stops(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.kept.look(0)
+    assert world.kept.status() == []
+    world.write(SHOP)
+    assert (world.look(1).state, world.look(2).numbers) == ("running", {"rows": 7.0})
+    (tmp_path / "shop.toml").unlink()
+    world.kept.look(3)
+    assert world.kept.status() == [] and [life.ended for life in world.lives] == [True]
+
+
+def test_what_dies_is_started_again_with_longer_and_longer_waits(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write(SHOP)
+    world.look(0)
+    world.lives[-1].why = "no such luck"
+    assert (world.look(10).state, world.look(10.5).state, world.look(11).state) == ("waiting", "waiting", "running")
+    assert world.look(11).restarts == 1
+    world.refusing = "shop"
+    world.lives[-1].why = "again"
+    assert world.look(20).error == "again"
+    tries = [now for now in range(21, 200) if world.look(now) and world.said[-1].endswith("s")]
+    waits = [line.rpartition("in ")[2] for line in world.said if "next try" in line]
+    assert tries and waits[:5] == ["1 s", "1 s", "2 s", "4 s", "8 s"] and waits[-1] == "60 s"
+
+
+def test_a_change_replaces_what_runs_unless_it_cannot(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write(SHOP)
+    world.look(0)
+    world.write(SHOP.replace("10", "20"))
+    assert world.look(1).state == "running" and [life.ended for life in world.lives] == [True, False]
+    world.write(SHOP.replace("view", "veiw"))
+    refused = world.look(2)
+    assert refused.state == "running" and "unknown field `veiw`" in refused.error and not world.lives[-1].ended
+    world.refusing = "30"
+    world.write(SHOP.replace("10", "30"))
+    refused = world.look(3)
+    assert refused.state == "running" and refused.error == "state would not survive"
+    assert "20" in world.lives[-1].file.text and not world.lives[-1].ended
+
+
+def test_a_note_beside_the_file_pauses_it(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write(SHOP)
+    world.look(0)
+    (tmp_path / "shop.paused").touch()
+    assert world.look(1).state == "paused" and world.lives[-1].ended
+    (tmp_path / "shop.paused").unlink()
+    assert world.look(2).state == "running" and len(world.lives) == 2
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(600)
+def test_a_folder_is_served_on_spark(spark: SparkSession, module_node: NodeProcess, tmp_path: Path) -> None:
+    publish(module_node, "served", [{"id": str(n), "total": float(n)} for n in range(20)])
+    (tmp_path / "shop.toml").write_text(SHOP)
+    asked = Asked({"url": module_node.url}, str(tmp_path / "lake"), 0.5)
+    files: list[PipelineFile] = []
+
+    def start(file: PipelineFile) -> object:
+        files.append(file)
+        return begin(spark, file, asked)
+
+    said: list[str] = []
+    kept = PipelineFolder(tmp_path, start, said.append)  # type: ignore[arg-type]
+    shown = show("127.0.0.1", 0, kept.status)
+    url = f"http://127.0.0.1:{shown.server_address[1]}"
+    try:
+        kept.look(0)
+        wait_until(lambda: len(table(spark, files[0], "large")) == 10, lambda: str(said))
+        publish(module_node, "served", [{"id": "x", "total": 99.0}])
+        wait_until(lambda: len(table(spark, files[0], "large")) == 11)
+        kept.look(1)
+        text = httpx.get(f"{url}/metrics").text
+        assert 'goqueue_pipeline_state{pipeline="shop",state="running"} 1.0' in text
+        assert 'goqueue_pipeline_served_rows{pipeline="shop"} 21.0' in text
+        assert httpx.get(f"{url}/status").json()[0]["state"] == "running"
+        assert "<td>shop<td>running" in httpx.get(url).text and httpx.get(f"{url}/x").status_code == 404
+    finally:
+        kept.stop()
+        shown.shutdown()
+        shown.server_close()
