@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from bench.node_process import NodeProcess
 from tests import of_a_tenant, one_of_cluster
 from tests.one_of_cluster import a_node, an_empty_node
+from tests.second_try import Failures
 from tests.txn.watching import watched
 
 __all__ = ["watched"]  # a fixture
@@ -34,6 +35,8 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedC
 
 def pytest_configure(config: pytest.Config) -> None:
     """A shell starts `make test &` with SIGINT ignored, and so would be every process that a test interrupts."""
+    if not hasattr(config, "workerinput"):  # one for all processes of a run
+        config.pluginmanager.register(Failures())
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
