@@ -48,12 +48,12 @@ class Lent:
     owner: str
     until_ms: int
     batch: int
-    member: Member | None = None
+    member: Heard | None = None
     is_loose: bool = False  # may be somebody else's: its owner is gone, or its answer is not known
 
     def is_sure(self, now_ms: int) -> bool:
         """Nobody else may have it."""
-        is_in = self.member is None or now_ms < self.member.heard_ms + SESSION_MS - 100
+        is_in = self.member is None or self.member.is_in(now_ms)
         return not self.is_loose and is_in and self.until_ms > now_ms
 
 
@@ -70,13 +70,25 @@ class Ledger:
     resets: int = 0
 
 
-class Member:
+class Heard:
+    """A member of a group, which takes from it what it holds when it was not heard of for a session."""
+
+    def __init__(self, name: str, session_ms: int) -> None:
+        self.name, self.session_ms = name, session_ms
+        self.heard_ms = 0
+
+    def is_in(self, now_ms: int) -> bool:
+        """The group still has it, surely."""
+        return now_ms < self.heard_ms + self.session_ms - 100
+
+
+class Member(Heard):
     """A REST member that does as it is told."""
 
     def __init__(self, group: str, name: str, mode: Mode) -> None:
-        self.group, self.name, self.mode = group, name, mode
+        super().__init__(name, SESSION_MS)
+        self.group, self.mode = group, mode
         self.generation = -1
-        self.heard_ms = 0
         self.lost = False  # partitions, in its last heartbeat
 
     async def join(self, broker: Broker) -> None:
@@ -312,7 +324,7 @@ class World:
                 outcomes = await self.say(broker, kind, [stale, forged])
                 assert all(isinstance(one, StaleReceipt) for one in outcomes), outcomes
 
-    def got(self, group: str, owner: str, found: list[Delivered], lease_ms: int, member: Member | None = None) -> None:
+    def got(self, group: str, owner: str, found: list[Delivered], lease_ms: int, member: Heard | None = None) -> None:
         ledger = self.ledgers[group]
         self.batches += 1
         for one in found:
@@ -364,10 +376,6 @@ class World:
         for one in self.ledgers[group].live.values():
             if owner is None or one.owner == owner:
                 one.is_loose = True
-
-    def after_a_cut(self) -> None:
-        for group in self.ledgers:
-            self.loosen(group)
 
     def check_positions(self, broker: Broker) -> None:
         """A committed offset never passes a message that is surely open."""
@@ -504,7 +512,6 @@ def live_on(world: World, seed: int, chance: random.Random) -> None:
         if cut:
             mode: CrashMode = chance.choice(modes)  # type: ignore[arg-type]
             disk = disk.crash(mode, seed)
-        world.after_a_cut()
         now_s += chance.choice([0.1, 5, 100])
 
 
