@@ -18,7 +18,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.base.settings import Settings, TopicSettings
 from goqueue.core.txn.records import TxnAnswer
 from goqueue.service.admission import ADMISSION
-from goqueue.service.asking import Attribute, Delivering, Hidden, Listed, LookedUp, Noted, Viewed
+from goqueue.service.asking import Attribute, Delivering, Hidden, Listed, LookedUp, Noted, ToldCaller, Viewed
 from goqueue.service.browse import Browsing
 from goqueue.service.consume import Consuming, Poll, PollResult
 from goqueue.service.fetch import Fetching
@@ -278,7 +278,7 @@ def test_the_cluster_and_every_kind_of_thing_is_asked_for() -> None:
         elif isinstance(rule, Attribute):
             needs = list(rule.needs)
         else:
-            ask = rule.ask if isinstance(rule, Hidden | Noted | Delivering) else rule
+            ask = rule.ask if isinstance(rule, Hidden | Noted | Delivering | ToldCaller) else rule
             needs = list(ask(*arguments(service, name)))
         asked |= {resource.kind for _, resource in needs}
     assert asked == set(ResourceKind)

@@ -18,6 +18,7 @@ from goqueue.base.names import check_name
 Value = int | float | str
 HOUR_MS: Final = 3_600_000
 UNBOUNDED_MS: Final = (1 << 63) - 1
+DEAD_LETTER_TOPIC: Final = "queue.dead.letter.topic"  # the setting that names one
 _TEXT_CHARS_MAX: Final = 64 * 1024
 
 
@@ -180,7 +181,7 @@ CONFIG_KEYS: Final[Mapping[str, ConfigKey]] = {
     ),
     "queue.retry.ms": ConfigKey(_whole(0, 12 * HOUR_MS), "Wait after the first failure; each further one doubles it."),
     "queue.retry.max.ms": ConfigKey(_whole(0, 12 * HOUR_MS), "The longest wait after a failure."),
-    "queue.dead.letter.topic": ConfigKey(_topic_or_none, "Where dead letters go; empty means `{topic}.dlq`."),
+    DEAD_LETTER_TOPIC: ConfigKey(_topic_or_none, "Where dead letters go; empty means `{topic}.dlq`."),
     "queue.expired.dead.letter": ConfigKey(
         _choice("true", "false"), "Whether messages whose time to live passed go to the dead letters."
     ),

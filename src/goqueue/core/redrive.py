@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from goqueue.base.commands import ANYONE, Caller
 from goqueue.base.ids import Millis, Offset
 from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter, StoredDeadLetter
 
@@ -15,6 +16,7 @@ LIVE: Final = ("running", "cancelling")
 LOOPING: Final = "looping"  # it came back as often as its topic allows
 NO_ORIGIN: Final = "no-origin"  # it did not die here, so nobody knows where it belongs
 UNKNOWN_TOPIC: Final = "unknown-topic"  # the topic that it should go to is not there
+FORBIDDEN: Final = "forbidden"  # who asked for the redrive may not write to the topic that it should go to
 KEY_REQUIRED: Final = "key-required"  # the topic is compacted and the message has no key
 SOURCE_GONE: Final = "The dead-letter topic was deleted."
 TARGET_GONE: Final = "The topic that the dead letters should go to was deleted."
@@ -58,6 +60,7 @@ class RedriveTask(msgspec.Struct, frozen=True, omit_defaults=True):
     ends: dict[int, Offset] = {}
     cursors: dict[int, Offset] = {}
     nodes: int = 1  # that share the rate
+    caller: Caller = ANYONE  # who asked for it: letters go where that one may write
 
     @property
     def pace(self) -> float | None:

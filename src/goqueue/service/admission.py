@@ -14,7 +14,10 @@ from goqueue.base.commands import Browse, PublishBatch, PublishMessages, Publish
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take, parse_receipt, parse_receipt_run
+from goqueue.base.topic_config import DEAD_LETTER_TOPIC
+from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter
 from goqueue.core.groups.requests import CommitRequest, ConsumerHeartbeat, RestJoin, ShareHeartbeat
+from goqueue.core.redrive import RedriveRequest
 from goqueue.core.txn.records import TxnAnswer
 from goqueue.service.acls import Acls
 from goqueue.service.admission_looks import LOOKS
@@ -26,6 +29,7 @@ from goqueue.service.asking import (
     Listed,
     LookedUp,
     Noted,
+    ToldCaller,
     Verbs,
     Viewed,
     always,
@@ -119,7 +123,19 @@ def _receipts(receipts: Sequence[str], *_: object, **__: object) -> list[Need]:
 
 def _changed(name: str, config: Mapping[str, object], partitions: int | None, *_: object, **__: object) -> list[Need]:
     resource = AclResource(TOPIC, name)
-    return [(ALTER_CONFIGS, resource)] * bool(config) + [(ALTER, resource)] * (partitions is not None)
+    widens = [(ALTER, resource)] * (partitions is not None)
+    return [(ALTER_CONFIGS, resource)] * bool(config) + widens + _dead_letters(config)
+
+
+def _created(name: str, _: int | None, config: Mapping[str, object], *__: object, **___: object) -> list[Need]:
+    return [(CREATE, AclResource(TOPIC, name)), *_dead_letters(config)]
+
+
+def _dead_letters(config: Mapping[str, object]) -> list[Need]:
+    """Who may read, redrive and delete a topic's dead letters is asked of the topic: whoever says that they lie in
+    another one has to be allowed as much there."""
+    target = config.get(DEAD_LETTER_TOPIC)
+    return [need for operation in (READ, WRITE, DELETE) for need in _topics(operation, [str(target)] if target else [])]
 
 
 def _init(transactional_id: str, *_: object, **__: object) -> list[Need]:
@@ -183,9 +199,21 @@ def _polled(found: PollResult) -> list[Need]:
     return _topics(READ, (run.at.topic for run in found.runs))
 
 
-def _redrive(name: str, to: str | None = None, *_: object, **__: object) -> list[Need]:
-    """Messages leave one topic and enter others; where those are not named, they are the ones that they came from."""
-    return [(ALTER, AclResource(TOPIC, name)), *_topics(WRITE, [to] if to else [])]
+def _redrive(
+    name: str,
+    to: str | None = None,
+    _: int | None = None,
+    filter: DeadLetterFilter = EVERYTHING,  # noqa: A002
+    *__: object,
+    **___: object,
+) -> list[Need]:
+    """Messages leave one topic and enter others. Where it is not known which, the verb asks for each letter."""
+    target = to or filter.topic
+    return [(ALTER, AclResource(TOPIC, name)), *_topics(WRITE, [target] if target else [])]
+
+
+def _preview(asked: RedriveRequest, **_: object) -> list[Need]:
+    return [(DESCRIBE, AclResource(TOPIC, asked.source)), *_topics(WRITE, [asked.to] if asked.to else [])]
 
 
 def _of_txn(operation: AclOperation) -> Callable[[str], tuple[Need]]:
@@ -214,8 +242,8 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "list": listed(TOPIC, "name"),
         "name_of": anybody,  # what is done to the topic then asks by its name
         "kafka_may_create": Attribute(),
-        "create": named(CREATE, TOPIC),
-        "check_new": named(CREATE, TOPIC),
+        "create": _created,
+        "check_new": _created,
         "check_placing": named(CREATE, TOPIC),
         "check_config": anybody,  # looks at its argument alone
         "alter": _changed,
@@ -311,8 +339,8 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "delete": named(DELETE, TOPIC),
     },
     Redrives: {
-        "start": _redrive,
-        "preview": lambda asked: ((DESCRIBE, AclResource(TOPIC, asked.source)),),
+        "start": ToldCaller(_redrive),
+        "preview": ToldCaller(_preview),
         "tasks": named(DESCRIBE, TOPIC),
         "find": LookedUp("find", lambda task: ((DESCRIBE, AclResource(TOPIC, task.source)),)),
         "cancel": LookedUp("find", lambda task: ((ALTER, AclResource(TOPIC, task.source)),)),

@@ -57,7 +57,13 @@ class Noted(msgspec.Struct, frozen=True):
     ask: Ask
 
 
-Rule: TypeAlias = Ask | Attribute | Viewed | Listed | Hidden | LookedUp | Delivering | Noted
+class ToldCaller(msgspec.Struct, frozen=True):
+    """Asks as usual, and the verb is told who asks: what else that caller must be allowed it finds out on the way."""
+
+    ask: Ask
+
+
+Rule: TypeAlias = Ask | Attribute | Viewed | Listed | Hidden | LookedUp | Delivering | Noted | ToldCaller
 Verbs: TypeAlias = Mapping[str, Rule]
 
 

@@ -15,6 +15,8 @@ from typing import Final
 
 import msgspec
 
+from goqueue.base.access import AclOperation
+from goqueue.base.commands import ANYONE, Caller
 from goqueue.base.entropy import new_uuid
 from goqueue.base.errors import DiskFull, GoQueueError, InvalidField, RedriveRunning, UnknownRedrive
 from goqueue.base.ids import Offset
@@ -23,6 +25,7 @@ from goqueue.base.tenants import tenant_of
 from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter, StoredDeadLetter
 from goqueue.core.delivery.policy import DeadLetterTarget
 from goqueue.core.redrive import (
+    FORBIDDEN,
     IN_FLIGHT,
     NO_ORIGIN,
     UNKNOWN_TOPIC,
@@ -101,14 +104,16 @@ class Redrives:
         filter: DeadLetterFilter = EVERYTHING,  # noqa: A002
         limit: int | None = None,
         share: tuple[str, int] | None = None,
+        caller: Caller = ANYONE,
     ) -> RedriveTask:
         """Begins, and answers when the task is durable. One at a time for each dead-letter topic. With a `share` it is
-        this node's part of a redrive with that id, which so many nodes carry out."""
+        this node's part of a redrive with that id, which so many nodes carry out. Letters go only to topics that the
+        caller may write to, whatever their headers tell."""
         asked = RedriveRequest(source, to, rate_per_s, filter, limit)
         self._check(asked)
         if any(task.is_live and task.source == source for task in self._tasks.values()):
             raise RedriveRunning(f"The dead letters of {source!r} are being redriven; wait, or cancel that redrive.")
-        task = self._tasks_new(asked, *(share or (new_uuid(self._entropy), 1)))
+        task = self._tasks_new(asked, caller, *(share or (new_uuid(self._entropy), 1)))
         self._tasks[task.id] = task
         try:
             await self._notes.save(task)
@@ -119,8 +124,8 @@ class Redrives:
         await self._forget_old(source)
         return task
 
-    async def preview(self, asked: RedriveRequest) -> Preview:
-        """Counts what a redrive would move now, and moves nothing."""
+    async def preview(self, asked: RedriveRequest, caller: Caller = ANYONE) -> Preview:
+        """Counts what a redrive of that caller would move now, and moves nothing."""
         self._check(asked)
         reasons, skipped = dict[str, int](), dict[str, int]()
         topic = self._topics.find(asked.source)
@@ -131,7 +136,7 @@ class Redrives:
                 if asked.limit is not None and sum(reasons.values()) >= asked.limit:
                     break
                 if asked.filter.fits(letter):
-                    verdict = self._verdict(partition, letter, asked.to)
+                    verdict = self._verdict(partition, letter, asked.to, caller)
                     counts, word = (skipped, verdict) if isinstance(verdict, str) else (reasons, letter.reason)
                     counts[word] = counts.get(word, 0) + 1
         movable = sum(reasons.values())
@@ -176,7 +181,7 @@ class Redrives:
             if tenant_of(asked.to) != tenant_of(asked.source):
                 raise InvalidField("Dead letters go to a topic of the same tenant.", field="to")
 
-    def _tasks_new(self, asked: RedriveRequest, task_id: str, nodes: int) -> RedriveTask:
+    def _tasks_new(self, asked: RedriveRequest, caller: Caller, task_id: str, nodes: int) -> RedriveTask:
         topic = self._topics.find(asked.source)
         partitions = [] if topic is None else [one for one in topic.partitions if self._letters.leads(one)]
         ends = {one.at.partition: one.high_watermark for one in partitions}
@@ -192,6 +197,7 @@ class Redrives:
             total=sum(self._letters.count(one, 0, ends[one.at.partition]) for one in partitions),
             ends=ends,
             nodes=nodes,
+            caller=caller,
         )
 
     async def _forget_old(self, source: str) -> None:
@@ -299,7 +305,7 @@ class Redrives:
                 break
             passed += 1
             if self._letters.has(partition, letter.offset):
-                verdict = self._verdict(partition, letter, run.task.to)
+                verdict = self._verdict(partition, letter, run.task.to, run.task.caller)
                 if isinstance(verdict, str):
                     skipped[verdict] = skipped.get(verdict, 0) + 1
                 else:
@@ -307,14 +313,18 @@ class Redrives:
         run.task = msgspec.structs.replace(run.task, skipped=skipped)
         return going, passed
 
-    def _verdict(self, partition: Partition, letter: StoredDeadLetter, to: str | None) -> DeadLetterTarget | str:
+    def _verdict(
+        self, partition: Partition, letter: StoredDeadLetter, to: str | None, caller: Caller
+    ) -> DeadLetterTarget | str:
         """Where the letter goes, or why it stays."""
         name = to or letter.topic
         if name is None:
             return NO_ORIGIN
         topic = self._topics.find(name)
-        if topic is None or topic.is_internal:
+        if topic is None or topic.is_internal or not self._topics.allows(caller, AclOperation.DESCRIBE, name):
             return UNKNOWN_TOPIC
+        if not self._topics.allows(caller, AclOperation.WRITE, name):
+            return FORBIDDEN
         if self._letters.is_in_flight(partition, letter.offset):
             return IN_FLIGHT
         config = topic.config

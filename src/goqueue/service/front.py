@@ -14,7 +14,18 @@ from goqueue.base.access import CHANGES, Access, Need
 from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.service.admission import ADMISSION
-from goqueue.service.asking import Attribute, Delivering, Hidden, Listed, LookedUp, Noted, Rule, Viewed, anybody
+from goqueue.service.asking import (
+    Attribute,
+    Delivering,
+    Hidden,
+    Listed,
+    LookedUp,
+    Noted,
+    Rule,
+    ToldCaller,
+    Viewed,
+    anybody,
+)
 from goqueue.service.metrics_page import MetricsPage
 from goqueue.service.tenant_front import TRANSLATES_ITSELF, tenant_class
 from goqueue.service.tenant_views import TenantMetrics, TenantTraces
@@ -109,6 +120,8 @@ def _member(service: str, name: str, rule: Rule) -> object:
         return _delivering(name, rule)
     if isinstance(rule, Noted):
         return _noted(name, rule.ask, f"{service}.{name}", lambda needs: True)
+    if isinstance(rule, ToldCaller):
+        return _told_caller(_noted(name, rule.ask, f"{service}.{name}", _changes))
     if name.startswith("check_") or service in _HOT:
         return _plain(name, rule)
     return _noted(name, rule, f"{service}.{name}", _changes)
@@ -155,6 +168,15 @@ def _noted(
             return getattr(asking.service, name)(*args, **named)
         record = partial(asking.access.record, asking.caller, title, needs)
         return _recorded(record, lambda: getattr(asking.service, name)(*args, **named))
+
+    return verb
+
+
+def _told_caller(ask_and_act: Callable[..., Any]) -> Callable[..., Any]:
+    """Whatever a door says, the caller is the one that asks."""
+
+    def verb(asking: ServiceForCaller, *args: Any, **named: Any) -> Any:
+        return ask_and_act(asking, *args, **{**named, "caller": asking.caller})
 
     return verb
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from goqueue.base.commands import ANYONE, Caller
 from goqueue.base.entropy import Entropy, new_uuid
 from goqueue.base.errors import GoQueueError, RedriveRunning, UnknownRedrive
 from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter
@@ -33,43 +34,44 @@ class RoutedRedrives:
         rate_per_s: int | None = None,
         filter: DeadLetterFilter = EVERYTHING,  # noqa: A002
         limit: int | None = None,
+        caller: Caller = ANYONE,
     ) -> RedriveTask:
         """A rate is shared out evenly, a limit by what there is at each node. All nodes begin, or none."""
         if any(task.is_live for task in await self.tasks(source)):
             raise RedriveRunning(f"The dead letters of {source!r} are being redriven; wait, or cancel that redrive.")
         nodes, task_id = self._nodes(source), new_uuid(self._entropy)
         asked = RedriveRequest(source, to, rate_per_s, filter, limit)
-        shares = await self._shares(nodes, asked)
+        shares = await self._shares(nodes, asked, caller)
         begun: list[RedriveTask] = []
         try:
             for node, share in shares.items():
                 part = (task_id, len(shares))
-                begun.append(await self._ask(node, "start", source, to, rate_per_s, filter, share, part))
+                begun.append(await self._ask(node, "start", source, to, rate_per_s, filter, share, part, caller))
         except GoQueueError:
             if begun:
                 await self.cancel(task_id)
             raise
         return merged_task(begun)
 
-    async def _shares(self, nodes: Sequence[int], asked: RedriveRequest) -> dict[int, int | None]:
+    async def _shares(self, nodes: Sequence[int], asked: RedriveRequest, caller: Caller) -> dict[int, int | None]:
         """How many letters each node moves at most. One that has none takes no part, but for the first."""
         if asked.limit is None or asked.limit < 1:
             return dict.fromkeys(nodes, asked.limit)
         shares, left = dict[int, int | None](), asked.limit
         for node in nodes:
             there: Preview = (
-                await self._ask(node, "preview", replace(asked, limit=left)) if left else Preview(0, 0, {}, {})
+                await self._ask(node, "preview", replace(asked, limit=left), caller) if left else Preview(0, 0, {}, {})
             )
             if there.movable or (left and not shares and node == nodes[-1]):
                 shares[node] = min(left, there.movable) or left
                 left -= min(left, there.movable)
         return shares
 
-    async def preview(self, asked: RedriveRequest) -> Preview:
+    async def preview(self, asked: RedriveRequest, caller: Caller = ANYONE) -> Preview:
         reasons, skipped = Counter[str](), Counter[str]()
         left = asked.limit
         for node in self._nodes(asked.source):
-            told: Preview = await self._ask(node, "preview", replace(asked, limit=left))
+            told: Preview = await self._ask(node, "preview", replace(asked, limit=left), caller)
             reasons.update(told.by_reason)
             skipped.update(told.skipped)
             left = None if left is None else left - told.movable

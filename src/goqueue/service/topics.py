@@ -16,7 +16,7 @@ from goqueue.base.limits import PARTITIONS_PER_TOPIC_MAX
 from goqueue.base.names import check_name, is_internal
 from goqueue.base.settings import TopicSettings
 from goqueue.base.tenants import tenant_of
-from goqueue.base.topic_config import CONFIG_KEYS, KAFKA_ONLY, as_text, parse_overrides
+from goqueue.base.topic_config import CONFIG_KEYS, DEAD_LETTER_TOPIC, KAFKA_ONLY, as_text, parse_overrides
 from goqueue.core.cluster.records import TopicRecord
 from goqueue.core.cluster.shard_choice import AS_USUAL, Placing
 from goqueue.drive.partition import Partition
@@ -62,6 +62,11 @@ class Topics:
 
     def find(self, name: str) -> Topic | None:
         return self._table.get(name)
+
+    def allows(self, caller: Caller, operation: AclOperation, name: str) -> bool:
+        """Whether the caller may do that to a topic; for verbs that find out on the way which topics they concern."""
+        access = self._hooks.access
+        return access is None or access.allows(caller, operation, AclResource(ResourceKind.TOPIC, name))
 
     def is_coming(self, name: str, partition: int) -> bool:
         """The metadata has such a partition, and this node is about to open it."""
@@ -192,7 +197,7 @@ class Topics:
 
     def _parse(self, config: Mapping[str, object]) -> dict[str, str]:
         parsed = parse_overrides(config)
-        if is_internal(target := parsed.get("queue.dead.letter.topic", "")):
+        if is_internal(target := parsed.get(DEAD_LETTER_TOPIC, "")):
             raise _own(target, "config")
         return parsed
 
@@ -234,7 +239,7 @@ class Topics:
 
 def _check_dead_letters(topic: str, config: Mapping[str, object]) -> None:
     """They stay in the topic's tenant."""
-    target = config.get("queue.dead.letter.topic")
+    target = config.get(DEAD_LETTER_TOPIC)
     if target and tenant_of(str(target)) != tenant_of(topic):
         raise InvalidField("Dead letters go to a topic of the same tenant.", field="config")
 

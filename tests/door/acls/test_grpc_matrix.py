@@ -84,7 +84,11 @@ CASES = [
     Case("DeadLetters/ListDeadLetters", [READ], pb.ListDeadLettersRequest(topic="orders")),
     Case("DeadLetters/GetDeadLetter", [READ], pb.GetDeadLetterRequest(**AT)),
     Case("DeadLetters/DeleteDeadLetter", ["delete topic:orders"], pb.DeleteDeadLetterRequest(**AT)),
-    Case("DeadLetters/StartRedrive", [SEE, "alter topic:orders.dlq"], pb.StartRedriveRequest(topic="orders")),
+    Case(
+        "DeadLetters/StartRedrive",
+        ["alter topic:orders.dlq", "write topic:orders"],
+        pb.StartRedriveRequest(topic="orders"),
+    ),
     Case("DeadLetters/ListRedrives", [SEE, "describe topic:orders.dlq"], pb.ListRedrivesRequest(topic="orders")),
     Case("Transactions/InitProducer", [TXN], pb.InitProducerRequest(transactional_id="txn")),
     Case("Transactions/BeginTransaction", [TXN], pb.BeginTransactionRequest(producer=WHO)),

@@ -32,6 +32,11 @@ class Case(NamedTuple):
 CASES = [
     Case("GET /topics", LISTED),
     Case("POST /topics", ["create topic:orders"], {"name": "orders"}),
+    Case(
+        "POST /topics",
+        ["create topic:orders", "read topic:grave", "write topic:grave", "delete topic:grave"],
+        {"name": "orders", "config": {"queue.dead.letter.topic": "grave"}},
+    ),
     Case("GET /topics/{topic}", [SEE_TOPIC]),
     Case("PATCH /topics/{topic}", ["alter_configs topic:orders"], {"config": {"retention.ms": "7000000"}}),
     Case("PATCH /topics/{topic}", ["alter topic:orders"], {"num_partitions": 1}),
@@ -96,7 +101,13 @@ CASES = [
     Case("GET /topics/{topic}/dlq", [READ_TOPIC]),
     Case("GET /topics/{topic}/dlq/stats", [SEE_TOPIC]),
     Case("POST /topics/{topic}/dlq/redrive", [SEE_TOPIC, f"alter topic:{LETTERS}", "write topic:to"], {"to": "to"}),
+    Case("POST /topics/{topic}/dlq/redrive", [f"alter topic:{LETTERS}", WRITE_TOPIC], {}),
     Case("POST /topics/{topic}/dlq/redrive", [SEE_TOPIC, f"describe topic:{LETTERS}"], {"dry_run": True}),
+    Case(
+        "POST /topics/{topic}/dlq/redrive",
+        [SEE_TOPIC, f"describe topic:{LETTERS}", "write topic:to"],
+        {"dry_run": True, "to": "to"},
+    ),
     Case("GET /topics/{topic}/dlq/redrive", [SEE_TOPIC, f"describe topic:{LETTERS}"]),
     Case("GET /topics/{topic}/dlq/{partition}/{offset}", [READ_TOPIC]),
     Case("DELETE /topics/{topic}/dlq/{partition}/{offset}", ["delete topic:orders"]),

@@ -11,7 +11,7 @@ import msgspec
 from goqueue.base.commands import Caller
 from goqueue.base.decoders import from_json
 from goqueue.base.errors import RedriveRunning, UnknownRedrive
-from goqueue.core.redrive import NO_ORIGIN, TARGET_GONE, UNKNOWN_TOPIC, RedriveTask
+from goqueue.core.redrive import FORBIDDEN, NO_ORIGIN, TARGET_GONE, UNKNOWN_TOPIC, RedriveTask
 from goqueue.drive.topic_table import Topic
 from goqueue.edge.sqs import schema
 from goqueue.edge.sqs.attributes import is_fifo
@@ -132,6 +132,8 @@ def _failure(task: RedriveTask) -> str:
         return ""
     if task.failure == TARGET_GONE or UNKNOWN_TOPIC in task.skipped:
         return "AWS.SimpleQueueService.NonExistentQueue"
+    if FORBIDDEN in task.skipped:
+        return "AccessDenied"
     if NO_ORIGIN in task.skipped:
         return "CouldNotDetermineMessageSource"
     return (task.failure or "Some messages could not be moved.") if task.state == "failed" or task.failed else ""
