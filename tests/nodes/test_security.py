@@ -10,14 +10,14 @@ import pytest
 
 from goqueue.base.access import AclFilter, AclOperation, AclPermission, AclResource, AclRule, ResourceKind
 from goqueue.base.commands import Caller, InputMessage, PublishMessages
-from goqueue.base.errors import CredentialsRefused, GoQueueError, QuotaExceeded, Throttled
+from goqueue.base.errors import CredentialsRefused, GoQueueError, QuotaExceeded, TenantInUse, Throttled
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
-from goqueue.base.quotas import IN_FLIGHT, MESSAGES, TOPICS, QuotaEntity
+from goqueue.base.quotas import IN_FLIGHT, MESSAGES, PARTITIONS, TOPICS, QuotaEntity
 from goqueue.broker import Broker
 from goqueue.service.principals import Principal
 from goqueue.service.scram import proves
-from goqueue.service.tenants import Tenants
+from goqueue.service.tenants import Tenants, TenantUsage
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 
 WITHIN_S = 1.0
@@ -125,6 +125,70 @@ def test_quotas_and_tenants_hold_at_all_nodes(monkeypatch: pytest.MonkeyPatch) -
         await everywhere(nodes, lambda one: not list(one.topics.all()))
         await nodes.run_at(0, tenants_of(nodes.brokers[0]).delete("acme"))
         await everywhere(nodes, lambda one: one.metadata.image.tenant("acme") is None)
+
+    run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("limits", [{TOPICS: 7.0}, {PARTITIONS: 15.0}])
+def test_fifty_creates_at_once_through_all_nodes_stay_within_a_limit(
+    limits: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.run_at(0, tenants_of(nodes.brokers[0]).create("acme"))
+        await nodes.run_at(0, nodes.brokers[0].quotas.alter(QuotaEntity(tenant="acme"), {**limits}))
+        await everywhere(nodes, lambda one: one.client_quotas.is_set)
+
+        async def made(number: int) -> str:
+            topics = nodes.brokers[number % 3].topics
+            try:
+                await topics.create(f"acme~t{number}", 2, {})
+            except GoQueueError as error:
+                return error.code
+            return ""
+
+        told = await asyncio.gather(*(nodes.run_at(number % 3, made(number)) for number in range(50)))
+        assert sorted(told) == [""] * 7 + ["quota-exceeded"] * 43
+        held = [one for one in nodes.any.metadata.image.topics() if one.name.startswith("acme~")]
+        assert (len(held), sum(one.partitions for one in held)) == (7, 14)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_partitions_added_at_once_stay_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.run_at(0, tenants_of(nodes.brokers[0]).create("acme"))
+        for name in ("acme~a", "acme~b", "acme~c"):
+            await nodes.create(name, 1)
+        await nodes.run_at(0, nodes.brokers[0].quotas.alter(QuotaEntity(tenant="acme"), {PARTITIONS: 9.0}))
+        await everywhere(nodes, lambda one: one.client_quotas.is_set)
+        wider = [
+            nodes.run_at(node, nodes.brokers[node].topics.alter(f"acme~{name}", {}, 5))
+            for node, name in enumerate("abc")
+        ]
+        told = await asyncio.gather(*wider, return_exceptions=True)
+        assert sum(isinstance(one, QuotaExceeded) for one in told) == 2, told
+        held = [one.partitions for one in nodes.any.metadata.image.topics() if one.name.startswith("acme~")]
+        assert sorted(held) == [1, 1, 5]
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_tenant_is_not_deleted_while_it_gets_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        tenants = tenants_of(nodes.brokers[0])
+        await nodes.run_at(0, tenants.create("acme"))
+        await everywhere(nodes, lambda one: one.metadata.image.tenant("acme") is not None)
+        count = tenants.usage
+
+        async def count_too_early(name: str) -> TenantUsage:
+            found = await count(name)
+            await nodes.run_at(1, nodes.brokers[1].topics.create("acme~t", 1, {}))
+            return found
+
+        monkeypatch.setattr(tenants, "usage", count_too_early)
+        with pytest.raises(TenantInUse):
+            await nodes.run_at(0, tenants.delete("acme"))
+        await everywhere(nodes, lambda one: one.topics.find("acme~t") is not None)
 
     run_nodes(story, monkeypatch)
 

@@ -205,13 +205,12 @@ class TopicTable:
 
     async def _create(self, record: TopicRecord, check: Callable[[str], object], placing: Placing) -> Topic | None:
         async with self._changing:
-            before = self._metadata.image.modified(TOPICS + record.name)
             if record.name in self._topics or self._metadata.image.topic(record.name) is not None:
                 return None  # perhaps another node made it, and it is not open here yet
-            check(record.name)
+            check(record.name)  # and once more if another node was faster with something
             if record.name not in self._own:
                 await self._offload(lambda: self._set_aside_orphan(record))
-            written = await self.records.create(record, before, placing)
+            written = await self.records.create(record, placing, check)
             if written is None:
                 return None  # another node was first
             topic = self._new_topic(written)
@@ -227,7 +226,7 @@ class TopicTable:
 
     async def _change(self, topic: Topic, decide: Callable[[TopicRecord], TopicRecord], placing: Placing) -> None:
         async with self._changing:
-            await self._apply(topic, await self.records.write(decide(topic.record), placing=placing))
+            await self._apply(topic, await self.records.change(topic.record, decide, placing))
             self._on_changed(None)
 
     async def _apply(self, topic: Topic, record: TopicRecord) -> None:

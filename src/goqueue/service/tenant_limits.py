@@ -78,12 +78,14 @@ class TenantLimits:
             self._check_more(tenant, GROUPS, 1, lambda: [int(is_within(tenant, one.group)) for one in known])
 
     def grow(self, topic: str, topics: int, partitions: int) -> None:
-        """So many more are about to be made."""
+        """So many more are about to be made. Whoever makes them writes the tenant's record along, so that what is
+        counted here has not changed by then (`TopicRecords`)."""
         tenant = tenant_of(topic)
         if not tenant or not self._quotas.is_set:
             return
         held = [one for one in self._image.topics() if is_within(tenant, one.name)]
-        self._check(tenant, TOPICS, len(held) + topics)
+        if topics:
+            self._check(tenant, TOPICS, len(held) + topics)
         self._check(tenant, PARTITIONS, sum(one.partitions for one in held) + partitions)
 
     def _pending(self, tenant: str, pending_of: Callable[[str], int]) -> list[int]:

@@ -113,10 +113,14 @@ class Tenants:
     async def delete(self, name: str) -> None:
         """One that has nothing any more. Its limits go with it."""
         self.show(name)
+        before = self._image.modified(TENANTS + name)
         if not (await self.usage(name)).is_empty:
             raise TenantInUse(f"The tenant {name!r} has topics, groups, subjects or users; delete them first.")
         key, quota = TENANTS + name, quota_key(QuotaEntity(tenant=name))
-        await self._metadata.commit(Commit(deletes=[key, quota], modified={key: self._image.modified(key)}))
+        try:
+            await self._metadata.commit(Commit(deletes=[key, quota], modified={key: before}))
+        except MetadataConflict:
+            raise TenantInUse(f"A topic of the tenant {name!r} was made meanwhile; delete it first.") from None
 
 
 async def _told(asked: list[T] | Awaitable[list[T]]) -> list[T]:

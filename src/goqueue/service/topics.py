@@ -150,9 +150,14 @@ class Topics:
         count = self.check_new(name, partitions, config, may_collide)
         record = TopicRecord(name, new_uuid(self._entropy), count, parse_overrides(config), self._clock.now_ms())
         self._table.records.check_placing(record, placing)
-        self._check_limits(name, 1, count)
         self._space.check()
-        check = _nothing if may_collide else self._check_collision
+
+        def check(_: str) -> None:
+            self._check_tenant(name)
+            self._check_limits(name, 1, count)
+            if not may_collide:
+                self._check_collision(name)
+
         topic = await self._table.create(record, check, placing)
         if topic is None:
             raise TopicExists(f"The topic {name!r} exists already.", field="name")
@@ -164,8 +169,7 @@ class Topics:
     ) -> int:
         """Raises for what could not be created; returns the number of partitions it would have."""
         check_name(name)
-        if not self._table.has_tenant(tenant_of(name)):
-            raise InvalidName(f"The name {name!r} is one of a tenant, and there is no such tenant.", field="name")
+        self._check_tenant(name)
         if is_internal(name):
             raise _own(name, "name")
         count = _check_count(self._settings.partitions if partitions is None else partitions)
@@ -180,6 +184,10 @@ class Topics:
     def check_placing(self, name: str, partitions: int, config: Mapping[str, object], placing: Placing) -> int:
         """Raises for what could not be placed; returns the number of replicas that the topic would have."""
         return self._table.records.check_placing(TopicRecord(name, "", partitions, parse_overrides(config), 0), placing)
+
+    def _check_tenant(self, name: str) -> None:
+        if not self._table.has_tenant(tenant_of(name)):
+            raise InvalidName(f"The name {name!r} is one of a tenant, and there is no such tenant.", field="name")
 
     def _check_limits(self, name: str, topics: int, partitions: int) -> None:
         if self._hooks.limits is not None:
@@ -218,12 +226,12 @@ class Topics:
         def decide(before: TopicRecord) -> TopicRecord:
             kept = {key: text for key, text in before.overrides.items() if key not in config}
             count = _check_more(before.partitions, partitions)
+            if count > before.partitions:
+                self._check_limits(name, 0, count - before.partitions)
             return msgspec.structs.replace(before, overrides={**kept, **changed}, partitions=count)
 
         self._table.records.check_placing(decide(topic.record), placing)
         before = len(topic.partitions)
-        if partitions is not None:
-            self._check_limits(name, 0, partitions - before)
         await self._table.change(topic, decide, placing)
         if len(topic.partitions) > before:
             await self._announce(topic)
@@ -242,10 +250,6 @@ def _check_dead_letters(topic: str, config: Mapping[str, object]) -> None:
     target = config.get(DEAD_LETTER_TOPIC)
     if target and tenant_of(str(target)) != tenant_of(topic):
         raise InvalidField("Dead letters go to a topic of the same tenant.", field="config")
-
-
-def _nothing(name: str) -> None:
-    """Whatever it is called."""
 
 
 def _own(name: str, field: str) -> InternalTopic:

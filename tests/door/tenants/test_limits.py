@@ -3,10 +3,12 @@ words."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import httpx
 import pytest
 from botocore.exceptions import ClientError
 from click.testing import CliRunner
@@ -110,6 +112,19 @@ def test_topics_partitions_and_storage_have_an_end(tenants: Tenants) -> None:
             bert.post("/topics", json={"name": "kept"})
             assert bert.post("/topics/kept/messages", json=body).status_code == 200
         assert anna.post("/topics/kept/messages", json=body).status_code == 200
+
+
+@pytest.mark.asyncio
+async def test_fifty_creates_at_once_stay_within_the_limit(tenants: Tenants) -> None:
+    with tenants.rest("anna") as anna:
+        has = anna.get("/usage").json()
+        with limited(tenants, topics=has["topics"] + 5):
+            url, auth = str(anna.base_url), ("anna", PASSWORD)
+            async with httpx.AsyncClient(base_url=url, auth=auth, timeout=60) as many:
+                asked = (many.post("/topics", json={"name": f"at-once-{n}", "num_partitions": 1}) for n in range(50))
+                codes = [answer.status_code for answer in await asyncio.gather(*asked)]
+            assert sorted(codes) == [201] * 5 + [403] * 45
+            assert anna.get("/usage").json()["topics"] == has["topics"] + 5
 
 
 def refused_sqs(call: Callable[[], object]) -> str:
