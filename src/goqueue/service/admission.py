@@ -14,12 +14,10 @@ from goqueue.base.commands import Browse, PublishBatch, PublishMessages, Publish
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take, parse_receipt, parse_receipt_run
-from goqueue.base.topic_config import DEAD_LETTER_TOPIC
-from goqueue.core.dead_letter import EVERYTHING, DeadLetterFilter
 from goqueue.core.groups.requests import CommitRequest, ConsumerHeartbeat, RestJoin, ShareHeartbeat
-from goqueue.core.redrive import RedriveRequest
 from goqueue.core.txn.records import TxnAnswer
 from goqueue.service.acls import Acls
+from goqueue.service.admission_letters import LETTERS, dead_letter_needs
 from goqueue.service.admission_looks import LOOKS
 from goqueue.service.asking import (
     Ask,
@@ -29,17 +27,16 @@ from goqueue.service.asking import (
     Listed,
     LookedUp,
     Noted,
-    ToldCaller,
     Verbs,
     Viewed,
     always,
     anybody,
+    named,
+    topic_needs,
 )
 from goqueue.service.browse import Browsing
 from goqueue.service.consume import Consuming, PollResult
 from goqueue.service.credentials import Credentials
-from goqueue.service.dead_letter_view import DeadLetterView
-from goqueue.service.dead_letters import Redrives
 from goqueue.service.fetch import Fetching
 from goqueue.service.groups import Groups
 from goqueue.service.leasing import Leasing
@@ -71,11 +68,6 @@ TXN, SUBJECT = ResourceKind.TRANSACTIONAL_ID, ResourceKind.SUBJECT
 IDEMPOTENT: Final[Need] = (AclOperation.IDEMPOTENT_WRITE, CLUSTER)
 
 
-def named(operation: AclOperation, kind: ResourceKind) -> Ask:
-    """The first argument is the thing's name."""
-    return lambda name, *_, **__: ((operation, AclResource(kind, name)),)
-
-
 def of_group(operation: AclOperation) -> Ask:
     """The first argument is a request of a group."""
     return lambda request, *_, **__: ((operation, AclResource(GROUP, request.group)),)
@@ -92,50 +84,39 @@ def any_of(operation: AclOperation, kind: ResourceKind) -> Ask:
     return always(operation, AclResource(kind))
 
 
-def _topics(operation: AclOperation, names: Iterable[str]) -> list[Need]:
-    return [(operation, AclResource(TOPIC, name)) for name in dict.fromkeys(names)]
-
-
 def _commit(request: CommitRequest) -> list[Need]:
-    return [(READ, AclResource(GROUP, request.group)), *_topics(READ, (one.topic for one in request.offsets))]
+    return [(READ, AclResource(GROUP, request.group)), *topic_needs(READ, (one.topic for one in request.offsets))]
 
 
 def _shared_answers(group: str, _: str, places: Iterable[TopicPartition]) -> list[Need]:
-    return [(READ, AclResource(GROUP, group)), *_topics(READ, (at.topic for at in places))]
+    return [(READ, AclResource(GROUP, group)), *topic_needs(READ, (at.topic for at in places))]
 
 
 def _take(take: Take | ShareTake, *_: object, **__: object) -> list[Need]:
-    return [(READ, AclResource(GROUP, take.group)), *_topics(READ, (at.topic for at in take.partitions))]
+    return [(READ, AclResource(GROUP, take.group)), *topic_needs(READ, (at.topic for at in take.partitions))]
 
 
 def _receipts(receipts: Sequence[str], *_: object, **__: object) -> list[Need]:
     """What is no receipt is told by the verb."""
     if receipts and (run := parse_receipt_run(receipts)) is not None:
-        return _topics(READ, [run.topic])
+        return topic_needs(READ, [run.topic])
     found: dict[str, None] = {}
     for text in receipts:
         try:
             found[parse_receipt(text).topic] = None
         except GoQueueError:
             continue
-    return _topics(READ, found)
+    return topic_needs(READ, found)
 
 
 def _changed(name: str, config: Mapping[str, object], partitions: int | None, *_: object, **__: object) -> list[Need]:
     resource = AclResource(TOPIC, name)
     widens = [(ALTER, resource)] * (partitions is not None)
-    return [(ALTER_CONFIGS, resource)] * bool(config) + widens + _dead_letters(config)
+    return [(ALTER_CONFIGS, resource)] * bool(config) + widens + dead_letter_needs(config)
 
 
 def _created(name: str, _: int | None, config: Mapping[str, object], *__: object, **___: object) -> list[Need]:
-    return [(CREATE, AclResource(TOPIC, name)), *_dead_letters(config)]
-
-
-def _dead_letters(config: Mapping[str, object]) -> list[Need]:
-    """Who may read, redrive and delete a topic's dead letters is asked of the topic: whoever says that they lie in
-    another one has to be allowed as much there."""
-    target = config.get(DEAD_LETTER_TOPIC)
-    return [need for operation in (READ, WRITE, DELETE) for need in _topics(operation, [str(target)] if target else [])]
+    return [(CREATE, AclResource(TOPIC, name)), *dead_letter_needs(config)]
 
 
 def _init(transactional_id: str, *_: object, **__: object) -> list[Need]:
@@ -143,7 +124,7 @@ def _init(transactional_id: str, *_: object, **__: object) -> list[Need]:
 
 
 def _add_partitions(name: str, _: int, __: int, partitions: Sequence[TopicPartition], **___: object) -> list[Need]:
-    return [(WRITE, AclResource(TXN, name)), *_topics(WRITE, (at.topic for at in partitions))]
+    return [(WRITE, AclResource(TXN, name)), *topic_needs(WRITE, (at.topic for at in partitions))]
 
 
 def _add_group(name: str, _: int, __: int, group: str) -> list[Need]:
@@ -159,7 +140,7 @@ def _add_answers(name: str, _: int, __: int, answers: Sequence[TxnAnswer]) -> li
 
 
 def _in_transaction(command: PublishInTransaction) -> list[Need]:
-    needs = _topics(WRITE, (part.topic for part in command.parts))
+    needs = topic_needs(WRITE, (part.topic for part in command.parts))
     return [(WRITE, AclResource(TXN, command.transactional_id)), *needs]
 
 
@@ -184,36 +165,19 @@ def _browse(command: Browse) -> tuple[Need]:
 
 
 def _reset(command: Reset) -> list[Need]:
-    return [(READ, AclResource(GROUP, command.group)), *_topics(READ, [command.topic])]
+    return [(READ, AclResource(GROUP, command.group)), *topic_needs(READ, [command.topic])]
 
 
 def _join(request: RestJoin, *_: object) -> list[Need]:
-    return [(READ, AclResource(GROUP, request.group)), *_topics(READ, request.topics)]
+    return [(READ, AclResource(GROUP, request.group)), *topic_needs(READ, request.topics)]
 
 
 def _subscribe(request: ConsumerHeartbeat | ShareHeartbeat) -> list[Need]:
-    return [(READ, AclResource(GROUP, request.group)), *_topics(DESCRIBE, request.subscribed_topics or ())]
+    return [(READ, AclResource(GROUP, request.group)), *topic_needs(DESCRIBE, request.subscribed_topics or ())]
 
 
 def _polled(found: PollResult) -> list[Need]:
-    return _topics(READ, (run.at.topic for run in found.runs))
-
-
-def _redrive(
-    name: str,
-    to: str | None = None,
-    _: int | None = None,
-    filter: DeadLetterFilter = EVERYTHING,  # noqa: A002
-    *__: object,
-    **___: object,
-) -> list[Need]:
-    """Messages leave one topic and enter others. Where it is not known which, the verb asks for each letter."""
-    target = to or filter.topic
-    return [(ALTER, AclResource(TOPIC, name)), *_topics(WRITE, [target] if target else [])]
-
-
-def _preview(asked: RedriveRequest, **_: object) -> list[Need]:
-    return [(DESCRIBE, AclResource(TOPIC, asked.source)), *_topics(WRITE, [asked.to] if asked.to else [])]
+    return topic_needs(READ, (run.at.topic for run in found.runs))
 
 
 def _of_txn(operation: AclOperation) -> Callable[[str], tuple[Need]]:
@@ -329,21 +293,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "start": lambda group, at: ((DESCRIBE, AclResource(GROUP, group)), (DESCRIBE, AclResource(TOPIC, at.topic))),
         "check_empty": named(DESCRIBE, GROUP),
         "alter": lambda group, offsets: _shared_answers(group, "", offsets),
-        "delete": lambda group, topics: ((DELETE, AclResource(GROUP, group)), *_topics(READ, topics)),
-    },
-    DeadLetterView: {
-        "home_of": named(DESCRIBE, TOPIC),
-        "page": Noted(named(READ, TOPIC)),
-        "show": Noted(named(READ, TOPIC)),
-        "stats": named(DESCRIBE, TOPIC),
-        "delete": named(DELETE, TOPIC),
-    },
-    Redrives: {
-        "start": ToldCaller(_redrive),
-        "preview": ToldCaller(_preview),
-        "tasks": named(DESCRIBE, TOPIC),
-        "find": LookedUp("find", lambda task: ((DESCRIBE, AclResource(TOPIC, task.source)),)),
-        "cancel": LookedUp("find", lambda task: ((ALTER, AclResource(TOPIC, task.source)),)),
+        "delete": lambda group, topics: ((DELETE, AclResource(GROUP, group)), *topic_needs(READ, topics)),
     },
     QueueStats: {
         "look": anybody,  # tells nothing
@@ -440,5 +390,6 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
             ("begin", "cancel", "fill", "remove", "throttle", "elect", "check_change"), always(ALTER, CLUSTER)
         ),
     },
+    **LETTERS,
     **LOOKS,
 }

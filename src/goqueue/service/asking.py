@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from goqueue.base.access import Access, AclOperation, AclResource, Need
+from goqueue.base.access import Access, AclOperation, AclResource, Need, ResourceKind
 from goqueue.base.commands import Caller
 
 Ask: TypeAlias = Callable[..., Iterable[Need]]  # of the verb's arguments
@@ -65,6 +65,15 @@ class ToldCaller(msgspec.Struct, frozen=True):
 
 Rule: TypeAlias = Ask | Attribute | Viewed | Listed | Hidden | LookedUp | Delivering | Noted | ToldCaller
 Verbs: TypeAlias = Mapping[str, Rule]
+
+
+def named(operation: AclOperation, kind: ResourceKind) -> Ask:
+    """The first argument is the thing's name."""
+    return lambda name, *_, **__: ((operation, AclResource(kind, name)),)
+
+
+def topic_needs(operation: AclOperation, names: Iterable[str]) -> list[Need]:
+    return [(operation, AclResource(ResourceKind.TOPIC, name)) for name in dict.fromkeys(names)]
 
 
 def always(operation: AclOperation, resource: AclResource) -> Ask:

@@ -320,11 +320,9 @@ class Redrives:
         name = to or letter.topic
         if name is None:
             return NO_ORIGIN
-        topic = self._topics.find(name)
-        if topic is None or topic.is_internal or not self._topics.allows(caller, AclOperation.DESCRIBE, name):
-            return UNKNOWN_TOPIC
-        if not self._topics.allows(caller, AclOperation.WRITE, name):
-            return FORBIDDEN
+        topic = _writable(self._topics, name, caller)
+        if isinstance(topic, str):
+            return topic
         if self._letters.is_in_flight(partition, letter.offset):
             return IN_FLIGHT
         config = topic.config
@@ -358,6 +356,14 @@ class Redrives:
             await self._notes.save(task)
         except (OSError, DiskFull) as error:  # a start goes on from the last note; what was moved is known otherwise
             logger.error("how far a redrive got could not be noted", extra={"task": task.id, "error": str(error)})
+
+
+def _writable(topics: Topics, name: str, caller: Caller) -> Topic | str:
+    """The topic, or why the caller's letters do not go there; one that it may not see is not there."""
+    topic = topics.find(name)
+    if topic is None or topic.is_internal or not topics.allows(caller, AclOperation.DESCRIBE, name):
+        return UNKNOWN_TOPIC
+    return topic if topics.allows(caller, AclOperation.WRITE, name) else FORBIDDEN
 
 
 def _look_to(run: RedriveRun, partition: Partition, cursor: Offset) -> None:
