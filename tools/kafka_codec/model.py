@@ -80,6 +80,8 @@ CLIENT_APIS = [
     "ApiVersions",
     "AddPartitionsToTxn",
     "DescribeConfigs",
+    "SaslHandshake",
+    "SaslAuthenticate",
 ]
 NEVER = 32767
 DEFINITIONS = Path(__file__).parent / "definitions"

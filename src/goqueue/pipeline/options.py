@@ -14,6 +14,7 @@ import msgspec
 
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_duration_ms
+from goqueue.pipeline.link.identity import CA_FILE, KEY_FILE, NodeIdentity, with_identity
 from goqueue.pipeline.source import kafka_settings
 from goqueue.pipeline.source.edges import Edge, StartingOffsets, parse_edge
 from goqueue.pipeline.source.errors import BadOption, unknown
@@ -26,12 +27,14 @@ Side = Literal["read", "write"]
 Use = Literal["batch", "stream"]
 
 _DOORS: Final = ("kafka.bootstrap.servers", "url")
+_WHO: Final = (KEY_FILE, CA_FILE, "kafka.security.protocol", "kafka.sasl.mechanism")
 _ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _PACE: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 # Known to Spark's Kafka source, and without meaning here.
 _IDLE: Final = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix")
 READ: Final = (
     *_DOORS,
+    *_WHO,
     *WAYS,
     "startingTimestamp",
     "startingOffsetsByTimestamp",
@@ -56,7 +59,7 @@ READ: Final = (
     *_IDLE,
 )
 # Spark hands its own options of a write to the sink as well.
-WRITE: Final = (*_DOORS, "topic", "txnAppId", "txnVersion", "includeHeaders", "checkpointLocation", "queryName")
+WRITE: Final = (*_DOORS, *_WHO, "topic", "txnAppId", "txnVersion", "includeHeaders", "checkpointLocation", "queryName")
 _BY_SIDE: Final[Mapping[Side, tuple[str, ...]]] = {"read": READ, "write": WRITE}
 
 
@@ -152,6 +155,8 @@ def _named(given: Mapping[str, str], side: Side) -> dict[str, str]:
     named: dict[str, str] = {}
     for name, value in given.items():
         if name.lower() in proper:
+            if name.lower().startswith("kafka."):
+                _check_refusal(name.lower().removeprefix("kafka."), value)
             named[proper[name.lower()]] = value
         elif name.lower().startswith("kafka."):
             _check_setting(name.lower().removeprefix("kafka."), value)
@@ -174,12 +179,16 @@ def _unknown(name: str, side: Side) -> BadOption:
 
 
 def _check_setting(setting: str, value: str) -> None:
-    error = kafka_settings.refusal(setting, value)
-    if error is not None:
-        raise BadOption(f"The option 'kafka.{setting}' cannot be taken: {error}.")
+    _check_refusal(setting, value)
     if setting not in kafka_settings.KNOWN:
         raise unknown("option", f"kafka.{setting}", (f"kafka.{one}" for one in kafka_settings.KNOWN))
     log.info("The option kafka.%s tunes Kafka's own client and changes nothing here.", setting)
+
+
+def _check_refusal(setting: str, value: str) -> None:
+    error = kafka_settings.refusal(setting, value)
+    if error is not None:
+        raise BadOption(f"The option 'kafka.{setting}' cannot be taken: {error}.")
 
 
 # --- values -------------------------------------------------------------------------------------------------------
@@ -191,7 +200,14 @@ def _doors(named: Mapping[str, str]) -> tuple[str | None, str | None]:
         raise BadOption(
             "Say where the node is: kafka.bootstrap.servers like 'localhost:9092', or url like 'http://localhost:8080'."
         )
-    return kafka, url
+    who = _identity(named, url or "")
+    return kafka and with_identity(kafka, who), url and with_identity(url, who)
+
+
+def _identity(named: Mapping[str, str], url: str) -> NodeIdentity:
+    protocol = named.get("kafka.security.protocol", "").strip().upper()
+    tls = protocol.endswith("SSL") or (not protocol and url.startswith("https://"))
+    return NodeIdentity(named.get(KEY_FILE, "").strip(), named.get(CA_FILE, "").strip(), tls)
 
 
 def _flag(named: Mapping[str, str], name: str, default: bool) -> bool:

@@ -53,9 +53,9 @@ def test_known_settings_of_kafkas_client_are_taken_and_noted(caplog: pytest.LogC
         ("kafka.auto.offset.reset", "earliest", "startingOffsets"),
         ("kafka.enable.auto.commit", "true", "group.id"),
         ("kafka.value.deserializer", "x", "binary"),
-        ("kafka.security.protocol", "SASL_SSL", "TLS"),
-        ("kafka.sasl.jaas.config", "secret", "SASL"),
-        ("kafka.ssl.truststore.location", "x", "TLS"),
+        ("kafka.security.protocol", "SASL_PLAIN", "SASL_SSL"),
+        ("kafka.sasl.jaas.config", "secret", "keyFile"),
+        ("kafka.ssl.truststore.location", "x", "caFile"),
     ],
 )
 def test_settings_that_would_matter_and_cannot_be_kept_are_refused(setting: str, value: str, hint: str) -> None:

@@ -29,6 +29,7 @@ from goqueue.pipeline.analytics.tables import append_once, kept, merge_once, pla
 from goqueue.pipeline.lake import choices, read_table
 from goqueue.pipeline.lake.tables import ensure_table, exists, open_table
 from goqueue.pipeline.link.doors import doors
+from goqueue.pipeline.link.identity import node_client
 from goqueue.pipeline.running import Progress, Run, Summary
 from goqueue.pipeline.source.fields import schema_of
 from goqueue.pipeline.storage import read_text, write_text
@@ -132,7 +133,7 @@ def _homes(run: Run) -> list[str]:
         archived = archived_topics(run.place("messages"))
         wanted = {*run.topics, *(f"{topic}{_SUFFIX}" for topic in run.topics)}
         return sorted(one for one in archived if one.endswith(_SUFFIX) and (not wanted or one in wanted))
-    with Client(doors(run.kafka, run.url).url) as client:
+    with node_client(doors(run.kafka, run.url).url) as client:
         there = [one.name for one in client.topics()]
         return sorted({_home(client, one) for one in run.topics or there}.intersection(there))
 
@@ -204,7 +205,7 @@ def _counted(table: str) -> dict[str, Any]:
 def _redriven(run: Run, wanted: list[Stretch], progress: Progress, warnings: list[str]) -> dict[str, Any]:
     is_applied = choices.flag(run.options, "apply", False) and not run.dry_run
     rate = choices.number(run.options, "rate", None)
-    with Client(doors(run.kafka, run.url).url) as client:
+    with node_client(doors(run.kafka, run.url).url) as client:
         done = redrive.carry_out(client, wanted, is_applied, rate, progress)
     warnings += done.warnings
     moved = "redriven" if is_applied else "would_redrive"

@@ -9,11 +9,12 @@ from typing import Final
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from goqueue.client import Client, GoQueueClientError
+from goqueue.client import GoQueueClientError
 from goqueue.client.replies import Group
 from goqueue.pipeline.analytics.tables import place
 from goqueue.pipeline.link.doors import doors
 from goqueue.pipeline.link.errors import PipelineError
+from goqueue.pipeline.link.identity import node_client
 from goqueue.pipeline.running import Run
 
 _SCHEMA: Final = pa.schema(
@@ -37,7 +38,7 @@ def sample(run: Run) -> tuple[int, str | None]:
     if run.kafka is None and run.url is None:
         return 0, "No node was named, so the lag of groups was not sampled; give its address with --url."
     try:
-        with Client(doors(run.kafka, run.url).url) as client:
+        with node_client(doors(run.kafka, run.url).url) as client:
             groups = [client.group(one.group) for one in client.groups()]
     except (GoQueueClientError, PipelineError) as error:
         return 0, f"The lag of groups was not sampled: {error}"

@@ -19,7 +19,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from goqueue.client import Client
 from goqueue.pipeline.analytics.failures import counted, failures
 from goqueue.pipeline.analytics.journal import Journal, Pass
 from goqueue.pipeline.analytics.slowest import longest, slowest
@@ -30,6 +29,7 @@ from goqueue.pipeline.lake import choices
 from goqueue.pipeline.lake.tables import exists, open_table
 from goqueue.pipeline.link.doors import doors
 from goqueue.pipeline.link.errors import PipelineError
+from goqueue.pipeline.link.identity import node_client
 from goqueue.pipeline.link.place import OffsetRange
 from goqueue.pipeline.running import Progress, Run, Summary
 
@@ -151,7 +151,7 @@ def _asked(spark: SparkSession, run: Run) -> _Found:
     known = rows_of(spark, place(run.lake, "trace_events"))
     newest = None if known is None else known.agg(f.max("end_ns")).collect()[0][0]
     from_ms = 0 if newest is None else max(0, newest // 1_000_000 - _OVERLAP_MS)
-    with Client(doors(run.kafka, run.url).url) as client:
+    with node_client(doors(run.kafka, run.url).url) as client:
         asked = TraceQuery(client, choices.number(run.options, "traces-max", None) or _TRACES_MAX)
         rows = [tuple(one.values()) for one in asked.events(from_ms, time.time_ns() // 1_000_000 + 1)]
     warnings = [f"Only {len(asked.seen):,} traces were asked for; read the node's files with --traces."]

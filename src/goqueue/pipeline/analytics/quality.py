@@ -22,7 +22,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import arrow_udf
 
-from goqueue.client import Client
 from goqueue.pipeline.analytics.checks import CheckPlan, TopicSchemas, prepare, reasons
 from goqueue.pipeline.analytics.journal import Journal, Pass, following, reached, unfinished
 from goqueue.pipeline.analytics.messages import Messages, with_text
@@ -34,6 +33,7 @@ from goqueue.pipeline.analytics.times import date_of
 from goqueue.pipeline.analytics.verdicts import SCHEMA, bad_rows, shown, verdicts_of, write_verdicts
 from goqueue.pipeline.lake import read_table
 from goqueue.pipeline.link.doors import doors
+from goqueue.pipeline.link.identity import node_client
 from goqueue.pipeline.running import Progress, Run, Summary
 
 NAME: Final = "quality"
@@ -109,7 +109,7 @@ def _book(run: Run, topics: Collection[str], warnings: list[str]) -> CheckPlan:
         return _NOTHING
     url = doors(run.kafka, run.url).url
     found = {topic: one for topic, one in subjects(url, topics).items() if one.versions}
-    with Client(url) as client:
+    with node_client(url) as client:
         there = {one.name for one in client.topics()}
         framings = {topic: client.topic(topic).config["schema.validation"] for topic in found if topic in there}
     known = texts(url, {number for one in found.values() for number in one.versions})

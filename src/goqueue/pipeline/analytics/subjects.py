@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from goqueue.client import Client
 from goqueue.client.schemas import RegisteredSchema, schemas
+from goqueue.pipeline.link.identity import node_client
 from goqueue.pipeline.source.registry import Registered, registry
 
 
@@ -20,7 +20,7 @@ class RegisteredSchemas(msgspec.Struct, frozen=True):
 
 def subjects(url: str, topics: Collection[str]) -> dict[str, RegisteredSchemas]:
     """By topic. Deleted versions count: messages were written with them."""
-    with Client(url) as client:
+    with node_client(url) as client:
         found = client.perform(schemas(latest_only=False, deleted=True))
         living = client.perform(schemas(latest_only=True))
     return {topic: _subject(topic, found, living) for topic in topics}

@@ -9,6 +9,7 @@ from goqueue.client import Client, ConnectionFailed, GoQueueClientError
 from goqueue.client.calls import RestCall
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.link.cluster import PATIENCE_S
+from goqueue.pipeline.link.identity import node_client
 from goqueue.pipeline.link.patience import Patience
 
 _NOT_YET: Final = 503
@@ -31,4 +32,4 @@ def ask(url: str, call: RestCall[T]) -> T:
 @lru_cache(maxsize=16)
 def _client(url: str) -> Client:
     """One for each node; the driver ends with it."""
-    return Client(url)
+    return node_client(url)

@@ -14,6 +14,7 @@ import msgspec
 from goqueue.pipeline.link.addresses import addresses_of
 from goqueue.pipeline.link.connection import BrokerConnection
 from goqueue.pipeline.link.errors import BrokerRefused, PipelineError
+from goqueue.pipeline.link.identity import split_identity
 from goqueue.pipeline.link.leaders import Address, Leaders
 from goqueue.pipeline.link.patience import Patience
 from goqueue.pipeline.link.place import Place
@@ -71,8 +72,8 @@ class Cluster:
     """
 
     def __init__(self, kafka: str, patience_s: float = PATIENCE_S, first_answer_s: float | None = None) -> None:
-        self._kafka = kafka
-        self._addresses = addresses_of(kafka)
+        self._kafka, self._identity = split_identity(kafka)
+        self._addresses = addresses_of(self._kafka)
         self._patience_s = patience_s
         self._first_answer_s = patience_s if first_answer_s is None else min(first_answer_s, patience_s)
         self._has_answered = False
@@ -199,7 +200,7 @@ class Cluster:
         failures: list[OSError] = []
         for host, port in [*self._addresses, *self.leaders.nodes] if at is None else [at]:
             try:
-                return BrokerConnection(host, port)
+                return BrokerConnection(host, port, self._identity)
             except OSError as error:
                 failures.append(error)
         raise failures[0]

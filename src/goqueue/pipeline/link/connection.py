@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections import deque
 from struct import Struct
 from typing import Any, Final
 
 from goqueue.base.limits import MIB
 from goqueue.pipeline.link.errors import BrokerRefused, PipelineError
+from goqueue.pipeline.link.identity import NodeIdentity
+from goqueue.pipeline.link.login import NodeLogin
 from goqueue.wire.codes import UNSUPPORTED_VERSION
 from goqueue.wire.errors import WireError
 from goqueue.wire.frames import decode_response_frame, encode_request_frame
@@ -22,6 +25,8 @@ ANSWER_BYTES_MAX: Final = 1024 * MIB
 _CLIENT_ID: Final = b"goqueue-pipeline"
 _SIZE: Final = Struct(">i")
 _HTTP: Final = b"HTTP"
+_SASL: Final = 17
+_NOBODY: Final = NodeIdentity()
 # Where not the newest version that both sides know is spoken: what follows is for brokers among themselves (24), or
 # names topics by an id (0).
 _VERSION_MAX: Final = {0: 12, 18: 0, 24: 3}
@@ -43,19 +48,33 @@ class ReceiveBuffer:
 class BrokerConnection:
     """Opens at once; `OSError` if that fails or the line breaks later. Not for two threads at a time."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, identity: NodeIdentity = _NOBODY) -> None:
         self._address = f"{host}:{port}"
+        context, self._login = identity.context(), NodeLogin(identity, self._address)
         self._socket = socket.create_connection((host, port), timeout=CONNECT_S)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is not None:
+                self._socket = self._encrypted(context, host)
             self._socket.settimeout(ANSWER_S)
             self._sent = 0
             self._awaited: deque[tuple[ClientApi, int, int]] = deque()  # with version and correlation id
             self._versions: dict[int, tuple[int, int]] = {}
             self._versions = self._ask_versions()
+            if _SASL in self._versions:  # one that asks nobody is not told
+                self._login.show(self.ask)
         except BaseException:
             self._socket.close()
             raise
+
+    def _encrypted(self, context: ssl.SSLContext, host: str) -> ssl.SSLSocket:
+        try:
+            return context.wrap_socket(self._socket, server_hostname=host)
+        except ssl.SSLCertVerificationError as error:
+            raise PipelineError(
+                f"The node at {self._address} shows a certificate that is not trusted ({error.verify_message}); check "
+                "the address, and the file that caFile names."
+            ) from None
 
     @property
     def address(self) -> str:
@@ -78,6 +97,8 @@ class BrokerConnection:
 
     def send(self, api: ClientApi, request: Any) -> None:
         """Returns when the system took it; the answer is collected by `receive`."""
+        if self._login.is_due and self.is_quiet:
+            self._login.renew(self.ask)
         version = self.version_of(api)
         self._sent += 1
         self._awaited.append((api, version, self._sent))

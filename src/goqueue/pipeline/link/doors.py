@@ -9,8 +9,10 @@ import msgspec
 
 from goqueue.base.decoders import from_json
 from goqueue.pipeline.link.cluster import FIRST_ANSWER_S, PATIENCE_S, cluster
-from goqueue.pipeline.link.errors import PipelineError
+from goqueue.pipeline.link.errors import BrokerRefused, PipelineError
+from goqueue.pipeline.link.identity import NodeIdentity, split_identity, with_identity
 from goqueue.pipeline.link.patience import Patience
+from goqueue.wire.codes import CLUSTER_AUTHORIZATION_FAILED
 
 _REST_ADDRESS: Final = "goqueue.rest.address"
 _ANSWER_S: Final = 10.0
@@ -42,30 +44,36 @@ def ask_again() -> None:
 
 @lru_cache(maxsize=64)
 def _url_behind(kafka: str, patience_s: float) -> str:
-    known = cluster(kafka, max(patience_s, PATIENCE_S), patience_s)
-    url = known.node_config([_REST_ADDRESS]).get(_REST_ADDRESS)
+    known, (bare, identity) = cluster(kafka, max(patience_s, PATIENCE_S), patience_s), split_identity(kafka)
+    try:
+        url = known.node_config([_REST_ADDRESS]).get(_REST_ADDRESS)
+    except BrokerRefused as error:
+        if error.code != CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        url = None
     if not url:
-        raise PipelineError(f"The node at {kafka} does not tell its REST door; set the option url to http://HOST:PORT.")
-    return url.rstrip("/")
+        raise PipelineError(f"The node at {bare} does not tell its REST door; set the option url to http://HOST:PORT.")
+    return with_identity(url.rstrip("/"), identity)
 
 
 @lru_cache(maxsize=64)
 def _kafka_behind(url: str, patience_s: float) -> str:
-    kafka = _doors_of(url, patience_s).get("kafka")
+    bare, identity = split_identity(url)
+    kafka = _doors_of(bare, identity, patience_s).get("kafka")
     if not isinstance(kafka, str) or not kafka:
-        raise PipelineError(f"The node at {url} has no Kafka door open; start it with one (kafka.listen).")
-    return kafka
+        raise PipelineError(f"The node at {bare} has no Kafka door open; start it with one (kafka.listen).")
+    return with_identity(kafka, identity)
 
 
-def _doors_of(url: str, patience_s: float) -> dict[str, Any]:
+def _doors_of(url: str, identity: NodeIdentity, patience_s: float) -> dict[str, Any]:
     import httpx  # executors are given both doors and never need it
 
     if not url.startswith(("http://", "https://")):
         raise PipelineError(f"{url!r} is not the address of a REST door; write http://HOST:PORT.")
-    patience = Patience(url, patience_s)
+    patience, verify, login = Patience(url, patience_s), identity.context() or True, identity.login()
     while True:
         try:
-            answer = httpx.get(f"{url}/doors", timeout=_ANSWER_S)
+            answer = httpx.get(f"{url}/doors", timeout=_ANSWER_S, verify=verify, auth=login)
         except httpx.TransportError as error:
             patience.pause(OSError(str(error)))
             continue

@@ -14,6 +14,7 @@ from goqueue.client.retry import backoff
 from goqueue.client.staged import StagedEnd, StagedWriterId
 from goqueue.pipeline.link.doors import ask_again
 from goqueue.pipeline.link.errors import PipelineError
+from goqueue.pipeline.link.identity import node_client
 
 PATIENCE_S: Final = 120.0  # a node is back from a restart by then
 STAGED_S: Final = 3600.0  # how long a writer's rows wait for their commit
@@ -72,4 +73,4 @@ def _may_pass(why: GoQueueClientError) -> bool:
 @lru_cache(maxsize=16)
 def _client(url: str) -> Client:
     """One for each process and node: nobody tells a worker when to close it."""
-    return Client(url)
+    return node_client(url)

@@ -90,18 +90,25 @@ REFUSED: Final = {
     "partitioner.class": "leave it out; to choose partitions, give the rows a column 'partition'",
     "transactional.id": "leave it out; every write is a transaction of the query already",
 }
-# The door has no TLS and no log-in, so a job that counts on them must not go on without.
+# What they say is in plans, logs and pages of Spark, so secrets are in files, which two options of ours name.
+_SECRETS: Final = "leave it out: put ID.SECRET of an API key or USER:PASSWORD into a file, and name that by keyFile"
+_TRUST: Final = "leave it out: name a file with the authority's certificate, in PEM, by caFile"
 _SECURITY: Final = ("sasl.", "ssl.", "security.providers")
-_PLAIN: Final = "PLAINTEXT"
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISM: Final = "PLAIN"
+SECURITY: Final = frozenset({"security.protocol", "sasl.mechanism"})  # they mean something here
 # Jobs have one set of them for reading and writing, so each side takes the other's as well.
-KNOWN: Final = COMMON | CONSUMER | PRODUCER | REFUSED.keys() | {"bootstrap.servers", "security.protocol"}
+KNOWN: Final = COMMON | CONSUMER | PRODUCER | REFUSED.keys() | {"bootstrap.servers"} | SECURITY
 
 
 def refusal(setting: str, value: str) -> str | None:
     """Why a setting cannot be taken; None if it can."""
     if setting in REFUSED:
         return REFUSED[setting]
-    insecure = setting == "security.protocol" and value.strip().upper() != _PLAIN
-    if insecure or setting.startswith(_SECURITY):
-        return "this node speaks neither TLS nor SASL; leave it out, and keep the Kafka door in a network you trust"
-    return None
+    if setting == "security.protocol":
+        return None if value.strip().upper() in _PROTOCOLS else f"it is one of {', '.join(_PROTOCOLS)}"
+    if setting == "sasl.mechanism":
+        return None if value.strip().upper() == _MECHANISM else f"this client shows keys and passwords by {_MECHANISM}"
+    if setting.startswith("sasl."):
+        return _SECRETS
+    return _TRUST if setting.startswith(_SECURITY) else None

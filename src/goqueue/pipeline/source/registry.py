@@ -9,11 +9,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from goqueue.client import Client, ConnectionFailed, GoQueueClientError
+from goqueue.client import ConnectionFailed, GoQueueClientError
 from goqueue.client import schemas as calls
 from goqueue.client.calls import RestCall
 from goqueue.client.schemas import RegisteredSchema, SchemaReference
 from goqueue.pipeline.link.cluster import PATIENCE_S
+from goqueue.pipeline.link.identity import node_client
 from goqueue.pipeline.link.patience import Patience
 from goqueue.pipeline.source.errors import Untyped
 
@@ -46,7 +47,7 @@ class RegistryClient:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._client = Client(url)
+        self._client = node_client(url)
         self._by_id: dict[int, Registered | None] = {}
 
     def latest(self, topic: str) -> Registered:

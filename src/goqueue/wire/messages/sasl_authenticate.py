@@ -19,7 +19,7 @@ from goqueue.wire.primitives import (
     wrong_length,
     wrong_version,
 )
-from goqueue.wire.shape import Api
+from goqueue.wire.shape import ClientApi
 
 
 class SaslAuthenticateRequest(msgspec.Struct, frozen=True, gc=False):
@@ -37,7 +37,11 @@ _pack_i16 = Struct(">h").pack
 _pack_i32 = Struct(">i").pack
 _pack_i64 = Struct(">q").pack
 _pack_i64_zero = Struct(">qx").pack
+_unpack_i16_i16 = Struct(">hh").unpack_from
+_unpack_i16_u8 = Struct(">hB").unpack_from
 _unpack_i32 = Struct(">i").unpack_from
+_unpack_i64 = Struct(">q").unpack_from
+_unpack_i64_u8 = Struct(">qB").unpack_from
 
 
 def _decode_request_0(buf: memoryview, at: int, left: int) -> SaslAuthenticateRequest:
@@ -89,6 +93,130 @@ def decode_request(
         raise wrong_version("SaslAuthenticateRequest", version)
     try:
         return decode(buffer, at, elements_max)
+    except BAD_BYTES as error:
+        raise wrong_bytes(error) from error
+
+
+def _encode_request_0(message: SaslAuthenticateRequest) -> list[Buffer]:
+    out = bytearray()
+    out += _pack_i32(len(message.auth_bytes))
+    out += message.auth_bytes
+    return [out]
+
+
+def _encode_request_2(message: SaslAuthenticateRequest) -> list[Buffer]:
+    out = bytearray()
+    size = len(message.auth_bytes) + 1
+    out += SHORT[size] if size < 128 else uvarint(size)
+    out += message.auth_bytes
+    out.append(0)
+    return [out]
+
+
+_REQUEST_ENCODERS = {
+    0: _encode_request_0,
+    1: _encode_request_0,
+    2: _encode_request_2,
+}
+
+
+def encode_request(version: int, request: SaslAuthenticateRequest) -> list[Buffer]:
+    encode = _REQUEST_ENCODERS.get(version)
+    if encode is None:
+        raise wrong_version("SaslAuthenticateRequest", version)
+    return encode(request)
+
+
+def _decode_response_0(buf: memoryview, at: int) -> SaslAuthenticateResponse:
+    end = len(buf)
+    error_code, size = _unpack_i16_i16(buf, at)
+    at += 4
+    error_message: str | None = None
+    if size >= 0:
+        stop = at + size
+        error_message = str(buf[at:stop], "utf-8")
+        at = stop
+    elif size != -1:
+        raise wrong_length("error_message", size)
+    size_2 = _unpack_i32(buf, at)[0]
+    at += 4
+    if size_2 < 0:
+        raise wrong_length("auth_bytes", size_2)
+    stop = at + size_2
+    auth_bytes = buf[at:stop]
+    at = stop
+    if at != end:
+        raise wrong_end(at, end)
+    return SaslAuthenticateResponse(error_code, error_message, auth_bytes)
+
+
+def _decode_response_1(buf: memoryview, at: int) -> SaslAuthenticateResponse:
+    end = len(buf)
+    error_code, size = _unpack_i16_i16(buf, at)
+    at += 4
+    error_message: str | None = None
+    if size >= 0:
+        stop = at + size
+        error_message = str(buf[at:stop], "utf-8")
+        at = stop
+    elif size != -1:
+        raise wrong_length("error_message", size)
+    size_2 = _unpack_i32(buf, at)[0]
+    at += 4
+    if size_2 < 0:
+        raise wrong_length("auth_bytes", size_2)
+    stop = at + size_2
+    auth_bytes = buf[at:stop]
+    at = stop
+    session_lifetime_ms = _unpack_i64(buf, at)[0]
+    at += 8
+    if at != end:
+        raise wrong_end(at, end)
+    return SaslAuthenticateResponse(error_code, error_message, auth_bytes, session_lifetime_ms)
+
+
+def _decode_response_2(buf: memoryview, at: int) -> SaslAuthenticateResponse:
+    end = len(buf)
+    error_code, size = _unpack_i16_u8(buf, at)
+    at += 3
+    if size > 127:
+        size, at = long_uvarint(buf, at, size)
+    error_message: str | None = None
+    if size > 0:
+        stop = at + size - 1
+        error_message = str(buf[at:stop], "utf-8")
+        at = stop
+    size_2 = buf[at]
+    at += 1
+    if size_2 > 127:
+        size_2, at = long_uvarint(buf, at, size_2)
+    if size_2 == 0:
+        raise wrong_length("auth_bytes", size_2 - 1)
+    stop = at + size_2 - 1
+    auth_bytes = buf[at:stop]
+    at = stop
+    session_lifetime_ms, tags = _unpack_i64_u8(buf, at)
+    at += 9
+    if tags:
+        at = skip_tags(buf, at, tags)
+    if at != end:
+        raise wrong_end(at, end)
+    return SaslAuthenticateResponse(error_code, error_message, auth_bytes, session_lifetime_ms)
+
+
+_RESPONSE_DECODERS = {
+    0: _decode_response_0,
+    1: _decode_response_1,
+    2: _decode_response_2,
+}
+
+
+def decode_response(version: int, buffer: memoryview, at: int) -> SaslAuthenticateResponse:
+    decode = _RESPONSE_DECODERS.get(version)
+    if decode is None:
+        raise wrong_version("SaslAuthenticateResponse", version)
+    try:
+        return decode(buffer, at)
     except BAD_BYTES as error:
         raise wrong_bytes(error) from error
 
@@ -156,7 +284,7 @@ def encode_response(version: int, response: SaslAuthenticateResponse) -> list[Bu
     return encode(response)
 
 
-API = Api(
+API = ClientApi(
     key=36,
     name="SaslAuthenticate",
     min_version=0,
@@ -164,4 +292,6 @@ API = Api(
     flexible_from=2,
     decode_request=decode_request,
     encode_response=encode_response,
+    encode_request=encode_request,
+    decode_response=decode_response,
 )

@@ -9,8 +9,8 @@ import msgspec
 
 from goqueue.base.limits import REQUEST_ELEMENTS_MAX
 from goqueue.format.batch import Buffer
-from goqueue.wire.primitives import BAD_BYTES, wrong_bytes, wrong_end, wrong_length, wrong_version
-from goqueue.wire.shape import Api
+from goqueue.wire.primitives import BAD_BYTES, wrong_bytes, wrong_count, wrong_end, wrong_length, wrong_version
+from goqueue.wire.shape import ClientApi
 
 
 class SaslHandshakeRequest(msgspec.Struct, frozen=True, gc=False):
@@ -25,6 +25,7 @@ class SaslHandshakeResponse(msgspec.Struct, frozen=True, gc=False):
 _pack_i16 = Struct(">h").pack
 _pack_i16_i32 = Struct(">hi").pack
 _unpack_i16 = Struct(">h").unpack_from
+_unpack_i16_i32 = Struct(">hi").unpack_from
 
 
 def _decode_request_0(buf: memoryview, at: int, left: int) -> SaslHandshakeRequest:
@@ -59,6 +60,64 @@ def decode_request(
         raise wrong_bytes(error) from error
 
 
+def _encode_request_0(message: SaslHandshakeRequest) -> list[Buffer]:
+    out = bytearray()
+    data = message.mechanism.encode()
+    out += _pack_i16(len(data))
+    out += data
+    return [out]
+
+
+_REQUEST_ENCODERS = {
+    0: _encode_request_0,
+    1: _encode_request_0,
+}
+
+
+def encode_request(version: int, request: SaslHandshakeRequest) -> list[Buffer]:
+    encode = _REQUEST_ENCODERS.get(version)
+    if encode is None:
+        raise wrong_version("SaslHandshakeRequest", version)
+    return encode(request)
+
+
+def _decode_response_0(buf: memoryview, at: int) -> SaslHandshakeResponse:
+    end = len(buf)
+    error_code, size = _unpack_i16_i32(buf, at)
+    at += 6
+    if size < 0 or size * 2 > end - at:
+        raise wrong_count(size)
+    mechanisms: list[str] = []
+    for _ in range(size):
+        size_2 = _unpack_i16(buf, at)[0]
+        at += 2
+        if size_2 < 0:
+            raise wrong_length("mechanisms", size_2)
+        stop = at + size_2
+        each = str(buf[at:stop], "utf-8")
+        at = stop
+        mechanisms.append(each)
+    if at != end:
+        raise wrong_end(at, end)
+    return SaslHandshakeResponse(error_code, mechanisms)
+
+
+_RESPONSE_DECODERS = {
+    0: _decode_response_0,
+    1: _decode_response_0,
+}
+
+
+def decode_response(version: int, buffer: memoryview, at: int) -> SaslHandshakeResponse:
+    decode = _RESPONSE_DECODERS.get(version)
+    if decode is None:
+        raise wrong_version("SaslHandshakeResponse", version)
+    try:
+        return decode(buffer, at)
+    except BAD_BYTES as error:
+        raise wrong_bytes(error) from error
+
+
 def _encode_response_0(message: SaslHandshakeResponse) -> list[Buffer]:
     out = bytearray()
     out += _pack_i16_i32(message.error_code, len(message.mechanisms))
@@ -82,7 +141,7 @@ def encode_response(version: int, response: SaslHandshakeResponse) -> list[Buffe
     return encode(response)
 
 
-API = Api(
+API = ClientApi(
     key=17,
     name="SaslHandshake",
     min_version=0,
@@ -90,4 +149,6 @@ API = Api(
     flexible_from=32767,
     decode_request=decode_request,
     encode_response=encode_response,
+    encode_request=encode_request,
+    decode_response=decode_response,
 )
