@@ -9,7 +9,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup java run grpc cluster test check codec dashboards image bench pipeline-demo lock clean
+.PHONY: setup java run grpc cluster test check codec dashboards image bench compare peers pipeline-demo lock clean
 
 # What a node needs. Everything comes from lock files, hashes checked; the project itself is linked in place.
 setup: $(VENV)/.node
@@ -75,11 +75,17 @@ dashboards: $(VENV)/.node
 image: $(VENV)/.node
 	$(BIN)/python -m tools.image goqueue-image.tar
 
+bench: $(VENV)/.bench java peers
+	$(BIN)/python -m bench
+
+# Side by side with other brokers, under an hour; QUICK=1 takes minutes. Apache Kafka and ElasticMQ come through Maven.
+compare: $(VENV)/.bench java peers
+	KAFKA_FETCH=1 $(BIN)/python -m bench.compare $(if $(QUICK),--quick --guard,--docs docs)
+
 # The other brokers come from Debian; what is missing is left out.
-bench: $(VENV)/.bench java
+peers:
 	@for one in nats-server redis-server rabbitmq-server; do \
 	  PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || tools/need.sh $$one || true; done
-	$(BIN)/python -m bench
 
 # An hour of a shop's messages through the whole pipeline, with a report at the end.
 pipeline-demo: $(VENV)/.pipeline java

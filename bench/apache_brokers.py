@@ -20,15 +20,15 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs={data}
-default.replication.factor=3
-min.insync.replicas=2
-offsets.topic.replication.factor=3
+default.replication.factor={factor}
+min.insync.replicas={in_sync}
+offsets.topic.replication.factor={factor}
 offsets.topic.num.partitions=3
-transaction.state.log.replication.factor=3
-transaction.state.log.min.isr=2
+transaction.state.log.replication.factor={factor}
+transaction.state.log.min.isr={in_sync}
 transaction.state.log.num.partitions=3
-share.coordinator.state.topic.replication.factor=3
-share.coordinator.state.topic.min.isr=2
+share.coordinator.state.topic.replication.factor={factor}
+share.coordinator.state.topic.min.isr={in_sync}
 share.coordinator.state.topic.num.partitions=3
 group.share.partition.max.record.locks=10000
 group.initial.rebalance.delay.ms=0
@@ -45,8 +45,16 @@ class ApacheBrokers:
         controllers = [free_port() for _ in range(count)]
         voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(controllers))
         for number, controller in enumerate(controllers):
-            data = {"number": number, "voters": voters, "port": self._ports[number], "controller": controller}
-            self._settings(number).write_text(_PROPERTIES.format(data=scratch / f"data-{number}", **data))
+            text = _PROPERTIES.format(
+                number=number,
+                voters=voters,
+                port=self._ports[number],
+                controller=controller,
+                factor=min(3, count),
+                in_sync=min(2, count),
+                data=scratch / f"data-{number}",
+            )
+            self._settings(number).write_text(text)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -74,6 +82,16 @@ class ApacheBrokers:
         process = self._processes.pop(number)
         process.kill()
         process.wait(30)
+
+    def heal(self) -> None:
+        """Starts those that do not run."""
+        for number in range(len(self._ports)):
+            if not self.runs(number):
+                self.start(number)
+        self.wait()
+
+    def pids(self) -> list[int]:
+        return [one.pid for one in self._processes.values()]
 
     def wait(self) -> None:
         """All of them listen."""

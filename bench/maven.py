@@ -9,20 +9,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>local</groupId><artifactId>kafka-beside</artifactId><version>1</version><dependencies>{}
+<groupId>local</groupId><artifactId>beside</artifactId><version>1</version><dependencies>{}
 <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
 </dependencies></project>"""
-_DEPENDENCY = (
-    "<dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
-)
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
 CLIENTS = ("4.2.0", "4.1.0")  # with share consumers, the newest first
 
 
 def kafka_jars(scratch: Path, artifacts: Sequence[str], version: str) -> Path | None:
-    """A directory with these and all that they need; None if they cannot be had."""
+    return maven_jars(scratch, [("org.apache.kafka", one, version) for one in artifacts])
+
+
+def maven_jars(scratch: Path, artifacts: Sequence[tuple[str, str, str]]) -> Path | None:
+    """A directory with these (group, name, version) and all that they need; None if they cannot be had."""
     if shutil.which("mvn") is None:
         return None
-    dependencies = "".join(_DEPENDENCY.format(one, version) for one in artifacts)
+    dependencies = "".join(_DEPENDENCY.format(*one) for one in artifacts)
     (scratch / "pom.xml").write_text(_POM.format(dependencies))
     online = [] if os.environ.get("KAFKA_FETCH") == "1" else ["-o"]
     command = ["mvn", "-q", "-B", *online, "dependency:copy-dependencies", f"-DoutputDirectory={scratch / 'jars'}"]

@@ -62,7 +62,7 @@ def cluster_figures(root: Path) -> Iterator[Figure]:
             return
         sides = [Side(ours.bootstrap, ours.kill, ours.heal)]
         if (brokers := _apache(root / "apache", stack)) is not None:
-            sides.append(Side(brokers.bootstrap, brokers.kill, lambda: _heal(brokers)))
+            sides.append(Side(brokers.bootstrap, brokers.kill, brokers.heal))
         else:
             yield Figure("Apache Kafka's three brokers", "left out", "there are no jars")
         yield from _figures(sides)
@@ -73,13 +73,6 @@ def _apache(scratch: Path, stack: ExitStack) -> ApacheBrokers | None:
     scratch.mkdir()
     jars = find_jars(scratch, SHARE_VERSION)
     return None if jars is None else stack.enter_context(ApacheBrokers(jars, scratch))
-
-
-def _heal(brokers: ApacheBrokers) -> None:
-    for number in range(len(brokers.addresses)):
-        if not brokers.runs(number):
-            brokers.start(number)
-    brokers.wait()
 
 
 def _figures(sides: Sequence[Side]) -> Iterator[Figure]:

@@ -43,15 +43,20 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """Of the whole process group, since some servers are more than one process."""
-        ticks = 0
+        ticks = sum(int(fields[11]) + int(fields[12]) for _, fields in self._group())
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def pids(self) -> list[int]:
+        return [pid for pid, _ in self._group()]
+
+    def _group(self) -> Iterator[tuple[int, list[str]]]:
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
                 fields = stat.read_text().rpartition(")")[2].split()
             except OSError:
                 continue
             if int(fields[2]) == self._process.pid:
-                ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
+                yield int(stat.parent.name), fields
 
     def is_open_in(self, seconds: float) -> bool:
         """Waits until the port answers; False if it does not, or the process ended."""

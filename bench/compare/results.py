@@ -1,0 +1,189 @@
+"""What came out: ratios first, as a table, as JSON, as drawings and as a page of the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape
+
+import msgspec
+
+from bench.compare.harness import Outcome, Result
+from bench.compare.model import OURS, OURS_THREE, Metric, Scenario, System
+
+
+class Machine(msgspec.Struct):
+    python: str
+    cores: int
+    system: str
+    java: str
+
+
+class Report(msgspec.Struct):
+    """Everything that a run found. `effort` is quick or full."""
+
+    made: str
+    effort: str
+    machine: Machine
+    outcomes: list[Outcome]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One peer by one metric. `ratio` is above 1 where GoQueue is ahead, whichever direction is better."""
+
+    scenario: str
+    nodes: int
+    metric: Metric
+    peer: str
+    ratio: float
+    ours: float
+    theirs: float
+
+    @property
+    def key(self) -> str:
+        return f"{self.scenario}/{self.nodes}/{self.metric.key}/{self.peer}"
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def rows(report: Report, scenarios: Sequence[Scenario]) -> Iterator[Row]:
+    known = {one.key: one for one in scenarios}
+    for outcome in report.outcomes:
+        ours = outcome.of(OURS if outcome.nodes == 1 else OURS_THREE)
+        if ours is None:
+            continue
+        for metric in known[outcome.scenario].metrics:
+            yield from _beside(outcome, metric, ours)
+
+
+def _beside(outcome: Outcome, metric: Metric, ours: Result) -> Iterator[Row]:
+    mine = ours.median(metric.key)
+    for result in outcome.results:
+        theirs = result.median(metric.key)
+        if result is not ours and mine and theirs:
+            ratio = mine / theirs if metric.more_is_better else theirs / mine
+            yield Row(outcome.scenario, outcome.nodes, metric, result.system, ratio, mine, theirs)
+
+
+def shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def table(report: Report, scenarios: Sequence[Scenario], systems: Sequence[System]) -> str:
+    """For a terminal."""
+    lines = [f"{'ratio':>7}  {'GoQueue':>12}  {'other':>12}  {'unit':<9} what"]
+    names = {one.key: one.name for one in systems}
+    titles = {one.key: one.title for one in scenarios}
+    for row in rows(report, scenarios):
+        what = f"{titles[row.scenario]}: {row.metric.title}, beside {names[row.peer]}"
+        lines.append(f"{row.ratio:>7.2f}  {shown(row.ours):>12}  {shown(row.theirs):>12}  {row.metric.unit:<9} {what}")
+    lines += [f"{what}" for what in without(report, systems)]
+    return "\n".join(lines)
+
+
+def without(report: Report, systems: Sequence[System]) -> Iterator[str]:
+    """Who is missing, and whose figures do not count, and why."""
+    names = {one.key: one.name for one in systems}
+    for outcome in report.outcomes:
+        for result in outcome.results:
+            if result.absent or result.failed:
+                word = f"absent: {result.absent}" if result.absent else f"failed: {result.failed}"
+                yield f"{outcome.scenario}, {names[result.system]}: {word}"
+
+
+# --- the page ------------------------------------------------------------------------------------------------------
+
+
+def page(report: Report, scenarios: Sequence[Scenario], systems: Sequence[System]) -> str:
+    found = {(one.scenario, one.nodes): one for one in report.outcomes}
+    known = {one.key: one for one in scenarios}
+    parts = [_HEAD.format(made=report.made, effort=report.effort, **msgspec.structs.asdict(report.machine))]
+    parts.append(_ratios(report, scenarios, systems))
+    parts.append("## Configurations\n\n" + "\n".join(f"- **{one.name}**: {one.configuration}." for one in systems))
+    for (key, _), outcome in found.items():
+        parts.append(_section(known[key], outcome, systems))
+    if gone := list(without(report, systems)):
+        parts.append("## Absent or failed\n\n" + "\n".join(f"- {one}" for one in gone))
+    return "\n\n".join(parts) + "\n"
+
+
+_HEAD = """# Side by side
+
+Made by `python -m bench.compare` on {made} ({effort} form). Do not edit it by hand.
+
+{cores} cores, {system}, Python {python}, {java}. Server and load share the machine.
+
+Each system is started fresh on loopback with the configuration below, warmed up, and run in turn with the others.
+Figures are medians of all rounds, with the smallest and largest in brackets. The load is the same client where systems
+speak the same protocol. Every message is read back and checked; a system that loses, doubles or damages one has no
+figure. A ratio above 1 means that GoQueue is ahead; one below 1 is printed bold."""
+
+
+def _ratios(report: Report, scenarios: Sequence[Scenario], systems: Sequence[System]) -> str:
+    names = {one.key: one.name for one in systems}
+    titles = {one.key: one.title for one in scenarios}
+    lines = ["## Ratios", "", "| what | beside | ratio |", "|---|---|---:|"]
+    for row in rows(report, scenarios):
+        ratio = f"**{row.ratio:.2f}**" if row.ratio < 1 else f"{row.ratio:.2f}"
+        lines.append(f"| {titles[row.scenario]}: {row.metric.title} | {names[row.peer]} | {ratio} |")
+    return "\n".join(lines)
+
+
+def _section(scenario: Scenario, outcome: Outcome, systems: Sequence[System]) -> str:
+    names = {one.key: one.name for one in systems}
+    size = "" if outcome.nodes == 1 else f", {outcome.nodes} nodes"
+    head = " | ".join(f"{one.title} ({one.unit})" for one in scenario.metrics)
+    lines = [f"## {scenario.title}{size}", "", f"| system | {head} |", "|---|" + "---:|" * len(scenario.metrics)]
+    for result in outcome.results:
+        if result.samples:
+            cells = " | ".join(_cell(result, one) for one in scenario.metrics)
+            lines.append(f"| {names[result.system]} | {cells} |")
+    drawing = drawing_name(outcome, scenario.metrics[0])
+    return "\n".join([*lines, "", f"![{scenario.title}{size}](images/{drawing})"])
+
+
+def _cell(result: Result, metric: Metric) -> str:
+    middle = result.median(metric.key)
+    low, high = result.spread(metric.key)
+    return f"{shown(middle or 0.0)} ({shown(low)} to {shown(high)})"
+
+
+# --- drawings ------------------------------------------------------------------------------------------------------
+
+
+def drawing_name(outcome: Outcome, metric: Metric) -> str:
+    return f"compare-{outcome.scenario}-{outcome.nodes}-{metric.key}.svg"
+
+
+def drawing(outcome: Outcome, metric: Metric, systems: Sequence[System]) -> str:
+    """Bars with their spread; readable on light and dark grounds."""
+    names = {one.key: one.name for one in systems}
+    shown_results = [one for one in outcome.results if one.samples]
+    widest = max((one.spread(metric.key)[1] for one in shown_results), default=1.0) or 1.0
+    bars = "".join(
+        _bar(at, names[one.system], one, metric, widest, one.system in (OURS, OURS_THREE))
+        for at, one in enumerate(shown_results)
+    )
+    better = "more is better" if metric.more_is_better else "less is better"
+    height = 34 + 30 * len(shown_results)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {height}" font-family="sans-serif" font-size="13">'
+        "<style>text{fill:#222}.ours{fill:#0969da}.peer{fill:#8c959f}line{stroke:#222}"
+        "@media(prefers-color-scheme:dark){text{fill:#eee}line{stroke:#eee}}</style>"
+        f'<text x="4" y="18">{escape(metric.title)}, {escape(metric.unit)} ({better})</text>{bars}</svg>\n'
+    )
+
+
+def _bar(at: int, name: str, result: Result, metric: Metric, widest: float, is_ours: bool) -> str:
+    y, scale = 30 + 30 * at, 330 / widest
+    middle = result.median(metric.key) or 0.0
+    low, high = result.spread(metric.key)
+    kind = "ours" if is_ours else "peer"
+    return (
+        f'<text x="4" y="{y + 15}">{escape(name)}</text>'
+        f'<rect class="{kind}" x="190" y="{y}" width="{middle * scale:.1f}" height="20"/>'
+        f'<line x1="{190 + low * scale:.1f}" x2="{190 + high * scale:.1f}" y1="{y + 10}" y2="{y + 10}"/>'
+        f'<text x="{196 + high * scale:.1f}" y="{y + 15}">{shown(middle)}</text>'
+    )

@@ -1,0 +1,232 @@
+"""The comparison catches cheats, takes turns, and tells losses."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bench.compare import log_load
+from bench.compare.bodies import Ledger, body, number_of
+from bench.compare.guard import accept, losses, read
+from bench.compare.harness import Outcome, Result, compare
+from bench.compare.model import OURS, QUICK, CheckFailed, Metric, Running, Sample, Scenario, System, Turn
+from bench.compare.results import Machine, Report, drawing, page, rows
+from bench.peers.server import PeerMissing
+
+MESSAGES = 1_000_000
+SPEED = Metric("speed", "speed", "msg/s")
+FAST = msgspec.structs.replace(QUICK, rounds=2)
+
+
+# --- what comes back is checked ------------------------------------------------------------------------------------
+
+
+def test_one_message_of_a_million_that_is_dropped_is_found() -> None:
+    ledger = Ledger(0, MESSAGES)
+    ledger.note(number for number in range(MESSAGES) if number != 654_321)
+    with pytest.raises(CheckFailed, match="1 messages never came, 654321 the first"):
+        ledger.close()
+
+
+def test_a_message_that_comes_twice_or_was_never_sent_is_found() -> None:
+    ledger = Ledger(10, 5)
+    ledger.note([11])
+    with pytest.raises(CheckFailed, match="twice"):
+        ledger.note([11])
+    with pytest.raises(CheckFailed, match="never sent"):
+        ledger.note([15])
+
+
+@pytest.mark.parametrize("damaged", [body(7)[:-1], body(7) + b"x", b"", body(7).replace(b"7", b"8", 1), b"\xff" * 100])
+def test_a_message_that_comes_back_damaged_is_found(damaged: bytes) -> None:
+    assert number_of(body(7)) == 7
+    with pytest.raises(CheckFailed, match="damaged"):
+        number_of(damaged)
+
+
+# --- the load's clock is its own -----------------------------------------------------------------------------------
+
+
+class Wire:
+    """A broker in this process, which cheats as it is told."""
+
+    def __init__(self, acks_early: bool = False, stands_still_s: float = 0.0) -> None:
+        self.acks_early = acks_early
+        self.stands_still_s = stands_still_s
+        self.log: deque[bytes] = deque()
+
+
+class FakeProducer:
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._sent = 0
+
+    def produce_batch(self, topic: str, messages: list[dict[str, bytes]]) -> int:
+        self._wire.log += [one["value"] for one in messages]
+        return len(messages)
+
+    def produce(self, topic: str, value: bytes, on_delivery: Any) -> None:
+        self._sent += 1
+        if self._sent == 200 and self._wire.stands_still_s:
+            time.sleep(self._wire.stands_still_s)  # and then says that each took no time
+        on_delivery(None, None)
+        if self._wire.acks_early:
+            threading.Timer(6.0, self._wire.log.append, (value,)).start()
+        else:
+            self._wire.log.append(value)
+
+    def poll(self, seconds: float) -> int:
+        time.sleep(seconds)
+        return 0
+
+    def flush(self, seconds: float) -> int:
+        return 0
+
+    def __len__(self) -> int:
+        return 0
+
+
+class FakeMessage:
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+
+    def value(self) -> bytes:
+        return self._value
+
+    def error(self) -> None:
+        return None
+
+
+class FakeConsumer:
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def assign(self, places: object) -> None: ...
+
+    def poll(self, seconds: float) -> FakeMessage | None:
+        try:
+            return FakeMessage(self._wire.log.popleft())
+        except IndexError:
+            time.sleep(0.0002)
+            return None
+
+    def close(self) -> None: ...
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, wire: Wire) -> dict[str, float]:
+    monkeypatch.setattr(log_load, "Producer", lambda _: FakeProducer(wire))
+    monkeypatch.setattr(log_load, "Consumer", lambda _: FakeConsumer(wire))
+    return log_load.latency("nowhere", "t", 100, 2)
+
+
+def test_a_system_that_is_measured_from_its_own_queue_is_found_by_the_time_each_was_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It stood still for half a second and answered each at once afterwards: fifty that were due meanwhile show it."""
+    found = measured(monkeypatch, Wire(stands_still_s=0.5))
+    assert found["ack-p99"] > 300
+
+
+def test_a_system_that_acknowledges_what_is_not_there_yet_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CheckFailed, match="after it was acknowledged"):
+        measured(monkeypatch, Wire(acks_early=True))
+
+
+# --- rounds --------------------------------------------------------------------------------------------------------
+
+
+def system(key: str, starts: list[str], missing: bool = False) -> System:
+    @contextmanager
+    def start(root: Path) -> Iterator[Running]:
+        if missing:
+            raise PeerMissing("it is not installed")
+        starts.append(key)
+        yield Running(rest=key)
+
+    return System(key, key.title(), 1, frozenset({"kafka"}), "as it comes", start)
+
+
+def run(measure: Any, systems: list[System], tmp_path: Path) -> Outcome:
+    scenario = Scenario("s", "S", "kafka", (SPEED,), measure)
+    (found,) = compare([scenario], systems, FAST, tmp_path, lambda _: None)
+    return found
+
+
+def test_systems_take_turns_and_the_first_round_does_not_count(tmp_path: Path) -> None:
+    starts: list[str] = []
+    order: list[str] = []
+
+    def measure(running: Running, turn: Turn) -> Sample:
+        order.append(running.rest)
+        return {"speed": float(turn.number)}
+
+    found = run(measure, [system(OURS, starts), system("peer", starts)], tmp_path)
+    assert starts == [OURS, "peer"]
+    assert order == ["peer", OURS, OURS, "peer", "peer", OURS]
+    assert [one.samples for one in found.results] == [{"speed": [1.0, 2.0]}] * 2
+
+
+def test_who_breaks_or_is_missing_has_no_figure_and_stops_nobody(tmp_path: Path) -> None:
+    def measure(running: Running, turn: Turn) -> Sample:
+        if running.rest == "cheat" and turn.number == 2:
+            raise CheckFailed("message 7 came twice")
+        if running.rest == "broken":
+            raise RuntimeError("it fell over")
+        return {"speed": 1.0}
+
+    names = [OURS, "cheat", "broken", "gone"]
+    found = run(measure, [system(one, [], one == "gone") for one in names], tmp_path)
+    told = {one.system: (bool(one.samples), one.failed, one.absent) for one in found.results}
+    assert told == {
+        OURS: (True, "", ""),
+        "cheat": (False, "message 7 came twice", ""),
+        "broken": (False, "RuntimeError: it fell over", ""),
+        "gone": (False, "", "it is not installed"),
+    }
+
+
+# --- what is shown -------------------------------------------------------------------------------------------------
+
+LATE = Metric("late", "late by", "ms", False)
+SCENARIO = Scenario("s", "Some scenario", "kafka", (SPEED, LATE))
+SYSTEMS = [system(OURS, []), system("peer", [])]
+
+
+def report(speed: float, late: float) -> Report:
+    ours = Result(OURS, {"speed": [speed, speed, speed + 50], "late": [late]})
+    peer = Result("peer", {"speed": [100.0], "late": [4.0]})
+    machine = Machine("3.11", 2, "Linux", "no Java")
+    return Report("today", "quick", machine, [Outcome("s", 1, [ours, peer, Result("gone", absent="not there")])])
+
+
+def test_a_ratio_above_one_is_ahead_whichever_direction_is_better() -> None:
+    found = {row.metric.key: row.ratio for row in rows(report(200.0, 2.0), [SCENARIO])}
+    assert found == {"speed": 2.0, "late": 2.0}
+
+
+def test_the_page_has_ratios_configurations_spread_and_who_is_absent() -> None:
+    shown = report(50.0, 8.0)
+    text = page(shown, [SCENARIO], [*SYSTEMS, system("gone", [])])
+    assert "| Some scenario: speed | Peer | **0.50** |" in text
+    assert "50.0 (50.0 to 100)" in text
+    assert "- **Peer**: as it comes." in text
+    assert "s, Gone: absent: not there" in text
+    assert drawing(shown.outcomes[0], SPEED, SYSTEMS).count("<rect") == 2
+
+
+def test_a_loss_of_a_fifth_against_what_was_accepted_is_told_and_a_new_value_can_be_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "accepted.json"
+    accept(rows(report(200.0, 2.0), [SCENARIO]), path)
+    assert list(losses(rows(report(170.0, 2.0), [SCENARIO]), read(path))) == []
+    lost = list(losses(rows(report(150.0, 2.0), [SCENARIO]), read(path)))
+    assert lost == ["s/1/speed/peer: 1.50, and 2.00 was accepted"]
+    accept(rows(report(150.0, 2.0), [SCENARIO]), path)
+    assert list(losses(rows(report(150.0, 2.0), [SCENARIO]), read(path))) == []
