@@ -28,22 +28,22 @@ ROUND_SECONDS = 120.0
 
 
 def tasks_figures(root: Path) -> Iterator[Figure]:
-    ours = _Bench(GOQUEUE, root)
+    ours = TaskBench(GOQUEUE, root)
     mine = [ours.rate(turn) for turn in range(ROUNDS)]
-    fast = [_Bench(GOQUEUE_ASYNC, root).rate(turn + ROUNDS) for turn in range(ROUNDS)]
+    fast = [TaskBench(GOQUEUE_ASYNC, root).rate(turn + ROUNDS) for turn in range(ROUNDS)]
     yield Figure("GoQueue: functions in threads", _shown(statistics.median(mine)))
     yield Figure("GoQueue: async functions", _shown(statistics.median(fast)))
     for peer in PEERS:
         try:
-            yield _beside(ours, _Bench(peer, root), peer)
+            yield _beside(ours, TaskBench(peer, root), peer)
         except PeerMissing as error:
             yield Figure(peer.name, "left out", str(error))
 
 
-def _beside(ours: _Bench, theirs: _Bench, peer: TaskPeer) -> Figure:
+def _beside(ours: TaskBench, theirs: TaskBench, peer: TaskPeer) -> Figure:
     """Functions in threads, or async ones beside who runs those."""
     is_async = "async def noop" in peer.app
-    mine = _Bench(GOQUEUE_ASYNC, ours.root) if is_async else ours
+    mine = TaskBench(GOQUEUE_ASYNC, ours.root) if is_async else ours
     pairs = [(mine.rate(100 + turn), theirs.rate(turn)) for turn in range(ROUNDS)]
     ratio = statistics.median(one / other for one, other in pairs)
     value = _shown(statistics.median(one for one, _ in pairs))
@@ -55,7 +55,7 @@ def _shown(rate: float) -> str:
     return f"{rate:,.0f} tasks/s"
 
 
-class _Bench:
+class TaskBench:
     """One framework."""
 
     def __init__(self, peer: TaskPeer, root: Path) -> None:

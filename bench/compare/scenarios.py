@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -14,14 +15,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.compare.log_load import PARTITIONS
 from bench.compare.model import CheckFailed, Metric, Running, Sample, Scenario, System, Turn
 from bench.compare.sqs_load import delays, round_trips
-from bench.compare.systems import memory_mib
+from bench.compare.systems import TASKS, memory_mib
 from bench.failover import KafkaPulse
 from bench.queue import run_load
+from bench.tasks import TaskBench
 
 _KIB = 1024
 _GROUPS = 10
 _TRANSACTION = 100
 _IDLE_S = 3.0
+_BACKLOG = 15_000
 _LOAD_S = 900
 
 
@@ -37,15 +40,18 @@ def topic_of(running: Running, name: str, partitions: int = PARTITIONS, count: i
     return name
 
 
-def load(kind: str, running: Running, topic: str, first: float, second: float) -> dict[str, float]:
-    command = [sys.executable, "-m", "bench.compare.log_load", kind, running.kafka, topic, str(first), str(second)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_LOAD_S, check=False)
+def _checked(command: list[str]) -> dict[str, float]:
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=_LOAD_S, check=False)
     if done.returncode:
-        raise CheckFailed(f"{kind} ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
+        raise CheckFailed(f"the load ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
     found = json.loads(done.stdout)
     if "failed" in found:
         raise CheckFailed(found["failed"])
     return {str(name): float(value) for name, value in found.items()}
+
+
+def load(kind: str, running: Running, topic: str, first: float, second: float) -> dict[str, float]:
+    return _checked(["-m", "bench.compare.log_load", kind, running.kafka, topic, str(first), str(second)])
 
 
 # --- logs ----------------------------------------------------------------------------------------------------------
@@ -130,14 +136,23 @@ def _trips(running: Running, turn: Turn) -> Sample:
     return {"trip-p50": found["p50"], "trip-p99": found["p99"]}
 
 
+def _lanes(running: Running, turn: Turn) -> Sample:
+    """In a queue that nobody used before, so on a server of its own for each round."""
+    assert running.queue is not None
+    peer, port = running.queue
+    return _checked(["-m", "bench.compare.lanes_load", peer, str(port), str(_BACKLOG)])
+
+
+def _tasks(system: System, turn: Turn) -> Sample:
+    return {"tasks": TaskBench(TASKS[system.key], turn.scratch).rate(turn.number)}
+
+
 # --- the server itself ---------------------------------------------------------------------------------------------
 
 
 def _start(system: System, turn: Turn) -> Sample:
     """From nothing to the first acknowledged write; memory when it has stood idle for a moment."""
-    home = (turn.scratch / f"{system.key}-{turn.number}").resolve()
-    home.mkdir()
-    began = time.perf_counter()
+    home, began = _home(system, turn), time.perf_counter()
     with system.start(home) as running:
         if running.queue is not None:
             run_load("fill", *running.queue, 0, 1)
@@ -146,6 +161,17 @@ def _start(system: System, turn: Turn) -> Sample:
         spent = time.perf_counter() - began
         time.sleep(_IDLE_S)
         return {"start": spent, "memory": memory_mib(running.pids())}
+
+
+def _on_its_own(system: System, turn: Turn, measure: Callable[[Running, Turn], Sample]) -> Sample:
+    with system.start(_home(system, turn)) as running:
+        return measure(running, turn)
+
+
+def _home(system: System, turn: Turn) -> Path:
+    home = (turn.scratch / f"{system.key}-{turn.number}").resolve()
+    home.mkdir()
+    return home
 
 
 _ACK = (
@@ -190,6 +216,20 @@ SCENARIOS: list[Scenario] = [
         "queue",
         (Metric("trip-p50", "p50", "ms", False), Metric("trip-p99", "p99", "ms", False)),
         _trips,
+    ),
+    Scenario(
+        "lanes",
+        "Urgent messages beside a backlog",
+        "lanes",
+        (Metric("urgent-p50", "urgent, p50", "ms", False), Metric("urgent-p99", "urgent, p99", "ms", False)),
+        measure_start=lambda system, turn: _on_its_own(system, turn, _lanes),
+    ),
+    Scenario(
+        "tasks",
+        "Background tasks that do nothing, 8 at once, acknowledged late",
+        "tasks",
+        (Metric("tasks", "done", "tasks/s"),),
+        measure_start=_tasks,
     ),
     Scenario(
         "sqs",

@@ -19,6 +19,7 @@ from bench.maven import maven_jars
 from bench.node_process import NodeProcess
 from bench.peers import nats, rabbitmq, redis_streams
 from bench.peers.server import PeerMissing, Server, free_port, serve
+from bench.task_apps import GOQUEUE, PEERS, TaskPeer
 from goqueue.cli.etcd_program import EtcdMissing
 from tests.door.kafka.apache import SHARE_VERSION, find_jars
 
@@ -132,12 +133,21 @@ def _elasticmq(root: Path) -> Iterator[Running]:
 
 _SQS = frozenset({"sqs"}) if find_spec("boto3") is not None else frozenset()
 
+TASKS: dict[str, TaskPeer] = {OURS: GOQUEUE} | {peer.name.lower().replace(" ", "-"): peer for peer in PEERS}
+
+
+@contextmanager
+def _with_its_worker(root: Path) -> Iterator[Running]:
+    """Of task frameworks: the server is started with the worker."""
+    yield Running()
+
+
 SYSTEMS: list[System] = [
     System(
         OURS,
         "GoQueue",
         1,
-        frozenset({"kafka", "queue", "start"}) | _SQS,
+        frozenset({"kafka", "queue", "lanes", "tasks", "start"}) | _SQS,
         "fsync=interval (1 s in the background), 8 shards",
         _goqueue,
     ),
@@ -169,8 +179,8 @@ SYSTEMS: list[System] = [
         "rabbitmq",
         "RabbitMQ",
         1,
-        frozenset({"queue", "start"}),
-        "quorum queue, publisher confirms (it syncs before it confirms), prefetch 100",
+        frozenset({"queue", "lanes", "start"}),
+        "quorum queue (classic for priorities), publisher confirms (it syncs before it confirms), prefetch 100",
         _peer("rabbitmq", "pika", rabbitmq.server),
     ),
     System("elasticmq", "ElasticMQ", 1, _SQS, f"{ELASTICMQ[2]}, in memory (its default), -Xmx512m", _elasticmq),
@@ -189,6 +199,18 @@ SYSTEMS: list[System] = [
         frozenset({"kafka"}),
         f"{SHARE_VERSION}, KRaft, factor 3, min.insync.replicas 2, -Xmx512m SerialGC each",
         _kafka(3),
+    ),
+    *(
+        System(
+            key,
+            peer.name,
+            1,
+            frozenset({"tasks"}),
+            f"{', '.join(peer.packages)}; server {peer.server}",
+            _with_its_worker,
+        )
+        for key, peer in TASKS.items()
+        if key != OURS
     ),
 ]
 

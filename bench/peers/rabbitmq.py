@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,23 +44,24 @@ def server(root: Path) -> Iterator[Server]:
 class Client:
     """Over pika's asyncio connections, the fastest of the usual clients."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, arguments: Mapping[str, Any] | None = None) -> None:
         self._port = port
+        self._arguments = dict(arguments or {"x-queue-type": "quorum"})
         self._channel: Any = None
         self._last_tag = 0
         self._unconfirmed: dict[int, asyncio.Future[None]] = {}
 
     async def create(self) -> None:
         self._channel = await open_channel(self._port)
-        await answered(self._channel.queue_declare, QUEUE, durable=True, arguments={"x-queue-type": "quorum"})
+        await answered(self._channel.queue_declare, QUEUE, durable=True, arguments=self._arguments)
         await answered(self._channel.confirm_delivery, ack_nack_callback=self._confirmed)
 
-    async def publish(self, bodies: Sequence[bytes]) -> None:
+    async def publish(self, bodies: Sequence[bytes], priority: int | None = None) -> None:
         from pika import BasicProperties
 
         if self._channel is None:
             await self.create()
-        persistent = BasicProperties(delivery_mode=2)
+        persistent = BasicProperties(delivery_mode=2, priority=priority)
         for body in bodies:
             self._channel.basic_publish("", QUEUE, body, persistent)
         self._last_tag += len(bodies)
