@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,6 +63,10 @@ class Wire:
         self.log: deque[bytes] = deque()
 
 
+def _pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
 class FakeProducer:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -76,7 +79,7 @@ class FakeProducer:
     def produce(self, topic: str, value: bytes, on_delivery: Any) -> None:
         self._sent += 1
         if self._sent == 200 and self._wire.stands_still_s:
-            time.sleep(self._wire.stands_still_s)  # and then says that each took no time
+            _pause(self._wire.stands_still_s)  # and then says that each took no time
         on_delivery(None, None)
         if self._wire.acks_early:
             threading.Timer(6.0, self._wire.log.append, (value,)).start()
@@ -84,7 +87,7 @@ class FakeProducer:
             self._wire.log.append(value)
 
     def poll(self, seconds: float) -> int:
-        time.sleep(seconds)
+        _pause(seconds)
         return 0
 
     def flush(self, seconds: float) -> int:
@@ -115,7 +118,7 @@ class FakeConsumer:
         try:
             return FakeMessage(self._wire.log.popleft())
         except IndexError:
-            time.sleep(0.0002)
+            _pause(0.0002)
             return None
 
     def close(self) -> None: ...
