@@ -11,7 +11,7 @@ from goqueue.base.commands import PublishBatch
 from goqueue.base.errors import OutOfOrderSequence
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
-from goqueue.format.batch import HEADER_BYTES, assemble, read_header
+from goqueue.format.batch import HEADER_BYTES, assemble, read_header, stamp
 from goqueue.format.records import NewRecord, build
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
@@ -47,6 +47,33 @@ def test_a_producer_goes_on_after_a_restart_without_a_double(end: str) -> None:
                 await send(broker, 41)
             assert await send(broker, 40) == 40
             assert broker.topics.describe("t").messages == 41
+
+    run_virtually(scenario)
+
+
+@pytest.mark.parametrize("cut_at", [36, 0])
+def test_a_snapshot_of_what_was_cut_off_is_not_believed_when_the_log_is_as_long_again(cut_at: int) -> None:
+    """A replica noted its producers with a tail that the next leader does not have. That is cut off, the log grows
+    beyond the place of the note by batches of another producer, and the node crashes."""
+
+    async def scenario(loop: VirtualLoop) -> None:
+        disk, chosen = SimDisk(), settings(fsync="always")
+        async with broker_on(disk, loop, chosen) as broker:
+            await broker.topics.create("t", 1, {})
+            for sequence in range(40):
+                await send(broker, sequence)
+            partition, now = broker.topics.require("t").partition(0), broker.clock.now_ms()
+            partition.log.roll()
+            await broker.flusher.seal(partition)
+            partition.cut(cut_at, now) if cut_at else partition.begin_anew(0, now)
+            for offset in range(cut_at, 60):
+                partition.take(b"".join(stamp(numbered(offset, producer=4), offset, 9)), now)
+            await partition.wait_written()
+            crashed = disk.crash("dropped")
+        async with broker_on(crashed, loop, chosen) as broker:
+            assert await send(broker, 36) == 60, "what was cut off is not taken for stored"
+            if cut_at:
+                assert await send(broker, 35) == 35, "what was not cut off is"
 
     run_virtually(scenario)
 

@@ -87,6 +87,6 @@ class PartitionProducers:
     def snapshot_job(self) -> Callable[[], None]:
         """Writes down producers and transactions as of now; runs off the loop. Without any it writes nothing."""
         self._txns.cut_head(self._log.start_offset)
-        snapshot = snapshot_producers(self._dedupe, self._txns, self._log.end_offset)
+        snapshot = snapshot_producers(self._dedupe, self._txns, self._log)
         is_needed = len(self._dedupe) > 0 or not self._txns.is_empty
         return lambda: write_producers(self._log, snapshot, is_needed)

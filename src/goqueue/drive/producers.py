@@ -2,7 +2,7 @@
 
 The snapshot is written before a segment is sealed, when all that it knows of is synced, and at a clean stop. What came
 after it is read from the batches. A log without one had neither when its last segment was sealed; one that is damaged,
-or knows more than the log, is made anew from the whole log.
+or knows of batches that were cut off since, is made anew from the whole log.
 """
 
 from __future__ import annotations
@@ -11,28 +11,33 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.ids import Millis, Offset
+from goqueue.base.ids import Epoch, Millis, Offset
 from goqueue.core.dedupe import Dedupe, ProducerState
 from goqueue.core.partition_txns import Aborted, PartitionTxns
 from goqueue.format.batch import BatchHeader, Buffer, read_header
 from goqueue.format.control import is_commit
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
+from goqueue.log.epoch_history import NO_EPOCH, epoch_of
 from goqueue.log.partition_log import PartitionLog
 
 FILE: Final = "producers"
 
 
 class ProducerSnapshot(msgspec.Struct, frozen=True):
-    """The producers and transactions of all batches below an offset."""
+    """The producers and transactions of all batches below an offset, the last of which is of that epoch."""
 
     offset: Offset
     producers: list[ProducerState]
     open: dict[int, Offset] = {}
     aborted: list[Aborted] = []
+    epoch: Epoch = NO_EPOCH  # which earlier versions did not note
 
 
-def snapshot_producers(dedupe: Dedupe, txns: PartitionTxns, offset: Offset) -> bytes:
-    return encode_crc_json(ProducerSnapshot(offset, dedupe.producers(), txns.open, list(txns.aborted)))
+def snapshot_producers(dedupe: Dedupe, txns: PartitionTxns, log: PartitionLog) -> bytes:
+    """Of the log as it is now."""
+    end = log.end_offset
+    epoch = epoch_of(log.notes.meta.epochs, end - 1)
+    return encode_crc_json(ProducerSnapshot(end, dedupe.producers(), txns.open, list(txns.aborted), epoch))
 
 
 def note_transaction(
@@ -56,11 +61,12 @@ def write_producers(log: PartitionLog, snapshot: bytes, is_needed: bool) -> None
 def recover_producers(log: PartitionLog, was_clean: bool, now: Millis) -> tuple[Dedupe, PartitionTxns]:
     """Blocks; runs off the loop. After a clean stop without a snapshot there was nothing to note."""
     dedupe, txns = Dedupe(), PartitionTxns()
-    if not log.segments:
-        return dedupe, txns
     stored = log.home.disk.read_file(f"{log.home.directory}/{FILE}")
+    if not log.segments:
+        _forget(log, stored)
+        return dedupe, txns
     snapshot = decode_crc_json(stored, ProducerSnapshot)
-    if snapshot is not None and snapshot.offset > log.end_offset:
+    if snapshot is not None and not _is_of(log, snapshot):
         snapshot = None  # it may have seen markers that are gone: only the log can tell
     if snapshot is not None:
         dedupe.restore(snapshot.producers)
@@ -72,6 +78,22 @@ def recover_producers(log: PartitionLog, was_clean: bool, now: Millis) -> tuple[
         if header.is_transactional:
             note_transaction(txns, dedupe, batch, header, header.base_offset)
     return dedupe, txns
+
+
+def _forget(log: PartitionLog, stored: bytes | None) -> None:
+    """The log is empty, and may begin anew: what others write to it is not what the snapshot knows of."""
+    if stored is not None:
+        log.home.disk.remove(f"{log.home.directory}/{FILE}")
+        log.home.disk.sync_dir(log.home.directory)
+
+
+def _is_of(log: PartitionLog, snapshot: ProducerSnapshot) -> bool:
+    """Whether the log has the batches that the snapshot knows of. It may have been cut and be as long again: then
+    another leader wrote what is there, and logs are equal up to a place that one leader wrote in both."""
+    last = snapshot.offset - 1
+    if snapshot.epoch == NO_EPOCH or last < log.start_offset:
+        return snapshot.offset <= log.end_offset
+    return last < log.end_offset and epoch_of(log.notes.meta.epochs, last) == snapshot.epoch
 
 
 def _unnoted_from(log: PartitionLog, snapshot: ProducerSnapshot | None, was_there: bool, was_clean: bool) -> Offset:
