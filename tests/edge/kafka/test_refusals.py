@@ -9,6 +9,7 @@ import msgspec
 
 from goqueue.base.errors import NotEnoughReplicas, NotLeader, OutOfOrderSequence
 from goqueue.base.ids import TopicPartition
+from goqueue.core.dedupe import SEQUENCE_MAX
 from goqueue.drive.partition import Partition
 from goqueue.edge.kafka.calls import KafkaPeer
 from goqueue.edge.kafka.refusals import BEHIND_MAX, WRITERS_MAX, Refusals
@@ -69,6 +70,64 @@ def test_what_was_stored_when_the_leader_changed_is_recognised_although_others_w
         assert partition.end_offset == 4
 
     told(story)
+
+
+def test_what_was_stored_and_cut_off_by_another_leader_is_sent_again_before_what_is_behind_it(told: Run) -> None:
+    """The first is stored and cannot be acknowledged; this node leads again without it when the second comes."""
+
+    async def story(door: Door) -> None:
+        partition = door.broker.topics.require(TOPIC).partition(door.led_by(0))
+        client, state = Client(door, partition), partition.state
+        assert await client.offset(0) == 0
+        lost = client.send(1, acks=-1)
+        await asyncio.sleep(0.1)
+        state.led_by(msgspec.structs.replace(state.shard, epoch=state.shard.epoch + 2))
+        partition.serve(False)
+        assert code_of(await lost) == codes.NOT_LEADER_OR_FOLLOWER
+        partition.cut(1, door.broker.clock.now_ms())
+        partition.serve()
+        assert [await client.code(2), await client.code(3)] == [codes.NOT_LEADER_OR_FOLLOWER] * 2
+        assert [await client.offset(sequence) for sequence in range(4)] == [0, 1, 2, 3]
+
+    told(story)
+
+
+def test_a_partition_that_does_not_know_the_producer_takes_its_first_batch_first(told: Run) -> None:
+    async def story(door: Door) -> None:
+        partition = door.broker.topics.require(TOPIC).partition(door.led_by(0))
+        client = Client(door, partition)
+        partition.lead(None)
+        assert await client.code(0) == codes.NOT_LEADER_OR_FOLLOWER
+        partition.state.is_led = partition.state.is_served = True
+        assert await client.code(1) == codes.NOT_LEADER_OR_FOLLOWER
+        assert [await client.offset(sequence) for sequence in range(3)] == [0, 1, 2]
+
+    told(story)
+
+
+def test_one_that_comes_again_and_again_is_waited_for() -> None:
+    refusals = Refusals()
+    for _ in range(BEHIND_MAX):
+        refusals.told(AT, numbered(5), NOT_LEADER)
+        assert [refusals.before(AT, numbered(sequence)) for sequence in (6, 7)] == [NOT_LEADER] * 2
+    assert refusals.before(AT, numbered(5)) is None, "it may be stored"
+    assert refusals.before(AT, numbered(4)) is None, "as may what is before it"
+
+
+def test_of_two_that_were_refused_the_first_in_order_counts() -> None:
+    refusals = Refusals()
+    refusals.told(AT, numbered(6), NOT_LEADER)
+    refusals.told(AT, numbered(5), NOT_LEADER)
+    assert refusals.before(AT, numbered(6)) is NOT_LEADER
+    refusals.told(AT, numbered(7), NOT_LEADER)
+    assert refusals.before(AT, numbered(5)) is None
+
+
+def test_sequences_go_on_at_0_behind_the_largest() -> None:
+    refusals = Refusals()
+    refusals.told(AT, numbered(SEQUENCE_MAX), NOT_LEADER)
+    assert refusals.before(AT, numbered(0)) is NOT_LEADER
+    assert refusals.before(AT, numbered(SEQUENCE_MAX - 1)) is None
 
 
 def test_a_gap_behind_nothing_that_was_refused_is_out_of_order(told: Run) -> None:

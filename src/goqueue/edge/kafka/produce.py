@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from math import ceil
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from goqueue.edge.kafka.brokers import MOVED, KafkaBrokers
 from goqueue.edge.kafka.calls import Exclusive, KafkaCall
 from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.kafka.names import TopicNames
+from goqueue.format.batch import HEADER_BYTES
 from goqueue.service.front import Front
 from goqueue.service.hooks import TooMuchHere
 from goqueue.service.publish import Publish
@@ -31,7 +32,8 @@ from goqueue.wire.messages.produce import (
 )
 
 # Places in the request (topic, partition): new clients give a topic's id and no name.
-Places = dict[tuple[int, int], TopicPartition]
+Place = tuple[int, int]
+Places = dict[Place, TopicPartition]
 Wanted = tuple[Acks | None, int]  # who has to have it, and for how many milliseconds they are waited for
 
 ACKS: Final = {0: Acks.NONE, 1: Acks.LEADER, -1: Acks.ALL}
@@ -54,7 +56,7 @@ class ProduceHandler:
         acks = ACKS.get(request.acks)
         publish = self._publish.by(call.caller)
         stored: Places = {}
-        large: dict[tuple[int, int], PublishBatch] = {}
+        large: dict[Place, PublishBatch] = {}
         topics: list[TopicProduceResponse] = []
         for at, topic in enumerate(request.topic_data):
             name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id, call.caller)
@@ -68,12 +70,13 @@ class ProduceHandler:
             topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
         response = ProduceResponse(responses=topics)
         if large:
-            return Exclusive(self._append_large(call, response, stored, large, (acks, request.timeout_ms)))
+            return Exclusive(self._append_large(call, request, response, stored, large))
         if acks is Acks.NONE:
             return None
         waiting = {place: one for place, one in stored.items() if not publish.is_durable(one, acks or Acks.ALL)}
         if waiting:
-            return self._settled(call, response, waiting, (acks, request.timeout_ms))
+            heads = _heads(request, waiting)
+            return self._settled(call, response, waiting, heads, (acks, request.timeout_ms))
         is_whole = len(stored) == sum([len(topic.partition_data) for topic in request.topic_data])
         return response if is_whole else self._with_endpoints(call, response)
 
@@ -85,8 +88,8 @@ class ProduceHandler:
         data: PartitionProduceData,
         acks: Acks,
         stored: Places,
-        large: dict[tuple[int, int], PublishBatch],
-        place: tuple[int, int],
+        large: dict[Place, PublishBatch],
+        place: Place,
     ) -> PartitionProduceResponse:
         at = TopicPartition(name or "", data.index)
         try:
@@ -94,6 +97,8 @@ class ProduceHandler:
                 raise self._names.unknown_id()
             if data.records is None:
                 raise InvalidBatch("A produce request without records.")
+            if (before := call.peer.refusals.before(at, data.records)) is not None:
+                return self._failed(at, before)
             command = PublishBatch(at, data.records, acks, call.caller)
             appended = publish.append(command)
         except (TooMuchHere, TakingOver):
@@ -108,12 +113,13 @@ class ProduceHandler:
     async def _append_large(
         self,
         call: KafkaCall,
+        request: ProduceRequest,
         response: ProduceResponse,
         stored: Places,
-        large: dict[tuple[int, int], PublishBatch],
-        wanted: Wanted,
+        large: dict[Place, PublishBatch],
     ) -> ProduceResponse | None:
-        answers: dict[tuple[int, int], PartitionProduceResponse] = {}
+        acks = ACKS[request.acks]
+        answers: dict[Place, PartitionProduceResponse] = {}
         for place, command in large.items():
             try:
                 answers[place] = _stored(await self._publish.by(call.caller).append_any(command))
@@ -122,16 +128,22 @@ class ProduceHandler:
             except GoQueueError as error:
                 told = call.peer.refusals.told(command.at, command.batch, error)
                 answers[place] = self._failed(command.at, told)
-        if wanted[0] is Acks.NONE:
+        if acks is Acks.NONE:
             return None
-        return await self._settled(call, _with(response, answers), stored, wanted)
+        heads = _heads(request, stored)
+        return await self._settled(call, _with(response, answers), stored, heads, (acks, request.timeout_ms))
 
     async def _settled(
-        self, call: KafkaCall, response: ProduceResponse, waiting: Places, wanted: Wanted
+        self,
+        call: KafkaCall,
+        response: ProduceResponse,
+        waiting: Places,
+        heads: Mapping[Place, bytes],
+        wanted: Wanted,
     ) -> ProduceResponse:
         """Where making it safe fails, nothing is promised: the partition's answer becomes the error. Replicas are
         waited for as long as the client said, all together."""
-        failed: dict[tuple[int, int], GoQueueError] = {}
+        failed: dict[Place, GoQueueError] = {}
         acks, wait_ms = wanted
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
@@ -141,6 +153,7 @@ class ProduceHandler:
                 await self._publish.by(call.caller).wait_durable(at, acks or Acks.ALL, left_ms)
             except GoQueueError as error:
                 failed[place] = error
+                call.peer.refusals.unsettled(at, heads[place], error)
         told = {place: self._failed(waiting[place], error) for place, error in failed.items()}
         return self._with_endpoints(call, response if not told else _with(response, told))
 
@@ -177,13 +190,19 @@ def _stored(appended: Appended) -> PartitionProduceResponse:
     )
 
 
+def _heads(request: ProduceRequest, places: Iterable[Place]) -> dict[Place, bytes]:
+    """Who wrote these batches, without their records, which nobody has to hold any longer."""
+    found = {place: request.topic_data[place[0]].partition_data[place[1]].records or b"" for place in places}
+    return {place: bytes(records[:HEADER_BYTES]) for place, records in found.items()}
+
+
 def _record_errors(error: GoQueueError) -> list[BatchIndexAndErrorMessage]:
     """Which records of a batch are at fault; the whole batch is refused because of them."""
     failures: Any = error.detail.get("failures", [])
     return [BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=cause) for place, cause in failures]
 
 
-def _with(response: ProduceResponse, answers: Mapping[tuple[int, int], PartitionProduceResponse]) -> ProduceResponse:
+def _with(response: ProduceResponse, answers: Mapping[Place, PartitionProduceResponse]) -> ProduceResponse:
     """The response with these answers in their places."""
     topics: list[TopicProduceResponse] = []
     for at, topic in enumerate(response.responses):
