@@ -36,9 +36,10 @@ class ClusterProcess:
         settings: Mapping[str, str] | None = None,
         tree: Path | None = None,
         hosts: tuple[Sequence[Host], Sequence[Host]] = ((), ()),
+        programs: Sequence[str] = (),
     ) -> None:
         """`settings` are those of all nodes; `tree` is a checkout whose code they run; `hosts` are where nodes and
-        members of etcd run, if that is not here."""
+        members of etcd run, if that is not here; `programs` what nodes run, if that is not the command line."""
         self._root = root
         self._etcd_count = etcd
         self._settings = {
@@ -48,6 +49,7 @@ class ClusterProcess:
         }
         self._tree = tree
         self._hosts, self._etcd_hosts = hosts[0] or [Host()] * nodes, hosts[1]
+        self._programs = programs
         self._count = nodes
         self._stack = ExitStack()
         self.etcd: list[EtcdMember] = []
@@ -97,7 +99,8 @@ class ClusterProcess:
             **settings,
         }
         directory = self._root / f"node-{number}"
-        return NodeProcess(directory, *flags, settings=chosen, tree=self._tree, under=host.under)
+        program = self._programs[number] if number < len(self._programs) else ""
+        return NodeProcess(directory, *flags, settings=chosen, tree=self._tree, under=host.under, program=program)
 
     def add(self, **settings: str) -> int:
         """One more node, which serves when this returns; its number."""

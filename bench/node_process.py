@@ -23,14 +23,16 @@ class NodeProcess:
         settings: dict[str, str] | None = None,
         tree: Path | None = None,
         under: Sequence[str] = (),
+        program: str = "",
     ) -> None:
-        """`tree` is a checkout whose code the node runs, if not this one's; `under` a program that runs the node."""
+        """`tree` is a checkout whose code the node runs, if not this one's; `under` a program that runs the node;
+        `program` the Python that it runs, if that is not the command line."""
         self.data_dir = data_dir
         self._command = [
             *under,
             sys.executable,
             "-c",
-            os.environ.get("NODE_PROGRAM", "from goqueue.cli import main; main()"),
+            program or os.environ.get("NODE_PROGRAM", "from goqueue.cli import main; main()"),
             "serve",
             "--data",
             str(data_dir),
@@ -86,6 +88,10 @@ class NodeProcess:
     @property
     def stderr(self) -> str:
         return (self.data_dir.parent / f"{self.data_dir.name}.stderr").read_text()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:

@@ -15,10 +15,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from bench.cluster_process import ClusterProcess
-from tests.cluster.histories import Delays, Leases, Sends, Transactions
+from chaos.histories import Delays, Leases, Sends, Transactions
+from chaos.ops import Ops
 
 LEASE_S: Final = 20
-_PAUSE_S: Final = 0.03
+PAUSE_S: Final = 0.03
 _PATIENT: Final = {
     "socket.timeout.ms": 5_000,
     "topic.metadata.refresh.interval.ms": 500,
@@ -32,6 +33,7 @@ class Client:
     def __init__(self, cluster: ClusterProcess, seed: int) -> None:
         self.cluster = cluster
         self.chance = random.Random(seed)
+        self.ops = Ops()
         self.failure: BaseException | None = None
         self.stopping = threading.Event()
         self._http = httpx.Client(timeout=8)
@@ -66,7 +68,7 @@ class Client:
         try:
             return self._http.request(verb, f"{node.url}{path}", **more)
         except httpx.HTTPError:
-            self.stopping.wait(_PAUSE_S)
+            self.stopping.wait(PAUSE_S)
             return None
 
 
@@ -88,12 +90,15 @@ class RestSender(Client):
         if self._delay_ms:
             message["delay"] = f"{self._delay_ms}ms"
             self.delays.earliest_ms[value] = time.time() * 1000 + self._delay_ms - 1
+        began = time.monotonic()
         answer = self.rest("POST", f"/topics/{self._topic}/messages", json={"messages": [message], "acks": "all"})
-        if answer is not None and answer.is_success and "error" not in answer.json()["results"][0]:
+        is_stored = answer is not None and answer.is_success and "error" not in answer.json()["results"][0]
+        self.ops.note(began, is_stored)
+        if is_stored:
             self.sends.acked[value] = key
         else:
             self.sends.unknown.add(value)
-        self.stopping.wait(_PAUSE_S)
+        self.stopping.wait(PAUSE_S)
 
 
 class Worker(Client):
@@ -116,7 +121,7 @@ class Worker(Client):
 
     def _join(self) -> None:
         asked = {"topics": [self._topic], "client_id": "w", "mode": "shared", "session_timeout": "60s", **self._me}
-        self._leases.joined_again(self._me["member_id"], time.monotonic())
+        self._leases.given_back(self._me["member_id"], time.monotonic())
         answer = self.rest("POST", f"/groups/{self._group}/join", json=asked)
         if answer is not None and answer.is_success:
             self._me["generation"], self._is_in = answer.json()["generation"], True
@@ -143,8 +148,11 @@ class Worker(Client):
             self._ack(one["value"], one["receipt"])
 
     def _ack(self, value: str, receipt: str) -> None:
+        began = time.monotonic()
         answer = self.rest("POST", "/messages/ack", json={"receipts": [receipt]})
-        if answer is not None and answer.is_success and "error" not in answer.text:
+        is_done = answer is not None and answer.is_success and "error" not in answer.text
+        self.ops.note(began, is_done)
+        if is_done:
             self._leases.acked(value, time.monotonic())
         else:
             self._leases.maybe_acked(value)
@@ -173,7 +181,7 @@ class SqsClient(Client):
             found: dict[str, Any] = getattr(client, verb)(QueueUrl=f"{url}/000000000000/{self.queue}", **parameters)
             return found
         except (BotoCoreError, ClientError):
-            self.stopping.wait(_PAUSE_S)
+            self.stopping.wait(PAUSE_S)
             return None
 
 
@@ -185,9 +193,12 @@ class SqsSender(SqsClient):
 
     def work(self) -> None:
         self._count += 1
-        if self.ask("send_message", MessageBody=f"s{self._count}") is not None:
+        began = time.monotonic()
+        is_stored = self.ask("send_message", MessageBody=f"s{self._count}") is not None
+        self.ops.note(began, is_stored)
+        if is_stored:
             self.sent.add(f"s{self._count}")
-        self.stopping.wait(_PAUSE_S)
+        self.stopping.wait(PAUSE_S)
 
 
 class SqsReceiver(SqsClient):
@@ -233,14 +244,17 @@ class Transactor(Client):
         self._count += 1
         name = f"{self._name}-{self._count}"
         messages = [f"{name}/{number}" for number in range(4)]
+        began = time.monotonic()
         try:
             producer.begin_transaction()
             for message in messages:
                 producer.produce(self._topic, message.encode(), key=message.encode())
             self._end(producer, name, messages)
+            self.ops.note(began, True)
         except KafkaException as error:
+            self.ops.note(began, False)
             self._fail(producer, name, messages, error)
-        self.stopping.wait(_PAUSE_S)
+        self.stopping.wait(PAUSE_S)
 
     def _begun(self) -> Producer:
         settings = {"transactional.id": self._name, "transaction.timeout.ms": 60_000, "linger.ms": 0, **_PATIENT}

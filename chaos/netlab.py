@@ -1,6 +1,7 @@
-"""Hosts in network namespaces on one switch, whose links can be cut, in one direction or both. Root only.
+"""Hosts in network namespaces on one switch, whose links can be cut, slow or lossy, in one direction or both. Root only.
 
 A direction is cut by a neighbour entry that sends packets to an address which nobody has: nothing tells the sender.
+A slow one goes to the address of a program beside the switch, which passes packets on when their time has come.
 """
 
 from __future__ import annotations
@@ -12,21 +13,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-import pytest
-
 from bench.etcd_process import Host
+from chaos.slow_link import SLOW_ADDRESS, LinkQuality, SlowLink
 
 _NOWHERE: Final = "02:00:00:00:00:fe"
 
 
-def require_lab() -> None:
-    """Skips where namespaces cannot be made."""
+def no_lab() -> str:
+    """Why namespaces cannot be made here; nothing where they can."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and iproute2")
-    made = _ip("netns", "add", "gq-try")
-    _ip("netns", "del", "gq-try")
-    if made.returncode:
-        pytest.skip(f"network namespaces cannot be made here: {made.stderr.strip()}")
+        return "network namespaces need root and iproute2"
+    name = f"gq-try{os.getpid()}"
+    made = _ip("netns", "add", name)
+    _ip("netns", "del", name)
+    return f"network namespaces cannot be made here: {made.stderr.strip()}" if made.returncode else ""
 
 
 def _ip(*words: str) -> subprocess.CompletedProcess[str]:
@@ -46,7 +46,8 @@ class NetLab:
         self._count = count
         self._mark = os.getpid() % 10_000
         self._net = f"10.{200 + self._mark % 50}.{self._mark // 50}"
-        self._cut: set[tuple[int, int]] = set()
+        self._bent: set[tuple[int, int]] = set()  # directions with a neighbour entry of ours
+        self._slow: SlowLink | None = None
 
     def host(self, number: int) -> Host:
         return Host(self._address(number), ("ip", "netns", "exec", self._name(number)))
@@ -78,6 +79,7 @@ class NetLab:
             peer = "peer", "name", "eth0", "netns", name
             _must("link", "add", "name", f"p{number}", "netns", self._switch, "type", "veth", *peer)
             _must("-n", name, "addr", "add", f"{self._address(number)}/24", "dev", "eth0")
+            _must("-n", name, "link", "set", "eth0", "address", _link_address(number))
             for device in ("eth0", "lo"):
                 _must("-n", name, "link", "set", device, "up")
             _must("-n", self._switch, "link", "set", f"p{number}", "master", "gqbr", "up")
@@ -87,6 +89,8 @@ class NetLab:
         _must("link", "set", self._own, "up")
 
     def down(self) -> None:
+        if self._slow is not None:
+            self._slow.close()
         for name in (*map(self._name, range(self._count)), self._switch):
             _ip("netns", "del", name)
         _ip("link", "del", self._own)
@@ -95,14 +99,32 @@ class NetLab:
 
     def cut(self, sender: int, receiver: int) -> None:
         """What one sends does not reach the other."""
-        self._cut.add((sender, receiver))
-        place = self._address(receiver), "lladdr", _NOWHERE, "dev", "eth0", "nud", "permanent"
+        self._lead(sender, receiver, _NOWHERE)
+
+    def slow(self, sender: int, receiver: int, quality: LinkQuality) -> None:
+        """What one sends comes late to the other, or not at all now and then."""
+        if self._slow is None:
+            self._slow = SlowLink(self._switch, self._addresses())
+        self._slow.set(self._address(receiver), quality)
+        self._lead(sender, receiver, SLOW_ADDRESS)
+
+    def _lead(self, sender: int, receiver: int, link_address: str) -> None:
+        self._bent.add((sender, receiver))
+        place = self._address(receiver), "lladdr", link_address, "dev", "eth0", "nud", "permanent"
         _must("-n", self._name(sender), "neigh", "replace", *place)
 
     def heal(self) -> None:
-        for sender, receiver in self._cut:
+        for sender, receiver in self._bent:
             _ip("-n", self._name(sender), "neigh", "del", self._address(receiver), "dev", "eth0")
-        self._cut.clear()
+        self._bent.clear()
+
+    def _addresses(self) -> dict[str, str]:
+        """Of the network, with those of the link."""
+        return {self._address(number): _link_address(number) for number in range(self._count)}
+
+
+def _link_address(number: int) -> str:
+    return f"02:00:00:00:01:{number + 1:02x}"
 
 
 @contextmanager

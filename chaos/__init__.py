@@ -1,0 +1,1 @@
+"""Faults on purpose: a real cluster under load, what is done to it, and what must hold all the while."""

@@ -1,0 +1,49 @@
+"""`python -m chaos`: a cluster of real processes under load, faults on purpose, and whether every promise was kept."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from chaos.nemeses import NEMESES
+from chaos.netlab import no_lab
+from chaos.running import Plan, run
+from chaos.workloads import WORKLOADS
+from goqueue.cli.etcd_program import EtcdMissing
+
+_ON_LOOPBACK = ("kill", "pause")
+
+
+def main(arguments: list[str]) -> int:
+    asked = _parser().parse_args(arguments)
+    if why := no_lab():
+        print(f"{why}; on loopback processes are killed and stand still, nothing else", flush=True)
+    nemeses = tuple(asked.nemesis or (_ON_LOOPBACK if why else NEMESES))
+    plan = Plan(asked.seed, asked.minutes * 60, nemeses, tuple(asked.workload or WORKLOADS))
+    try:
+        with tempfile.TemporaryDirectory(prefix="goqueue-chaos-", dir=asked.scratch) as scratch:
+            outcome = run(plan, Path(scratch), lambda message: print(message, flush=True))
+    except EtcdMissing as error:
+        print(error.message, file=sys.stderr)
+        return 2
+    for one in outcome.broken[:40]:
+        print(one)
+    print(f"{'Every promise was kept' if not outcome.broken else 'BROKEN'}: seed {plan.seed}", flush=True)
+    return 1 if outcome.broken else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0, help="of faults; the checks come on top")
+    parser.add_argument("--nemesis", action="append", choices=sorted(NEMESES), help="again for several; all if none")
+    parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="again for several; all if none")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 20))
+    parser.add_argument("--scratch", help="a directory for the data of nodes; the system's if none")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
