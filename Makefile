@@ -9,7 +9,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup java run grpc cluster test check codec dashboards image bench compare peers pipeline-demo lock clean
+.PHONY: setup java run grpc cluster test check codec dashboards image bench compare peers chaos pipeline-demo lock clean
 
 # What a node needs. Everything comes from lock files, hashes checked; the project itself is linked in place.
 setup: $(VENV)/.node
@@ -86,6 +86,10 @@ compare: $(VENV)/.bench java peers
 peers:
 	@for one in nats-server redis-server rabbitmq-server; do \
 	  PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || tools/need.sh $$one || true; done
+
+# Faults on purpose against a cluster of real processes, with a report; root has network namespaces, others loopback.
+chaos: $(VENV)/.test
+	$(BIN)/python -m chaos --minutes 5 --report build/chaos.html
 
 # An hour of a shop's messages through the whole pipeline, with a report at the end.
 pipeline-demo: $(VENV)/.pipeline java

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chaos.nemeses import NEMESES
 from chaos.netlab import no_lab
+from chaos.report import write_report
 from chaos.running import Plan, run
 from chaos.workloads import WORKLOADS
 from goqueue.cli.etcd_program import EtcdMissing
@@ -29,6 +30,9 @@ def main(arguments: list[str]) -> int:
     except EtcdMissing as error:
         print(error.message, file=sys.stderr)
         return 2
+    if asked.report:
+        write_report(outcome, Path(asked.report))
+        print(f"report: {asked.report}", flush=True)
     for one in outcome.broken[:40]:
         print(one)
     print(f"{'Every promise was kept' if not outcome.broken else 'BROKEN'}: seed {plan.seed}", flush=True)
@@ -41,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nemesis", action="append", choices=sorted(NEMESES), help="again for several; all if none")
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="again for several; all if none")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 20))
+    parser.add_argument("--report", metavar="FILE.html", help="what happened, as one page")
     parser.add_argument("--scratch", help="a directory for the data of nodes; the system's if none")
     return parser
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import mmap
 import random
+import select
 import struct
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -57,7 +57,7 @@ def _faulty(call: Callable[..., Any], mapped: mmap.mmap) -> Callable[..., Any]:
     def verb(*args: Any, **named: Any) -> Any:
         delay_s, error_chance = _FORM.unpack_from(mapped)
         if delay_s:
-            time.sleep(delay_s)
+            select.select([], [], [], delay_s)  # `time.sleep` fails under libfaketime
         if error_chance and random.random() < error_chance:
             raise OSError(errno.EIO, "the disk fails, on purpose")
         return call(*args, **named)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -45,11 +46,7 @@ class MemoryLimit:
         (self._group / "cgroup.procs").write_text(str(pid))
 
     def lift(self) -> None:
-        try:
+        with suppress(OSError):  # the process is gone
             (self._root / "cgroup.procs").write_text(str(self._pid))
-        except OSError:
-            pass  # the process is gone
-        try:
+        with suppress(OSError):  # it is still ending, and in there
             self._group.rmdir()
-        except OSError:
-            pass  # a process that is still ending is in it

@@ -1,4 +1,4 @@
-"""Hosts in network namespaces on one switch, whose links can be cut, slow or lossy, in one direction or both. Root only.
+"""Hosts in network namespaces on one switch, whose links can be cut, slow or lossy, one way or both. Root only.
 
 A direction is cut by a neighbour entry that sends packets to an address which nobody has: nothing tells the sender.
 A slow one goes to the address of a program beside the switch, which passes packets on when their time has come.

@@ -107,7 +107,7 @@ class Run:
             watch.stop()
             for one in self.workloads:
                 one.abandon()
-        findings["cluster"] = watch.check()
+        findings["cluster"] = {PROGRESS: self._stuck.get("cluster", []), **watch.check()}
         place = "network namespaces" if self._field.lab else "loopback"
         ops = {one.name: one.ops() for one in self.workloads}
         counts = {**{one.name: one.counts() for one in self.workloads}, "cluster": {"looks at leaders": watch.looks}}
@@ -146,7 +146,11 @@ class Run:
             act.end()
         ended = time.monotonic()
         during = sum(one.progress for one in self.workloads) - sum(before)
-        self._field.heal()
+        try:
+            self._field.heal()
+        except AssertionError as error:
+            self._stuck["cluster"] = [f"not whole after {begun[-1][2]}"]
+            self._say(str(error))
         self._wait_progress()
         whole_at = time.monotonic()
         self._faults += [Fault(act.name, message, at, ended, whole_at) for act, at, message in begun]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from functools import partial
 from typing import Final
 
 import boto3
@@ -17,7 +18,7 @@ from chaos.histories import CLIENTS, DOUBLED, LOST, ORDER, REPLICAS, Ends, Findi
 from chaos.ops import Op, Ops
 from chaos.registry_clients import Registrar
 from tests.cluster.clients import Writer, make_topic, read_all
-from tests.waiting import wait_until
+from tests.waiting import has_come
 
 DELAY_MS: Final = 1_500
 _PARTITIONS: Final = 3
@@ -79,9 +80,7 @@ class Workload:
 
     def _unequal(self) -> Iterable[str]:
         for topic in self.topics:
-            try:
-                wait_until(lambda topic=topic: len(contents(self.cluster, topic)) == 1)  # type: ignore[misc]
-            except AssertionError:
+            if not has_come(lambda topic=topic: len(contents(self.cluster, topic)) == 1):  # type: ignore[misc]
                 yield f"{topic}: {[len(one) for one in contents(self.cluster, topic)]} bytes"
 
     def values(self, topic: str) -> list[str]:
@@ -169,9 +168,7 @@ class LogWorkload(Workload):
         values = [value for _, value in read]
         twice = len(values) - len(set(values))
         wrong = {
-            LOST: [one.decode() for one in self._writer.acknowledged if one not in set(values)]
-            if set(self._writer.acknowledged) - set(values)
-            else [],
+            LOST: [one.decode() for one in sorted(set(self._writer.acknowledged) - set(values))],
             DOUBLED: [f"{twice} of {len(values)}"] if twice else [],
             ORDER: list(_disorder(read)),
             CLIENTS: [f"the producer gave up: {one}" for one in self._writer.failed],
@@ -263,7 +260,7 @@ class SqsWorkload(Workload):
 
 
 class FifoWorkload(Workload):
-    """A FIFO queue over SQS: order in a group, one receiver of a group at a time, a send that is repeated counts once."""
+    """A FIFO queue over SQS: order and one receiver at a time in a group; a send that is repeated counts once."""
 
     name = "fifo"
 
@@ -327,10 +324,11 @@ class RegistryWorkload(Workload):
     def broken(self) -> Findings:
         seen = self._registrar.seen
         for node in self.cluster.running:  # each follows the log of schemas, a moment behind
-            wait_until(
-                lambda node=node: set(self._registrar.found(node)) >= set(seen.acked), f"node {node} lacks schemas"
-            )  # type: ignore[misc]
+            has_come(partial(self._has_all, node))
         return merged(*(seen.check(self._registrar.found(node)) for node in self.cluster.running))
+
+    def _has_all(self, node: int) -> bool:
+        return set(self._registrar.found(node)) >= set(self._registrar.seen.acked)
 
     def counts(self) -> dict[str, int]:
         return {"registered": len(self._registrar.seen.acked)}

@@ -104,6 +104,17 @@ def test_any_other_error_of_a_write_makes_the_log_read_only(monkeypatch: pytest.
     assert log.end_offset == 3 and survey(log) == wanted(3)
 
 
+def test_a_log_that_failed_keeps_nothing_of_those_who_try_to_write() -> None:
+    log, _ = open_at(SimDisk())
+    log.fail(OSError(errno.EIO, "simulated write failure"))
+    met = []
+    for _ in range(3):
+        with pytest.raises(StorageFailed) as caught:
+            fill(log, 1)
+        met.append(caught.value)
+    assert len({id(one) for one in met}) == 3, "the frames of all who met one error stay as long as it does"
+
+
 def test_a_failed_sync_vouches_for_nothing() -> None:
     disk = SimDisk()
     log, _ = open_at(disk)
@@ -117,7 +128,7 @@ def test_a_failed_sync_vouches_for_nothing() -> None:
         job.run()
     assert log.synced_offset == 2
     failure = log.fail(caught.value)
-    assert isinstance(failure, StorageFailed) and log.failure is failure
+    assert isinstance(failure, StorageFailed) and log.failure is not None and str(log.failure) == str(failure)
     disk.fails_sync = False
     with pytest.raises(StorageFailed):
         fill(log, 1)

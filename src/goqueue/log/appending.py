@@ -54,20 +54,21 @@ class LogAppends(LogExtent):
         self.wants_seal = any(segment.seal is None for segment in segments[:-1])
         self._dirty = False
         self._new_names = False  # file names not yet durable
-        self._failure: StorageFailed | None = None
+        self._failure = ""
         self.bytes_written = 0  # since it was opened; as all counters, about right
 
     @property
     def failure(self) -> StorageFailed | None:
-        """Why the log takes no more writes, if so."""
-        return self._failure
+        """Why the log takes no more writes, if so. A new error each time: one that is raised again and again would keep
+        the frames of everybody who met it, with all that they tried to write."""
+        return StorageFailed(self._failure) if self._failure else None
 
     def append(
         self, batch: Buffer, header: BatchHeader, epoch: Epoch, now: Millis, append_time: bool = False
     ) -> Offset:
         """Writes one verified batch at the end and returns its base offset. Not yet safe: see `begin_sync`."""
-        if self._failure is not None:
-            raise self._failure
+        if self._failure:
+            raise StorageFailed(self._failure)
         base_offset = self.end_offset
         if append_time or header.max_timestamp < 0:
             # Messages without a time get the broker's, or retention would find them infinitely old.
@@ -98,8 +99,8 @@ class LogAppends(LogExtent):
     def restore_run(self, data: memoryview, headers: Sequence[BatchHeader]) -> int:
         """Puts batches at the end that lie one behind the other in `data`, byte for byte: as many as belong into one
         segment and one epoch, by one write. How many these are."""
-        if self._failure is not None:
-            raise self._failure
+        if self._failure:
+            raise StorageFailed(self._failure)
         first = headers[0]
         self.end_offset = first.base_offset
         segment = self._segment_for_append(first, first.max_timestamp)
@@ -162,7 +163,5 @@ class LogAppends(LogExtent):
     def fail(self, why: OSError) -> StorageFailed:
         """After a failed write or sync nobody knows what is on disk: no more writes until recovery looks."""
         logger.critical("disk error, partition is read-only", extra={"log": self.home.directory, "error": str(why)})
-        self._failure = StorageFailed(
-            f"The disk failed ({why}); this partition is read-only. Check the disk and restart the node."
-        )
-        return self._failure
+        self._failure = f"The disk failed ({why}); this partition is read-only. Check the disk and restart the node."
+        return StorageFailed(self._failure)

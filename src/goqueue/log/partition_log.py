@@ -56,7 +56,7 @@ class PartitionLog(LogAppends):
 
     def begin_sync(self) -> SyncJob | None:
         """A job that makes everything appended so far safe, or None if it is."""
-        if not self._dirty or self._failure is not None:
+        if not self._dirty or self._failure:
             return None
         parts = [(segment, segment.held_file(), segment.length) for segment in self.segments if segment.seal is None]
         self._syncs_begun += 1
@@ -105,7 +105,7 @@ class PartitionLog(LogAppends):
 
     def close(self) -> None:
         """After a last sync: writes the active segment's indexes, so that the next start reads nothing."""
-        if self.segments and self._failure is None:
+        if self.segments and not self._failure:
             self.segments[-1].write_indexes()
 
     def release(self) -> None:
@@ -228,7 +228,7 @@ class PartitionLog(LogAppends):
     def begin_without_files(self) -> None:
         """Its directory was deleted: the log is empty, and takes writes again even if it had failed for that."""
         self.notes.directory_lost()
-        self._failure = None
+        self._failure = ""
         self.begin_anew(0)
 
     def begin_anew(self, offset: Offset) -> None:

@@ -53,10 +53,11 @@ def frame(low_ms: float, high_ms: float, top: float, unit: Unit, width: float = 
 
 def axes(inside: Frame, unit: Unit) -> Markup:
     """Lines of the grid with their amounts, and times below."""
-    return join(_amounts(inside, unit), _times(inside))
+    return join(amounts(inside, unit), _times(inside))
 
 
-def _amounts(inside: Frame, unit: Unit) -> list[Markup]:
+def amounts(inside: Frame, unit: Unit) -> list[Markup]:
+    """Lines of the grid, with what each stands for."""
     right = inside.width - RIGHT
     marks: list[Markup] = []
     for value in inside.ticks:
