@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
 from chaos.charts import Band, Segment, fault_rows, leader_rows, small_plot
 from chaos.histories import PROGRESS
 from chaos.running import Fault, Outcome
 from chaos.windows import latencies, rates, window_s
-from goqueue.console import look
 from goqueue.pipeline import human
 from goqueue.pipeline.report.markup import Markup, join, tag
+from goqueue.pipeline.report.page import head as page_head
 from goqueue.pipeline.report.parts import Cell, Tile, card, fine, table, tile
 
 _BROKEN_SHOWN = 60
@@ -31,15 +30,7 @@ def write_report(outcome: Outcome, path: Path) -> None:
 
 
 def page(outcome: Outcome) -> str:
-    style = look() + resources.files("goqueue.pipeline.report").joinpath("page.css").read_text() + _STYLE
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"GoQueue chaos · seed {outcome.plan.seed}"),
-        tag("style", Markup(style)),
-    )
+    head = page_head(f"GoQueue chaos · seed {outcome.plan.seed}", _STYLE)
     main = tag("main", tag("div", *map(tile, _tiles(outcome)), class_="tiles"), *_sections(outcome))
     again = f"python -m chaos --seed {outcome.plan.seed} --minutes {outcome.plan.seconds / 60:g}"
     foot = tag("footer", "Times count from the start of the run. The same faults again: ", tag("code", again))

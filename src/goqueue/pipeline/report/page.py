@@ -20,22 +20,21 @@ from goqueue.pipeline.report.windows import span_of
 def page(facts: Facts) -> str:
     """The whole file. The same facts make the same page, byte by byte."""
     sections = [flow(facts), speed(facts), failed(facts), lag(facts), health(facts)]
-    head = tag(
+    main = tag("main", tag("div", *map(tile, tiles(facts)), class_="tiles"), *map(_section, sections))
+    body = tag("body", _header(facts, sections), main, _footer(facts))
+    return "<!DOCTYPE html>\n" + tag("html", head(f"GoQueue report · {facts.lake}"), "\n", body, lang="en") + "\n"
+
+
+def head(title: str, more_style: str = "") -> Markup:
+    """Of a page that is one file: the style stands in it whole."""
+    return tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"GoQueue report · {facts.lake}"),
-        tag("style", _style()),
+        tag("title", title),
+        tag("style", Markup(look() + resources.files(__package__).joinpath("page.css").read_text() + more_style)),
     )
-    main = tag("main", tag("div", *map(tile, tiles(facts)), class_="tiles"), *map(_section, sections))
-    body = tag("body", _header(facts, sections), main, _footer(facts))
-    return "<!DOCTYPE html>\n" + tag("html", head, "\n", body, lang="en") + "\n"
-
-
-def _style() -> Markup:
-    """Whole, so that the page is one file."""
-    return Markup(look() + resources.files(__package__).joinpath("page.css").read_text())
 
 
 def _header(facts: Facts, sections: list[Section]) -> Markup:
