@@ -74,6 +74,7 @@ from goqueue.node_services import NodeServices, Ports
 from goqueue.rest_door import RestDoor
 from goqueue.service.authentication import Authentication
 from goqueue.service.auto_balance import AutoBalance
+from goqueue.service.backups import BackupPorts, Backups
 from goqueue.service.cluster_metrics import LeaderChanges
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.front import Front
@@ -118,6 +119,7 @@ class Node:
         self._who: Authentication | None = None
         self._metrics: NodeMetrics | None = None
         self._balancing: AutoBalance | None = None
+        self._backups: Backups | None = None
 
     async def start(self) -> Started:
         """Raises a `Startup` error with nothing left behind, or serves."""
@@ -177,7 +179,10 @@ class Node:
         made = RestDoor(broker, self._settings, self._threads)
         page = self._metrics.page(cluster, leader_changes)
         moves = self._reassignments(broker, cluster)
-        operations = made.operations(doors, cluster, page, moves, self._metrics.history)
+        held = BackupPorts(self._threads, services.clock, services.entropy)
+        self._backups = Backups(self._data_dir.path, broker.cleaner, services.own_metadata, held)
+        await self._backups.start()
+        operations = made.operations(doors, cluster, page, moves, self._metrics.history, self._backups)
         app = build_app(operations, broker.metrics, self._pages, guard, broker.client_quotas)
         over_grpc = app.behind(DoorGuard(gate, rest_connections, logins.grpc()))
         if rest_socket is not None:
@@ -336,6 +341,8 @@ class Node:
             await self._sqs.stop()
         if self._rest is not None:
             await self._rest.stop()
+        if self._backups is not None:
+            await self._backups.stop()
         if self._metrics is not None:
             await self._metrics.stop()
         if self._who is not None:

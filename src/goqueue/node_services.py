@@ -141,6 +141,11 @@ class NodeServices:
                 self.read_replicas = ClusterReadReplicas(self.metadata.image, self.shard_map, member.me)
 
     @property
+    def own_metadata(self) -> EmbeddedMetadata | None:
+        """The store in the data directory; None if the node is one of several, which share one elsewhere."""
+        return self._embedded
+
+    @property
     def is_joined(self) -> Callable[[], bool] | None:
         """Whether the other nodes count on this one; None if it is alone."""
         member = self.member

@@ -10,6 +10,7 @@ from goqueue.drive.offload import Threads
 from goqueue.edge.doors import DoorAddresses
 from goqueue.edge.rest.acls import AclRoutes
 from goqueue.edge.rest.answers import AnswerRoutes
+from goqueue.edge.rest.backups import BackupRoutes
 from goqueue.edge.rest.cluster import ClusterRoutes
 from goqueue.edge.rest.console_routes import ConsoleRoutes, LoginRules
 from goqueue.edge.rest.credentials import CredentialRoutes
@@ -35,6 +36,7 @@ from goqueue.edge.rest.topics import TopicRoutes
 from goqueue.edge.rest.traces import TraceRoutes
 from goqueue.edge.rest.transactions import TransactionRoutes
 from goqueue.service.audit_trail import AuditTrail
+from goqueue.service.backups import Backups
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.front import Front
 from goqueue.service.health import Health
@@ -60,7 +62,13 @@ class RestDoor:
         return Front(service, self._broker.node.access, self._broker.routed(service))
 
     def operations(
-        self, doors: DoorAddresses, cluster: ClusterView, page: MetricsPage, moves: Reassignments, history: NodeHistory
+        self,
+        doors: DoorAddresses,
+        cluster: ClusterView,
+        page: MetricsPage,
+        moves: Reassignments,
+        history: NodeHistory,
+        backups: Backups,
     ) -> list[RestOperation]:
         broker, bodies, front = self._broker, self._bodies, self._front
         security = self._settings.security
@@ -79,6 +87,7 @@ class RestDoor:
             *QuotaRoutes(front(broker.quotas), bodies).operations(),
             *ClusterRoutes(front(cluster)).operations(),
             *ReassignmentRoutes(front(moves), bodies).operations(),
+            *BackupRoutes(front(backups), bodies).operations(),
             *TenantRoutes(front(_tenants(broker)), bodies).operations(),
             *CredentialRoutes(front(broker.node.authentication.credentials), bodies).operations(),
             *NodeRoutes(*self._numbers(page)).operations(),

@@ -220,6 +220,7 @@ _OTHER_NAMES = (
     "DELETE /admin/users",
     "POST /admin/keys",
     "POST /admin/tenants",
+    "POST /admin/backups",
     "POST /subjects",
     "POST /compatibility",
     "POST /groups/{group}/leave",

@@ -17,6 +17,7 @@ from goqueue.service.acls import Acls
 from goqueue.service.admission import ADMISSION
 from goqueue.service.asking import Attribute, Viewed
 from goqueue.service.audit_trail import AuditTrail
+from goqueue.service.backups import Backups
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.credentials import Credentials
 from goqueue.service.history import NodeHistory
@@ -34,7 +35,7 @@ from goqueue.service.visible_schemas import VisibleSchemas
 
 # Operators' alone, Kafka's alone (which translates its messages), and shown by views of their own.
 OTHERS = {Acls, ClusterView, Credentials, NodeConfig, Quotas, Reassignments, Storage, Tenants, MetricsPage}
-OTHERS |= {AuditTrail, NodeHistory}
+OTHERS |= {AuditTrail, Backups, NodeHistory}
 KAFKAS = {Sharing, ShareOffsets}
 KAFKAS_VERBS = {"join", "sync", "heartbeat", "leave", "consumer_heartbeat", "share_heartbeat", "commit", "offsets"}
 # Verbs whose answer is text that is no name.

@@ -227,6 +227,10 @@ class UnknownShard(NotFound):
     """No shard has that number."""
 
 
+class UnknownBackup(NotFound):
+    """No backup under way has that id: it ended, or nobody asked for its files for ten minutes."""
+
+
 class UnknownRoute(NotFound):
     """No such path or method."""
 
@@ -253,6 +257,10 @@ class AlreadyDelivered(Conflict):
 
 class RedriveRunning(Conflict):
     """The dead letters are being redriven already."""
+
+
+class BackupRefused(Conflict):
+    """The node cannot be backed up while it runs; the message says why."""
 
 
 class MoveRefused(Conflict):

@@ -229,3 +229,12 @@ CALENDAR_BUCKETS_MAX: Final = 400
 AUDIT_LINES_READ_MAX: Final = 5_000
 AUDIT_BYTES_READ_MAX: Final = 8 * MIB
 FINGERPRINTS_TOLD_MAX: Final = 100
+
+# --- backups of a running node ------------------------------------------------------------------------------
+
+BACKUPS_MAX: Final = 4  # at once
+BACKUP_IDLE_S: Final = 600.0  # until one that nobody reads is ended
+BACKUP_WAIT_S: Final = 25.0  # for a clean-up of the log that is under way
+BACKUP_FILES_LISTED_MAX: Final = 10_000  # in one answer
+BACKUP_PARTS_MAX: Final = 10_000  # of files, that one request reads
+BACKUP_READ_BYTES_MAX: Final = 4 * MIB

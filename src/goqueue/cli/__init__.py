@@ -45,6 +45,8 @@ COMMANDS: Final = {
     "quota": Lazy("goqueue.cli.quota:quota", "Set, list and delete limits of users and clients."),
     "pipeline": Lazy("goqueue.cli.pipeline:pipeline_group", "Move and study messages in bulk, on Spark."),
     "bench": Lazy("goqueue.cli.bench:bench", "Put load on a broker and time it."),
+    "backup": Lazy("goqueue.cli.backup:backup", "Back up a node into a directory."),
+    "restore": Lazy("goqueue.cli.backup:restore", "Make a data directory from a backup."),
     "doctor": Lazy(
         "goqueue.cli.doctor:doctor",
         "Look for what is wrong: settings, disk, clocks, versions, store, descriptors, file system.",

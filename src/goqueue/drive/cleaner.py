@@ -59,6 +59,10 @@ class Cleaner:
             async with self._lock:
                 await self._clean(partition, config)
 
+    def quiet(self) -> asyncio.Lock:
+        """While it is held, no file of a log is replaced or deleted."""
+        return self._lock
+
     async def drop_head(self, partition: Partition, start_offset: Offset) -> None:
         """Makes a log begin later, on request; waits until that is durable. Nothing goes that is being sealed."""
         async with self._lock:

@@ -96,6 +96,10 @@ class EmbeddedMetadata:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
+    def quiet(self) -> asyncio.Lock:
+        """While it is held, the files are of one moment."""
+        return self._changing
+
     async def open_session(self) -> _Session:
         return _Session(self, self._state.begin_session())
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from goqueue.base.startup_errors import DataDirInUse, DataDirUnusable
 from goqueue.log.private import DIR_MODE, FILE_MODE, tighten, tighten_dir
+from goqueue.log.snapshot import SNAPSHOTS, UNFINISHED
 
 LOCK_FILE: Final = "node.lock"
 # What a node keeps in its directory; anything else there is not ours to change.
@@ -24,6 +25,8 @@ _OURS: Final = (
     "trash",
     "lost+found",
     "disk-note",
+    SNAPSHOTS,
+    UNFINISHED,
 )
 _OURS_BEGIN: Final = ("journal-", "schedule.sqlite", "schedule-", "identity", "producer", "process", "history.")
 
@@ -57,10 +60,20 @@ class DataDir:
                 field="data.dir",
             ) from None
         self._fd = fd
+        self._check_restored()
         self._tighten()
         with contextlib.suppress(OSError):  # a full disk: the number is for people, the lock holds without it
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+
+    def _check_restored(self) -> None:
+        if (self.path / UNFINISHED).exists():
+            self.release()
+            raise DataDirUnusable(
+                f"A backup was not restored whole into the data directory {self.path}. Restore it again: "
+                f"goqueue restore BACKUP --data {self.path}",
+                field="data.dir",
+            )
 
     def _make(self) -> None:
         """With names that outlast a power cut, up to the first directory that was there already."""

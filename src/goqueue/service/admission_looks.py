@@ -8,6 +8,7 @@ from typing import Final
 from goqueue.base.access import CLUSTER, AclOperation
 from goqueue.service.asking import Attribute, Verbs, always, anybody
 from goqueue.service.audit_trail import AuditTrail
+from goqueue.service.backups import Backups
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.health import Health
 from goqueue.service.history import NodeHistory
@@ -24,5 +25,7 @@ LOOKS: Final[Mapping[type, Verbs]] = {
     Health: {"checks": anybody, "stopping": Attribute(), "stats": _SEE},
     MetricsPage: {"text": _SEE},
     NodeHistory: {"read": _SEE},
+    # A backup has everything that the node has: who may take one may also change who may do what.
+    Backups: dict.fromkeys(("begin", "list", "files", "read", "end"), always(AclOperation.ALTER, CLUSTER)),
     AuditTrail: {"is_kept": Attribute([(AclOperation.DESCRIBE, CLUSTER)]), "lines": _SEE},
 }

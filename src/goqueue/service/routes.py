@@ -21,6 +21,7 @@ from goqueue.core.txn.records import TxnState
 from goqueue.core.txn.staged import kept_with
 from goqueue.service.acls import Acls
 from goqueue.service.audit_trail import AuditTrail
+from goqueue.service.backups import Backups
 from goqueue.service.browse import Browsing
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.consume import Consuming, Poll
@@ -318,6 +319,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
         "owner": _BY_NAME,
         "owners": SPLIT,
     },
+    Backups: _all(HERE, "begin", "list", "files", "read", "end"),
     Storage: _all(HERE, "usage", "data_dir", "delete_records"),
     NodeConfig: _all(HERE, "static", "check", "alter", "set_log_levels", "dynamic"),
     Quotas: _all(HERE, "list", "alter"),

@@ -164,6 +164,11 @@ CASES = [
     Case("POST /admin/tenants", ["alter cluster"], {"name": "new"}),
     Case("GET /admin/tenants/{tenant}", [CLUSTER]),
     Case("DELETE /admin/tenants/{tenant}", ["alter cluster"]),
+    Case("POST /admin/backups", ["alter cluster"]),
+    Case("GET /admin/backups", ["alter cluster"]),
+    Case("GET /admin/backups/{backup}/files", ["alter cluster"]),
+    Case("POST /admin/backups/{backup}/read", ["alter cluster"], {"parts": [{"file": 0, "position": 0, "size": 0}]}),
+    Case("DELETE /admin/backups/{backup}", ["alter cluster"]),
     Case("GET /admin/users", [CLUSTER]),
     Case("POST /admin/users", ["alter cluster"], {"name": "new", "password": "a password"}),
     Case("GET /admin/users/{user}", [CLUSTER]),
@@ -224,7 +229,8 @@ class Walk:
         await self._client.post("/admin/users", json={"name": "ada", "password": "a password"})
         key = (await self._client.post("/admin/keys", json={"owner": "ada"})).json()["key"]["id"]
         await self._client.post("/admin/tenants", json={"name": "t"})
-        self.names |= {"user": "ada", "key": key, "tenant": "t"}
+        backup = (await self._client.post("/admin/backups")).json()["id"]
+        self.names |= {"user": "ada", "key": key, "tenant": "t", "backup": backup}
         schema = (await self._client.post("/subjects/s/versions", json=SCHEMA)).json()
         self.names |= {"guid": schema["guid"], "schema": str(schema["id"])}
 

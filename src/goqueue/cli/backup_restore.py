@@ -1,0 +1,94 @@
+"""A data directory from a backup, every byte compared with its checksum; and what of a backup is damaged."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from goqueue.cli.backup_store import BackupEntry, BackupStore, Manifest, sync_directory, write_safely
+from goqueue.cli.failures import Failed, Misused
+from goqueue.log.data_dir import LOCK_FILE
+from goqueue.log.private import FILE_MODE, make_private_dirs
+from goqueue.log.snapshot import UNFINISHED
+
+_NAMED_MAX: Final = 10
+_SAFE_PATH: Final = re.compile(r"[^/\0]+(/[^/\0]+)*")
+
+
+def damaged_files(store: BackupStore, manifest: Manifest, progress: Callable[[int], None]) -> list[str]:
+    """Paths of the files of which something is damaged or missing. Each object is read once."""
+    is_sound: dict[str, bool] = {}
+    done = 0
+    for file in manifest.files:
+        for part in file.parts:
+            if part.object not in is_sound:
+                is_sound[part.object] = store.get(part.object) is not None
+            done += part.size
+        progress(done)
+    return [file.path for file in manifest.files if not all(is_sound[part.object] for part in file.parts)]
+
+
+def refuse_damaged(name: str, damaged: list[str]) -> None:
+    if damaged:
+        shown = "".join(f"\n  {path}" for path in damaged[:_NAMED_MAX])
+        rest = f"\n  and {len(damaged) - _NAMED_MAX} more" if len(damaged) > _NAMED_MAX else ""
+        raise Failed(f"The backup {name} is damaged; {len(damaged)} of its files cannot be restored:{shown}{rest}")
+
+
+class Restore:
+    """Into a directory that is empty, or that an interrupted restore left. No node starts there until it is whole."""
+
+    def __init__(self, store: BackupStore, data: Path, progress: Callable[[int], None]) -> None:
+        self._store = store
+        self._data = data
+        self._progress = progress
+        self._last = ("", b"")  # small files share an object
+        self._done = 0
+
+    def run(self, name: str, manifest: Manifest) -> None:
+        self._check_empty()
+        make_private_dirs(self._data)
+        write_safely(self._data / UNFINISHED, f"{name}\n".encode())
+        sync_directory(self._data)
+        directories = {self._data}
+        for file in manifest.files:
+            directories |= self._write(name, file)
+        for directory in sorted(directories, reverse=True):
+            sync_directory(directory)
+        (self._data / UNFINISHED).unlink()
+        sync_directory(self._data)
+
+    def _check_empty(self) -> None:
+        found = {path.name for path in self._data.iterdir()} if self._data.exists() else set()
+        if found - {LOCK_FILE, "lost+found"} and UNFINISHED not in found:
+            raise Misused(f"{self._data} is not empty. Restore into a new directory, or move what is there away.")
+
+    def _write(self, name: str, file: BackupEntry) -> set[Path]:
+        if not _SAFE_PATH.fullmatch(file.path) or ".." in file.path.split("/"):
+            raise Failed(f"The backup {name} names a file outside of the data directory: {file.path!r}.")
+        path = self._data / file.path
+        make_private_dirs(path.parent)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        with os.fdopen(fd, "wb") as out:
+            for part in file.parts:
+                data = self._object(part.object)
+                if data is None or part.position + part.size > len(data):
+                    refuse_damaged(name, [file.path])
+                    raise AssertionError("refused")
+                out.write(memoryview(data)[part.position : part.position + part.size])
+            out.flush()
+            os.fsync(fd)
+        self._done += file.size_bytes
+        self._progress(self._done)
+        return {path.parents[depth] for depth in range(len(Path(file.path).parts))}
+
+    def _object(self, name: str) -> bytes | None:
+        if self._last[0] != name:
+            data = self._store.get(name)
+            if data is None:
+                return None
+            self._last = (name, data)
+        return self._last[1]

@@ -1,0 +1,185 @@
+"""Backups of a running node: its files as they are at one moment, held until somebody has read them.
+
+The moment is one turn of the event loop in which nothing is cleaned up and no metadata is written. What was
+acknowledged before it is in the backup, and nothing of what came after: no group, lease or schedule speaks of a message
+that is not there. To the node that starts from it, it looks as if it had been killed then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import logging
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from goqueue import __version__
+from goqueue.api.backups import BackupFileOut, BackupFilesOut, BackupOut, BackupPart
+from goqueue.base.clock import Clock
+from goqueue.base.entropy import Entropy, new_uuid
+from goqueue.base.errors import BackupRefused, InvalidField, Overloaded, StorageFailed, UnknownBackup
+from goqueue.base.limits import (
+    BACKUP_FILES_LISTED_MAX,
+    BACKUP_IDLE_S,
+    BACKUP_READ_BYTES_MAX,
+    BACKUP_WAIT_S,
+    BACKUPS_MAX,
+)
+from goqueue.drive.cleaner import Cleaner
+from goqueue.drive.embedded_metadata import EmbeddedMetadata
+from goqueue.drive.offload import Offload
+from goqueue.drive.repeating import Repeating
+from goqueue.log.private import DIR_MODE
+from goqueue.log.snapshot import SNAPSHOTS, SnapshotFile, link_files
+
+logger = logging.getLogger(__name__)
+
+_LOOK_S: Final = 30.0
+_ATTEMPTS: Final = 5  # a topic that is just being deleted takes files away
+_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV, errno.EMLINK, errno.ENOSYS)
+
+
+class _Held(msgspec.Struct):
+    shown: BackupOut
+    directory: Path
+    files: list[SnapshotFile]
+    used_at: float
+
+
+class BackupPorts(msgspec.Struct, frozen=True):
+    """What a backup needs of the node."""
+
+    offload: Offload
+    clock: Clock
+    entropy: Entropy
+
+
+class Backups:
+    """The verbs. `metadata` is None if the node is one of several, whose metadata is elsewhere."""
+
+    def __init__(self, data: Path, cleaner: Cleaner, metadata: EmbeddedMetadata | None, ports: BackupPorts) -> None:
+        self._data = data
+        self._cleaner = cleaner
+        self._metadata = metadata
+        self._offload, self._clock, self._entropy = ports.offload, ports.clock, ports.entropy
+        self._held: dict[str, _Held] = {}
+        self._looking = Repeating(_LOOK_S, self._end_unused)
+
+    async def start(self) -> None:
+        """What an earlier run left is of no use to anybody."""
+        await self._remove(self._data / SNAPSHOTS)
+        self._looking.start()
+
+    async def stop(self) -> None:
+        await self._looking.stop()
+        await self._remove(self._data / SNAPSHOTS)
+
+    async def begin(self) -> BackupOut:
+        if self._metadata is None:
+            raise BackupRefused(
+                "A node of several cannot be backed up while it runs: its metadata is not its own. Copy the topics "
+                "with `goqueue copy`, or stop the processes and back up the data directory."
+            )
+        if len(self._held) >= BACKUPS_MAX:
+            raise BackupRefused(f"{BACKUPS_MAX} backups are under way; end one, or wait until it ends.")
+        try:
+            async with asyncio.timeout(BACKUP_WAIT_S), self._cleaner.quiet(), self._metadata.quiet():
+                held = self._hold()
+        except TimeoutError:
+            raise Overloaded("The node compacts a log or changes its metadata; try again in a moment.") from None
+        self._held[held.shown.id] = held
+        return held.shown
+
+    def _hold(self) -> _Held:
+        """Blocks the loop, for that is what makes it one moment."""
+        began = time.perf_counter()
+        name = new_uuid(self._entropy)
+        directory = self._data / SNAPSHOTS / name
+        files = self._linked(directory)
+        pause_ms = round((time.perf_counter() - began) * 1000, 3)
+        size = sum(file.size_bytes for file in files)
+        shown = BackupOut(name, self._clock.now_ms(), __version__, len(files), size, pause_ms)
+        logger.info("backup begun", extra={"backup": name, "files": len(files), "pause_ms": pause_ms})
+        return _Held(shown, directory, files, time.monotonic())
+
+    def _linked(self, directory: Path) -> list[SnapshotFile]:
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                directory.mkdir(DIR_MODE, parents=True)
+                directory.parent.chmod(DIR_MODE)
+                return link_files(self._data, directory)
+            except OSError as error:
+                shutil.rmtree(directory, ignore_errors=True)
+                if error.errno in _NO_LINKS:
+                    raise BackupRefused(
+                        f"The file system of {self._data} has no hard links ({error.strerror}). Stop the node, and "
+                        "back up its data directory."
+                    ) from error
+                if not left or error.errno != errno.ENOENT:
+                    raise StorageFailed(f"The files cannot be held for a backup: {error.strerror}.") from error
+        raise AssertionError("it returned or raised")
+
+    def list(self) -> list[BackupOut]:
+        return [held.shown for held in self._held.values()]
+
+    def files(self, name: str, after: int) -> BackupFilesOut:
+        """From a place in the list on, as many as fit an answer."""
+        held = self._find(name)
+        page = held.files[after : after + BACKUP_FILES_LISTED_MAX]
+        end = after + len(page)
+        shown = [BackupFileOut(file.path, file.size_bytes, file.version) for file in page]
+        return BackupFilesOut(shown, end if end < len(held.files) else None)
+
+    async def read(self, name: str, parts: Sequence[BackupPart], digests: bool = False) -> bytes:
+        """The bytes of parts of files, or their digests."""
+        held = self._find(name)
+        for part in parts:
+            if part.file >= len(held.files) or part.position + part.size > held.files[part.file].size_bytes:
+                raise InvalidField(f"File {part.file} has no such part.", field="parts")
+        if not digests and sum(part.size for part in parts) > BACKUP_READ_BYTES_MAX:
+            raise InvalidField(f"One request reads at most {BACKUP_READ_BYTES_MAX} bytes.", field="parts")
+        return await self._offload(lambda: _read(held.directory, parts, digests))
+
+    async def end(self, name: str) -> None:
+        held = self._find(name)
+        del self._held[name]
+        await self._remove(held.directory)
+
+    def _find(self, name: str) -> _Held:
+        held = self._held.get(name)
+        if held is None:
+            raise UnknownBackup(f"No backup {name[:64]} is under way; begin one.")
+        held.used_at = time.monotonic()
+        return held
+
+    async def _end_unused(self) -> None:
+        """Nobody reads it any more, and it keeps files from being deleted."""
+        since = time.monotonic() - BACKUP_IDLE_S
+        for held in [held for held in self._held.values() if held.used_at < since]:
+            logger.warning("a backup that nobody reads is ended", extra={"backup": held.shown.id})
+            self._held.pop(held.shown.id, None)
+            await self._remove(held.directory)
+
+    async def _remove(self, directory: Path) -> None:
+        await self._offload(lambda: shutil.rmtree(directory, ignore_errors=True))
+
+
+def _read(directory: Path, parts: Sequence[BackupPart], digests: bool) -> bytes:
+    found: list[bytes] = []
+    for part in parts:
+        fd = os.open(directory / str(part.file), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.pread(fd, part.size, part.position)
+        finally:
+            os.close(fd)
+        if len(data) < part.size:
+            raise StorageFailed("A file is shorter than it was when the backup began; begin another.")
+        found.append(hashlib.sha256(data).digest() if digests else data)
+    return b"".join(found)
