@@ -85,6 +85,7 @@ def test_a_node_comes_back_as_it_was_at_that_moment(tmp_path: Path) -> None:
             client.post("/topics", json={"name": topic, "num_partitions": 2}).raise_for_status()
         for part in range(20):
             publish(client, "jobs", [f"{part}-{number}" + "." * 400 for number in range(50)])
+        wait_until(lambda: len(list(tmp_path.glob("data/logs/jobs/*/*.seal"))) >= 6, "full segments are sealed")
         worker = Worker(client, "workers", "w")
         acked, leased = worker.take(3), worker.take(2)
         worker.ack(acked)
