@@ -53,8 +53,9 @@ def backup(
 ) -> None:
     """Back up a node into a directory.
 
-    It may hold earlier backups: only what is new is copied. The node goes on meanwhile. With --data the directory of a node that does not run is backed up. A backup that was
-    interrupted goes on when the command is given again. The exit code is 1 if --verify finds damage.
+    It may hold earlier backups: only what is new is copied. The node goes on meanwhile. With --data the directory of
+    a node that does not run is backed up. A backup that was interrupted goes on when the command is given again. The
+    exit code is 1 if --verify finds damage.
     """
     store = BackupStore(directory)
     if is_list:
