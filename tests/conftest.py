@@ -15,7 +15,7 @@ from _pytest.unraisableexception import collect_unraisable
 from hypothesis import HealthCheck, settings
 
 from bench.node_process import NodeProcess
-from tests import of_a_tenant, one_of_cluster
+from tests import of_a_tenant, one_of_cluster, shared_node
 from tests.one_of_cluster import a_node, an_empty_node
 from tests.second_try import Failures
 from tests.txn.watching import watched
@@ -46,6 +46,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What a module's fixture starts is started once: the tests that share it run in one process."""
     if one_of_cluster.NODES:
         one_of_cluster.select(config, items)
+    if shared_node.ADDRESSES:
+        one_of_cluster.keep_those_with_a_node(config, items)
     if of_a_tenant.TENANT:
         of_a_tenant.select(items)
     for item in items:

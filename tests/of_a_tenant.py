@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 TENANT: Final = os.environ.get("NODE_TENANT", "")
-_PROGRAM: Final = "from tests.tenant_program import main; main()"
+PROGRAM: Final = "from tests.tenant_program import main; main()"
 
 OPERATORS: Final = {
     "asks for routes that are an operator's": (
@@ -52,7 +52,7 @@ OPERATORS: Final = {
 
 
 def select(items: list[pytest.Item]) -> None:
-    os.environ["NODE_PROGRAM"] = _PROGRAM
+    os.environ["NODE_PROGRAM"] = PROGRAM
     for item in items:
         name = item.nodeid.removeprefix("tests/").split("@")[0]
         names = {name, name.split("[")[0], name.split("::")[0]}

@@ -19,6 +19,7 @@ import pytest
 
 from bench.cluster_process import ClusterProcess
 from bench.node_process import NodeProcess
+from tests import shared_node
 from tests.etcd import etcd_program
 from tests.one_node import ONE_NODE
 
@@ -33,6 +34,9 @@ def a_node(data: Path, settings: Mapping[str, str] | None = None) -> Iterator[No
     if NODES:
         yield cast(NodeProcess, OneOfCluster(_run.cluster()))
         return
+    if shared_node.ADDRESSES:
+        yield cast(NodeProcess, shared_node.SharedNode())
+        return
     with NodeProcess(data, settings=dict(settings or {})) as running:
         yield running
 
@@ -41,7 +45,7 @@ def a_node(data: Path, settings: Mapping[str, str] | None = None) -> Iterator[No
 def an_empty_node(data: Path) -> Iterator[NodeProcess]:
     """One that no other test uses: a cluster is emptied for it, and whole again when it is over."""
     with a_node(data) as node:
-        if NODES:
+        if NODES or shared_node.ADDRESSES:
             empty(node.url)
         yield node
         if NODES:
@@ -119,12 +123,16 @@ def settle(cluster: ClusterProcess) -> None:
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Only tests that take their node from `a_node` run against a cluster."""
+    keep_those_with_a_node(config, items)
+    for item in items:
+        if (why := _why_not(item.nodeid)) is not None:
+            item.add_marker(pytest.mark.skip(reason=why))
+
+
+def keep_those_with_a_node(config: pytest.Config, items: list[pytest.Item]) -> None:
     wanted = [item for item in items if _takes_a_node(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
     items[:] = wanted
-    for item in wanted:
-        if (why := _why_not(item.nodeid)) is not None:
-            item.add_marker(pytest.mark.skip(reason=why))
 
 
 def _takes_a_node(item: pytest.Item) -> bool:

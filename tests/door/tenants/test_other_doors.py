@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -143,25 +140,3 @@ def test_traces_and_metrics_are_the_tenants_own(tenants: Tenants) -> None:
             assert 'goqueue_broker_messages_published_total{topic="seen"} 1.0' in page
             assert "~" not in page and "goqueue_http_requests" not in page and "process_" not in page
             assert rest.get("/traces/stats").status_code == 403
-
-
-@pytest.mark.slow
-def test_whole_suites_of_doors_pass_as_a_tenant() -> None:
-    suites = ("door/sqs/test_dead_letters.py", "door/schemas/test_confluent.py", "door/test_rest_staged.py")
-    told = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *(str(ROOT / "tests" / one) for one in suites),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "NODE_TENANT": "a"},
-        timeout=300,
-    )
-    assert told.returncode == 0, told.stdout[-8_000:]
