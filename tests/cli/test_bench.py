@@ -83,6 +83,7 @@ def test_what_is_missing_doubled_or_damaged_is_wrong() -> None:
         ("consume", [], ["acknowledged", "read"]),
         ("consume", ["--over", "kafka", "--batch", "10"], ["acknowledged", "read"]),
         ("queue", [], ["acknowledged", "acked by a worker"]),
+        ("queue", ["--over", "grpc"], ["acknowledged", "acked by a worker"]),
     ],
 )
 def test_every_kind_through_a_node(server_url: str, kind: str, flags: list[str], lines: list[str]) -> None:

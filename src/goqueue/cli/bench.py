@@ -11,12 +11,14 @@ from typing import Any, Final
 import click
 import msgspec
 
+from goqueue.api.node import Doors
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_duration_ms
-from goqueue.cli.bench_doors import BenchKafka, BenchRest
+from goqueue.cli.bench_doors import BenchClient, BenchKafka
 from goqueue.cli.bench_load import HEAD_BYTES, Arrivals, LatencySummary, OpenLoop, make_payload, summarise
-from goqueue.cli.connecting import connect, identity_for
+from goqueue.cli.connecting import BrokerTarget, connect, identity_for
 from goqueue.cli.failures import Failed
+from goqueue.cli.kafka_config import identity_options
 from goqueue.cli.options import F, output_option, server_option
 from goqueue.cli.progress import progress_bar
 from goqueue.cli.show import counted, remark, show_rows
@@ -88,7 +90,9 @@ def _sized(command: F) -> F:
 
 @click.command()
 @click.argument("kind", type=click.Choice(["produce", "consume", "queue"]))
-@click.option("--over", type=click.Choice(["rest", "kafka"]), default="rest", show_default=True, help="Which door.")
+@click.option(
+    "--over", type=click.Choice(["rest", "grpc", "kafka"]), default="rest", show_default=True, help="Which door."
+)
 @_sized
 @click.option("--partitions", type=click.IntRange(1, 1_000), default=4, show_default=True, help="Of the topic.")
 @click.option("--keep", is_flag=True, help="Leave the topic there.")
@@ -118,15 +122,13 @@ def bench(
     if load.requests * batch > _MESSAGES_MAX:
         raise click.UsageError(f"More than {_MESSAGES_MAX:,} messages; take a lower rate or a shorter duration.")
     if kind == "queue" and over == "kafka":
-        raise click.UsageError("Queues are taken from over REST; leave --over out.")
+        raise click.UsageError("Queues are taken from over REST and gRPC; leave --over out, or say --over grpc.")
     topic = f"bench-{uuid.uuid4().hex[:12]}"
     with connect(server) as client:
-        servers = client.doors().kafka if over == "kafka" else ""
-        if servers is None:
-            raise Failed("The broker's Kafka door is off.")
+        at = _address(client.doors(), over, server)
         client.create_topic(topic, partitions)
         try:
-            results, faults = asyncio.run(_run(load, server, servers, topic))
+            results, faults = asyncio.run(_run(load, identity_for(server), at, topic))
         finally:
             if not keep:
                 client.delete_topic(topic)
@@ -136,11 +138,22 @@ def bench(
     raise click.exceptions.Exit(1 if faults else 0)
 
 
-async def _run(load: BenchLoad, server: str, servers: str, topic: str) -> tuple[list[BenchResult], list[str]]:
+def _address(doors: Doors, over: str, server: str) -> str:
+    """Of the door that is meant."""
+    if over == "rest":
+        return server
+    found = doors.kafka if over == "kafka" else doors.grpc
+    if found is None:
+        raise Failed(f"The broker's door for {over} is off.")
+    scheme = "grpcs" if server.startswith("https://") else "grpc"
+    return found if over == "kafka" else f"{scheme}://{found}"
+
+
+async def _run(load: BenchLoad, who: BrokerTarget, at: str, topic: str) -> tuple[list[BenchResult], list[str]]:
     door = (
-        BenchKafka(servers, topic, load.in_flight)
+        BenchKafka(at, topic, load.in_flight, identity_options(who))
         if load.over == "kafka"
-        else BenchRest(identity_for(server), topic, load.in_flight)
+        else BenchClient(who._replace(server=at), topic, load.in_flight)
     )
     arrivals = Arrivals(load.requests * load.batch)
     await door.open()
@@ -169,7 +182,7 @@ async def _watched(sending: OpenLoop, load: BenchLoad) -> None:
         await running
 
 
-def _sender(load: BenchLoad, door: BenchRest | BenchKafka) -> Callable[[int, int], Coroutine[Any, Any, None]]:
+def _sender(load: BenchLoad, door: BenchClient | BenchKafka) -> Callable[[int, int], Coroutine[Any, Any, None]]:
     async def send(number: int, due_ns: int) -> None:
         first = number * load.batch
         await door.publish([make_payload(first + one, due_ns, load.size) for one in range(load.batch)])
@@ -178,11 +191,11 @@ def _sender(load: BenchLoad, door: BenchRest | BenchKafka) -> Callable[[int, int
 
 
 def _readers(
-    load: BenchLoad, door: BenchRest | BenchKafka, arrivals: Arrivals
+    load: BenchLoad, door: BenchClient | BenchKafka, arrivals: Arrivals
 ) -> list[tuple[asyncio.Event, Coroutine[Any, Any, None]]]:
     if load.kind == "produce":
         return []
-    if load.kind == "queue" and isinstance(door, BenchRest):
+    if load.kind == "queue" and isinstance(door, BenchClient):
         ready = [asyncio.Event() for _ in range(_WORKERS)]
         return [(one, door.work("bench", arrivals, one)) for one in ready]
     one = asyncio.Event()

@@ -1,9 +1,9 @@
-"""The doors that `goqueue bench` goes through: REST, and Kafka."""
+"""The doors that `goqueue bench` goes through: REST and gRPC by our own client, and Kafka."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from goqueue.cli.bench_load import Arrivals
@@ -15,7 +15,7 @@ _POLL_S: Final = 5.0
 _TIMEOUT_S: Final = 60.0
 
 
-class BenchRest:
+class BenchClient:
     def __init__(self, target: BrokerTarget, topic: str, in_flight: int) -> None:
         self._client = AsyncClient(target.server, _TIMEOUT_S, key=target.key or None, ca_file=target.ca_file or None)
         self._topic = topic
@@ -53,7 +53,9 @@ class BenchRest:
 class BenchKafka:
     """By aiokafka, with an idempotent producer that waits for all replicas."""
 
-    def __init__(self, servers: str, topic: str, in_flight: int) -> None:
+    def __init__(self, servers: str, topic: str, in_flight: int, options: Mapping[str, Any]) -> None:
+        """`options` are arguments of aiokafka's clients that say who asks."""
+        self._options = options
         self._servers = servers
         self._topic = topic
         self._room = asyncio.Semaphore(in_flight)
@@ -62,7 +64,7 @@ class BenchKafka:
     async def open(self) -> None:
         from aiokafka import AIOKafkaProducer
 
-        self._producer = AIOKafkaProducer(bootstrap_servers=self._servers, enable_idempotence=True)
+        self._producer = AIOKafkaProducer(bootstrap_servers=self._servers, enable_idempotence=True, **self._options)
         await self._producer.start()
 
     async def publish(self, values: Sequence[bytes]) -> None:
@@ -76,7 +78,11 @@ class BenchKafka:
         from aiokafka import AIOKafkaConsumer
 
         consumer = AIOKafkaConsumer(
-            self._topic, bootstrap_servers=self._servers, auto_offset_reset="earliest", enable_auto_commit=False
+            self._topic,
+            bootstrap_servers=self._servers,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            **self._options,
         )
         await consumer.start()
         ready.set()

@@ -14,6 +14,7 @@ from goqueue.cli.copy_parts import CopyNote, CopyPlace, CopySink, CopySource, pa
 from goqueue.cli.decoding import ValueDecoder
 from goqueue.cli.failures import Misused
 from goqueue.cli.filters import FilterOptions, filter_options, message_filter
+from goqueue.cli.kafka_config import kafka_options
 from goqueue.cli.live_names import TOPIC
 from goqueue.cli.options import server_option
 from goqueue.cli.progress import progress_bar
@@ -38,6 +39,8 @@ def _name(ctx: click.Context, param: click.Parameter, given: str | None) -> str 
 @click.option("--keep-partitions", is_flag=True, help="Each to the partition of its number; default by the key.")
 @click.option("--create", is_flag=True, help="Create the target's topic, if it is not there.")
 @click.option("--resume", callback=_name, metavar="NAME", help="Go on where a copy of this name ended, or begin it.")
+@click.option("--source-config", type=click.Path(dir_okay=False), metavar="FILE", help="Of a Kafka source: its client.")
+@click.option("--target-config", type=click.Path(dir_okay=False), metavar="FILE", help="Of a Kafka target: its client.")
 @filter_options
 @server_option
 def copy(
@@ -47,6 +50,8 @@ def copy(
     keep_partitions: bool,
     create: bool,
     resume: str | None,
+    source_config: str | None,
+    target_config: str | None,
     server: str,
     **filters: Unpack[FilterOptions],
 ) -> None:
@@ -54,16 +59,21 @@ def copy(
 
     SOURCE and TARGET are TOPIC, context://NAME/TOPIC, http://HOST:PORT/TOPIC, kafka://HOST:PORT/TOPIC, file:PATH with
     a JSON object a line, or - for standard input and output. What is there when it begins is copied, once. With
-    --resume a copy that was interrupted goes on and copies nothing twice.
+    --resume a copy that was interrupted goes on and copies nothing twice. How Kafka is logged in to, and by which
+    certificates, is in files of NAME=VALUE as Kafka's own tools have them.
     """
+    for place, config in ((source, source_config), (target, target_config)):
+        if config is not None and place.kind != "kafka":
+            raise Misused("A file of settings is for kafka:// alone; a broker of ours has a context, with key and CA.")
     if source == target:
         raise Misused("Source and target are the same; a topic would be copied into itself.")
     if limit is not None and resume is not None:
         raise Misused("--limit ends in the middle of a batch, where --resume cannot go on; give one of them.")
-    with closing(_source(source, server)) as reading:
+    with closing(_source(source, server, source_config)) as reading:
         if create:
             _create(source, target, server)
-        with closing(_sink(target, server, resume, keep_partitions)) as writing, _client(source, server) as client:
+        sink = _sink(target, server, resume, keep_partitions, target_config)
+        with closing(sink) as writing, _client(source, server) as client:
             copying = Copying(reading, writing, f"{source.kind}:{source.at}/{source.name}", resume)
             copying.run(limit, message_filter(filters, ValueDecoder(client)))
 
@@ -116,7 +126,7 @@ def _client(place: CopyPlace, server: str) -> Client:
     return connect(place.at if place.kind == "url" else server)
 
 
-def _source(place: CopyPlace, server: str) -> CopySource:
+def _source(place: CopyPlace, server: str, config: str | None) -> CopySource:
     if place.kind == "file":
         from goqueue.cli.copy_file import FileSource
 
@@ -124,7 +134,7 @@ def _source(place: CopyPlace, server: str) -> CopySource:
     if place.kind == "kafka":
         from goqueue.cli.copy_kafka import KafkaSource
 
-        return KafkaSource(place.at, place.name)
+        return KafkaSource(place.at, place.name, kafka_options(config))
     from goqueue.cli.copy_broker import BrokerSource
 
     client = _client(place, server)
@@ -132,7 +142,7 @@ def _source(place: CopyPlace, server: str) -> CopySource:
         return BrokerSource(client, place.name)
 
 
-def _sink(place: CopyPlace, server: str, name: str | None, keep_partitions: bool) -> CopySink:
+def _sink(place: CopyPlace, server: str, name: str | None, keep_partitions: bool, config: str | None) -> CopySink:
     if place.kind == "file":
         from goqueue.cli.copy_file import FileSink
 
@@ -140,7 +150,7 @@ def _sink(place: CopyPlace, server: str, name: str | None, keep_partitions: bool
     if place.kind == "kafka":
         from goqueue.cli.copy_kafka import KafkaSink
 
-        return KafkaSink(place.at, place.name, name, keep_partitions)
+        return KafkaSink(place.at, place.name, name, keep_partitions, kafka_options(config))
     from goqueue.cli.copy_broker import BrokerSink
 
     client = _client(place, server)

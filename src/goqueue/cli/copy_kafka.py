@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -50,6 +50,14 @@ class _Loop:
         except KafkaError as error:
             raise NoAnswer(f"Kafka at {self._servers}: {error}. Check the address and the topic.") from None
 
+    def begin(self, step: Any) -> Any:
+        """The first step; if it fails there is no other."""
+        try:
+            return self.run(step, _START_S_MAX)
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         self._runner.close()
 
@@ -63,12 +71,15 @@ async def _started_or_closed(client: Any) -> None:
 
 
 class KafkaSource:
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, servers: str, topic: str, options: Mapping[str, Any]) -> None:
+        """`options` are arguments of aiokafka's clients that say who asks."""
+        self._options = options
         self._topic = topic
         self._loop = _Loop(servers)
-        self._consumer: Any = self._loop.run(self._started(servers), _START_S_MAX)
+        self._consumer: Any = self._loop.begin(self._started(servers))
         self._partitions = sorted(self._consumer.assignment())
         if not self._partitions:
+            self.close()
             raise Failed(f"Kafka at {servers} has no topic {topic!r}.")
         self._starts = self._loop.run(self._consumer.beginning_offsets(self._partitions))
         self._ends = self._loop.run(self._consumer.end_offsets(self._partitions))
@@ -80,6 +91,7 @@ class KafkaSource:
             enable_auto_commit=False,
             isolation_level="read_committed",
             auto_offset_reset="earliest",
+            **self._options,
         )
         await _started_or_closed(consumer)
         return consumer
@@ -141,13 +153,16 @@ def _lane(value: bytes | None) -> str:
 
 
 class KafkaSink:
-    def __init__(self, servers: str, topic: str, name: str | None, keep_partitions: bool) -> None:
+    def __init__(
+        self, servers: str, topic: str, name: str | None, keep_partitions: bool, options: Mapping[str, Any]
+    ) -> None:
+        self._options = options
         self._servers = servers
         self._topic = topic
         self._group = None if name is None else f"{GROUP_PREFIX}{name}"
         self._keep = keep_partitions
         self._loop = _Loop(servers)
-        self._producer: Any = self._loop.run(self._started(), _START_S_MAX)
+        self._producer: Any = self._loop.begin(self._started())
 
     async def _started(self) -> Any:
         producer = AIOKafkaProducer(
@@ -155,6 +170,7 @@ class KafkaSink:
             enable_idempotence=True,
             transactional_id=self._group,
             linger_ms=5,
+            **self._options,
         )
         await _started_or_closed(producer)
         await producer.partitions_for(self._topic)
@@ -164,7 +180,7 @@ class KafkaSink:
         return None if self._group is None else self._loop.run(self._held(self._group))
 
     async def _held(self, group: str) -> CopyNote | None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self._servers)
+        admin = AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._options)
         await admin.start()
         try:
             held = await admin.list_consumer_group_offsets(group, partitions=[TopicPartition(self._topic, 0)])

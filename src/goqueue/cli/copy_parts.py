@@ -77,6 +77,11 @@ def parse_place(text: str) -> CopyPlace:
             )
         return CopyPlace("topic", text)
     scheme, at, name = found.groups()
+    if "@" in at:
+        raise Misused(
+            "Keys and passwords do not belong on a command line, where everybody sees them: use a context "
+            "(`goqueue context add`), or for Kafka a file (--source-config, --target-config)."
+        )
     if scheme == "context":
         return CopyPlace("context", name, at)
     return CopyPlace("kafka", name, at) if scheme == "kafka" else CopyPlace("url", name, f"{scheme}://{at}")

@@ -1,0 +1,108 @@
+"""How commands show who they are at Kafka's door: settings out of a file, as Kafka's own tools take them."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from pathlib import Path
+from typing import Any, Final
+
+from goqueue.cli.connecting import BrokerTarget
+from goqueue.cli.failures import Misused
+
+_BYTES_MAX: Final = 64 * 1024
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_JAAS: Final = re.compile(r"""\b(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*')""")
+# The names of librdkafka, and those of Java's client that mean the same.
+_NAMES: Final = {
+    "security.protocol": "protocol",
+    "sasl.mechanism": "mechanism",
+    "sasl.mechanisms": "mechanism",
+    "sasl.username": "username",
+    "sasl.password": "password",
+    "sasl.jaas.config": "jaas",
+    "ssl.ca.location": "ca",
+    "ssl.truststore.location": "ca",
+    "ssl.certificate.location": "certificate",
+    "ssl.keystore.location": "certificate",
+    "ssl.key.location": "key",
+}
+_PEM: Final = ("ssl.truststore.type", "ssl.keystore.type")
+
+
+def kafka_options(file: str | None) -> dict[str, Any]:
+    """Arguments of aiokafka's clients, by a file of lines NAME=VALUE; none without a file."""
+    if file is None:
+        return {}
+    told = _told(file)
+    found: dict[str, Any] = {"security_protocol": _one_of(file, "security.protocol", told, "protocol", _PROTOCOLS)}
+    if found["security_protocol"].startswith("SASL_"):
+        found["sasl_mechanism"] = _one_of(file, "sasl.mechanism", told, "mechanism", _MECHANISMS)
+        name, password = _login(file, told)
+        found |= {"sasl_plain_username": name, "sasl_plain_password": password}
+    if found["security_protocol"].endswith("SSL"):
+        found["ssl_context"] = _context(file, told)
+    return found
+
+
+def identity_options(target: BrokerTarget) -> dict[str, Any]:
+    """The same for a broker of ours: the key is shown by SASL PLAIN, to a node with a certificate of that authority."""
+    from goqueue.client.transport import identity_of
+
+    identity = identity_of(target.key or None, target.ca_file or None)
+    is_secret = target.server.startswith("https://")
+    found: dict[str, Any] = {}
+    if identity.key:
+        name, _, password = identity.key.partition(":" if ":" in identity.key else ".")
+        found = {"sasl_mechanism": "PLAIN", "sasl_plain_username": name, "sasl_plain_password": password}
+    if is_secret:
+        found["ssl_context"] = ssl.create_default_context(cafile=identity.ca_file or None)
+    kind = ("SASL_" if identity.key else "") + ("SSL" if is_secret else "PLAINTEXT")
+    return found | {"security_protocol": kind}
+
+
+def _told(file: str) -> dict[str, str]:
+    try:
+        with Path(file).open("rb") as opened:
+            lines = opened.read(_BYTES_MAX).decode().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise Misused(f"{file} cannot be read ({what}).") from None
+    found: dict[str, str] = {}
+    for line in (one.strip() for one in lines):
+        if not line or line.startswith(("#", "!")):
+            continue
+        name, mark, value = (part.strip() for part in line.partition("="))
+        if name in _PEM and value.upper() == "PEM":
+            continue
+        if not mark or name not in _NAMES:
+            known = ", ".join(sorted(_NAMES))
+            raise Misused(f"{file} says {name[:60]!r}, which is not known here; lines are NAME=VALUE, with {known}.")
+        found[_NAMES[name]] = value
+    return found
+
+
+def _one_of(file: str, name: str, told: dict[str, str], field: str, words: tuple[str, ...]) -> str:
+    word = told.get(field, words[0]).upper()
+    if word not in words:
+        raise Misused(f"{name} in {file} is one of {', '.join(words)}, not {word[:40]!r}.")
+    return word
+
+
+def _login(file: str, told: dict[str, str]) -> tuple[str, str]:
+    said = {name: value[1:-1].replace('\\"', '"') for name, value in _JAAS.findall(told.get("jaas", ""))}
+    name, password = told.get("username", said.get("username")), told.get("password", said.get("password"))
+    if not name or password is None:
+        raise Misused(f"{file} names no sasl.username and sasl.password (or a sasl.jaas.config with both).")
+    return name, password
+
+
+def _context(file: str, told: dict[str, str]) -> ssl.SSLContext:
+    try:
+        made = ssl.create_default_context(cafile=told.get("ca") or None)
+        if certificate := told.get("certificate"):
+            made.load_cert_chain(certificate, told.get("key") or None)
+    except (OSError, ssl.SSLError) as error:
+        raise Misused(f"The certificates that {file} names cannot be read ({error}); they are files in PEM.") from None
+    return made
