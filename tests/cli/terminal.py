@@ -50,13 +50,18 @@ class Terminal:
 
 @contextmanager
 def terminal(
-    folder: Path, arguments: Sequence[str], env: Mapping[str, str], width: int = 110, height: int = 30
+    folder: Path,
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    width: int = 110,
+    height: int = 30,
+    command: Sequence[str] = COMMAND,
 ) -> Iterator[Terminal]:
-    """Runs `goqueue ARGUMENTS` and then says how it ended: `ended with 0`."""
+    """Runs `goqueue ARGUMENTS` (or another command) and then says how it ended: `ended with 0`."""
     if shutil.which("tmux") is None:
         pytest.skip("this test needs tmux")
     given = " ".join(f"{name}={shlex.quote(value)}" for name, value in env.items())
-    program = shlex.join([*COMMAND, *arguments])
+    program = shlex.join([*command, *arguments])
     shown = Terminal(folder / "tmux")
     line = f"env -u COLUMNS -u LINES {given} {program}; echo ended with $?; sleep {DEADLINE_S:.0f}"
     session = ["new-session", "-d", "-x", str(width), "-y", str(height), f"bash -c {shlex.quote(line)}"]

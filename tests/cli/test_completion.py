@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from goqueue.client import Client
 from goqueue.client.schemas import NewSchema
 from tests.cli.running import COMMAND, goqueue
+from tests.cli.terminal import terminal
 
 ENTRY = Path(sys.executable).parent
 
@@ -79,3 +81,46 @@ def test_bash_completes_a_line(server_url: str, name: str) -> None:
     environ = {**os.environ, "PATH": f"{ENTRY}:{os.environ['PATH']}", "GOQUEUE_SERVER": server_url}
     done = subprocess.run(["bash", "-c", program], env=environ, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["list"], done.stderr
+
+
+def test_zsh_completes_a_line_when_tab_is_pressed(server_url: str, name: str, tmp_path: Path) -> None:
+    zsh = _program("zsh")
+    with Client(server_url) as client:
+        client.create_topic(f"{name}-zsh", partitions=1)
+    (tmp_path / ".zshrc").write_text(
+        'autoload -Uz compinit && compinit -u -d "$ZDOTDIR/dump"\neval "$(goqueue completion zsh)"\nPS1="zsh> "\n'
+    )
+    env = {"PATH": f"{ENTRY}:{os.environ['PATH']}", "GOQUEUE_SERVER": server_url, "ZDOTDIR": str(tmp_path)}
+    with terminal(tmp_path, ["-d", "-i"], env, command=[zsh]) as shown:
+        shown.wait_for("zsh>")
+        shown.type("goqueue queue li", "Tab")
+        shown.wait_for("goqueue queue list")
+        shown.type("C-u", f"goqueue topic describe {name}-z", "Tab")
+        shown.wait_for(f"goqueue topic describe {name}-zsh")
+        shown.type("C-u", "exit", "Enter")
+
+
+def test_fish_completes_a_line(server_url: str, name: str, tmp_path: Path) -> None:
+    fish = _program("fish")
+    with Client(server_url) as client:
+        client.create_topic(f"{name}-fish", partitions=1)
+    lines = ("goqueue queue li", f"goqueue topic describe {name}-f")
+    asked = "; ".join(f"complete -C {shlex.quote(line)}" for line in lines)
+    environ = {
+        **os.environ,
+        "PATH": f"{ENTRY}:{os.environ['PATH']}",
+        "GOQUEUE_SERVER": server_url,
+        "HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
+    program = f"goqueue completion fish | source; {asked}"
+    done = subprocess.run([fish, "-c", program], env=environ, capture_output=True, text=True, timeout=60)
+    found = [line.partition("\t")[0] for line in done.stdout.splitlines()]
+    assert found == ["list", f"{name}-fish"], done.stderr
+
+
+def _program(shell: str) -> str:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    return found

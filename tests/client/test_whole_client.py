@@ -145,6 +145,19 @@ def test_dataclasses_and_structs_are_values(server_url: str, jobs: str) -> None:
             order.decode(Item)
 
 
+def test_pydantic_models_are_values(server_url: str, jobs: str) -> None:
+    pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
+    cup = pydantic.create_model("Cup", name=(str, ...), cents=(int, 0))
+    with Client(server_url) as client:
+        client.publish_many(jobs, [cup(name="blue", cents=250), cup(name="red")])
+        first, other = client.read(jobs).messages[-2:]
+        assert (first.text, other.text) == ('{"name":"blue","cents":250}', '{"name":"red","cents":0}')
+        assert (first.decode(cup), other.decode(cup)) == (cup(name="blue", cents=250), cup(name="red"))
+        client.publish(jobs, '{"name": 7}')
+        with pytest.raises(GoQueueClientError, match="The value is no Cup"):
+            client.read(jobs).messages[-1].decode(cup)
+
+
 def test_administrators_have_methods(server_url: str, jobs: str) -> None:
     with Client(server_url) as client:
         with client.consumer(jobs, [jobs], mode="shared") as consumer:

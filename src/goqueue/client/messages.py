@@ -24,7 +24,15 @@ class Dataclass(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
-Content: TypeAlias = str | bytes | msgspec.Struct | Dataclass | None  # what is neither text nor bytes becomes JSON
+class PydanticModel(Protocol):
+    """Any instance of one, by what both sides need of it: pydantic itself is not asked for."""
+
+    def model_dump_json(self) -> str: ...
+
+
+Content: TypeAlias = (
+    str | bytes | msgspec.Struct | Dataclass | PydanticModel | None
+)  # what is neither text nor bytes becomes JSON
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 HeadersIn: TypeAlias = Mapping[str, Content] | Iterable[tuple[str, Content]]
 Moment: TypeAlias = int | str | datetime  # milliseconds since 1970, RFC 3339, or a datetime with a zone
@@ -111,11 +119,13 @@ class Message(msgspec.Struct, frozen=True):
         return None if self.key is None else self.key.decode()
 
     def decode(self, kind: type[T]) -> T:
-        """The value, which is JSON, as a dataclass, a msgspec struct or any type that msgspec knows; `bad-value` if it
-        is none."""
+        """The value, which is JSON, as a dataclass, a msgspec struct, a pydantic model or any type that msgspec knows;
+        `bad-value` if it is none."""
         try:
+            if (validate := getattr(kind, "model_validate_json", None)) is not None:
+                return cast(T, validate(self.value or b""))
             return from_json(self.value or b"", kind)
-        except msgspec.DecodeError as error:
+        except ValueError as error:  # of either library
             raise GoQueueClientError("bad-value", f"The value is no {kind.__name__}: {error}.") from None
 
     def header(self, name: str) -> bytes | None:
@@ -290,7 +300,9 @@ def _not_utf8(error: UnicodeEncodeError, field: str) -> GoQueueClientError:
 
 
 def plain_bytes(content: Content, field: str) -> bytes:
-    """What is not text, as bytes: JSON of a dataclass or a msgspec struct."""
+    """What is not text, as bytes: JSON of a dataclass, a msgspec struct or a pydantic model."""
+    if hasattr(type(content), "model_dump_json"):
+        return cast(PydanticModel, content).model_dump_json().encode()
     is_record = isinstance(content, msgspec.Struct) or hasattr(type(content), "__dataclass_fields__")
     if is_record and not isinstance(content, NewMessage | Message):
         return _encode(content)
