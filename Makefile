@@ -9,7 +9,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup java run grpc cluster test check codec dashboards image bench compare peers chaos pipeline-demo lock clean
+.PHONY: setup java run grpc cluster test check codec dashboards docs image bench compare peers chaos pipeline-demo lock clean
 
 # What a node needs. Everything comes from lock files, hashes checked; the project itself is linked in place.
 setup: $(VENV)/.node
@@ -71,6 +71,11 @@ codec: $(VENV)/.test
 dashboards: $(VENV)/.node
 	$(BIN)/python -m tools.dashboards
 
+# The documentation as a site in build/site, to be looked at without the network; open build/site/index.html.
+docs: $(VENV)/.docs
+	$(BIN)/python -m tools.site
+	$(BIN)/codespell docs deploy examples *.md
+
 # The container image as a file, for `docker load` and the like; built on Debian 12, without a container engine.
 image: $(VENV)/.node
 	$(BIN)/python -m tools.image goqueue-image.tar
@@ -103,6 +108,7 @@ lock: setup
 	$(COMPILE) --constraint requirements-test.lock --extra cluster --output-file requirements-cluster.lock
 	$(COMPILE) --constraint requirements-test.lock --extra grpc --output-file requirements-grpc.lock
 	$(COMPILE) --constraint requirements-test.lock --extra pipeline --output-file requirements-pipeline.lock
+	$(COMPILE) --constraint requirements-test.lock --extra docs --output-file requirements-docs.lock
 	$(COMPILE) --constraint requirements-test.lock --extra pipeline --extra bench --extra grpc --output-file requirements-bench.lock
 
 clean:

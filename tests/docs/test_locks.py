@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("node", "cluster", "grpc", "pipeline", "bench", "test")
+LOCKS = ("node", "cluster", "grpc", "pipeline", "docs", "bench", "test")
 PIN = re.compile(r"^([a-z0-9.-]+)(?:\[[a-z0-9,-]+\])?==(\S+)", re.MULTILINE)
 
 # Imports every module of the node, the commands and the client while only the named distributions can be imported.

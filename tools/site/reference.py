@@ -1,0 +1,120 @@
+"""Reference pages, written from what the code itself says: nothing can be missing, and nothing can be out of date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+import goqueue.base.startup_errors  # noqa: F401 - so that its words are known
+from goqueue.base.errors import GoQueueError, leaves
+from goqueue.base.settings import setting_keys
+from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig, as_text
+from goqueue.cli import app
+from goqueue.edge.grpc.errors import status_of as grpc_status_of
+from goqueue.edge.kafka.errors import code_of
+from goqueue.edge.rest.errors import status_of
+from goqueue.edge.sqs.errors import translate
+from goqueue.wire import codes
+
+_NOTE: Final = "<!-- Written by `make docs` from the code. -->\n"
+_METHODS: Final = ("get", "post", "put", "patch", "delete")
+_CODE_NAMES: Final = {value: name for name, value in vars(codes).items() if name.isupper() and isinstance(value, int)}
+
+
+def pages() -> dict[str, str]:
+    """By name, without those that need a node."""
+    return {"settings.md": settings_page(), "errors.md": errors_page(), "cli.md": cli_page()}
+
+
+def _page(title: str, about: str, *parts: str) -> str:
+    return "\n".join([_NOTE, f"# {title}\n", f"{about}\n", *parts])
+
+
+def _table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def settings_page() -> str:
+    def rows() -> Iterator[Sequence[str]]:
+        for key in setting_keys():
+            shown = key.default if key.default not in ("", None) else "-"
+            yield f"`{key.dotted}`", f"`{key.variable}`", f"`{shown}`", key.doc
+
+    topics = ((f"`{name}`", f"`{value}`", CONFIG_KEYS[name].doc) for name, value in as_text(TopicConfig()).items())
+    about = "Every setting, with its default. [Configuration](../configuration.md) says how to give them."
+    node = "## Of a node\n\n" + _table(("setting", "variable", "default", "what it does"), rows())
+    return _page("Settings", about, node, "## Of a topic\n\n" + _table(("setting", "default", "what it does"), topics))
+
+
+def errors_page() -> str:
+    def rows() -> Iterator[Sequence[str]]:
+        for leaf in sorted(leaves(), key=lambda leaf: leaf.code):
+            error = leaf("a sentence")
+            yield (
+                f"`{leaf.code}`",
+                _meaning(leaf),
+                str(status_of(error)),
+                _kafka(error),
+                translate(error).name,
+                _grpc(error),
+            )
+
+    about = (
+        "Every error that a door can give, by its code. REST gives the code and the HTTP status; the other doors give "
+        "what their clients know. The message of an error says what to do."
+    )
+    return _page("Errors", about, _table(("code", "what it means", "HTTP", "Kafka", "SQS", "gRPC"), rows()))
+
+
+def _meaning(leaf: type[GoQueueError]) -> str:
+    return " ".join((leaf.__doc__ or "").split())
+
+
+def _kafka(error: GoQueueError) -> str:
+    return _CODE_NAMES.get(code_of(error), str(code_of(error)))
+
+
+def _grpc(error: GoQueueError) -> str:
+    status = grpc_status_of(error)
+    return str(getattr(status, "name", status))
+
+
+def rest_page(described: Mapping[str, Any]) -> str:
+    """From a node's `/openapi.json`."""
+    tags: dict[str, list[Sequence[str]]] = {}
+    for path, methods in described["paths"].items():
+        for method in _METHODS:
+            if (one := methods.get(method)) is not None:
+                query = ", ".join(f"`{param['name']}`" for param in one.get("parameters", ()) if param["in"] == "query")
+                row = (f"`{method.upper()} {path}`", one["summary"], query or "-")
+                tags.setdefault(one["tags"][0], []).append(row)
+    about = "Every route. [The REST door](../rest.md) tells how they are used; `/docs` of a node lets you try them."
+    parts = (f"## {tag}\n\n" + _table(("route", "what it does", "query"), iter(tags[tag])) for tag in sorted(tags))
+    return _page("REST routes", about, *parts)
+
+
+def cli_page() -> str:
+    parts = [_command(path, command) for path, command in _commands(app, ("goqueue",))]
+    about = "Every command, as `--help` tells it. [The command line](../cli.md) shows how they are used."
+    return _page("Commands", about, *parts)
+
+
+def _commands(group: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, group
+    if isinstance(group, click.Group):
+        ctx = click.Context(group, info_name=path[-1])
+        for name in group.list_commands(ctx):
+            if (command := group.get_command(ctx, name)) is not None and not command.hidden:
+                yield from _commands(command, (*path, name))
+
+
+def _command(path: tuple[str, ...], command: click.Command) -> str:
+    parent: click.Context | None = None
+    for name in path[:-1]:
+        parent = click.Context(click.Group(name), info_name=name, parent=parent)
+    ctx = click.Context(command, info_name=path[-1], parent=parent, terminal_width=100, max_content_width=100)
+    return f"## {' '.join(path)}\n\n```text\n{command.get_help(ctx)}\n```\n"
