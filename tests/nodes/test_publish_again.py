@@ -8,12 +8,24 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from goqueue.base.commands import Acks, InputMessage, PublishMessages, PublishResult, ScheduledAt, StoredAt
-from goqueue.base.errors import GoQueueError, PeerLost
+from goqueue.base.commands import (
+    Acks,
+    DeduplicationScope,
+    InputMessage,
+    OnceMessage,
+    PublishedOnce,
+    PublishMessages,
+    PublishOnce,
+    PublishResult,
+    ScheduledAt,
+    StoredAt,
+)
+from goqueue.base.errors import GoQueueError, PeerLost, ReplicasTimedOut
 from goqueue.base.ids import TopicPartition
+from goqueue.base.sqs_envelope import Envelope
 from goqueue.service.publish import Publish
 from goqueue.service.router import DO, Router
-from tests.nodes.cluster import Nodes, patiently, run_nodes
+from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 from tests.nodes.test_transactions import read
 
 Run = Callable[[Callable[[Nodes], Awaitable[None]]], None]
@@ -252,5 +264,36 @@ def test_a_log_that_lost_what_nobody_waited_for_is_written_to_all_the_same(run: 
         nodes.kill(0)
         await publish(nodes, 1, "t", message)
         assert len(await stored(nodes, at)) in (6, 7)
+
+    run(story)
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+def test_a_deduplicated_publish_that_waits_for_replicas_in_vain_and_comes_again_is_there_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch, is_given_up: bool
+) -> None:
+    """It is in the leader's log, and nobody was told: a client that goes away, or one that is told to try again."""
+
+    async def waits(*_: object) -> None:
+        if not is_given_up:
+            raise ReplicasTimedOut("Too few replicas had it in time.")
+        await asyncio.Event().wait()
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 1)
+        at = TopicPartition("t", 0)
+        broker = nodes.leader_of(at)
+        log = broker.topics.require("t").partition(0).log
+        envelope = Envelope(id="one", sent_ms=broker.clock.now_ms(), sender="me", deduplication_id="d")
+        command = PublishOnce(DeduplicationScope("t"), [OnceMessage(InputMessage(b"g", b"a"), envelope)])
+        with monkeypatch.context() as patched:
+            patched.setattr("goqueue.service.publish._wait_for", waits)
+            first = asyncio.ensure_future(broker.publish_once.messages(command))
+            await until(lambda: log.end_offset == 1)
+            first.cancel()
+            await asyncio.wait([first])
+        (again,) = await broker.publish_once.messages(command)
+        assert isinstance(again, PublishedOnce) and again.message_id == "one"
+        assert await read(nodes, at) == ["a"]
 
     run(story)

@@ -7,6 +7,7 @@ the log's end when a topic is first published to after a start.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
@@ -24,7 +25,7 @@ from goqueue.base.commands import (
     PublishOnce,
     Stored,
 )
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import GoQueueError, LeaderChanged, ReplicasTimedOut, StorageFailed, TooFewHaveIt
 from goqueue.base.ids import Millis
 from goqueue.base.sqs_envelope import envelope_in, with_envelope
 from goqueue.core.dead_letter import origin_of
@@ -37,6 +38,7 @@ from goqueue.service.topics import Topics
 
 _PAGE: Final = 2_000
 _LOADS_MAX: Final = 10_000
+_MAY_BE_STORED: Final = (LeaderChanged, ReplicasTimedOut, StorageFailed, TooFewHaveIt)
 _PER_MS: Final = 1_000_000  # numbers that one millisecond has room for
 
 
@@ -60,15 +62,14 @@ class DeduplicatedPublish:
         self._ids = DeduplicationIds(ids_max)
         self._loads: dict[str, asyncio.Task[None]] = {}  # by topic id
         self._under_way: dict[bytes, asyncio.Future[None]] = {}
+        self._doubts: Counter[str] = Counter()  # of topics by id: publishes that may be in the log or not
         self._last = 0
 
     async def messages(self, command: PublishOnce) -> list[OnceResult]:
         """What each message became: a new one, or the one that had used its id before."""
         topic = self._topics.require(command.scope.topic)
-        await self._loaded(topic, command.scope)
         keys = [_key(topic, command.scope, one) for one in command.messages]
-        while waiting := {self._under_way[key] for key in keys if key in self._under_way}:
-            await asyncio.wait(waiting)
+        await self._known(topic, command.scope, keys)
         now = self._clock.monotonic_ms()
         self._ids.make_room(len(keys), now)
         results: dict[bytes, OnceResult] = {}
@@ -79,13 +80,15 @@ class DeduplicatedPublish:
             else:
                 fresh.setdefault(key, one)
         if fresh:
-            results |= await self._store(command, fresh, now)
+            results |= await self._store(command, topic, fresh, now)
         return [results[key] for key in keys]
 
     async def _store(
-        self, command: PublishOnce, fresh: dict[bytes, OnceMessage], now: Millis
+        self, command: PublishOnce, topic: Topic, fresh: dict[bytes, OnceMessage], now: Millis
     ) -> dict[bytes, OnceResult]:
-        """An id counts as used only when its message is stored; until then a second publish of it waits."""
+        """An id counts as used only when its message is stored; until then a second publish of it waits. One that
+        failed, or was given up, may be in the log all the same."""
+        is_known = False
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._under_way |= dict.fromkeys(fresh, done)
         sequences = [self._next_sequence() for _ in fresh]
@@ -99,11 +102,35 @@ class DeduplicatedPublish:
                     continue
                 self._ids.add(key, Used(now, one.envelope.id, sequence))
                 results[key] = PublishedOnce(one.envelope.id, sequence)
+            is_known = not any(isinstance(one, _MAY_BE_STORED) for one in results.values())
             return results
         finally:
+            if not is_known:
+                self._doubts[topic.record.id] += 1
             for key in fresh:
                 del self._under_way[key]
             done.set_result(None)
+
+    async def _known(self, topic: Topic, scope: DeduplicationScope, keys: list[bytes]) -> None:
+        """Returns when it is known of every id whether it is used."""
+        while True:
+            if topic.record.id in self._doubts:
+                await self._end_doubts(topic)
+            await self._loaded(topic, scope)
+            if waiting := {self._under_way[key] for key in keys if key in self._under_way}:
+                await asyncio.wait(waiting)
+            elif topic.record.id not in self._doubts:
+                return
+
+    async def _end_doubts(self, topic: Topic) -> None:
+        """All that the log has is acknowledged when this returns, or gone, and is read again: only that counts."""
+        doubts = self._doubts[topic.record.id]
+        for partition in topic.partitions:
+            if partition.is_led:
+                await self._publish.wait_durable(partition.at)
+        if self._doubts[topic.record.id] == doubts:  # else another one came meanwhile
+            del self._doubts[topic.record.id]
+            self._loads.pop(topic.record.id, None)
 
     def forget(self, topic_ids: Iterable[str]) -> None:
         """Others may have published to these: what their logs hold is read again."""
