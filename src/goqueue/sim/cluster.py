@@ -16,7 +16,7 @@ import msgspec
 
 from goqueue.base.cluster_settings import ClusterSettings
 from goqueue.base.errors import GoQueueError, PeerLost
-from goqueue.base.ids import Millis, TopicPartition
+from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import KIB
 from goqueue.base.log_settings import Fsync, LogSettings
 from goqueue.base.node_settings import NodeSettings
@@ -207,6 +207,7 @@ class SimCluster:
         self.trace = Trace()
         self.store = SimMetadataStore()
         self.network = SimNetwork(self.chance, self.note)
+        self.on_acknowledged: Callable[[TopicPartition, Offset], None] = lambda *_: None  # as a leader says so
         self._clock = VirtualClock(loop)
         self._held: frozenset[SimNode] = frozenset()
         self.nodes = [SimNode(self, number) for number in range(self.plan.nodes)]

@@ -42,6 +42,7 @@ class Faults:
     def _kinds(self) -> list[Fault]:
         cuts = [self._cut_off, self._cut_one_way, self._slow]
         store = [self._lose_store, self._lose_session, self._slow_store, self._lose_answers, self._hide_changes]
+        store.append(self._miss_two_leaders)
         nodes = [self._kill, self._kill, self._pause, self._lose_disk, self._fill_disk]
         nodes += [self._cut_power] * (2 if self._power_cuts else 0)
         nodes += [self._fail_over_twice, self._come_back_slowly, self._slow_disk, self._flip_bit]
@@ -170,8 +171,10 @@ class Faults:
                 self._start(leader)
         self._cluster.network.delay_s = (0.0002, 0.002)
 
-    def _leader_of(self, shard: int) -> SimNode | None:
-        ready = next((node.broker for node in self._cluster.nodes if node.broker is not None and node.is_ready), None)
+    def _leader_of(self, shard: int, but: SimNode | None = None) -> SimNode | None:
+        """As any node knows it, but for one that hears of nothing."""
+        living = (node for node in self._cluster.nodes if node is not but)
+        ready = next((node.broker for node in living if node.broker is not None and node.is_ready), None)
         leader = -1 if ready is None else ready.metadata.image.shard(shard).leader
         return self._cluster.nodes[leader] if leader >= 0 else None
 
@@ -269,6 +272,22 @@ class Faults:
             client.watches_stale = True
             await asyncio.sleep(self._chance.uniform(0.3, 2.0))
             client.show()
+
+    async def _miss_two_leaders(self) -> None:
+        """A follower hears neither that its leader lost a shard nor that it has it again."""
+        shard = self._chance.randrange(self._cluster.plan.shards)
+        leader = self._leader_of(shard)
+        node = self._chance.choice([one for one in self._cluster.nodes if one is not leader])
+        if leader is None or (client := node.client) is None:
+            return
+        self._tell(f"{node.number} hears of no changes in the store, and shard {shard} is led by others")
+        client.watches_stale = True
+        for _ in range(2):
+            if (leader := self._leader_of(shard, but=node)) is not None and leader.client is not None:
+                self._tell(f"the session of {leader.number} ends")
+                leader.client.lose_sessions()
+            await asyncio.sleep(self._chance.uniform(0.2, 1.0))
+        client.show()
 
     async def _slow(self) -> None:
         self._tell("slow network")

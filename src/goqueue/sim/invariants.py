@@ -1,7 +1,8 @@
 """What holds at every moment of a simulated cluster, whatever happens to it: looked at from outside, all the while.
 
-Whoever counts as in sync has everything that was acknowledged; what was acknowledged is the same everywhere and stays
-as it was; an epoch has one leader, which stamps it into what it writes and answers nobody who believes in another.
+Whoever counts as in sync has everything that was acknowledged, from the moment on that a client is told so; what was
+acknowledged is the same everywhere and stays as it was; an epoch has one leader, which stamps it into what it writes
+and answers nobody who believes in another.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 
 from goqueue.base.encoding import decode as decode_message
 from goqueue.base.errors import DamagedRange, GoQueueError
-from goqueue.base.ids import Epoch, Offset
+from goqueue.base.ids import Epoch, Offset, TopicPartition
 from goqueue.base.limits import MIB
 from goqueue.base.metadata import Change
 from goqueue.base.replication import FetchAnswer, FetchAsk, LogKey
@@ -57,6 +58,7 @@ class Invariants:
         cluster.store.on_change = self._stored
         cluster.network.on_call = self._called
         cluster.network.on_answer = self._answered
+        cluster.on_acknowledged = self._acknowledged
 
     async def run(self) -> None:
         while True:
@@ -68,6 +70,15 @@ class Invariants:
     def _break(self, what: str) -> None:
         """Found in somebody else's task."""
         self._broken = self._broken or what
+
+    def _acknowledged(self, at: TopicPartition, last: Offset) -> None:
+        """A leader tells a client so: everybody in sync has it at that moment."""
+        for node in self._cluster.nodes:
+            for broker in _ready(node):
+                key = LogKey(broker.topics.require(at.topic).record.id, at.partition)
+                self._committed[key] = max(self._committed.get(key, 0), last + 1)
+        for node in self._cluster.nodes:
+            self._check_node(node)
 
     # --- the store -------------------------------------------------------------------------------------------
 

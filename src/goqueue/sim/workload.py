@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.commands import Acks, Fetch, FetchFrom, Isolation, PublishBatch
+from goqueue.base.commands import Acks, Appended, Fetch, FetchFrom, Isolation, PublishBatch
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.leases import Delivered, Take
@@ -56,11 +56,17 @@ class IdempotentProducer:
             leader = self._cluster.leader_of(self._at)
             try:
                 if leader is not None:
-                    await leader.ask(lambda broker: broker.publish.batch(PublishBatch(self._at, batch, Acks.ALL)))
+                    await leader.ask(lambda broker: self._store(broker, batch))
                     return
             except GoQueueError:
                 pass
             await asyncio.sleep(_PAUSE_S)
+
+    async def _store(self, broker: Broker, batch: bytes) -> Appended:
+        """What counts is when the leader says so; the answer may be lost."""
+        appended = await broker.publish.batch(PublishBatch(self._at, batch, Acks.ALL))
+        self._cluster.on_acknowledged(self._at, appended.last_offset)
+        return appended
 
 
 def _numbered(batch: bytes, producer_id: int, sequence: int) -> bytes:
