@@ -44,6 +44,7 @@ from goqueue.drive.topic_table import TopicTable
 from goqueue.log.recovery import Recovered
 from goqueue.node_services import NodeServices
 from goqueue.service.acls import Acls
+from goqueue.service.audit_trail import AuditTrail
 from goqueue.service.browse import Browsing
 from goqueue.service.cluster_view import LedShards, NoFollowers
 from goqueue.service.consume import Consuming
@@ -215,6 +216,7 @@ class Broker:
         self._answered = self.consuming.answered if self.routing is None else self.routing.news.answered
         self.reset = ResetOffsets(self.groups, routed(self.browsing))
         self.shard_sizes = ShardSizes(self.table, lambda: self.lags)
+        self.audit_trail = AuditTrail(settings.security.audit_log, offload)
         if self.routing is not None:
             self.routing.serve_all(self)
         self._clock_watch = ClockWatch(clock, self.timekeepers, self.metrics.clock_stepped)

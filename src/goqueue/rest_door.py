@@ -35,7 +35,6 @@ from goqueue.edge.rest.tenants import TenantRoutes
 from goqueue.edge.rest.topics import TopicRoutes
 from goqueue.edge.rest.traces import TraceRoutes
 from goqueue.edge.rest.transactions import TransactionRoutes
-from goqueue.service.audit_trail import AuditTrail
 from goqueue.service.backups import Backups
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.front import Front
@@ -71,8 +70,6 @@ class RestDoor:
         backups: Backups,
     ) -> list[RestOperation]:
         broker, bodies, front = self._broker, self._bodies, self._front
-        security = self._settings.security
-        audit = AuditTrail(security.audit_log, self._threads)
         decoding = SchemaDecoding(front(broker.schemas), bodies, self._threads)
         return [
             *self._of_messages(),
@@ -91,11 +88,14 @@ class RestDoor:
             *TenantRoutes(front(_tenants(broker)), bodies).operations(),
             *CredentialRoutes(front(broker.node.authentication.credentials), bodies).operations(),
             *NodeRoutes(*self._numbers(page)).operations(),
-            *ConsoleRoutes(
-                front(history), front(audit), LoginRules(security.is_on, broker.node.access_control.is_on)
-            ).operations(),
+            *ConsoleRoutes(front(history), front(broker.audit_trail), self._login_rules()).operations(),
             *DoorRoutes(doors).operations(),
         ]
+
+    def _login_rules(self) -> LoginRules:
+        broker = self._broker
+        number = None if broker.routing is None else broker.routing.router.shards.node
+        return LoginRules(self._settings.security.is_on, broker.node.access_control.is_on, number)
 
     def _numbers(self, page: MetricsPage) -> tuple[Front[Health], Front[MetricsPage]]:
         """Of all processes of this machine, if there are several."""

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from goqueue.core.audit_lines import AuditLine
-from goqueue.service.audit_trail import AuditTrail
+from goqueue.service.audit_trail import AuditPage, AuditTrail
 
 T = TypeVar("T")
 
@@ -33,16 +33,18 @@ async def test_the_newest_lines_that_fit_come_first_also_from_the_file_before(tm
     Path(f"{path}.1").write_bytes(b"".join(line(number) for number in range(10)))
     path.write_bytes(b"".join(line(number) for number in range(10, 5_000)) + b'{"time": cut')
     trail = AuditTrail(str(path), at_once)
-    assert trail.is_kept
-    assert [one.resources[0] for one in await trail.lines(3)] == ["topic:t4999", "topic:t4998", "topic:t4997"]
-    assert [one.resources[0] for one in await trail.lines(2, event="change", text="t7")] == ["topic:t799", "topic:t797"]
-    assert len(await trail.lines(10_000)) == 5_000
-    assert await trail.lines(5, user="bob") == []
-    assert len(await trail.lines(5, user="User:ada")) == 5
+    assert (await trail.page(1)).is_kept
+    assert [one.resources[0] for one in (await trail.page(3)).lines] == ["topic:t4999", "topic:t4998", "topic:t4997"]
+    assert [one.resources[0] for one in (await trail.page(2, event="change", text="t7")).lines] == [
+        "topic:t799",
+        "topic:t797",
+    ]
+    assert len((await trail.page(10_000)).lines) == 5_000
+    assert (await trail.page(5, user="bob")).lines == []
+    assert len((await trail.page(5, user="User:ada")).lines) == 5
 
 
 @pytest.mark.asyncio
 async def test_without_a_log_there_are_no_lines(tmp_path: Path) -> None:
-    assert not AuditTrail("", at_once).is_kept
-    assert await AuditTrail("", at_once).lines(5) == []
-    assert await AuditTrail(str(tmp_path / "never"), at_once).lines(5) == []
+    assert await AuditTrail("", at_once).page(5) == AuditPage([], False)
+    assert await AuditTrail(str(tmp_path / "never"), at_once).page(5) == AuditPage([], True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -11,6 +13,7 @@ from goqueue.base.commands import Browse, InputMessage
 from goqueue.base.errors import OffsetOutOfRange, RedriveRunning, UnknownDeadLetter, UnknownRedrive, UnknownTrace
 from goqueue.base.leases import Take
 from goqueue.base.settings import TraceSettings
+from goqueue.core.audit_lines import AuditLine
 from goqueue.core.dead_letter import EVERYTHING
 from goqueue.core.redrive import RedriveRequest
 from goqueue.core.traces.span import TraceFilter
@@ -39,6 +42,45 @@ async def fill(nodes: Nodes, each: int = 2) -> None:
         for number in range(SHARD_COUNT):
             await send(nodes.brokers[0], "t", to(number, f"{place}-{number}"))
             await asyncio.sleep(0.01)
+
+
+# --- the audit log ----------------------------------------------------------------------------------------
+
+
+def test_lines_of_all_audit_logs_are_read_through_any_node(tmp_path: Path) -> None:
+    async def story(nodes: Nodes) -> None:
+        trails = []
+        for number, broker in enumerate(nodes.brokers):
+            file = tmp_path / str(number)
+            lines = [AuditLine(f"2026-01-0{day}T00:00:00.00{number}Z", "change", f"u{number}") for day in (1, 2)]
+            file.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in lines))
+            broker.audit_trail._path = "" if number == 2 else str(file)
+            trails.append(broker.routed(broker.audit_trail))
+        for trail in trails:
+            page = await trail.page(10)
+            assert [(one.node, one.user, one.time[8:10]) for one in page.lines] == [
+                (1, "u1", "02"),
+                (0, "u0", "02"),
+                (1, "u1", "01"),
+                (0, "u0", "01"),
+            ]
+            assert (page.is_kept, page.silent) == (True, [])
+            assert [one.node for one in (await trail.page(1)).lines] == [1]
+            assert [one.node for one in (await trail.page(10, user="u0")).lines] == [0, 0]
+
+    nodes_story(story)
+
+
+def test_a_node_that_does_not_answer_is_named_beside_the_lines_of_the_others(tmp_path: Path) -> None:
+    async def story(nodes: Nodes) -> None:
+        (tmp_path / "log").write_bytes(msgspec.json.encode(AuditLine("2026-01-01T00:00:00Z", "change")) + b"\n")
+        for broker in nodes.brokers:
+            broker.audit_trail._path = str(tmp_path / "log")
+        nodes.gone.add(2)
+        page = await nodes.brokers[0].routed(nodes.brokers[0].audit_trail).page(10)
+        assert ([one.node for one in page.lines], page.silent) == ([0, 1], [2])
+
+    nodes_story(story)
 
 
 # --- pages ------------------------------------------------------------------------------------------------

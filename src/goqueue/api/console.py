@@ -118,10 +118,13 @@ class AuditLineOut(msgspec.Struct, frozen=True):
     resources: list[str] = []
     outcome: str = ""
     count: int = 1
+    node: int | None = None  # of a cluster
 
 
 class AuditOut(msgspec.Struct, frozen=True):
-    """The newest first. `is_kept` tells whether this node keeps an audit log at all."""
+    """The newest first, of all nodes. `is_kept` tells whether an audit log is kept at all; what was asked of nodes in
+    `silent` is missing, since they did not answer."""
 
     lines: list[AuditLineOut]
     is_kept: bool
+    silent: list[int] = []

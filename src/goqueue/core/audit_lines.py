@@ -29,7 +29,8 @@ class AuditEvent(msgspec.Struct, frozen=True):
 
 
 class AuditLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`count` events that differ in nothing but their time, the last of them then."""
+    """`count` events that differ in nothing but their time, the last of them then. `node` is where it was, for who asks
+    several; each writes its own lines without it."""
 
     time: str
     event: str
@@ -40,6 +41,7 @@ class AuditLine(msgspec.Struct, frozen=True, omit_defaults=True):
     resources: tuple[str, ...] = ()
     outcome: str = ""
     count: int = 1
+    node: int | None = None
 
 
 class AuditLines:

@@ -27,5 +27,5 @@ LOOKS: Final[Mapping[type, Verbs]] = {
     NodeHistory: {"read": _SEE},
     # A backup has everything that the node has: who may take one may also change who may do what.
     Backups: dict.fromkeys(("begin", "list", "files", "read", "end"), always(AclOperation.ALTER, CLUSTER)),
-    AuditTrail: {"is_kept": Attribute([(AclOperation.DESCRIBE, CLUSTER)]), "lines": _SEE},
+    AuditTrail: {"page": _SEE},
 }

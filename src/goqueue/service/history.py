@@ -29,11 +29,12 @@ _UNUSED: Final = ""
 
 class HistoryPage(msgspec.Struct, frozen=True):
     """Each series has as many points as the others; the last ends at `end_ms`, each stands for `step_ms`. A point is
-    null where nothing was measured."""
+    null where nothing was measured. Of several nodes each keeps its own numbers: `node` is whose these are."""
 
     step_ms: Millis
     end_ms: Millis
     series: dict[str, list[float | None]]
+    node: int | None = None
 
 
 class NodeHistory:

@@ -323,7 +323,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     Storage: _all(HERE, "usage", "data_dir", "delete_records"),
     NodeConfig: _all(HERE, "static", "check", "alter", "set_log_levels", "dynamic"),
     Quotas: _all(HERE, "list", "alter"),
-    AuditTrail: _all(HERE, "is_kept", "lines"),
+    AuditTrail: _all(SPLIT, "page"),
     NodeHistory: _all(HERE, "read"),
     Acls: _all(HERE, "is_on", "list", "explain", "check", "add", "delete"),
     Tenants: _all(HERE, "list", "show", "usage", "own_usage", "create", "delete"),

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from goqueue.base.ids import TopicPartition
+from goqueue.service.audit_trail import AuditTrail, RoutedAudit
 from goqueue.service.browse import Browsing
 from goqueue.service.consume import Consuming
 from goqueue.service.dead_letter_view import DeadLetterView
@@ -88,6 +89,7 @@ class Routing:
             Traces: RoutedTraces(router),
             Topics: RoutedTopics(router, topics),
             Redrives: RoutedRedrives(router, topics, environment.entropy),
+            AuditTrail: RoutedAudit(router),
         }
         self._made: dict[type, Routed] = {}
 

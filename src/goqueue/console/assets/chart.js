@@ -85,7 +85,8 @@ export class Charts {
     this.plots = h("div.charts");
     const choose = h("select", { "aria-label": "Time shown", onchange: () => { this.minutes = Number(choose.value); this.last = 0; this.refresh(); } },
       [[15, "15 minutes"], [60, "1 hour"], [180, "3 hours"], [360, "6 hours"]].map(([value, label]) => h("option", { value, selected: value === minutes }, label)));
-    this.node = h("section", null, h("div.bar", null, h("h2", "The last hours"), choose), this.plots);
+    this.whose = h("p.muted");
+    this.node = h("section", null, h("div.bar", null, h("h2", "The last hours"), choose), this.whose, this.plots);
   }
 
   async refresh() {
@@ -105,6 +106,7 @@ export class Charts {
       put(this.plots, h("p.muted", "Charts are for those who may describe the cluster."));
       return;
     }
+    put(this.whose, found.node === null ? "" : `Numbers of node ${found.node}, which serves this page: each node keeps its own.`);
     const drawn = this.wanted.map(([title, unit, lines]) => chart(title,
       lines.map(([label, name, scale = 1]) => [label, (found.series[name] ?? []).map((one) => (one === null ? null : one * scale))]),
       { unit, stepMs: found.step_ms, endMs: found.end_ms }));

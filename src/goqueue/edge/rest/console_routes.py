@@ -37,10 +37,12 @@ _AUDIT: Final = (
 
 
 class LoginRules(msgspec.Struct, frozen=True):
-    """Whether the node wants to know who asks, and whether it asks rules."""
+    """Whether the node wants to know who asks, and whether it asks rules. `node` is its number, if it is one of
+    several."""
 
     authentication: bool
     authorization: bool
+    node: int | None = None
 
 
 class ConsoleRoutes:
@@ -78,11 +80,12 @@ class ConsoleRoutes:
             raise InvalidField(f"At most {HISTORY_NAMES_MAX} series at once.", field="series")
         minutes, points = query.number("minutes", 60, 1, MINUTES_MAX), query.number("points", 360, 1, _POINTS_MAX)
         history = self._history.by(caller_of(request))
-        return json(await history.read(names, query.text("prefix", ""), minutes, points))
+        page = await history.read(names, query.text("prefix", ""), minutes, points)
+        return json(msgspec.structs.replace(page, node=self._asking.node))
 
     async def audit(self, request: Request) -> Response:
         query = Query(request, *(one.name for one in _AUDIT))
         trail, limit = self._audit.by(caller_of(request)), query.number("limit", 100, 1, AUDIT_LINES_READ_MAX)
-        found = await trail.lines(limit, *(query.text(name, "") for name in ("user", "event", "text")))
-        lines = [converted(msgspec.to_builtins(one), AuditLineOut) for one in found]
-        return json(AuditOut(lines, trail.is_kept))
+        found = await trail.page(limit, *(query.text(name, "") for name in ("user", "event", "text")))
+        lines = [converted(msgspec.to_builtins(one), AuditLineOut) for one in found.lines]
+        return json(AuditOut(lines, found.is_kept, found.silent))

@@ -25,6 +25,7 @@ export function openAudit(place) {
       { name: "verb", label: "Did", text: (one) => one.verb },
       { name: "things", label: "With", text: (one) => one.resources.join(", ") },
       { name: "outcome", label: "Outcome", text: (one) => one.outcome },
+      { name: "node", label: "Node", num: true, text: (one) => one.node ?? "", className: "least" },
       { name: "times", label: "Times", num: true, text: (one) => one.count, className: "least" },
     ],
     empty: empty("No lines.", "The audit log is kept where the setting security.audit_log says; without it there is none."),
@@ -32,7 +33,8 @@ export function openAudit(place) {
   async function refresh() {
     const found = await call("GET /admin/audit", { query: { ...asked, limit: 1000 } });
     table.show(found.lines.map((one, at) => ({ ...one, at })));
-    put(told, found.is_kept ? `The last ${count(found.lines.length)} lines that fit.` : "No audit log is kept: the setting security.audit_log is empty.");
+    const silent = found.silent.length ? ` Lines of node ${found.silent.join(", ")} are missing: it does not answer.` : "";
+    put(told, (found.is_kept ? `The last ${count(found.lines.length)} lines that fit, of all nodes.` : "No audit log is kept: the setting security.audit_log is empty.") + silent);
   }
   return { content: [head("Audit", { about: "Who changed what, who looked at messages, who was refused." }), form, table.node, told], refresh };
 }
