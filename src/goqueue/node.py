@@ -20,7 +20,7 @@ from goqueue.base.started import Started
 from goqueue.broker import Broker
 from goqueue.drive.cluster_member import ClusterPorts
 from goqueue.drive.offload import Threads
-from goqueue.edge.doors import Address, DoorAddresses
+from goqueue.edge.doors import KAFKA, KAFKA_EXTERNAL, Address, DoorAddresses
 from goqueue.edge.grpc.opening import GrpcDoor
 from goqueue.edge.http.connections import Connections
 from goqueue.edge.http.gate import Gate
@@ -142,6 +142,7 @@ class Node:
         rest = parse_address(self._settings.rest.listen)
         kafka = parse_address(self._settings.kafka.listen)
         rest_socket, kafka_socket = self._bound("rest", rest), self._bound("kafka", kafka)
+        external_socket = self._bound("kafka", parse_address(self._settings.kafka.external_listen), "external_listen")
         sqs = parse_address(self._settings.sqs.listen)
         sqs_socket = self._bound("sqs", sqs)
         doors = DoorAddresses(
@@ -151,6 +152,8 @@ class Node:
             self._settings.kafka.advertised,
             tls.doors,
             self._grpc.bind(tls.context("grpc"), is_shared=self._together is not None),
+            _address_of(external_socket),
+            self._settings.kafka.external_advertised,
         )
         disk = self._disk = RealDisk(self._data_dir.path, DESCRIPTORS_SPARE)
         index = str(self._data_dir.path / "schedule.sqlite")
@@ -197,8 +200,11 @@ class Node:
             budget = Budget(self._settings.kafka.buffered_bytes_max)
             kafka_tls = tls.handshakes("kafka", lambda why: broker.metrics.kafka_connections_refused.labels(why).inc())
             way_in = logins.kafka(self._kafka_door(broker, doors, budget), kafka_tls)
-            self._kafka = KafkaListener(way_in, kafka_socket, self._settings.kafka, broker.metrics, budget, slots)
-            addresses["Kafka"] = self._kafka.address
+            sockets = {KAFKA: kafka_socket} | ({} if external_socket is None else {KAFKA_EXTERNAL: external_socket})
+            self._kafka = KafkaListener(way_in, sockets, self._settings.kafka, broker.metrics, budget, slots)
+            addresses["Kafka"] = self._kafka.address(KAFKA)
+            if external_socket is not None:
+                addresses["external"] = self._kafka.address(KAFKA_EXTERNAL)
             await self._kafka.start()
         if sqs_socket is not None:
             settings = self._settings.sqs
@@ -214,8 +220,8 @@ class Node:
         self._balancing.start()
         return self._report(broker, found, addresses, seconds)
 
-    def _bound(self, door: str, address: Address | None) -> socket.socket | None:
-        return None if address is None else listen(*address, f"{door}.listen", is_shared=self._together is not None)
+    def _bound(self, door: str, address: Address | None, setting: str = "listen") -> socket.socket | None:
+        return None if address is None else listen(*address, f"{door}.{setting}", is_shared=self._together is not None)
 
     async def _entrance(
         self, sock: socket.socket | None, connections: Connections, tls: Handshakes | None
@@ -250,7 +256,7 @@ class Node:
         topics, groups, transactions = front(broker.topics), front(broker.groups), front(broker.transactions)
         anywhere = self._routed(broker, broker.transactions)
         node_config = front(broker.node_config)
-        brokers = KafkaBrokers(broker.metadata.image, broker.node.shard_map, self._settings.kafka.advertised)
+        brokers = KafkaBrokers(broker.metadata.image, broker.node.shard_map, self._settings.kafka)
         moves = front(self._reassignments(broker, self._cluster_view(broker, doors)))
         table = handlers(
             ClusterHandler(topics, names, brokers, broker.node.identity.cluster_id, rights),

@@ -210,3 +210,38 @@ def test_a_bad_address_is_refused(text: str) -> None:
 def test_a_word_that_is_no_choice_is_answered_with_the_choices() -> None:
     with pytest.raises(SettingsInvalid, match="use always, interval or never"):
         load_settings(None, {}, {"log.fsync": "sometimes"})
+
+
+def test_the_node_s_number_comes_from_the_host_s_name_and_goes_into_addresses() -> None:
+    environ = {
+        "GOQUEUE_NODE_ID_FROM": "hostname",
+        "GOQUEUE_KAFKA_ADVERTISED": "goqueue-{id}.goqueue:9092",
+        "GOQUEUE_KAFKA_EXTERNAL_ADVERTISED": "10.0.0.1:31090+{id}",
+        "GOQUEUE_CLUSTER_ADVERTISED": "goqueue-{id}.goqueue:9093",
+    }
+    for name in ("goqueue-12", "goqueue-12.goqueue.default.svc.cluster.local"):
+        found = load_settings(None, environ, {}, hostname=lambda name=name: name)  # type: ignore[misc]
+        assert found.node.id == 12
+        assert found.kafka.advertised == "goqueue-12.goqueue:9092"
+        assert found.kafka.external_advertised == "10.0.0.1:31102"
+        assert found.cluster.advertised == "goqueue-12.goqueue:9093"
+    assert load_settings(None, environ | {"GOQUEUE_NODE_ID_FROM": "setting"}, {}).node.id == 0
+
+
+def test_a_host_s_name_without_a_number_is_a_mistake() -> None:
+    with pytest.raises(SettingsInvalid, match=r"node\.id_from: the host's name 'web' has no number"):
+        load_settings(None, {"GOQUEUE_NODE_ID_FROM": "hostname"}, {}, hostname=lambda: "web")
+
+
+@pytest.mark.parametrize(
+    ("more", "mistake"),
+    [
+        ({"GOQUEUE_KAFKA_LISTEN": "off"}, "open the first too"),
+        ({"GOQUEUE_NODE_PROCESSES": "2"}, "several processes have one listener each"),
+        ({"GOQUEUE_KAFKA_EXTERNAL_ADVERTISED": "nonsense"}, "kafka.external_advertised: 'nonsense' is not an address"),
+        ({"GOQUEUE_KAFKA_EXTERNAL_ADVERTISED": "a:65535+{id}", "GOQUEUE_NODE_ID": "1"}, "'a:65536' is not an address"),
+    ],
+)
+def test_a_second_listener_that_cannot_be(more: dict[str, str], mistake: str) -> None:
+    found = mistakes_of(None, {"GOQUEUE_KAFKA_EXTERNAL_LISTEN": "127.0.0.1:9094", **more})
+    assert any(mistake in one for one in found)

@@ -13,7 +13,8 @@ from tests.etcd import etcd_program
 @pytest.fixture(scope="module")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     etcd_program()
-    with ClusterProcess(tmp_path_factory.mktemp("cluster")) as running:
+    settings = {"GOQUEUE_KAFKA_EXTERNAL_LISTEN": "127.0.0.1:0"}
+    with ClusterProcess(tmp_path_factory.mktemp("cluster"), settings=settings) as running:
         yield running
 
 

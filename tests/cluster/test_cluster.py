@@ -48,6 +48,19 @@ def test_kafka_clients_may_begin_at_any_node(cluster: ClusterProcess, written_at
     assert sorted(int(value) for _, value in read_all(cluster, topic, at=read_at)) == list(range(200))
 
 
+def test_a_client_at_a_second_listener_is_told_those_of_all_nodes(cluster: ClusterProcess) -> None:
+    outside = {node["id"]: node["addresses"]["kafka_external"] for node in cluster.state()["nodes"]}
+    topic = make_topic(cluster)
+    for number in NODES:
+        producer = Producer({"bootstrap.servers": outside[number], "acks": "all"})
+        told = producer.list_topics(timeout=60).brokers
+        assert {one.id: f"{one.host}:{one.port}" for one in told.values()} == outside
+        for partition in range(3):
+            producer.produce(topic, str(number), partition=partition)
+        assert producer.flush(60) == 0
+    assert sorted(value for _, value in read_all(cluster, topic)) == [b"0"] * 3 + [b"1"] * 3 + [b"2"] * 3
+
+
 @pytest.mark.parametrize("number", NODES)
 def test_rest_publishes_polls_and_acks_at_any_node(cluster: ClusterProcess, number: int) -> None:
     topic, group = make_topic(cluster), f"g-{uuid.uuid4().hex[:8]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -13,6 +13,13 @@ Doc = msgspec.Meta
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: Annotated[int, Doc(ge=0, le=2**31 - 1, description="The node's number, as clients see it; it stays.")] = 0
+    id_from: Annotated[
+        Literal["setting", "hostname"],
+        Doc(
+            description="`hostname` takes the number at the end of the host's name instead of `node.id`, as a "
+            "StatefulSet's pods have it: 2 of `goqueue-2`."
+        ),
+    ] = "setting"
     shards: Annotated[
         int,
         Doc(

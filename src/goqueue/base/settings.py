@@ -8,8 +8,9 @@ end in `_ms` take durations (`168h`), keys that end in `_bytes` take sizes (`64M
 from __future__ import annotations
 
 import re
+import socket
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -20,12 +21,14 @@ from goqueue.base.cluster_settings import ClusterSettings
 from goqueue.base.errors import InvalidField, InvalidName
 from goqueue.base.grpc_settings import GrpcSettings
 from goqueue.base.http_settings import HttpSettings
+from goqueue.base.kafka_settings import KafkaSettings
 from goqueue.base.limits import MIB
 from goqueue.base.log_settings import LogSettings
 from goqueue.base.names import check_name
+from goqueue.base.node_number import number_in_hostname, with_number
 from goqueue.base.node_settings import NodeSettings
 from goqueue.base.otlp_settings import MetricSettings, otlp_mistakes
-from goqueue.base.security_settings import DoorTls, SecuritySettings
+from goqueue.base.security_settings import SecuritySettings
 from goqueue.base.startup_errors import SettingsInvalid
 from goqueue.base.times import parse_duration_ms
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig
@@ -55,39 +58,6 @@ class RestSettings(HttpSettings, frozen=True, forbid_unknown_fields=True):
     poll_ms_max: Annotated[int, Doc(ge=0, description="Longest long poll.")] = 30_000
     drain_ms: Annotated[int, Doc(ge=0, description="How long a stopping node waits for requests in progress.")] = 10_000
     console_read_only: Annotated[bool, Doc(description="Whether the page lacks what changes things.")] = False
-
-
-class KafkaSettings(DoorTls, frozen=True, forbid_unknown_fields=True):
-    listen: Annotated[
-        str, Doc(description="Address of Kafka's door, `HOST:PORT` or `off`; port 0 picks a free one.")
-    ] = "127.0.0.1:9092"
-    advertised: Annotated[
-        str,
-        Doc(description="Address that clients are told to use, `HOST:PORT`; empty means the one they reached."),
-    ] = ""
-    request_bytes_max: Annotated[int, Doc(ge=1024, description="Largest request.")] = 100 * MIB
-    buffered_bytes_max: Annotated[
-        int,
-        Doc(
-            ge=1024,
-            description="Requests and answers that wait in memory, of all connections together; when it is passed the "
-            "connection that holds the most is closed.",
-        ),
-    ] = 512 * MIB
-    connections_max: Annotated[int, Doc(ge=1, description="Connections at once; more are closed at once.")] = 10_000
-    connections_per_address_max: Annotated[
-        int, Doc(ge=1, description="The same for the connections of one address.")
-    ] = 5_000
-    frame_ms: Annotated[
-        int, Doc(ge=1, description="How long a request may take to arrive; then its connection is closed.")
-    ] = 120_000
-    fetch_sessions_max: Annotated[
-        int, Doc(ge=0, description="Consumers whose partitions are remembered between fetches; 0 switches that off.")
-    ] = 1_000
-    idle_ms: Annotated[
-        int,
-        Doc(ge=1, description="A connection on which nothing comes, waits or is read for this long is closed."),
-    ] = 600_000
 
 
 class SqsSettings(HttpSettings, frozen=True, forbid_unknown_fields=True):
@@ -276,7 +246,12 @@ def setting_keys() -> Iterator[SettingKey]:
             yield SettingKey(section.name, field.name, field.type, field.default, meta.description or "")
 
 
-def load_settings(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, str]) -> Settings:
+def load_settings(
+    file: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, str],
+    hostname: Callable[[], str] = socket.gethostname,
+) -> Settings:
     """Reads the three sources. Raises `SettingsInvalid` with every mistake found."""
     mistakes: list[str] = []
     keys = {key.dotted: key for key in setting_keys()}
@@ -290,12 +265,32 @@ def load_settings(file: Path | None, environ: Mapping[str, str], flags: Mapping[
             sections.setdefault(key.section, {})[key.name] = _convert(key, raw)
         except (msgspec.ValidationError, InvalidField, ValueError) as error:
             mistakes.append(f"{source}: {raw!r}: {error}")
-    settings = msgspec.convert(sections, Settings)
+    settings = _numbered(msgspec.convert(sections, Settings), hostname, mistakes)
     mistakes += _contradictions(settings)
     if mistakes:
         listed = "\n".join(f"  - {mistake}" for mistake in mistakes)
         raise SettingsInvalid(f"Settings are not right:\n{listed}", mistakes=mistakes)
     return settings
+
+
+def _numbered(settings: Settings, hostname: Callable[[], str], mistakes: list[str]) -> Settings:
+    """The node's number may come from its host's name; addresses that it advertises may have it in them."""
+    node, kafka, cluster = settings.node, settings.kafka, settings.cluster
+    if node.id_from == "hostname":
+        try:
+            node = msgspec.structs.replace(node, id=number_in_hostname(hostname()))
+        except ValueError as error:
+            mistakes.append(f"node.id_from: {error}")
+    return msgspec.structs.replace(
+        settings,
+        node=node,
+        kafka=msgspec.structs.replace(
+            kafka,
+            advertised=with_number(kafka.advertised, node.id),
+            external_advertised=with_number(kafka.external_advertised, node.id),
+        ),
+        cluster=msgspec.structs.replace(cluster, advertised=with_number(cluster.advertised, node.id)),
+    )
 
 
 Given = dict[str, tuple[str, object]]
@@ -375,14 +370,17 @@ def _contradictions(settings: Settings) -> list[str]:
     addresses = {
         "rest.listen": settings.rest.listen,
         "kafka.listen": settings.kafka.listen,
+        "kafka.external_listen": settings.kafka.external_listen,
         "sqs.listen": settings.sqs.listen,
         "grpc.listen": settings.grpc.listen,
         "cluster.listen": settings.cluster.listen,
     }
-    if settings.kafka.advertised:
-        addresses["kafka.advertised"] = settings.kafka.advertised
-    if settings.cluster.advertised:
-        addresses["cluster.advertised"] = settings.cluster.advertised
+    advertised = {
+        "kafka.advertised": settings.kafka.advertised,
+        "kafka.external_advertised": settings.kafka.external_advertised,
+        "cluster.advertised": settings.cluster.advertised,
+    }
+    addresses |= {name: address for name, address in advertised.items() if address}
     for name, address in addresses.items():
         try:
             parse_address(address)
@@ -399,6 +397,7 @@ def _contradictions(settings: Settings) -> list[str]:
         check_name(settings.sqs.group, "group")
     except InvalidName as error:
         found.append(f"sqs.group: {error.message}")
+    found += _listener_mistakes(settings)
     if settings.cluster.store and settings.node.processes > 1:
         found.append("node.processes: several processes keep their metadata together, without cluster.store; give one")
     if not re.fullmatch(r"[a-z0-9-]{1,64}", settings.sqs.region):
@@ -410,3 +409,13 @@ def _contradictions(settings: Settings) -> list[str]:
         except ValueError as error:
             found.append(f"topics.{name.replace('.', '_')}: {value}: {error}")
     return found
+
+
+def _listener_mistakes(settings: Settings) -> list[str]:
+    if settings.kafka.external_listen == "off":
+        return []
+    if settings.kafka.listen == "off":
+        return ["kafka.external_listen: it is a second listener; open the first too, with kafka.listen"]
+    if settings.node.processes > 1:
+        return ["kafka.external_listen: several processes have one listener each; leave it off"]
+    return []

@@ -8,12 +8,14 @@ from typing import Final
 import msgspec
 
 Address = tuple[str, int]
+KAFKA: Final = "kafka"
+KAFKA_EXTERNAL: Final = "kafka_external"  # the second listener of Kafka's door
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::"})
 
 
 class DoorAddresses(msgspec.Struct, frozen=True):
     """The addresses that are listened at; None for a door that is shut. `advertised` is what Kafka's clients are told,
-    `tls` the doors that speak it.
+    `tls` the doors that speak it, `external` the second listener of Kafka's door.
 
     A door that listens everywhere is where the asker reached the node: `reached` is the host of that.
     """
@@ -24,6 +26,8 @@ class DoorAddresses(msgspec.Struct, frozen=True):
     advertised: str = ""
     tls: frozenset[str] = frozenset()
     grpc: Address | None = None
+    external: Address | None = None
+    external_advertised: str = ""
 
     @property
     def is_rest_everywhere(self) -> bool:
@@ -33,8 +37,8 @@ class DoorAddresses(msgspec.Struct, frozen=True):
         """What the other nodes of a cluster tell their clients. A door that listens everywhere is at this machine; if
         all nodes are, Kafka's is told without a host: it is where the client reached one of them."""
         here = socket.gethostname()
-        kafka = None if self.kafka is None else self.advertised or _seen(self.kafka, "" if is_one_machine else here)
-        found = {"kafka": kafka} | {
+        there = "" if is_one_machine else here
+        found = {KAFKA: self.kafka_address(there), KAFKA_EXTERNAL: self.external_address(there)} | {
             name: None if at is None else _seen(at, here)
             for name, at in (("rest", self.rest), ("sqs", self.sqs), ("grpc", self.grpc))
         }
@@ -49,11 +53,15 @@ class DoorAddresses(msgspec.Struct, frozen=True):
     def kafka_address(self, reached: str) -> str | None:
         return None if self.kafka is None else self.advertised or _seen(self.kafka, reached)
 
+    def external_address(self, reached: str) -> str | None:
+        return None if self.external is None else self.external_advertised or _seen(self.external, reached)
+
     def all(self, reached: str) -> dict[str, str]:
         """Those that are open, by name."""
         found = {
             "rest": self.rest_url(reached),
-            "kafka": self.kafka_address(reached),
+            KAFKA: self.kafka_address(reached),
+            KAFKA_EXTERNAL: self.external_address(reached),
             "sqs": self.sqs_url(reached),
             "grpc": self.grpc_address(reached),
         }

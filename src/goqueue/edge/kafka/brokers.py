@@ -1,6 +1,8 @@
 """The nodes that Kafka's clients are told of: all that live, at the addresses that they gave to the metadata.
 
-A node that gave none there is alone: it is where the client reached it, or at the address that its settings advertise.
+A client is told the addresses of the listener that it came by. A node that gave none for that one, because it is of an
+earlier version or does not have it, is told at its first. A node that gave none at all is alone: it is where the client
+reached it, or at the address that its settings advertise.
 """
 
 from __future__ import annotations
@@ -12,15 +14,15 @@ import msgspec
 
 from goqueue.base.errors import GoQueueError, NotLeader
 from goqueue.base.ids import TopicPartition
+from goqueue.base.kafka_settings import KafkaSettings
 from goqueue.base.settings import parse_address
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import NodeRecord
 from goqueue.core.txn.staged import kept_with
 from goqueue.drive.per_shard import ShardMap
+from goqueue.edge.doors import KAFKA, KAFKA_EXTERNAL
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.wire.codes import FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
-
-DOOR: Final = "kafka"  # under which a node's record names its address for Kafka's clients
 
 # With these an answer says where the leader is (KIP-951).
 MOVED: Final = frozenset({NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH})
@@ -38,14 +40,16 @@ class KafkaBroker(msgspec.Struct, frozen=True):
 class KafkaBrokers:
     """Asked for every metadata request, so it remembers the nodes until the metadata changes."""
 
-    def __init__(self, image: Image, shards: ShardMap, advertised: str = "") -> None:
+    def __init__(self, image: Image, shards: ShardMap, settings: KafkaSettings) -> None:
         self.node_id = shards.node
         self._image = image
         self._shards = shards
-        self._advertised = parse_address(advertised) if advertised else None
+        advertised = {KAFKA: settings.advertised, KAFKA_EXTERNAL: settings.external_advertised}
+        self._advertised = {name: parse_address(address) for name, address in advertised.items() if address}
         self._as_of = -1
         self._living: frozenset[int] = frozenset()
         self._told: Mapping[int, KafkaBroker] = {}
+        self._outside: Mapping[int, KafkaBroker] = {}
         self._alive: frozenset[int] = frozenset()
 
     def _look(self) -> None:
@@ -53,7 +57,8 @@ class KafkaBrokers:
             self._as_of = self._image.revision
             nodes = self._image.nodes()
             self._living = frozenset({self.node_id, *nodes})
-            self._told = {node: _broker(node, record) for node, record in nodes.items() if DOOR in record.addresses}
+            self._told = _brokers(nodes, KAFKA)
+            self._outside = {**self._told, **_brokers(nodes, KAFKA_EXTERNAL)}
             self._alive = frozenset(self._told) or frozenset({self.node_id})
 
     # --- nodes -----------------------------------------------------------------------------------------------
@@ -85,9 +90,10 @@ class KafkaBrokers:
         return [self._at(node, call) for node in sorted(self.alive)]
 
     def _at(self, node: int, call: KafkaCall) -> KafkaBroker:
-        known = self._told.get(node)
+        listener = call.peer.listener
+        known = (self._outside if listener == KAFKA_EXTERNAL else self._told).get(node)
         if known is None:
-            return KafkaBroker(node, *(self._advertised or call.local_address))
+            return KafkaBroker(node, *(self._advertised.get(listener) or call.local_address))
         return known if known.host else msgspec.structs.replace(known, host=call.local_address[0])
 
     # --- who leads -------------------------------------------------------------------------------------------
@@ -122,6 +128,12 @@ class KafkaBrokers:
         return [self._at(node, call) for node in sorted(self.alive.intersection(nodes))]
 
 
-def _broker(node: int, record: NodeRecord) -> KafkaBroker:
-    host, _, port = record.addresses[DOOR].rpartition(":")
-    return KafkaBroker(node, host.strip("[]"), int(port), record.rack or None)
+def _brokers(nodes: Mapping[int, NodeRecord], listener: str) -> dict[int, KafkaBroker]:
+    """Those of them that have it."""
+    named = {node: record for node, record in nodes.items() if listener in record.addresses}
+    return {node: _broker(node, record.addresses[listener], record.rack) for node, record in named.items()}
+
+
+def _broker(node: int, address: str, rack: str) -> KafkaBroker:
+    host, _, port = address.rpartition(":")
+    return KafkaBroker(node, host.strip("[]"), int(port), rack or None)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from goqueue.base.commands import Caller, anonymous
+from goqueue.edge.doors import KAFKA
 from goqueue.edge.kafka.refusals import Refusals
 from goqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from goqueue.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -52,11 +53,12 @@ class PeerLogin(Protocol):
 class KafkaPeer:
     """The other end of a connection: where it is, and who it is as far as it has shown."""
 
-    __slots__ = ("_mute_ms", "caller", "host", "login", "refusals")
+    __slots__ = ("_mute_ms", "caller", "host", "listener", "login", "refusals")
 
-    def __init__(self, host: str, login: Callable[[KafkaPeer], PeerLogin] | None = None) -> None:
-        """Without a `login` it need not show anything."""
+    def __init__(self, host: str, login: Callable[[KafkaPeer], PeerLogin] | None = None, listener: str = KAFKA) -> None:
+        """Without a `login` it need not show anything. `listener` is the one that it came by."""
         self.host = host
+        self.listener = listener
         self.refusals = Refusals()
         self.caller = anonymous("kafka", host)
         self._mute_ms = 0

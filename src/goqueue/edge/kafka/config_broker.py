@@ -95,12 +95,14 @@ class BrokerConfigs:
     def _fixed(self, call: KafkaCall) -> Iterable[ConfigEntry]:
         kafka = self._settings.kafka
         fixed = {
-            "advertised.listeners": f"PLAINTEXT://{kafka.advertised or kafka.listen}",
+            "advertised.listeners": _listeners(
+                kafka.advertised or kafka.listen, kafka.external_advertised or kafka.external_listen
+            ),
             "auto.create.topics.enable": str(self._topics.by(call.caller).kafka_may_create).lower(),
             "broker.id": str(self._settings.node.id),
             "default.replication.factor": str(self._settings.cluster.factor_default),
             "group.consumer.migration.policy": "bidirectional",
-            "listeners": f"PLAINTEXT://{kafka.listen}",
+            "listeners": _listeners(kafka.listen, kafka.external_listen),
             "offsets.retention.minutes": str(self._settings.groups.offsets_retention_ms // 60_000),
             REST_ADDRESS: self._doors.rest_url(call.local_address[0]),
         }
@@ -154,6 +156,10 @@ class BrokerConfigs:
         self._node.by(caller).check(changes)
         if not only_check:
             await self._node.by(caller).alter(scope, changes, is_whole)
+
+
+def _listeners(first: str, external: str) -> str:
+    return f"PLAINTEXT://{first}" + ("" if external == "off" else f",EXTERNAL://{external}")
 
 
 def _type(key: str, value: str) -> int:

@@ -17,6 +17,7 @@ from typing import Final, Protocol, cast
 import msgspec
 
 from goqueue.base.limits import SASL_BYTES_MAX
+from goqueue.edge.doors import KAFKA
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.calls import ConnectionEnd, KafkaPeer, PeerLogin
 from goqueue.edge.kafka.idle import Activity
@@ -113,6 +114,7 @@ class KafkaConnection(asyncio.Protocol):
         ends: ConnectionEvents,
         clock: Callable[[], float],
         login: LoginOf | None = None,
+        listener: str = KAFKA,
     ) -> None:
         """With a `login` frames have to be small until the client has shown who it is."""
         self._serve = serve
@@ -135,7 +137,7 @@ class KafkaConnection(asyncio.Protocol):
         self._reading = True
         self._finishing = False
         self._muted: asyncio.TimerHandle | None = None  # until when nothing new is begun, because of a quota
-        self._peer = KafkaPeer("")
+        self._peer = KafkaPeer("", listener=listener)
         self._local = ("", 0)
 
     # --- the transport's side --------------------------------------------------------------------------------
@@ -145,7 +147,8 @@ class KafkaConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(WRITE_HIGH_BYTES)
         peer = transport.get_extra_info("peername") or ("", 0)
         login = self._login
-        self._peer = KafkaPeer(str(peer[0]), None if login is None else lambda one: login(transport, one, self))
+        shows = None if login is None else lambda one: login(transport, one, self)
+        self._peer = KafkaPeer(str(peer[0]), shows, self._peer.listener)
         self._local = tuple((transport.get_extra_info("sockname") or ("", 0))[:2])
         if error := self._ends.opened(self):
             self.drop(error)

@@ -1,4 +1,4 @@
-"""The listening socket of Kafka's door: who may connect, and how long somebody may be silent."""
+"""The listening sockets of Kafka's door: who may connect, and how long somebody may be silent."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import logging
 import socket
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
-from goqueue.base.settings import KafkaSettings
+from goqueue.base.kafka_settings import KafkaSettings
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.connection import KafkaConnection, LoginOf, Serve
 from goqueue.edge.security.tls import Handshakes
@@ -20,8 +22,6 @@ from goqueue.service.metrics import BrokerMetrics
 logger = logging.getLogger(__name__)
 
 SWEEP_S: Final = 1.0
-# A peer that is gone without a word is noticed after about two minutes.
-_KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 
 
 class KafkaEntrance(NamedTuple):
@@ -33,49 +33,49 @@ class KafkaEntrance(NamedTuple):
 
 
 class KafkaListener:
-    """Accepts connections up to a limit; `stop` lets those under way finish."""
+    """Accepts connections up to a limit, at one socket or several by name; `stop` lets those under way finish."""
 
     def __init__(
         self,
         entrance: KafkaEntrance,
-        sock: socket.socket,
+        sockets: Mapping[str, socket.socket],
         settings: KafkaSettings,
         metrics: BrokerMetrics,
         budget: Budget,
         slots: ConnectionSlots,
     ) -> None:
         self._entrance = entrance
-        self._socket = sock
+        self._sockets = sockets
         self._settings = settings
         self._metrics = metrics
         self._connections: set[KafkaConnection] = set()
         self._by_address: Counter[str] = Counter()
         self._budget = budget
         self._slots = slots
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._sweeping: asyncio.TimerHandle | None = None
         self._all_gone = asyncio.Event()
 
-    @property
-    def address(self) -> str:
-        host, port = self._socket.getsockname()[:2]
+    def address(self, listener: str) -> str:
+        host, port = self._sockets[listener].getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        # Sockets that are accepted inherit these from the one that listens.
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in _KEEPALIVE:
-            self._socket.setsockopt(socket.IPPROTO_TCP, option, value)
         self._metrics.kafka_buffered_bytes.set_function(lambda: self._budget.held)
-        tls = self._entrance.tls
-        make = self._make if tls is None else lambda: tls.protocol(self._make)
-        self._server = await loop.create_server(make, sock=self._socket, backlog=1024)
+        for name, sock in self._sockets.items():
+            make = self._connections_of(name)
+            self._servers.append(await loop.create_server(make, sock=sock, backlog=1024))
         self._sweeping = loop.call_later(SWEEP_S, self._sweep)
 
-    def _make(self) -> KafkaConnection:
+    def _connections_of(self, listener: str) -> Callable[[], asyncio.BaseProtocol]:
+        tls, plain = self._entrance.tls, partial(self._make, listener)
+        return plain if tls is None else lambda: tls.protocol(plain)
+
+    def _make(self, listener: str) -> KafkaConnection:
         serve, login, _ = self._entrance
-        return KafkaConnection(serve, self._settings.request_bytes_max, self._budget, self, time.monotonic, login)
+        bytes_max = self._settings.request_bytes_max
+        return KafkaConnection(serve, bytes_max, self._budget, self, time.monotonic, login, listener)
 
     # --- connections that begin and end ------------------------------------------------------------------------
 
@@ -132,8 +132,8 @@ class KafkaListener:
         """Takes no new connections; requests under way get a while to be answered."""
         if self._sweeping is not None:
             self._sweeping.cancel()
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         self._all_gone.clear()
         for connection in list(self._connections):
             connection.finish()

@@ -109,15 +109,15 @@ def _check_exposed(settings: Settings) -> None:
     """Whoever can reach the node may do everything, unless it asks who they are."""
     if settings.security.is_on or settings.security.insecure == "on":
         return
-    for door in ("rest", "kafka", "sqs", "grpc"):
-        listen = getattr(settings, door).listen
+    listens = {f"{door}.listen": getattr(settings, door).listen for door in ("rest", "kafka", "sqs", "grpc")}
+    for name, listen in {**listens, "kafka.external_listen": settings.kafka.external_listen}.items():
         address = parse_address(listen)
         if address is not None and not is_loopback(address[0]):
             raise Unprotected(
-                f"{door}.listen is {listen}, which other machines can reach, and nobody has to show who they are. "
+                f"{name} is {listen}, which other machines can reach, and nobody has to show who they are. "
                 "Set security.authentication to required and add a user (see docs/security.md), or listen on "
                 "127.0.0.1; --insecure starts the node as it is.",
-                field=f"{door}.listen",
+                field=name,
             )
 
 
