@@ -220,7 +220,7 @@ def test_the_node_s_number_comes_from_the_host_s_name_and_goes_into_addresses() 
         "GOQUEUE_CLUSTER_ADVERTISED": "goqueue-{id}.goqueue:9093",
     }
     for name in ("goqueue-12", "goqueue-12.goqueue.default.svc.cluster.local"):
-        found = load_settings(None, environ, {}, hostname=lambda name=name: name)  # type: ignore[misc]
+        found = load_settings(None, environ, {}, hostname=name)
         assert found.node.id == 12
         assert found.kafka.advertised == "goqueue-12.goqueue:9092"
         assert found.kafka.external_advertised == "10.0.0.1:31102"
@@ -230,7 +230,7 @@ def test_the_node_s_number_comes_from_the_host_s_name_and_goes_into_addresses() 
 
 def test_a_host_s_name_without_a_number_is_a_mistake() -> None:
     with pytest.raises(SettingsInvalid, match=r"node\.id_from: the host's name 'web' has no number"):
-        load_settings(None, {"GOQUEUE_NODE_ID_FROM": "hostname"}, {}, hostname=lambda: "web")
+        load_settings(None, {"GOQUEUE_NODE_ID_FROM": "hostname"}, {}, hostname="web")
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ end in `_ms` take durations (`168h`), keys that end in `_bytes` take sizes (`64M
 from __future__ import annotations
 
 import re
-import socket
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -250,9 +249,9 @@ def load_settings(
     file: Path | None,
     environ: Mapping[str, str],
     flags: Mapping[str, str],
-    hostname: Callable[[], str] = socket.gethostname,
+    hostname: str = "",
 ) -> Settings:
-    """Reads the three sources. Raises `SettingsInvalid` with every mistake found."""
+    """Reads the three sources; `hostname` is asked for the node's number, if they say so. Raises `SettingsInvalid` with every mistake found."""
     mistakes: list[str] = []
     keys = {key.dotted: key for key in setting_keys()}
     given = _from_file(file, keys, mistakes)
@@ -273,12 +272,12 @@ def load_settings(
     return settings
 
 
-def _numbered(settings: Settings, hostname: Callable[[], str], mistakes: list[str]) -> Settings:
+def _numbered(settings: Settings, hostname: str, mistakes: list[str]) -> Settings:
     """The node's number may come from its host's name; addresses that it advertises may have it in them."""
     node, kafka, cluster = settings.node, settings.kafka, settings.cluster
     if node.id_from == "hostname":
         try:
-            node = msgspec.structs.replace(node, id=number_in_hostname(hostname()))
+            node = msgspec.structs.replace(node, id=number_in_hostname(hostname))
         except ValueError as error:
             mistakes.append(f"node.id_from: {error}")
     return msgspec.structs.replace(

@@ -40,7 +40,7 @@ _STORE_S: Final = 2.0
 
 def check_settings(file: Path | None, environ: Mapping[str, str]) -> tuple[Settings | None, list[Finding]]:
     try:
-        settings = load_settings(file, environ, {})
+        settings = load_settings(file, environ, {}, socket.gethostname())
     except SettingsInvalid as error:
         return None, [Finding("settings", "wrong", error.message, "docs/configuration.md has every setting.")]
     source = f"{file} and " if file else ""

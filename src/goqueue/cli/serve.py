@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -69,7 +70,8 @@ def serve(
         "security.insecure": "on" if insecure else None,
     }
     try:
-        settings = load_settings(config, os.environ, {key: text for key, text in flags.items() if text is not None})
+        given = {key: text for key, text in flags.items() if text is not None}
+        settings = load_settings(config, os.environ, given, socket.gethostname())
         if settings.cluster.store:
             require_cluster_extra()
         set_up_logs(settings.logging)
