@@ -54,3 +54,13 @@ class KafkaSettings(DoorTls, frozen=True, forbid_unknown_fields=True):
         int,
         Doc(ge=1, description="A connection on which nothing comes, waits or is read for this long is closed."),
     ] = 600_000
+
+    def mistakes(self, processes: int) -> list[str]:
+        """What is wrong with them, for people; `processes` share the node's work."""
+        if self.external_listen == "off":
+            return []
+        if self.listen == "off":
+            return ["kafka.external_listen: it is a second listener; open the first too, with kafka.listen"]
+        if processes > 1:
+            return ["kafka.external_listen: several processes have one listener each; leave it off"]
+        return []

@@ -251,7 +251,8 @@ def load_settings(
     flags: Mapping[str, str],
     hostname: str = "",
 ) -> Settings:
-    """Reads the three sources; `hostname` is asked for the node's number, if they say so. Raises `SettingsInvalid` with every mistake found."""
+    """Reads the three sources; the node's number may come from `hostname`. Raises `SettingsInvalid` with every mistake
+    found."""
     mistakes: list[str] = []
     keys = {key.dotted: key for key in setting_keys()}
     given = _from_file(file, keys, mistakes)
@@ -396,7 +397,7 @@ def _contradictions(settings: Settings) -> list[str]:
         check_name(settings.sqs.group, "group")
     except InvalidName as error:
         found.append(f"sqs.group: {error.message}")
-    found += _listener_mistakes(settings)
+    found += settings.kafka.mistakes(settings.node.processes)
     if settings.cluster.store and settings.node.processes > 1:
         found.append("node.processes: several processes keep their metadata together, without cluster.store; give one")
     if not re.fullmatch(r"[a-z0-9-]{1,64}", settings.sqs.region):
@@ -408,13 +409,3 @@ def _contradictions(settings: Settings) -> list[str]:
         except ValueError as error:
             found.append(f"topics.{name.replace('.', '_')}: {value}: {error}")
     return found
-
-
-def _listener_mistakes(settings: Settings) -> list[str]:
-    if settings.kafka.external_listen == "off":
-        return []
-    if settings.kafka.listen == "off":
-        return ["kafka.external_listen: it is a second listener; open the first too, with kafka.listen"]
-    if settings.node.processes > 1:
-        return ["kafka.external_listen: several processes have one listener each; leave it off"]
-    return []
