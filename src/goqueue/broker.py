@@ -141,7 +141,7 @@ class Broker:
         self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
         verbs = routed(self.publish), routed(self.browsing), routed(self.scheduling)
         self.publish_once = DeduplicatedPublish(self.topics, *verbs, clock, settings.sqs.deduplication_ids_max)
-        self.health = Health(self.table, self.space, self.storage_stats, clock, __version__, node.is_joined)
+        self.health = Health(self.table, self.space, self.storage_stats, clock, __version__, node.member)
         group_settings = group_settings_of(settings.groups)
         self._counts: dict[str, int] = {}  # of partitions, by topic; made anew, never changed
 

@@ -146,12 +146,6 @@ class NodeServices:
         return self._embedded
 
     @property
-    def is_joined(self) -> Callable[[], bool] | None:
-        """Whether the other nodes count on this one; None if it is alone."""
-        member = self.member
-        return None if member is None else lambda: member.is_held
-
-    @property
     def peers(self) -> Peers | None:
         """The other nodes, if there are any."""
         return None if self.member is None else self.member.peers

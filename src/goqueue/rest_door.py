@@ -37,6 +37,7 @@ from goqueue.edge.rest.traces import TraceRoutes
 from goqueue.edge.rest.transactions import TransactionRoutes
 from goqueue.service.backups import Backups
 from goqueue.service.cluster_view import ClusterView
+from goqueue.service.departure import Departure
 from goqueue.service.front import Front
 from goqueue.service.health import Health
 from goqueue.service.history import NodeHistory
@@ -70,6 +71,7 @@ class RestDoor:
         backups: Backups,
     ) -> list[RestOperation]:
         broker, bodies, front = self._broker, self._bodies, self._front
+        departure = Departure(broker.node.identity.node_id, broker.node.member, moves)
         decoding = SchemaDecoding(front(broker.schemas), bodies, self._threads)
         return [
             *self._of_messages(),
@@ -83,7 +85,7 @@ class RestDoor:
             *AclRoutes(front(broker.acls), bodies).operations(),
             *QuotaRoutes(front(broker.quotas), bodies).operations(),
             *ClusterRoutes(front(cluster)).operations(),
-            *ReassignmentRoutes(front(moves), bodies).operations(),
+            *ReassignmentRoutes(front(moves), front(departure), bodies).operations(),
             *BackupRoutes(front(backups), bodies).operations(),
             *TenantRoutes(front(_tenants(broker)), bodies).operations(),
             *CredentialRoutes(front(broker.node.authentication.credentials), bodies).operations(),

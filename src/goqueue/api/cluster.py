@@ -206,6 +206,16 @@ class CancelledOut(msgspec.Struct, frozen=True):
     shards: list[int]
 
 
+class HandedOver(msgspec.Struct, frozen=True):
+    """A node that is about to be stopped. `leads` are shards that nobody else can lead; `is_safe` and `reasons` are as
+    in a question whether it may go."""
+
+    node: int
+    is_safe: bool
+    reasons: list[str]
+    leads: list[int]
+
+
 class RestartSafety(msgspec.Struct, frozen=True):
     """Whether a node may go without a shard becoming unavailable; if not, `reasons` say why."""
 

@@ -13,6 +13,7 @@ import click
 from goqueue.cli.cluster_dir import ClusterDir, LocalProcess, end, free_ports, runs
 from goqueue.cli.cluster_extra import require_cluster_extra
 from goqueue.cli.cluster_moves import MOVES
+from goqueue.cli.cluster_scale import SCALING
 from goqueue.cli.failures import Failed
 from goqueue.cli.options import CommandGroup, view_of_cluster
 from goqueue.cli.show import remark, render
@@ -91,7 +92,7 @@ def shards(server: str, output: str, data: Path | None) -> None:
     render(output, state.shards, lambda: show_shards(state.shards), [str(one.shard) for one in state.shards])
 
 
-for command in MOVES:
+for command in (*MOVES, *SCALING):
     cluster.add_command(command)
 
 

@@ -79,7 +79,7 @@ def fill(number: int, server: str, output: str, data: Path | None) -> None:
     """Let NODE, which was drained, hold shards again."""
     from goqueue.client.cluster import fill_node
 
-    with _client(server, data) as client:
+    with cluster_client(server, data) as client:
         client.perform(fill_node(number))
     remark(f"Node {number} may hold shards again; `goqueue cluster rebalance` gives it some.")
 
@@ -94,7 +94,7 @@ def remove(number: int, yes: bool, server: str, output: str, data: Path | None) 
 
     if not yes:
         confirm(f"Take node {number} out of the cluster for ever?")
-    with _client(server, data) as client:
+    with cluster_client(server, data) as client:
         client.perform(remove_node(number))
     remark(f"Node {number} does not belong to the cluster any more.")
 
@@ -106,9 +106,9 @@ def moves(wait: bool, server: str, output: str, data: Path | None) -> None:
     """Show the moves under way."""
     from goqueue.client.cluster import move_progress
 
-    with _client(server, data) as client:
+    with cluster_client(server, data) as client:
         if wait:
-            _follow(client)
+            follow(client)
         found = client.perform(move_progress())
     columns = ("SHARD", "FROM", "TO", "BYTES", "WAITS FOR")
     show_rows(output, found.moves, columns, [_row(one) for one in found.moves])
@@ -123,7 +123,7 @@ def cancel(shard: int | None, server: str, output: str, data: Path | None) -> No
     """Turn the move of SHARD back, or all moves."""
     from goqueue.client.cluster import cancel_moves
 
-    with _client(server, data) as client:
+    with cluster_client(server, data) as client:
         turned = client.perform(cancel_moves(shard))
     tell(
         output,
@@ -140,7 +140,7 @@ def restart_safe(number: int, server: str, output: str, data: Path | None) -> No
     """Say whether NODE may be stopped without a shard becoming unavailable. Exit code 1 if not."""
     from goqueue.client.cluster import restart_safe as ask
 
-    with _client(server, data) as client:
+    with cluster_client(server, data) as client:
         found = client.perform(ask(number))
     verdict = f"Node {number} may go." if found.is_safe else f"Node {number} may not go:"
     lines = [verdict, *(f"  {reason}" for reason in found.reasons)]
@@ -159,7 +159,7 @@ def throttle(size: str, server: str, output: str, data: Path | None) -> None:
     from goqueue.client.cluster import throttle_moves
 
     per_s = _per_second(size)
-    with _client(server, data) as client:
+    with cluster_client(server, data) as client:
         client.perform(throttle_moves(per_s))
     remark(f"Each node copies at most {size_text(per_s)}/s." if per_s else "Moves copy as fast as they can.")
 
@@ -181,7 +181,7 @@ MOVES: Final = (move, rebalance, drain, fill, remove, moves, throttle, cancel, r
 # --- carry out -------------------------------------------------------------------------------------------------
 
 
-def _client(server: object, data: object) -> Client:
+def cluster_client(server: object, data: object) -> Client:
     from goqueue.cli.cluster_show import server_in
 
     return connect(server_in(data) if isinstance(data, Path) else str(server))
@@ -195,7 +195,7 @@ def _carry_out(ask: MoveIn, options: dict[str, object]) -> None:
     output = str(options["output"])
     if options["throttle"] is not None:
         ask = msgspec.structs.replace(ask, throttle=_per_second(str(options["throttle"])))
-    with _client(options["server"], options["data"]) as client:
+    with cluster_client(options["server"], options["data"]) as client:
         plan = client.perform(move_shards(msgspec.structs.replace(ask, dry_run=True)))
         if output == "table":
             _show_plan(plan.moves, plan.bytes)
@@ -204,7 +204,7 @@ def _carry_out(ask: MoveIn, options: dict[str, object]) -> None:
                 confirm("Begin?")
             plan = client.perform(move_shards(ask))
             if not options["no_wait"]:
-                _follow(client)
+                follow(client)
     render(output, plan, lambda: None, (str(one.shard) for one in plan.moves))
 
 
@@ -217,8 +217,8 @@ def _show_plan(moves: Sequence[PlannedMove], total: int) -> None:
     click.echo(f"{size_text(total)} are copied in all.")
 
 
-def _follow(client: Client) -> None:
-    """One line a second, until nothing moves."""
+def follow(client: Client, ends: float = float("inf")) -> None:
+    """One line a second, until nothing moves; `ends` is the latest, on the monotonic clock."""
     from goqueue.client import GoQueueClientError
     from goqueue.client.cluster import move_progress
 
@@ -236,6 +236,8 @@ def _follow(client: Client) -> None:
             remark("Everything has arrived.")
             return
         remark(_progress(found))
+        if time.monotonic() > ends:
+            raise Failed("The time is over. The moves go on without this.")
         time.sleep(_PAUSE_S)
 
 

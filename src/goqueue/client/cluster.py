@@ -8,6 +8,7 @@ from goqueue.api.cluster import (
     CancelledOut,
     ClusterHealth,
     ClusterState,
+    HandedOver,
     MoveIn,
     MoveListOut,
     MovePlanOut,
@@ -65,6 +66,19 @@ def fill_node(node: int) -> RestCall[None]:
 def remove_node(node: int) -> RestCall[None]:
     """It does not belong to the cluster any more."""
     return RestCall("DELETE", f"/cluster/nodes/{node}", lambda status, body: None)
+
+
+def hand_over(node: int, timeout_ms: int) -> RestCall[HandedOver]:
+    """Asked of the node itself, which waits until the others can do without it."""
+    path, query = f"/cluster/nodes/{node}/hand-over", {"timeout": str(timeout_ms)}
+    return RestCall(
+        "POST", path, lambda status, body: from_json(body, HandedOver), query, wait_seconds=timeout_ms / 1000
+    )
+
+
+def stay_leading(node: int) -> RestCall[None]:
+    """A node that handed over what it led may lead again."""
+    return RestCall("DELETE", f"/cluster/nodes/{node}/hand-over", lambda status, body: None)
 
 
 def restart_safe(node: int) -> RestCall[RestartSafety]:

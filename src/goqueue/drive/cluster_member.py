@@ -19,6 +19,7 @@ from goqueue.base.settings import Settings
 from goqueue.base.startup_errors import ClusterTooNew, WrongSecret
 from goqueue.core.cluster.features import unknown
 from goqueue.core.cluster.formation import Formation
+from goqueue.core.cluster.lagging import lagging_shards
 from goqueue.core.cluster.records import NodeRecord
 from goqueue.core.replication.leader import Replica
 from goqueue.drive.cluster_growth import bring_own_metadata
@@ -33,7 +34,7 @@ from goqueue.wire.node_frames import PROTOCOL, Hello
 
 logger = logging.getLogger(__name__)
 
-_HAND_OVER_S: Final = 5.0
+HAND_OVER_S: Final = 5.0
 _TRUST_S: Final = 2.0
 _SAY_S: Final = 5.0  # how often it is said that nodes are waited for
 
@@ -84,6 +85,15 @@ class ClusterMember:
     def is_held(self) -> bool:
         """False once others may have been told that this node is gone."""
         return self.membership is not None and self.membership.is_held
+
+    @property
+    def is_leaving(self) -> bool:
+        """It hands over what it leads, or has."""
+        return self.membership is not None and self.membership.is_leaving
+
+    def lagging(self) -> list[int]:
+        """Shards in which it is not in sync."""
+        return lagging_shards(self._metadata.image, self.me.node, self.me.start)
 
     def metadata_changed(self) -> None:
         self._changed.set()
@@ -145,10 +155,14 @@ class ClusterMember:
         except GoQueueError:
             return None
 
-    async def hand_over(self) -> None:
+    async def hand_over(self, within_s: float = HAND_OVER_S) -> None:
         """Before the doors close: others lead what this node led."""
         if self.membership is not None:
-            await self.membership.hand_over(_HAND_OVER_S)
+            await self.membership.hand_over(within_s)
+
+    async def stay(self) -> None:
+        """It may lead again."""
+        await self.tell(leaving=False)
 
     async def leave(self) -> None:
         """After the last sync. Others hear of it at once."""

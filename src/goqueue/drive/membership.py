@@ -169,6 +169,10 @@ class NodeMembership:
         self._seen = {one.incarnation: self._seen.get(one.incarnation, now) for one in living.values()}
         return {node for node, one in living.items() if now - self._seen[one.incarnation] >= _STEADY_S}
 
+    @property
+    def is_leaving(self) -> bool:
+        return self._record.leaving
+
     async def hand_over(self, within_s: float) -> None:
         """Returns when others lead what this node led, or nobody can, or the time is over."""
         image = self._metadata.image

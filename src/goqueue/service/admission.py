@@ -37,6 +37,7 @@ from goqueue.service.asking import (
 from goqueue.service.browse import Browsing
 from goqueue.service.consume import Consuming, PollResult
 from goqueue.service.credentials import Credentials
+from goqueue.service.departure import Departure
 from goqueue.service.fetch import Fetching
 from goqueue.service.groups import Groups
 from goqueue.service.leasing import Leasing
@@ -384,8 +385,9 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         **dict.fromkeys(("add_user", "set_password", "set_disabled", "delete_user"), always(ALTER, CLUSTER)),
         **dict.fromkeys(("alter_scram", "create_key", "rotate_key", "revoke_key"), always(ALTER, CLUSTER)),
     },
+    Departure: dict.fromkeys(("leave", "stay"), always(ALTER, CLUSTER)),
     Reassignments: {
-        **dict.fromkeys(("plan", "moves", "restart_safe", "throttled"), always(DESCRIBE, CLUSTER)),
+        **dict.fromkeys(("plan", "moves", "restart_safe", "led_by", "throttled"), always(DESCRIBE, CLUSTER)),
         **dict.fromkeys(
             ("begin", "cancel", "fill", "remove", "throttle", "elect", "check_change"), always(ALTER, CLUSTER)
         ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -46,6 +47,24 @@ class Stats(msgspec.Struct, frozen=True, omit_defaults=True):
     processes: dict[int, ProcessShare] = {}
 
 
+class Standing(Protocol):
+    """What a node is to its cluster."""
+
+    @property
+    def is_held(self) -> bool:
+        """The others count on it."""
+        ...
+
+    @property
+    def is_leaving(self) -> bool:
+        """It hands over what it leads."""
+        ...
+
+    def lagging(self) -> Sequence[int]:
+        """Shards in which it is not in sync."""
+        ...
+
+
 class Health:
     """Looks, never changes anything else."""
 
@@ -56,15 +75,15 @@ class Health:
         stats: StorageStats,
         clock: SteadyClock,
         version: str,
-        is_joined: Callable[[], bool] | None = None,
+        standing: Standing | None = None,
     ) -> None:
-        """`is_joined` tells of a node of a cluster whether the others count on it; a node that is alone has none."""
+        """`standing` is that of a node of a cluster; a node that is alone has none."""
         self._table = table
         self._space = space
         self._stats = stats
         self._clock = clock
         self._version = version
-        self._is_joined = is_joined
+        self._standing = standing
         self._started_ms = clock.monotonic_ms()
         self.stopping = False
 
@@ -92,9 +111,16 @@ class Health:
         ]
 
     def _cluster(self) -> Iterator[Check]:
-        if self._is_joined is not None:
-            is_joined = self._is_joined()
-            yield Check("cluster", is_joined, "joined" if is_joined else "not registered with the metadata store")
+        """A node that is behind is not ready, so that nobody stops the next one before it has caught up."""
+        if self._standing is None:
+            return
+        is_joined, is_leaving = self._standing.is_held, self._standing.is_leaving
+        yield Check("cluster", is_joined, "joined" if is_joined else "not registered with the metadata store")
+        yield Check("leading", not is_leaving, "hands over what it leads" if is_leaving else "may lead")
+        behind = ", ".join(map(str, self._standing.lagging()))
+        yield Check(
+            "in sync", not behind, f"not in sync yet: shards {behind}" if behind else "everything that it holds"
+        )
 
     def stats(self) -> Stats:
         topics = [topic for topic in self._table.all() if not topic.is_internal]

@@ -148,6 +148,10 @@ class Reassignments:
         reasons += [f"shard {one.shard} has no leader" for one in self._view.shards() if one.leader is None]
         return RestartSafety(node, not reasons, reasons)
 
+    def led_by(self, node: int) -> list[int]:
+        image = self._metadata.image
+        return [shard for shard in image.shards() if image.shard(shard).leader == node]
+
     # --- what is asked ---------------------------------------------------------------------------------------
 
     def _plan(self, ask: MoveIn, sizes: Mapping[int, ShardSize]) -> Plan:

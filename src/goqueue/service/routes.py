@@ -28,6 +28,7 @@ from goqueue.service.consume import Consuming, Poll
 from goqueue.service.credentials import Credentials
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
+from goqueue.service.departure import Departure
 from goqueue.service.fetch import Fetching
 from goqueue.service.groups import Groups
 from goqueue.service.health import Health
@@ -346,8 +347,9 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     ),
     ClusterView: _all(HERE, "state", "health", "metadata", "nodes", "shards"),
     ShardSizes: {"led": AtAll(_chained)},
+    Departure: _all(HERE, "leave", "stay"),
     Reassignments: {
-        **_all(HERE, "plan", "begin", "moves", "cancel", "fill", "remove", "restart_safe", "check_change"),
+        **_all(HERE, "plan", "begin", "moves", "cancel", "fill", "remove", "restart_safe", "led_by", "check_change"),
         **_all(HERE, "throttle", "throttled", "elect"),
     },
     Health: _all(HERE, "checks", "stopping", "stats"),

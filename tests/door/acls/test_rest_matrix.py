@@ -194,6 +194,8 @@ CASES = [
     Case("DELETE /cluster/nodes/{node}", ["alter cluster"]),
     Case("POST /cluster/nodes/{node}/fill", ["alter cluster"]),
     Case("GET /cluster/nodes/{node}/restart-safe", [CLUSTER]),
+    Case("POST /cluster/nodes/{node}/hand-over", ["alter cluster"]),
+    Case("DELETE /cluster/nodes/{node}/hand-over", ["alter cluster"]),
     Case("GET /healthz", FREE),
     Case("GET /livez", FREE),
     Case("GET /readyz", FREE),

@@ -5,21 +5,34 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goqueue.api.cluster import CancelledOut, MoveIn, MoveListOut, MovePlanOut, RestartSafety, ThrottleIn, moves_out
+from goqueue.api.cluster import (
+    CancelledOut,
+    HandedOver,
+    MoveIn,
+    MoveListOut,
+    MovePlanOut,
+    RestartSafety,
+    ThrottleIn,
+    moves_out,
+)
 from goqueue.base.errors import UnknownNode
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import Param, RestOperation, json
 from goqueue.edge.rest.requests import Bodies, Query, decode, number
+from goqueue.service.departure import Departure
 from goqueue.service.front import Front
 from goqueue.service.reassignment import Reassignments
 
 _NUMBER_MAX = 2**31 - 1
+_WAIT_MS_MAX = 600_000
+_TIMEOUT = Param("timeout", "How long to wait until the others can do without the node, at most 10 min; default: not.")
 _SHARD = Param("shard", "Only this shard; default: all that move.", "integer")
 
 
 class ReassignmentRoutes:
-    def __init__(self, moves: Front[Reassignments], bodies: Bodies) -> None:
+    def __init__(self, moves: Front[Reassignments], departure: Front[Departure], bodies: Bodies) -> None:
         self._moves = moves
+        self._departure = departure
         self._bodies = bodies
 
     def operations(self) -> list[RestOperation]:
@@ -36,6 +49,16 @@ class ReassignmentRoutes:
             RestOperation(
                 "GET", f"{node}/restart-safe", self.restart_safe, "Whether a node may go", tag, RestartSafety
             ),
+            RestOperation(
+                "POST",
+                f"{node}/hand-over",
+                self.hand_over,
+                "Hand over what the node leads",
+                tag,
+                HandedOver,
+                params=(_TIMEOUT,),
+            ),
+            RestOperation("DELETE", f"{node}/hand-over", self.stay, "Let the node lead again", tag, status=204),
         ]
 
     async def begin(self, request: Request) -> Response:
@@ -76,9 +99,17 @@ class ReassignmentRoutes:
     async def restart_safe(self, request: Request) -> Response:
         return json(self._moves.by(caller_of(request)).restart_safe(_node(request)))
 
+    async def hand_over(self, request: Request) -> Response:
+        node, within_ms = _node(request, "timeout"), Query(request, "timeout").duration_ms("timeout", _WAIT_MS_MAX)
+        return json(await self._departure.by(caller_of(request)).leave(node, within_ms))
 
-def _node(request: Request) -> int:
-    Query(request)
+    async def stay(self, request: Request) -> Response:
+        await self._departure.by(caller_of(request)).stay(_node(request))
+        return Response(status_code=204)
+
+
+def _node(request: Request, *params: str) -> int:
+    Query(request, *params)
     given = request.path_params["node"]
     if not given.isascii() or not given.isdigit() or len(given) > 9:
         raise UnknownNode(f"Node {given[:20]} does not belong to the cluster.", field="node")

@@ -1,0 +1,80 @@
+"""A node that is about to be stopped hands over what it leads; one that is behind is not ready."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from goqueue.base.errors import MoveRefused
+from goqueue.broker import Broker
+from goqueue.service.departure import Departure
+from tests.nodes.cluster import Nodes, run_nodes, until
+from tests.nodes.test_moves import moves_of
+
+
+def departure_of(broker: Broker) -> Departure:
+    return Departure(broker.node.identity.node_id, broker.node.member, moves_of(broker))
+
+
+def failing(broker: Broker) -> dict[str, str]:
+    return {one.name: one.detail for one in broker.health.checks() if not one.ok}
+
+
+def test_a_node_hands_over_what_it_leads_and_may_lead_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await until(lambda: bool(nodes.led_by(0)))
+        leaving = departure_of(nodes.brokers[0])
+        assert failing(nodes.brokers[0]) == {}
+        found = await nodes.run_at(0, leaving.leave(0, 10_000))
+        assert (found.node, found.is_safe, found.reasons, found.leads) == (0, True, [], [])
+        assert nodes.led_by(0) == [] and set(failing(nodes.brokers[0])) == {"leading"}
+        await nodes.run_at(0, leaving.stay(0))
+        await until(lambda: bool(nodes.led_by(0)))
+        assert failing(nodes.brokers[0]) == {}
+
+    run_nodes(story, monkeypatch)
+
+
+def test_it_waits_until_the_others_can_do_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        moves = moves_of(nodes.brokers[0])
+        nodes.kill(2)
+        await until(lambda: not moves.restart_safe(0).is_safe)
+        found = await nodes.run_at(0, departure_of(nodes.brokers[0]).leave(0, 500))
+        assert not found.is_safe and any("would have 1 replicas in sync" in one for one in found.reasons)
+        assert found.leads == [], "handed over all the same: who asks will stop it"
+        leaving = nodes.run_at(1, departure_of(nodes.brokers[1]).leave(1, 60_000))
+        await asyncio.sleep(1)
+        assert not leaving.done()
+        await nodes.start(2)
+        assert (await leaving).is_safe
+
+    run_nodes(story, monkeypatch)
+
+
+def test_only_the_node_itself_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        for wrong in (departure_of(nodes.brokers[0]).leave(1, 0), departure_of(nodes.brokers[0]).stay(2)):
+            with pytest.raises(MoveRefused, match="This is node 0; ask node"):
+                await wrong
+        alone = Departure(0, None, moves_of(nodes.brokers[0]))
+        with pytest.raises(MoveRefused, match="not in a cluster"):
+            await alone.leave(0, 0)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_node_that_is_behind_is_not_ready_until_it_has_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        seen = set[bool]()
+        nodes.kill(1)
+        await until(lambda: all(1 not in one.in_sync for one in moves_of(nodes.brokers[0])._view.shards()))
+        await nodes.start(1)
+        back = nodes.brokers[1]
+        seen.add("in sync" in failing(back))
+        await until(lambda: failing(back) == {})
+        image = back.metadata.image
+        assert seen == {True} and all(1 in image.shard(shard).in_sync for shard in image.shards())
+
+    run_nodes(story, monkeypatch)
