@@ -154,6 +154,7 @@ class Node:
             self._grpc.bind(tls.context("grpc"), is_shared=self._together is not None),
             _address_of(external_socket),
             self._settings.kafka.external_advertised,
+            self._settings.node.host,
         )
         disk = self._disk = RealDisk(self._data_dir.path, DESCRIPTORS_SPARE)
         index = str(self._data_dir.path / "schedule.sqlite")

@@ -245,3 +245,15 @@ def test_a_host_s_name_without_a_number_is_a_mistake() -> None:
 def test_a_second_listener_that_cannot_be(more: dict[str, str], mistake: str) -> None:
     found = mistakes_of(None, {"GOQUEUE_KAFKA_EXTERNAL_LISTEN": "127.0.0.1:9094", **more})
     assert any(mistake in one for one in found)
+
+
+def test_the_rack_may_be_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "rack"
+    file.write_text("eu-west-1a\n")
+    chosen = {"GOQUEUE_CLUSTER_RACK_FILE": str(file), "GOQUEUE_NODE_HOST": "node-{id}.example.org"}
+    found = load_settings(None, chosen, {})
+    assert (found.cluster.rack, found.node.host) == ("eu-west-1a", "node-0.example.org")
+    file.write_text("two words")
+    assert any("does not hold the name of a rack" in one for one in mistakes_of(None, chosen))
+    file.unlink()
+    assert any("cluster.rack_file: " in one for one in mistakes_of(None, chosen))

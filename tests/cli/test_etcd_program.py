@@ -89,7 +89,7 @@ def test_a_build_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_build_is_kept_for_the_next_time(tmp_path: Path) -> None:
     go = program(tmp_path / "bin/go", "")
-    go.write_text(f"#!{shutil.which('sh')}\nif [ $1 = build ]; then echo made > etcd; fi\n")
+    go.write_text(f"#!{shutil.which('sh')}\nif [ $1 = build ]; then echo made > program; fi\n")
     environ = {"PATH": str(tmp_path / "bin"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     assert find_etcd(environ).read_text() == "made\n"
     go.unlink()

@@ -29,6 +29,9 @@ class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Doc(description="Address that the other nodes are told to use, `HOST:PORT`; empty means `cluster.listen`."),
     ] = ""
     rack: Annotated[str, Doc(description="Where the node stands; replicas go to different racks if they can.")] = ""
+    rack_file: Annotated[
+        str, Doc(description="A file with the rack, read at a start; empty means what `cluster.rack` says.")
+    ] = ""
     nearest_replica: Annotated[
         bool,
         Doc(

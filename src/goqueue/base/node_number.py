@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
 
 ID: Final = "{id}"
@@ -21,3 +22,11 @@ def number_in_hostname(hostname: str) -> int:
 def with_number(address: str, number: int) -> str:
     """`{id}` stands for the number, `31090+{id}` for a sum."""
     return _SUM.sub(lambda found: str(int(found[1]) + number), address).replace(ID, str(number))
+
+
+def rack_in(file: str) -> str:
+    """`OSError`, or `ValueError` if it is not the name of a rack."""
+    found = Path(file).read_text("utf-8").strip()
+    if not re.fullmatch(r"[\x21-\x7e]{0,100}", found):
+        raise ValueError(f"{file} does not hold the name of a rack, one word of at most 100 characters")
+    return found

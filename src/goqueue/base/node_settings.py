@@ -20,6 +20,13 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "StatefulSet's pods have it: 2 of `goqueue-2`."
         ),
     ] = "setting"
+    host: Annotated[
+        str,
+        Doc(
+            description="Name at which others find doors that listen everywhere; empty means the machine's own. `{id}` "
+            "in it stands for the node's number."
+        ),
+    ] = ""
     shards: Annotated[
         int,
         Doc(

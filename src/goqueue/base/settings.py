@@ -24,7 +24,7 @@ from goqueue.base.kafka_settings import KafkaSettings
 from goqueue.base.limits import MIB
 from goqueue.base.log_settings import LogSettings
 from goqueue.base.names import check_name
-from goqueue.base.node_number import number_in_hostname, with_number
+from goqueue.base.node_number import number_in_hostname, rack_in, with_number
 from goqueue.base.node_settings import NodeSettings
 from goqueue.base.otlp_settings import MetricSettings, otlp_mistakes
 from goqueue.base.security_settings import SecuritySettings
@@ -274,22 +274,27 @@ def load_settings(
 
 
 def _numbered(settings: Settings, hostname: str, mistakes: list[str]) -> Settings:
-    """The node's number may come from its host's name; addresses that it advertises may have it in them."""
+    """The node's number and rack may come from elsewhere; addresses that it advertises may have its number in them."""
     node, kafka, cluster = settings.node, settings.kafka, settings.cluster
     if node.id_from == "hostname":
         try:
             node = msgspec.structs.replace(node, id=number_in_hostname(hostname))
         except ValueError as error:
             mistakes.append(f"node.id_from: {error}")
+    try:
+        rack = rack_in(cluster.rack_file) if cluster.rack_file else cluster.rack
+    except (OSError, ValueError) as error:
+        rack = ""
+        mistakes.append(f"cluster.rack_file: {error}")
     return msgspec.structs.replace(
         settings,
-        node=node,
+        node=msgspec.structs.replace(node, host=with_number(node.host, node.id)),
         kafka=msgspec.structs.replace(
             kafka,
             advertised=with_number(kafka.advertised, node.id),
             external_advertised=with_number(kafka.external_advertised, node.id),
         ),
-        cluster=msgspec.structs.replace(cluster, advertised=with_number(cluster.advertised, node.id)),
+        cluster=msgspec.structs.replace(cluster, advertised=with_number(cluster.advertised, node.id), rack=rack),
     )
 
 

@@ -54,6 +54,7 @@ COMMANDS: Final = {
     "completion": Lazy(
         "goqueue.cli.completion:completion", "Print what makes a shell complete commands, options and names."
     ),
+    "kubernetes": Lazy("goqueue.cli.kubernetes:kubernetes", "For pods: ask the Kubernetes cluster that they run in."),
     "log": Lazy("goqueue.cli.log:log", "Look into stored files, without a node."),
     "version": Lazy("goqueue.cli.version:version", "Show the version."),
 }

@@ -12,9 +12,9 @@ from typing import Final
 
 from goqueue.base.etcd_versions import NEEDED, has_known_faults
 from goqueue.cli.failures import Failed
+from goqueue.cli.go_program import BuildFailed, build_program, cache_folder
 
 VERSION: Final = "3.6.16"  # of the one that is built
-_BUILD_S_MAX: Final = 900
 _MAIN: Final = """package main
 
 import (
@@ -38,14 +38,13 @@ def find_etcd(environ: Mapping[str, str] = os.environ, say: Callable[[str], None
     found = shutil.which("etcd", path=environ.get("PATH"))
     if found and not has_known_faults(version_of(Path(found))):
         return Path(found)
-    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "goqueue"
-    built = cache / f"etcd-{VERSION}"
+    built = cache_folder(environ) / f"etcd-{VERSION}"
     if not built.exists():
         go = shutil.which("go", path=environ.get("PATH"))
         if go is None:
             raise EtcdMissing(_what_to_install(found))
         say(f"building etcd {VERSION}; this is done once and takes a minute or two")
-        _build(go, cache / f"building-{os.getpid()}", built)
+        _build(go, built)
     return built
 
 
@@ -76,25 +75,16 @@ def version_of(program: Path) -> str:
     return found[1] if found else ""
 
 
-def _build(go: str, work: Path, target: Path) -> None:
-    work.mkdir(parents=True)
+def _build(go: str, target: Path) -> None:
+    steps = [
+        ("mod", "init", "etcd"),
+        ("get", f"go.etcd.io/etcd/server/v3@v{VERSION}"),
+        ("build", "-trimpath", "-ldflags=-s -w", "-o", "program", "."),
+    ]
     try:
-        (work / "main.go").write_text(_MAIN)
-        _run(go, work, "mod", "init", "etcd")
-        _run(go, work, "get", f"go.etcd.io/etcd/server/v3@v{VERSION}")
-        _run(go, work, "build", "-trimpath", "-ldflags=-s -w", "-o", "etcd", ".")
-        (work / "etcd").replace(target)
-    finally:
-        shutil.rmtree(work)
-
-
-def _run(go: str, work: Path, *arguments: str) -> None:
-    try:
-        done = subprocess.run([go, *arguments], cwd=work, capture_output=True, text=True, timeout=_BUILD_S_MAX)
-    except subprocess.TimeoutExpired:
-        raise EtcdMissing(f"etcd could not be built: go {arguments[0]} took over {_BUILD_S_MAX} s.") from None
-    if done.returncode:
-        raise EtcdMissing(f"etcd could not be built: {done.stderr[-500:].strip()}")
+        build_program(go, target, {"main.go": _MAIN}, steps)
+    except BuildFailed as error:
+        raise EtcdMissing(f"etcd could not be built: {error}") from None
 
 
 def etcd_command(

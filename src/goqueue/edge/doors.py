@@ -28,6 +28,7 @@ class DoorAddresses(msgspec.Struct, frozen=True):
     grpc: Address | None = None
     external: Address | None = None
     external_advertised: str = ""
+    host: str = ""  # of doors that listen everywhere, for the other nodes
 
     @property
     def is_rest_everywhere(self) -> bool:
@@ -36,7 +37,7 @@ class DoorAddresses(msgspec.Struct, frozen=True):
     def told(self, is_one_machine: bool = False) -> dict[str, str]:
         """What the other nodes of a cluster tell their clients. A door that listens everywhere is at this machine; if
         all nodes are, Kafka's is told without a host: it is where the client reached one of them."""
-        here = socket.gethostname()
+        here = self.host or socket.gethostname()
         there = "" if is_one_machine else here
         found = {KAFKA: self.kafka_address(there), KAFKA_EXTERNAL: self.external_address(there)} | {
             name: None if at is None else _seen(at, here)

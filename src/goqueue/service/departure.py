@@ -14,7 +14,7 @@ from goqueue.base.errors import MoveRefused
 _LOOK_S: Final = 0.1
 
 
-class Leading(Protocol):
+class LeavingNode(Protocol):
     """This node as one of several."""
 
     async def hand_over(self, within_s: float) -> None: ...
@@ -33,7 +33,7 @@ class Others(Protocol):
 class Departure:
     """The verbs, of this node alone."""
 
-    def __init__(self, node_id: int, member: Leading | None, others: Others) -> None:
+    def __init__(self, node_id: int, member: LeavingNode | None, others: Others) -> None:
         self._node_id = node_id
         self._member = member
         self._others = others
@@ -58,7 +58,7 @@ class Departure:
             found = self._others.restart_safe(self._node_id)
         return found
 
-    def _found(self, node: int) -> Leading:
+    def _found(self, node: int) -> LeavingNode:
         if node != self._node_id:
             raise MoveRefused(f"This is node {self._node_id}; ask node {node} itself.", field="node")
         if self._member is None:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -66,6 +66,13 @@ class LoginOf(Protocol):
     def __call__(self, transport: asyncio.BaseTransport, peer: KafkaPeer, at: KafkaConnection) -> PeerLogin: ...
 
 
+class WayIn(NamedTuple):
+    """How a client shows who it is, if it has to, and by which listener it comes."""
+
+    login: LoginOf | None = None
+    listener: str = KAFKA
+
+
 class _Pending:
     """A request under way."""
 
@@ -113,10 +120,10 @@ class KafkaConnection(asyncio.Protocol):
         budget: Budget,
         ends: ConnectionEvents,
         clock: Callable[[], float],
-        login: LoginOf | None = None,
-        listener: str = KAFKA,
+        way_in: WayIn,
     ) -> None:
-        """With a `login` frames have to be small until the client has shown who it is."""
+        """With a login frames have to be small until the client has shown who it is."""
+        login, listener = way_in
         self._serve = serve
         self._frame_bytes_max = frame_bytes_max
         self._framer = Framer(frame_bytes_max if login is None else min(frame_bytes_max, SASL_BYTES_MAX))

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from goqueue.base.kafka_settings import KafkaSettings
 from goqueue.edge.kafka.budget import Budget
-from goqueue.edge.kafka.connection import KafkaConnection, LoginOf, Serve
+from goqueue.edge.kafka.connection import KafkaConnection, LoginOf, Serve, WayIn
 from goqueue.edge.security.tls import Handshakes
 from goqueue.edge.slots import ConnectionSlots
 from goqueue.service.metrics import BrokerMetrics
@@ -75,7 +75,7 @@ class KafkaListener:
     def _make(self, listener: str) -> KafkaConnection:
         serve, login, _ = self._entrance
         bytes_max = self._settings.request_bytes_max
-        return KafkaConnection(serve, bytes_max, self._budget, self, time.monotonic, login, listener)
+        return KafkaConnection(serve, bytes_max, self._budget, self, time.monotonic, WayIn(login, listener))
 
     # --- connections that begin and end ------------------------------------------------------------------------
 
