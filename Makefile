@@ -54,6 +54,15 @@ test: $(VENV)/.test java
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 3 --dist loadgroup || $(BIN)/python -m tests.second_try
 
+# The chart with the real image on a real Kubernetes of three machines, each a network namespace here; needs root. Kubernetes and
+# Helm are built by Go once, in a quarter of an hour on two cores; what cannot be had is said, and the tests are skipped.
+.PHONY: test-kubernetes
+test-kubernetes: $(VENV)/.test
+	@for one in containerd:containerd runc:runc ip:iproute2 nft:nftables; do \
+	  PATH="$$PATH:/usr/sbin" command -v $${one%%:*} >/dev/null || tools/need.sh $${one##*:} || true; done
+	@test -x /usr/lib/cni/ptp || tools/need.sh containernetworking-plugins || true
+	GOQUEUE_KUBERNETES_TESTS=1 GOQUEUE_LONG_TESTS=1 PATH="$$PATH:/usr/sbin" $(BIN)/pytest -s tests/kubernetes
+
 # The quick round for every edit.
 check: $(VENV)/.test java
 	$(BIN)/ruff format .

@@ -6,7 +6,8 @@ import threading
 import time
 import uuid
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import httpx
 from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -32,12 +33,23 @@ def knows(cluster: ClusterProcess, number: int, topic: str) -> bool:
     return httpx.get(f"{cluster.nodes[number].url}/topics/{topic}", timeout=10).status_code == 200
 
 
+class Reachable(Protocol):
+    """A cluster, as a client that begins knows it."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
 class Writer:
     """An idempotent producer with `acks=all`, in a thread of its own, that remembers what was acknowledged."""
 
-    def __init__(self, cluster: ClusterProcess, topic: str, pause_s: float = 0.002) -> None:
+    def __init__(
+        self, cluster: Reachable, topic: str, pause_s: float = 0.002, client: Mapping[str, Any] | None = None
+    ) -> None:
+        """`client` are settings beside the usual ones."""
         self._producer = Producer(
             {
+                **(client or {}),
                 "bootstrap.servers": cluster.bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 0,
@@ -90,8 +102,12 @@ class Writer:
 
 def read_all(cluster: ClusterProcess, topic: str, at: int | None = None) -> list[tuple[bytes, bytes]]:
     """(key, value) of every message, from the beginning to where each partition ends now."""
-    servers = cluster.bootstrap if at is None else cluster.nodes[at].kafka
+    return read_from(cluster.bootstrap if at is None else cluster.nodes[at].kafka, topic, {})
+
+
+def read_from(servers: str, topic: str, client: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
     settings: dict[str, Any] = {
+        **client,
         "bootstrap.servers": servers,
         "group.id": uuid.uuid4().hex,
         "auto.offset.reset": "earliest",
