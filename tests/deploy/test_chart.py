@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from goqueue import __version__
+from goqueue.base.etcd_versions import has_known_faults
 from goqueue.base.settings import Settings, load_settings
 from tests.deploy.helm import CHART, KUBERNETES, Manifest, helm, rendered
 from tools.dashboards.files import files
@@ -190,7 +191,7 @@ def test_pods_run_as_nobody_special_on_a_root_that_cannot_be_written(manifests: 
 def test_images_have_versions(manifests: list[Manifest]) -> None:
     images = {one["image"] for one in containers(manifests)}
     assert f"goqueue:{__version__}" in images
-    assert all(re.fullmatch(r"\S+:\d[\w.-]*", one) for one in images), images
+    assert all(re.fullmatch(r"\S+:v?\d[\w.-]*", one) for one in images), images
 
 
 def test_a_pod_waits_longer_than_it_hands_over(manifests: list[Manifest]) -> None:
@@ -249,6 +250,13 @@ def test_rules_of_access_are_added_one_by_one(chart: Callable[[str], list[Manife
         ["acl", "add", "u", "read,write", "topic:orders"],
     ]
     assert all(one["args"][:2] == ["--server", f"https://{FULLNAME}.apps.svc.cluster.local:8080"] for one in steps)
+
+
+def test_the_etcd_beside_the_nodes_is_one_that_can_be_trusted() -> None:
+    chosen = yaml.safe_load((CHART / "values.yaml").read_text())["etcd"]["image"]
+    composed = yaml.safe_load((CHART.parents[1] / "compose.yaml").read_text())["services"]["etcd"]["image"]
+    assert composed == f"{chosen['repository']}:{chosen['tag']}"
+    assert not has_known_faults(chosen["tag"].removeprefix("v"))
 
 
 def test_the_chart_and_the_program_have_one_version() -> None:

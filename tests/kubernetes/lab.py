@@ -154,7 +154,7 @@ class KubernetesLab:
             *(f"--tls-cert-file={folder}/api.crt", f"--tls-private-key-file={folder}/api.key"),
             *(f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=RBAC", "--allow-privileged=true"),
             *(f"--service-cluster-ip-range={SERVICES}", "--kubelet-preferred-address-types=InternalIP"),
-            *(f"--service-account-key-file={folder}/api.key", f"--service-account-signing-key-file={folder}/api.key"),
+            *(f"--service-account-key-file={folder}/api.crt", f"--service-account-signing-key-file={folder}/api.key"),
             *("--service-account-issuer=https://kubernetes.default.svc", "--profiling=false"),
         )
         self.wait(lambda: self._http.get("/readyz").status_code == 200, "the API server is not ready")
