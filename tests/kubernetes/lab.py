@@ -207,6 +207,15 @@ class KubernetesLab:
     def phase(self, namespace: str, pod: str) -> str:
         return str(self._http.get(f"/api/v1/namespaces/{namespace}/pods/{pod}").json()["status"]["phase"])
 
+    def kill(self, machine: str, container: str) -> None:
+        (found,) = [one for one in self.machines if one.name == machine]
+        ctr = ("ctr", "--address", found.containerd, "--namespace", "k8s.io")
+        run(*ctr, "tasks", "kill", "--signal", "SIGKILL", container)
+
+    def cut_off(self, machine: Machine, is_cut: bool = True) -> None:
+        """Its cable is out, or in again."""
+        run("ip", "link", "set", f"gqk{machine.number}", "down" if is_cut else "up")
+
     def evict(self, namespace: str, pod: str) -> int:
         """The status: 201, or 429 if a budget does not allow it."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}

@@ -83,10 +83,15 @@ class Release:
         return ",".join(f"{one.address}:{FIRST_PORT + one.number}" for one in self._lab.machines)
 
     def ask(self, method: str, path: str) -> Any:
-        """Of any node that is ready."""
-        pod = self.pods()[self.ready()[0]]
-        url = f"http://{pod['status']['podIP']}:8080{path}"
-        return httpx.request(method, url, auth=self.operator, timeout=30).raise_for_status().json()
+        """Of any node that is ready, and answers."""
+        error: httpx.HTTPError = httpx.ConnectError("no node is ready")
+        for name in self.ready():
+            try:
+                url = f"http://{self.pods()[name]['status']['podIP']}:8080{path}"
+                return httpx.request(method, url, auth=self.operator, timeout=5).raise_for_status().json()
+            except httpx.HTTPError as failed:
+                error = failed
+        raise error
 
     def uid(self, pod: str) -> str:
         return str(self.pods()[pod]["metadata"]["uid"])
@@ -104,9 +109,9 @@ class Release:
         """Another one has taken its place."""
         self._lab.wait(lambda: self.uid(pod) != before, f"{pod} is not replaced")
 
-    def wait_allowed(self) -> None:
-        """The budget lets one go."""
-        self._lab.wait(lambda: self._allowed() == 1, "the budget lets nobody go")
+    def wait_allowed(self, count: int) -> None:
+        """The budget lets so many go."""
+        self._lab.wait(lambda: self._allowed() == count, f"the budget does not let {count} go")
 
     def _allowed(self) -> int:
         (found,) = [one for one in self._lab.objects("poddisruptionbudgets") if one["metadata"]["name"] == NAME]
@@ -119,7 +124,16 @@ class Release:
         return self._lab.evict(SPACE, pod)
 
     def kill(self, pod: str) -> None:
-        """At once, without a word to it."""
+        """`kill -9` of its process; the kubelet starts another."""
+        found = self.pods()[pod]
+        (status,) = found["status"]["containerStatuses"]
+        self._lab.kill(found["spec"]["nodeName"], status["containerID"].removeprefix("containerd://"))
+
+    def restarts(self, pod: str) -> int:
+        (status,) = self.pods()[pod]["status"]["containerStatuses"]
+        return int(status["restartCount"])
+
+    def delete_at_once(self, pod: str) -> None:
         words = ("delete", "pod", pod, "--namespace", SPACE, "--grace-period=0", "--force", "--wait=false")
         self._lab.kubectl(*words)
 
@@ -131,5 +145,5 @@ class Release:
         words = ("get", "pvc", claim, "--namespace", SPACE, "--output", "jsonpath={.spec.volumeName}")
         volume = self._lab.kubectl(*words).stdout
         self._lab.kubectl("delete", "pvc", claim, "--namespace", SPACE, "--wait=false")
-        self.kill(pod)
+        self.delete_at_once(pod)
         self._lab.kubectl("delete", "pv", volume, "--wait=false")

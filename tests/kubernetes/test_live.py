@@ -74,6 +74,7 @@ def test_a_release_lives_through_what_happens(lab: KubernetesLab, tmp_path: Path
         kill_and_refuse_to_drain(release, steps)
         evict_gently(release, steps)
         steps.done("rolling upgrade of three nodes", release.upgrade({"podAnnotations": {"round": "2"}}))
+        cut_a_machine_off(lab, release, steps)
         lose_a_volume(release, steps)
         roll_back_what_does_not_start(release, steps)
         scale(lab, release, steps)
@@ -120,22 +121,36 @@ def all_doors_inside(lab: KubernetesLab, release: Release) -> None:
 
 
 def kill_and_refuse_to_drain(release: Release, steps: Steps) -> None:
-    before = release.uid(f"{NAME}-1")
+    before = release.restarts(f"{NAME}-1")
     release.kill(f"{NAME}-1")
+    release.wait_allowed(0)
     assert release.evict(f"{NAME}-0") == 429, "one node is away: no other may go"
-    release.wait_new(f"{NAME}-1", before)
     release.wait_ready(3)
-    steps.done("a pod killed, until it is in sync again")
+    assert release.restarts(f"{NAME}-1") == before + 1
+    steps.done("a node killed, until it is in sync again")
 
 
 def evict_gently(release: Release, steps: Steps) -> None:
-    release.wait_allowed()
+    release.wait_allowed(1)
     before = release.uid(f"{NAME}-2")
     assert release.evict(f"{NAME}-2") == 201
     assert release.evict(f"{NAME}-0") == 429, "not while the first is away"
     release.wait_new(f"{NAME}-2", before)
     release.wait_ready(3)
     steps.done("a pod evicted, as a drain does")
+
+
+def cut_a_machine_off(lab: KubernetesLab, release: Release, steps: Steps) -> None:
+    machine = lab.machines[1]
+    lab.cut_off(machine)
+    try:
+        lab.wait(lambda: release.ask("GET", "/cluster/health")["nodes_gone"] == 1, "nobody notices", 120)
+        steps.done("a machine cut off, until its node is taken for gone")
+        lab.wait(lambda: len(release.ready()) == 2, "Kubernetes does not notice", 120)
+    finally:
+        lab.cut_off(machine, is_cut=False)
+    release.wait_ready(3)
+    steps.done("its cable in again, until everything is in sync")
 
 
 def lose_a_volume(release: Release, steps: Steps) -> None:
