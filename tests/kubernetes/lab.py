@@ -21,6 +21,7 @@ from bench.etcd_process import etcd_members
 from goqueue.cli.cert import Authority
 from tests.kubernetes.dns import ClusterNames
 from tests.kubernetes.programs import CNI, kube_program
+from tests.waiting import let_pass, wait_until
 
 NETWORK: Final = "10.231.0"
 HOST: Final = f"{NETWORK}.1"
@@ -231,15 +232,8 @@ class KubernetesLab:
     def wait(self, holds: Callable[[], object], what: str, within_s: float = _WAIT_S) -> float:
         """The seconds that it took."""
         began = time.monotonic()
-        while True:
-            try:
-                if holds():
-                    return time.monotonic() - began
-            except (httpx.HTTPError, KeyError, AssertionError):
-                pass
-            if time.monotonic() - began > within_s:
-                raise AssertionError(f"{what}\n{self._pods_shown()}")
-            time.sleep(0.2)
+        wait_until(lambda: _answers(holds), lambda: f"{what}\n{self._pods_shown()}", within_s)
+        return time.monotonic() - began
 
     def _pods_shown(self) -> str:
         return self.kubectl("get", "pods,pvc,nodes", "-A", "-o", "wide", check=False).stdout
@@ -250,6 +244,15 @@ class KubernetesLab:
         kind |= {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
         kind["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}  # type: ignore[index]
         self.apply(kind, *(_volume(machine, number) for machine in self.machines for number in range(each)))
+
+
+def _answers(holds: Callable[[], object]) -> bool:
+    """Asked now and then: the API server has other things to do."""
+    let_pass(0.2)
+    try:
+        return bool(holds())
+    except (httpx.HTTPError, KeyError):
+        return False
 
 
 def is_true(one: Mapping[str, Any], condition: str) -> bool:
