@@ -33,6 +33,10 @@ class Operator:
         nodes = self.ask("GET", "/cluster/nodes")["nodes"]
         return {one["id"]: one["leads"] + one["follows"] for one in nodes}
 
+    def leads(self, number: int) -> int:
+        nodes = self.ask("GET", "/cluster/nodes")["nodes"]
+        return int(next(one["leads"] for one in nodes if one["id"] == number))
+
     def take_out(self, number: int) -> None:
         self.move(drain=number)
         assert self.held()[number] == 0
