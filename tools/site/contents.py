@@ -25,6 +25,7 @@ SECTIONS: Final[dict[str, list[str]]] = {
     "Operations": [
         "production.md",
         "deploy.md",
+        "kubernetes.md",
         "configuration.md",
         "cluster.md",
         "processes.md",
