@@ -51,7 +51,8 @@ class LaneReader:
 
     @property
     def end(self) -> Offset:
-        return self.partition.state.read_limit(self.isolation)
+        """How far messages may be put under leases."""
+        return self.partition.lease_limit(self.isolation)
 
     def is_visible(self, header: BatchHeader) -> bool:
         """Whether there is something to hand out in a batch below the end."""
@@ -94,7 +95,7 @@ class LaneReader:
     def _scan_here(self, index: LaneIndex) -> bool:
         """Looks through what little was appended since; False if that is work for another thread."""
         try:
-            data = self.partition.read_now(index.scanned_to, _SCAN_BYTES, self.isolation)
+            data = self.read_now(index.scanned_to, _SCAN_BYTES)
         except (DamagedRange, OffsetOutOfRange):
             return False
         if data is None or len(data) > _SCAN_HERE_BYTES:
@@ -172,8 +173,8 @@ class LaneReader:
         return found
 
     async def everything(self, begin: Offset) -> AsyncIterator[Record]:
-        """All messages from an offset on, as the log stands now."""
-        end = self.end
+        """All messages from an offset on that anybody may read, as the log stands now."""
+        end = self.partition.read_limit(self.isolation)
         while begin < end:
             batch = self._cache.find(self.partition.at, begin) or await self._load(begin)
             if batch is None:
@@ -181,7 +182,7 @@ class LaneReader:
             if batch.unopened:
                 await asyncio.sleep(0)
             for record in batch.records:
-                if record.offset >= begin:
+                if begin <= record.offset < end:
                     yield record
             begin = batch.last_offset + 1
 
@@ -219,12 +220,19 @@ class LaneReader:
         if offset >= self.end:
             return None
         try:
-            now = self.partition.read_now(offset, size, self.isolation)
-            return now if now is not None else await self.partition.read(offset, size, self.isolation)
+            return await self.read(offset, size)
         except DamagedRange as hole:
             return int(str(hole.detail["next_offset"]))
         except OffsetOutOfRange:
             return max(offset + 1, self.partition.log.start_offset)
+
+    def read_now(self, offset: Offset, size: int) -> bytes | None:
+        """Batches below the end; None if they have to be read off the loop."""
+        return self.partition.read_now(offset, size, self.isolation, limit=self.end)
+
+    async def read(self, offset: Offset, size: int) -> bytes:
+        now = self.read_now(offset, size)
+        return now if now is not None else await self.partition.read(offset, size, self.isolation, limit=self.end)
 
     def forget(self) -> None:
         """The partition is gone."""

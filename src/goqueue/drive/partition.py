@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -53,7 +54,7 @@ class Leading(Protocol):
 class Partition(PartitionMarks):
     """One partition of one topic."""
 
-    __slots__ = ("_leading", "_offload", "_syncs", "_watchers", "dedupe", "is_closed", "producers")
+    __slots__ = ("_leading", "_offload", "_on_news", "_syncs", "_watchers", "dedupe", "is_closed", "producers")
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class Partition(PartitionMarks):
         self._syncs = syncs
         self._offload = offload
         self._watchers: list[asyncio.Future[None]] = []
+        self._on_news: list[Callable[[], None]] = []
         self._leading: Leading | None = None
         self.is_closed = False
 
@@ -100,6 +102,8 @@ class Partition(PartitionMarks):
             note_transaction(self.state.txns, self.dedupe, batch, header, base_offset)
         if self.state.appended(self.log.end_offset):
             self.wake()
+        elif self.state.is_alone:
+            self._tell_news()
 
     @property
     def is_durable(self) -> bool:
@@ -218,17 +222,40 @@ class Partition(PartitionMarks):
     def synced(self) -> None:
         """The group commit reached this partition."""
         if self.state.synced(self.log.synced_offset):
-            self.wake()
+            self._wake_readers()  # who takes leases was told when it was appended
         if self._leading is not None:
             self._leading.synced(self)
 
     # --- read --------------------------------------------------------------------------------------------
 
+    def lease_limit(self, isolation: Isolation) -> Offset:
+        """How far messages may be put under leases. Where every answer waits for the disk that is further than anybody
+        may read: a lease and its message become safe together, and who takes them is answered then."""
+        if self.log.failure is not None:
+            return self.state.read_limit(isolation)
+        return self.state.lease_limit(isolation)
+
+    @property
+    def has_unreadable_leases(self) -> bool:
+        """Messages may be under leases that nobody may read yet."""
+        return self.state.is_alone and self.state.high_watermark < self.state.end_offset
+
+    async def wait_readable(self, offset: Offset) -> None:
+        """Returns when readers may have the message at an offset that is below the lease limit."""
+        if self.state.high_watermark <= offset:
+            await self.wait_durable()
+
     async def read(
-        self, offset: Offset, bytes_max: int, isolation: Isolation, first_max: int = BATCH_BYTES_MAX
+        self,
+        offset: Offset,
+        bytes_max: int,
+        isolation: Isolation,
+        first_max: int = BATCH_BYTES_MAX,
+        limit: Offset | None = None,
     ) -> bytes:
-        """Whole batches from the offset on; nothing if there is none yet, or if the first is larger than both sizes."""
-        limit = self.state.read_limit(isolation)
+        """Whole batches from the offset on; nothing if there is none yet, or if the first is larger than both sizes.
+        `limit` is how far, if not as far as the isolation lets everybody read."""
+        limit = self.state.read_limit(isolation) if limit is None else limit
         try:
             return self.log.read(offset, bytes_max, limit, False, first_max)
         except WouldBlock:
@@ -263,11 +290,17 @@ class Partition(PartitionMarks):
         return await self._offload(self.log.latest_time)
 
     def read_now(
-        self, offset: Offset, bytes_max: int, isolation: Isolation, first_max: int = BATCH_BYTES_MAX
+        self,
+        offset: Offset,
+        bytes_max: int,
+        isolation: Isolation,
+        first_max: int = BATCH_BYTES_MAX,
+        limit: Offset | None = None,
     ) -> bytes | None:
-        """The same without waiting: None if it has to be done off the loop."""
+        """The same as `read` without waiting: None if it has to be done off the loop."""
+        limit = self.state.read_limit(isolation) if limit is None else limit
         try:
-            return self.log.read(offset, bytes_max, self.state.read_limit(isolation), False, first_max)
+            return self.log.read(offset, bytes_max, limit, False, first_max)
         except (WouldBlock, NeedsVerification):
             return None
         except DamagedRange as damage:
@@ -306,12 +339,30 @@ class Partition(PartitionMarks):
         if watcher in self._watchers:
             self._watchers.remove(watcher)
 
+    def hear_news(self, on_news: Callable[[], None]) -> None:
+        """It is called once, when there may be more below the lease limit, or the partition closes."""
+        self._on_news.append(on_news)
+
+    def unhear_news(self, on_news: Callable[[], None]) -> None:
+        if on_news in self._on_news:
+            self._on_news.remove(on_news)
+
+    def _tell_news(self) -> None:
+        if self._on_news:
+            told, self._on_news = self._on_news, []
+            for on_news in told:
+                on_news()
+
     def close(self) -> None:
         """Takes no more writes and lets everybody who waits go."""
         self.is_closed = True
         self.wake()
 
     def wake(self) -> None:
+        self._tell_news()
+        self._wake_readers()
+
+    def _wake_readers(self) -> None:
         if self._watchers:
             watchers, self._watchers = self._watchers, []
             for watcher in watchers:

@@ -32,30 +32,29 @@ class Waiter:
 class _Stop:
     """Where a partition's lines are: one for each group. The partition is watched while there is any."""
 
-    __slots__ = ("lines", "partition", "watcher")
+    __slots__ = ("is_watching", "lines", "partition")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.lines: dict[str, deque[Waiter]] = {}
-        self.watcher: asyncio.Future[None] | None = None
+        self.is_watching = False
 
     def watch(self) -> None:
-        if self.watcher is None and self.lines and not self.partition.is_closed:
-            self.watcher = asyncio.get_running_loop().create_future()
-            self.watcher.add_done_callback(self._news)
-            self.partition.watch(self.watcher)
+        if not self.is_watching and self.lines and not self.partition.is_closed:
+            self.is_watching = True
+            self.partition.hear_news(self._news)
 
     def unwatch(self) -> None:
-        if self.watcher is not None:
-            watcher, self.watcher = self.watcher, None
-            self.partition.unwatch(watcher)
+        if self.is_watching:
+            self.is_watching = False
+            self.partition.unhear_news(self._news)
 
-    def _news(self, watcher: asyncio.Future[None]) -> None:
-        if self.watcher is watcher:
-            self.watcher = None
-            for group in list(self.lines):
-                self.wake_one(group)
-            self.watch()
+    def _news(self) -> None:
+        """At once: what a waiter is handed goes into the same round of the group commit as what woke it."""
+        self.is_watching = False
+        for group in list(self.lines):
+            self.wake_one(group)
+        self.watch()
 
     def wake_one(self, group: str) -> None:
         line = self.lines.get(group)

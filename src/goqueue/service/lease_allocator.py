@@ -221,6 +221,7 @@ class LeaseAllocator:
             if granted:
                 await self._fill(take, sources, granted, found)
             await self._runner.wait_durable(source.partition.at for source in sources)
+            await _wait_readable(sources, found)
         except (asyncio.CancelledError, GoQueueError):
             with suppress(GoQueueError):  # then their leases run out
                 if take.in_ranges:
@@ -328,3 +329,13 @@ class LeaseAllocator:
             if delivery is not None:
                 self._runner.write(delivery, delivery.unsend(some, nonce))
                 self.ready(delivery.view)
+
+
+async def _wait_readable(sources: Sequence[Source], found: Handful) -> None:
+    """Mostly that was the same round of the group commit which made the leases safe."""
+    behind = [source.partition for source in sources if source.partition.has_unreadable_leases]
+    if behind and found.count:
+        offsets = found.offsets()
+        for partition in behind:
+            if partition.at in offsets:
+                await partition.wait_readable(max(offsets[partition.at]))

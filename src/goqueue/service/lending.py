@@ -135,9 +135,7 @@ class Lending:
         chosen = _Chosen(max(begin, partition.start_offset), room, marks)
         while not chosen.is_over and chosen.next < feed.end:
             try:
-                data = partition.read_now(chosen.next, _READ_BYTES, feed.isolation)
-                if data is None:
-                    data = await partition.read(chosen.next, _READ_BYTES, feed.isolation)
+                data = await feed.read(chosen.next, _READ_BYTES)
             except GoQueueError:
                 break  # the log lost something: whoever looks message by message passes over it
             chosen.add_all(data, feed.is_visible)

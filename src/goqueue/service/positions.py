@@ -177,7 +177,7 @@ class Positions:
         if partition is None:
             return delivery.base
         feed = self._feeds.of(partition, delivery.view.group)
-        lowest, index = feed.end, feed.index
+        lowest, index = partition.read_limit(feed.isolation), feed.index
         for number in _LANES:
             if not (at_most and _is_unknown(delivery, index, number)):
                 lowest = min(lowest, _position_of(delivery, index, number))
