@@ -119,10 +119,13 @@ class PartitionState:
     def read_limit(self, isolation: Isolation) -> Offset:
         return self.high_watermark if isolation is Isolation.READ_UNCOMMITTED else self.last_stable_offset
 
+    @property
+    def leases_go_ahead(self) -> bool:
+        """Messages may be put under leases before anybody may read them: the answer waits until both are safe."""
+        return self.is_alone and self._reads_wait_for_sync
+
     def lease_limit(self, isolation: Isolation) -> Offset:
-        """How far messages may be put under leases, which are answered when both are safe."""
-        if not (self.is_alone and self._reads_wait_for_sync):
-            return self.read_limit(isolation)
+        """How far messages may be put under leases where those go ahead."""
         return self.end_offset if isolation is Isolation.READ_UNCOMMITTED else self.txns.stable(self.end_offset)
 
     def _advance(self, to: Offset) -> bool:

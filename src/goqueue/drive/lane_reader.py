@@ -102,7 +102,16 @@ class LaneReader:
             return False
         found = look_through(data, self.is_visible)
         index.extend(_from(found.spans, index.scanned_to))
+        if found.size == len(data) and len(found.spans) == 1 and not self._is_gone:
+            self._keep(memoryview(data))
         return index.scanned_to >= self.end
+
+    def _keep(self, batch: memoryview) -> None:
+        """Whoever waited for a message wants it next."""
+        header = read_header(batch)
+        here = window_here(batch, header, header.base_offset) if self.is_visible(header) else None
+        for one in here or ():
+            self._cache.put(self.partition.at, Decoded(one, self._unreadable))
 
     async def _scan(self, index: LaneIndex) -> None:
         while index is self.index and index.scanned_to < self.end and not index.is_full:

@@ -231,9 +231,10 @@ class Partition(PartitionMarks):
     def lease_limit(self, isolation: Isolation) -> Offset:
         """How far messages may be put under leases. Where every answer waits for the disk that is further than anybody
         may read: a lease and its message become safe together, and who takes them is answered then."""
-        if self.log.failure is not None:
-            return self.state.read_limit(isolation)
-        return self.state.lease_limit(isolation)
+        state = self.state
+        if not state.leases_go_ahead or self.log.failure is not None:
+            return state.read_limit(isolation)
+        return state.lease_limit(isolation)
 
     @property
     def has_unreadable_leases(self) -> bool:

@@ -120,17 +120,23 @@ class LeaseAllocator:
             await self._views.learn(take.group, take.partitions)
         sources = self._views.sources(take)
         found: Handful | None = None
-        if take.wait_ms_max <= 0 or any(map(self._has_more, sources)):
+        if take.wait_ms_max <= 0 or any(map(self._has_more, sources)) or not self._turn(take).visits:
             found = await self._gather(take, sources, memory)
         if found is None or (not found.count and take.wait_ms_max > 0):
-            found = await self._wait_for_some(take, sources, memory, interrupt)
+            found = await self._wait_for_some(take, sources, memory, interrupt, found is None)
         self._wake_next(take.group, sources)
         return found
 
     async def _wait_for_some(
-        self, take: Take, sources: Sequence[Source], memory: ReadMemory, interrupt: asyncio.Future[None] | None
+        self,
+        take: Take,
+        sources: Sequence[Source],
+        memory: ReadMemory,
+        interrupt: asyncio.Future[None] | None,
+        is_empty: bool,
     ) -> Handful:
-        """Stands in line before it looks, so that nothing slips in between."""
+        """Stands in line before it looks, so that nothing slips in between. `is_empty` says that there was nothing a
+        moment ago."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + take.wait_ms_max / 1000
         woken_for_nothing = False
@@ -138,7 +144,8 @@ class LeaseAllocator:
             waiter = Waiter(take.group, [source.partition for source in sources])
             self._enter(take, sources, waiter, woken_for_nothing)
             try:
-                found = await self._gather(take, sources, memory)
+                found = await (self._find_none(sources) if is_empty else self._gather(take, sources, memory))
+                is_empty = False
                 left_s = deadline - loop.time()
                 if found.count or left_s <= 0 or self._stopping or (interrupt is not None and interrupt.done()):
                     return found
@@ -154,6 +161,11 @@ class LeaseAllocator:
                 raise
             finally:
                 self._leave(take, waiter)
+
+    async def _find_none(self, sources: Sequence[Source]) -> Handful:
+        """What was written on the way, as the beginning of a new view, is safe before anybody is told so."""
+        await self._runner.wait_durable(source.partition.at for source in sources)
+        return Handful("")
 
     def _are_others(self, sources: Sequence[Source]) -> bool:
         """Views were forgotten or loaded again, and all can be asked."""

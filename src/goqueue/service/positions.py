@@ -23,7 +23,7 @@ from goqueue.service.place_news import PlaceOffset
 from goqueue.service.topics import Topics
 from goqueue.service.view_news import ViewNews
 
-_TELL_S: Final = 0.02
+_TELL_S: Final = 0.1
 _TELL_AGAIN_S: Final = 1.0
 _LANES: Final = range(len(NAMES))
 
