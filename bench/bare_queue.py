@@ -18,6 +18,7 @@ from bench.queue_load import BATCH, body_of
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 _JOINED = b'{"member_id": "bare", "generation": 1}'
 _EMPTY = b'{"messages": [], "generation": 1}'
@@ -58,8 +59,8 @@ class Bare:
         await send({"type": "http.response.body", "body": body})
 
 
-def main(count: int) -> None:
-    app = Bare(count)
+def serve(app: App) -> None:
+    """Until it is killed; its port is the first line on stdout."""
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     config = uvicorn.Config(app, http="httptools", lifespan="off", log_config=None, access_log=False)
@@ -69,4 +70,4 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    serve(Bare(int(sys.argv[1])))

@@ -1,27 +1,21 @@
-"""The least that one message's way costs: `python -m bench.bare_trips DIRECTORY SYNCS` answers publish, poll and ack.
+"""The least that one message's way costs: `python -m bench.bare_trips FILE SYNCS` answers publish, poll and ack.
 
-The same HTTP server as the node's with nothing behind it: a published message goes to whoever polls, as it came. Each of
-the three requests is answered after a write of 4 KiB to a preallocated file and a sync, on the loop; with 0 without.
+The same HTTP server as the node's with nothing behind it: a published message goes to whoever polls, as it came. With
+SYNCS of 1 a publish (together with the poll that it ends) and an ack are answered after a write of 4 KiB to a
+preallocated file and its sync, on the loop; with 0 at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-import uvloop
-
+from bench.bare_queue import Receive, Send, serve
 from goqueue.base.limits import KIB, MIB
-
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 _BLOCK = 4 * KIB
 _HEAD = b'{"messages": [{"value": "'
@@ -33,8 +27,8 @@ _JOINED = b'{"member_id": "bare", "generation": 1}'
 class Bare:
     """Messages are told apart by their first eight bytes, which is all that the load looks at."""
 
-    def __init__(self, directory: Path, has_syncs: bool) -> None:
-        self._fd = os.open(directory / "bare-trips", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    def __init__(self, path: Path, has_syncs: bool) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         os.write(self._fd, bytes(MIB))
         os.fsync(self._fd)
         self._has_syncs = has_syncs
@@ -73,28 +67,16 @@ class Bare:
         return b"{}"
 
     async def _poll(self) -> bytes:
-        if not self._messages:
+        if self._messages:
+            self._sync()
+        else:
             waiting = asyncio.get_running_loop().create_future()
             self._polls.append(waiting)
             await asyncio.wait([waiting], timeout=1.0)
             if not waiting.done():
                 self._polls.remove(waiting)
-        if not self._messages:
-            return _EMPTY
-        value = self._messages.popleft()
-        self._sync()
-        return _HEAD + value + _TAIL
-
-
-def main(directory: Path, has_syncs: bool) -> None:
-    app = Bare(directory, has_syncs)
-    sock = socket.socket()
-    sock.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, http="httptools", lifespan="off", log_config=None, access_log=False)
-    sock.listen()  # whoever reads the port may connect at once
-    print(sock.getsockname()[1], flush=True)
-    uvloop.run(uvicorn.Server(config).serve(sockets=[sock]))
+        return _HEAD + self._messages.popleft() + _TAIL if self._messages else _EMPTY
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2] != "0")
+    serve(Bare(Path(sys.argv[1]), sys.argv[2] != "0"))

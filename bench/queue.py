@@ -163,11 +163,18 @@ def middle_of(rounds: list[Drained]) -> Drained:
 
 def bare_rate(count: int) -> float:
     """The same client against the same HTTP server with nothing behind it."""
-    command = [sys.executable, "-m", "bench.bare_queue", str(count)]
+    with bare_server("bare_queue", count) as port:
+        return run_load("drain", "goqueue", port, 8, count)["rate"]
+
+
+@contextmanager
+def bare_server(module: str, *arguments: object) -> Iterator[int]:
+    """The port of a server that does less than a node."""
+    command = [sys.executable, "-m", f"bench.{module}", *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
-            return run_load("drain", "goqueue", int(server.stdout.readline()), 8, count)["rate"]
+            yield int(server.stdout.readline())
         finally:
             server.kill()
 

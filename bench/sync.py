@@ -18,7 +18,7 @@ from bench.http_load import post, saturate
 from bench.kafka import _load as kafka_load
 from bench.node_process import NodeProcess
 from bench.peers.server import PeerMissing
-from bench.queue import MATCHES, RATE, ROUNDS, Running, installed, load
+from bench.queue import MATCHES, RATE, ROUNDS, Running, bare_server, installed, load, run_load
 from bench.report import Figure, percentile
 from goqueue.base.limits import KIB, MIB
 
@@ -69,16 +69,26 @@ def latency_figures(root: Path) -> Iterator[Figure]:
                 running.append((contender, stack.enter_context(installed(contender, root))))
             except PeerMissing as error:
                 yield Figure(f"  {contender.name}", "left out", str(error))
+        floors = {
+            "the same requests to a bare HTTP server": stack.enter_context(bare_server("bare_trips", root / "a", 0)),
+            "  with the two syncs of a trip": stack.enter_context(bare_server("bare_trips", root / "b", 1)),
+        }
         bare: list[float] = []
         found: dict[str, list[dict[str, float]]] = {contender.name: [] for contender, _ in running}
+        least: dict[str, list[dict[str, float]]] = {name: [] for name in floors}
         for _ in range(ROUNDS):
             for contender, broker in running:
                 bare.append(percentile(bare_sync(root / "bare", prepared=True), 0.5))
                 found[contender.name].append(load("paced", contender, broker, 8, RATE, SECONDS))
+            for name, port in floors.items():
+                least[name].append(run_load("paced", "goqueue", port, 8, RATE, SECONDS))
     sync_ms = statistics.median(bare)
     yield Figure("  a bare sync meanwhile", f"p50 {sync_ms:.2f} ms")
+    for name, rounds in least.items():
+        middle = middle_of(rounds)
+        yield Figure(f"  {name}", f"p50 {middle['p50']:.2f} ms", f"p99 {middle['p99']:.2f}")
     for (contender, _), rounds in zip(running, found.values(), strict=True):
-        middle = {share: statistics.median(one[share] for one in rounds) for share in rounds[0]}
+        middle = middle_of(rounds)
         has_bar = contender is running[0][0] and sync_ms < SHORT_MS
         yield Figure(
             f"  {contender.name}",
@@ -87,6 +97,10 @@ def latency_figures(root: Path) -> Iterator[Figure]:
             f"under {P50_MS:.0f}, p99 under {P99_MS:.0f} ms" if has_bar else "",
             middle["p50"] < P50_MS and middle["p99"] < P99_MS if has_bar else None,
         )
+
+
+def middle_of(rounds: list[dict[str, float]]) -> dict[str, float]:
+    return {share: statistics.median(one[share] for one in rounds) for share in rounds[0]}
 
 
 def many_figures(root: Path) -> Iterator[Figure]:

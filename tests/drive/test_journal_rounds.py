@@ -8,11 +8,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from goqueue.base.commands import InputMessage, PublishMessages
-from goqueue.base.errors import StorageFailed
+from goqueue.base.errors import GoQueueError, StorageFailed
+from goqueue.base.ids import TopicPartition
+from goqueue.base.leases import Take
 from goqueue.base.limits import JOURNALED_BYTES_MAX, KIB, MIB
 from goqueue.base.settings import Settings
 from goqueue.broker import Broker
+from goqueue.drive.log_syncs import LogSyncs
 from goqueue.drive.partition import Partition
+from goqueue.log.jobs import SyncJob
 from goqueue.log.journal_entries import FILES
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
@@ -162,5 +166,82 @@ def test_many_messages_are_one_entry() -> None:
         command = PublishMessages("t", [InputMessage(None, b"v")])
         await asyncio.gather(*(broker.publish.messages(command) for _ in range(64)))
         assert entries(broker) - before <= 2
+
+    tell(scenario)
+
+
+# --- a message and the lease of the poll that it wakes ---------------------------------------------------------
+
+
+async def take(broker: Broker, wait_ms: int = 60_000) -> list[bytes]:
+    """Under leases, acknowledged at once."""
+    found = await broker.leasing.take(Take("g", (TopicPartition("t", 0),), "me", 10, 600_000, wait_ms))
+    await broker.leasing.ack([one.receipt for one in found])
+    return [one.stored.value or b"" for one in found]
+
+
+async def poll_that_waits(broker: Broker) -> asyncio.Task[list[bytes]]:
+    """Everything before was taken, and the files of the group's books are there."""
+    assert await take(broker)
+    waiting = asyncio.create_task(take(broker))
+    await asyncio.sleep(1)
+    return waiting
+
+
+def test_a_message_and_the_lease_that_it_wakes_are_one_entry() -> None:
+    async def scenario(broker: Broker, disk: SimDisk) -> None:
+        waiting = await poll_that_waits(broker)
+        before = entries(broker)
+        await publish(broker, "t", "small")
+        assert entries(broker) == before + 1
+        assert await waiting == [b"small"]
+        assert entries(broker) == before + 2, "the ack's"
+
+    tell(scenario)
+
+
+def test_nobody_is_handed_a_message_that_could_not_be_made_safe() -> None:
+    async def scenario(broker: Broker, disk: SimDisk) -> None:
+        waiting = await poll_that_waits(broker)
+        disk.fails_sync = True
+        with pytest.raises(StorageFailed):
+            await publish(broker, "t", "not safe")
+        with pytest.raises(GoQueueError):
+            await waiting
+        with pytest.raises(GoQueueError):
+            await take(broker, wait_ms=0)
+        assert await found_after(disk.crash("dropped")) == ["first"]
+
+    tell(scenario)
+
+
+def test_a_lease_waits_for_its_message_and_is_gone_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message is large, and synced by itself, while its lease is in the journal already."""
+
+    async def scenario(broker: Broker, disk: SimDisk) -> None:
+        waiting = await poll_that_waits(broker)
+        log, may_go = partition_of(broker).log, asyncio.Event()
+        run = LogSyncs._run
+
+        async def slow(syncs: LogSyncs, partition: Partition, job: SyncJob) -> bool:
+            if partition.log is log:
+                await may_go.wait()
+            return await run(syncs, partition, job)
+
+        monkeypatch.setattr(LogSyncs, "_run", slow)
+        publishing = asyncio.create_task(publish(broker, "t", "x" * 2 * JOURNALED_BYTES_MAX))
+        await asyncio.sleep(1)
+        assert not waiting.done() and not publishing.done()
+        after = disk.crash("dropped")
+        may_go.set()
+        assert len((await waiting)[0]) == 2 * JOURNALED_BYTES_MAX
+        await publishing
+        monkeypatch.undo()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        async with broker_on(after, loop, HOUR) as again:
+            assert values(partition_of(again).log) == ["first"]
+            await publish(again, "t", "another in its place")
+            assert await take(again, wait_ms=1_000) == [b"another in its place"]
 
     tell(scenario)
