@@ -164,7 +164,7 @@ class Flusher:
             started = time.perf_counter()
             await self._make_safe(dirty)
             self._on_sync(time.perf_counter() - started)
-        for one in waiting:
+        for one in reversed(waiting):  # a poll that a message woke came after it, and a consumer waits for that
             if not one.done():
                 one.set_result(None)
 

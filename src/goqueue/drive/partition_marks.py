@@ -7,6 +7,8 @@ from goqueue.base.errors import CorruptBatch, StorageFailed
 from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
 from goqueue.core.cluster.records import ShardRecord
 from goqueue.core.partition import PartitionState
+from goqueue.core.partition_txns import Aborted
+from goqueue.format.batch import BatchHeader
 from goqueue.log.epoch_history import end_of_epoch, epoch_of
 from goqueue.log.partition_log import PartitionLog
 
@@ -47,6 +49,37 @@ class PartitionMarks:
     def read_limit(self, isolation: Isolation) -> Offset:
         """How far a reader may go."""
         return self.state.read_limit(isolation)
+
+    def lease_limit(self, isolation: Isolation) -> Offset:
+        """How far messages may be put under leases. Where every answer waits for the disk that is further than anybody
+        may read: a lease and its message become safe together, and who takes them is answered then."""
+        state = self.state
+        if not state.leases_go_ahead or self.log.failure is not None:
+            return state.read_limit(isolation)
+        return state.lease_limit(isolation)
+
+    @property
+    def has_unreadable_leases(self) -> bool:
+        """Messages may be under leases that nobody may read yet."""
+        return self.state.is_alone and self.state.high_watermark < self.state.end_offset
+
+    def is_visible(self, header: BatchHeader) -> bool:
+        """Whether a reader of committed data gets a batch that is below the last stable offset."""
+        return not header.is_control and not self.is_aborted(header)
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Whether a batch that is below the last stable offset is part of an aborted transaction."""
+        if header.is_control or not header.is_transactional:
+            return False
+        return self.state.txns.is_aborted(header.producer_id, header.base_offset)
+
+    def aborted_between(self, begin: Offset, end: Offset) -> list[Aborted]:
+        """Aborted transactions with messages from `begin` up to `end`."""
+        return self.state.txns.overlapping(begin, end)
+
+    @property
+    def has_aborted(self) -> bool:
+        return bool(self.state.txns.aborted)
 
     @property
     def message_count(self) -> int:
