@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from goqueue.log.checkpoint import read_checkpoint
+from goqueue.log.checkpoint import read_checkpoint, write_checkpoint
 from goqueue.log.disk import Disk
 from goqueue.log.reader import WouldBlock
 from goqueue.sim.disk import SimDisk
@@ -74,6 +75,21 @@ def test_without_one_of_the_notes_of_a_stop_the_last_segment_is_checked(disk: Di
     is_noted = noted is not None and noted.synced_offset == log.end_offset == 14
     assert is_noted != log.is_dirty, "what was checked is noted as safe, or must be by the next sync"
     assert survey(log) == wanted(14)
+
+
+@pytest.mark.parametrize(("written_by", "is_trusted"), [("", True), ("mine", True), ("another", False)])
+def test_what_a_deleted_topic_noted_of_its_log_says_nothing_of_the_next(
+    disk: Disk, written_by: str, is_trusted: bool
+) -> None:
+    """A power cut can bring its file back beside the log of a topic that has its name now."""
+    log, _ = open_at(disk)
+    fill(log, 4)
+    stop(log)
+    noted = read_checkpoint(disk, DIRECTORY)
+    assert noted is not None
+    write_checkpoint(disk, DIRECTORY, replace(noted, sync=noted.sync + 1, topic_id=written_by))
+    write_checkpoint(disk, DIRECTORY, replace(noted, sync=noted.sync + 2, topic_id=written_by))
+    assert (read_checkpoint(disk, DIRECTORY, "mine") is not None) == is_trusted
 
 
 def test_after_a_kill_without_a_stop_the_unsealed_segments_are_checked(disk: Disk) -> None:

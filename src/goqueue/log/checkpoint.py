@@ -32,6 +32,7 @@ class SegmentCheckpoint(msgspec.Struct, frozen=True):
     first_timestamp: Millis
     max_timestamp: Millis
     max_timestamp_offset: Offset
+    topic_id: str = ""  # whose log it is; empty if an earlier version wrote it
 
 
 class Meta(msgspec.Struct, frozen=True):
@@ -52,11 +53,12 @@ def write_checkpoint(disk: Disk, directory: str, checkpoint: SegmentCheckpoint) 
     disk.write_at(f"{directory}/{FILE}", checkpoint.sync % 2 * _SLOT_BYTES, slot)
 
 
-def read_checkpoint(disk: Disk, directory: str) -> SegmentCheckpoint | None:
-    """The newest sound one."""
+def read_checkpoint(disk: Disk, directory: str, topic_id: str = "") -> SegmentCheckpoint | None:
+    """The newest sound one. A power cut may bring back that of a deleted topic, whose name another has now."""
     data = disk.read_file(f"{directory}/{FILE}") or b""
     slots = [decode_crc_json(data[at : at + _SLOT_BYTES].rstrip(), SegmentCheckpoint) for at in (0, _SLOT_BYTES)]
-    return max((slot for slot in slots if slot is not None), key=lambda slot: slot.sync, default=None)
+    own = [slot for slot in slots if slot is not None and (not topic_id or slot.topic_id in ("", topic_id))]
+    return max(own, key=lambda slot: slot.sync, default=None)
 
 
 def forget_checkpoint(disk: Disk, directory: str) -> None:

@@ -44,7 +44,7 @@ class SyncJob(msgspec.Struct):
         return self.checkpoint.synced_offset
 
 
-def checkpoint_of(active: Segment, sync: int, end_offset: Offset) -> SegmentCheckpoint:
+def checkpoint_of(active: Segment, sync: int, end_offset: Offset, topic_id: str) -> SegmentCheckpoint:
     """What a sync that begins now will have made safe."""
     return SegmentCheckpoint(
         sync,
@@ -54,6 +54,7 @@ def checkpoint_of(active: Segment, sync: int, end_offset: Offset) -> SegmentChec
         active.first_timestamp,
         active.max_timestamp,
         active.max_timestamp_offset,
+        topic_id,
     )
 
 

@@ -60,7 +60,7 @@ class PartitionLog(LogAppends):
             return None
         parts = [(segment, segment.held_file(), segment.length) for segment in self.segments if segment.seal is None]
         self._syncs_begun += 1
-        checkpoint = checkpoint_of(self.segments[-1], self._syncs_begun, self.end_offset)
+        checkpoint = checkpoint_of(self.segments[-1], self._syncs_begun, self.end_offset, self.notes.meta.topic_id)
         job = SyncJob(self, parts, self._new_names, checkpoint, self.notes.cuts)
         self._dirty = self._new_names = False
         return job

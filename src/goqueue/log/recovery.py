@@ -101,7 +101,7 @@ class _Recovery:
                 field="data.dir",
             )
         self._names: frozenset[str] = frozenset()
-        self._checkpoint = read_checkpoint(self._disk, home.directory)
+        self._checkpoint = read_checkpoint(self._disk, home.directory, self._meta.topic_id)
         self._written_end: Offset = 0  # of what was cut off and had been written whole
 
     def _read_meta(self, topic_id: str) -> Meta:
