@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import httpx
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.cluster_process import ClusterProcess
@@ -118,7 +118,8 @@ def read_from(servers: str, topic: str, client: Mapping[str, Any]) -> list[tuple
     consumer = Consumer(settings)
     try:
         partitions = consumer.list_topics(topic, 60).topics[topic].partitions
-        consumer.subscribe([topic])
+        # Not as a member: one that has to join again would begin anew, and everything would seem to be there twice.
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
         found: list[tuple[bytes, bytes]] = []
         ended: set[int | None] = set()
         while len(ended) < len(partitions):
