@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from goqueue.base.times import parse_duration_ms
 from goqueue.cli.failures import Failed, Misused
 from goqueue.cli.options import output_option, server_option
 from goqueue.cli.pipeline_failures import told_plainly
@@ -43,9 +42,9 @@ def run_file(run: FileRun) -> Summary:
     from goqueue.pipeline.definition.performing import Asked, perform
     from goqueue.pipeline.live import watched
 
-    file = _file(run.path)
+    file = read_pipeline(run.path)
     lake = run.lake or file.place(file.definition.lake)
-    asked = Asked(_node(file, run.server, run.doors), lake, run.every_s, run.from_scratch)
+    asked = Asked(node_options(file, run.server, run.doors), lake, run.every_s, run.from_scratch)
     with _session(file, run.master) as spark, watched(file.definition.name) as progress:
         return perform(spark, file, asked, progress)
 
@@ -76,7 +75,7 @@ def new(name: str, folder: Path) -> None:
 @told_plainly
 def check(file: Path, server: str) -> None:
     """Say what is wrong in a pipeline's file, before it runs: names, columns, types, watermarks, output modes."""
-    found = _file(file)
+    found = read_pipeline(file)
     with _session(found, None) as spark:
         _plan(spark, found, server)
     asked = found.definition
@@ -90,7 +89,7 @@ def check(file: Path, server: str) -> None:
 @told_plainly
 def explain(file: Path, server: str, output: str) -> None:
     """Show what a pipeline does: each view's columns, where rows go and how, and what is kept between batches."""
-    found = _file(file)
+    found = read_pipeline(file)
     with _session(found, None) as spark:
         planned = _plan(spark, found, server)
         views = {name: rows.dtypes for name, rows in planned.views.frames.items()}
@@ -106,62 +105,6 @@ def explain(file: Path, server: str, output: str) -> None:
     render(output, data, table, views)
 
 
-@click.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
-@click.option("--every", default="10s", show_default=True, metavar="SPAN", help="How often a batch is made.")
-@click.option(
-    "--listen", default="127.0.0.1:8090", show_default=True, metavar="HOST:PORT", help="Page and metrics; 'off'."
-)
-@click.option(
-    "--lake", envvar="GOQUEUE_LAKE", metavar="DIR", help="The lake of all of them; default what each file says."
-)
-@click.option("--master", metavar="URL", help="Spark's master, like spark://host:7077; default local[*].")
-@server_option
-@told_plainly
-def serve(folder: Path, every: str, listen: str, lake: str | None, master: str | None, server: str) -> None:
-    """Keep every pipeline of a folder running: restarted if it dies, replaced if its file changes.
-
-    A file that cannot run is refused with a reason, and what ran before goes on. `NAME.paused` beside `NAME.toml`
-    pauses it.
-    """
-    from goqueue.pipeline.definition.performing import Asked
-    from goqueue.pipeline.definition.queries import Queries, begin
-    from goqueue.pipeline.definition.serving import PipelineFolder
-    from goqueue.pipeline.definition.status_page import show
-    from goqueue.pipeline.session import session
-
-    every_s = parse_duration_ms(every, "every") / 1000
-    host, port = split_address(listen)
-    with session("goqueue pipelines", master) as spark:
-        spark.sparkContext.setLogLevel("OFF")
-
-        def start(file: PipelineFile) -> Queries:
-            place = lake or file.place(file.definition.lake)
-            return begin(spark, file, Asked(_node(file, server), place, every_s))
-
-        kept = PipelineFolder(folder, start, remark)
-        shown = None if port is None else show(host, port, kept.status)
-        try:
-            while True:
-                kept.look(time.monotonic())
-                time.sleep(1.0)
-        except KeyboardInterrupt:
-            remark("Stopped; the next start goes on from here.")
-        finally:
-            kept.stop()
-            if shown is not None:
-                shown.shutdown()
-
-
-def split_address(listen: str) -> tuple[str, int | None]:
-    host, _, port = listen.rpartition(":")
-    if listen == "off":
-        return "", None
-    if not host or not port.isdigit():
-        raise Misused(f"{listen!r} is no address; write HOST:PORT, or off.")
-    return host, int(port)
-
-
 @click.command("test")
 @file_argument
 @server_option
@@ -172,13 +115,13 @@ def test(file: Path, server: str, output: str) -> None:
     from goqueue.pipeline.definition.planning import empty_frames
     from goqueue.pipeline.definition.testing import run_tests
 
-    found = _file(file)
+    found = read_pipeline(file)
     if not found.definition.test:
         raise Failed(f"{file} has no [[test]].")
     began = time.monotonic()
     with (
         _session(found, None) as spark,
-        empty_frames(spark, found, found.place(found.definition.lake), _node(found, server)) as like,
+        empty_frames(spark, found, found.place(found.definition.lake), node_options(found, server)) as like,
     ):
         verdicts = list(run_tests(spark, found, like))
     render(output, verdicts, lambda: _show_verdicts(verdicts), (one.test for one in verdicts))
@@ -194,13 +137,13 @@ def _show_verdicts(verdicts: Sequence[Verdict]) -> None:
             click.echo(f"        {line}")
 
 
-def _file(path: Path) -> PipelineFile:
+def read_pipeline(path: Path) -> PipelineFile:
     from goqueue.pipeline.definition.reading import read_file
 
     return read_file(path)
 
 
-def _node(file: PipelineFile, server: str, flags: Mapping[str, str | None] | None = None) -> dict[str, str]:
+def node_options(file: PipelineFile, server: str, flags: Mapping[str, str | None] | None = None) -> dict[str, str]:
     """The connector's options: a flag wins over the file, the file over the default server."""
     said = file.definition.node
     in_file = {"url": said.url, "kafka.bootstrap.servers": said.kafka}
@@ -222,7 +165,7 @@ def _session(file: PipelineFile, master: str | None) -> SparkSession:
 def _plan(spark: SparkSession, file: PipelineFile, server: str) -> PipelinePlan:
     from goqueue.pipeline.definition.planning import empty_frames, plan
 
-    with empty_frames(spark, file, file.place(file.definition.lake), _node(file, server)) as empty:
+    with empty_frames(spark, file, file.place(file.definition.lake), node_options(file, server)) as empty:
         return plan(spark, file, empty)
 
 

@@ -63,6 +63,12 @@ def test_the_template_is_a_whole_pipeline() -> None:
         ('name = "shop"\n' + SOURCE + SINK + '[[step]]\nname = "a"\npython = "os"\n', 10, "FILE.py:FUNCTION"),
         ('name = "shop"\n' + SOURCE + 'table = "x"\n' + SINK, 4, "exactly one of topic, table and file"),
         ('name = "shop"\n[spark]\nx = 1\n' + SOURCE + SINK, 2, "Expected `str`, got `int`"),
+        ('name = "shop"\n[maintenance]\nevery = "often"\n' + SOURCE + SINK, 3, "is not a duration"),
+        ('name = "shop"\n[maintenance]\nevery = "1s"\n' + SOURCE + SINK, 3, "a minute or more"),
+        ('name = "shop"\n[maintenance]\nfile_size = "big"\n' + SOURCE + SINK, 3, "is not a size"),
+        ('name = "shop"\n[maintenance]\nexpire = "1d"\n' + SOURCE + SINK, 3, "say both or none"),
+        ('name = "shop"\n[alerts]\ntopic = "orders"\n' + SOURCE + SINK, 3, "would feed itself"),
+        ('name = "shop"\n[alerts]\ntopic = "a"\nlag_rows = -1\n' + SOURCE + SINK, 4, "0 or more"),
         ('name = "../x"\n' + SOURCE + SINK, 1, "letters, digits"),
     ],
 )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import httpx
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from bench.node_process import NodeProcess
+from goqueue.pipeline.definition.begin_again import ReplayOrder, order, what_replay_does
 from goqueue.pipeline.definition.performing import Asked
-from goqueue.pipeline.definition.queries import begin
+from goqueue.pipeline.definition.queries import Queries, begin
 from goqueue.pipeline.definition.reading import PipelineFile
 from goqueue.pipeline.definition.serving import PipelineFolder, PipelineStatus
 from goqueue.pipeline.definition.status_page import show
-from tests.pipeline.definition.files import publish, table
+from goqueue.pipeline.definition.supervising import PipelineSupervisor
+from tests.pipeline.definition.files import messages, publish, table
 from tests.waiting import wait_until
 
 SHOP = """name = "shop"
@@ -26,10 +30,24 @@ columns = "id string, total double"
 [[step]]
 name = "large"
 sql = "SELECT id, total FROM orders WHERE total >= 10"
+[[rule]]
+name = "has-a-total"
+view = "orders"
+must = "total IS NOT NULL"
 [[sink]]
 view = "large"
 table = "large"
 """
+SERVED = (
+    SHOP
+    + """[maintenance]
+every = "1m"
+retention = "0s"
+[alerts]
+topic = "served-alerts"
+quarantined_rows = 0
+"""
+)
 
 
 class Life:
@@ -121,33 +139,74 @@ def test_a_note_beside_the_file_pauses_it(tmp_path: Path) -> None:
     assert world.look(2).state == "running" and len(world.lives) == 2
 
 
+def test_an_order_to_replay_stops_and_starts_it(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write(SHOP)
+    world.look(0)
+    (tmp_path / "shop.replay").write_text('{"from_ms": 0}')
+    assert world.look(1).state == "running" and [life.ended for life in world.lives] == [True, False]
+    assert "shop: stopped, to be replayed" in world.said
+
+
+def rows_in(lake: str, name: str) -> int:
+    path = f"{lake}/{name}"
+    return int(DeltaTable(path).to_pyarrow_table().num_rows) if DeltaTable.is_deltatable(path) else 0
+
+
 @pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(600)
 def test_a_folder_is_served_on_spark(spark: SparkSession, module_node: NodeProcess, tmp_path: Path) -> None:
+    """Rows, numbers, a page, alerts to a topic, maintenance by itself, and a replay after the rule was mended."""
     publish(module_node, "served", [{"id": str(n), "total": float(n)} for n in range(20)])
-    (tmp_path / "shop.toml").write_text(SHOP)
-    asked = Asked({"url": module_node.url}, str(tmp_path / "lake"), 0.5)
+    publish(module_node, "served-alerts", [])
+    served = SERVED.replace("SELECT id, total", "SELECT id, total, _topic, _partition, _offset")
+    path = tmp_path / "shop.toml"
+    path.write_text(served)
+    lake = str(tmp_path / "lake")
+    asked = Asked({"url": module_node.url}, lake, 0.5)
     files: list[PipelineFile] = []
 
-    def start(file: PipelineFile) -> object:
+    def start(file: PipelineFile) -> Queries:
         files.append(file)
         return begin(spark, file, asked)
 
     said: list[str] = []
-    kept = PipelineFolder(tmp_path, start, said.append)  # type: ignore[arg-type]
+    kept = PipelineSupervisor(tmp_path, start, lambda file: asked.node, lambda file: lake, said.append)
     shown = show("127.0.0.1", 0, kept.status)
     url = f"http://127.0.0.1:{shown.server_address[1]}"
+
+    def looked(holds: Callable[[], object]) -> None:
+        def look() -> object:
+            kept.look(time.monotonic())
+            return holds()
+
+        wait_until(look, lambda: f"{said} {kept.status()}")
+
     try:
-        kept.look(0)
-        wait_until(lambda: len(table(spark, files[0], "large")) == 10, lambda: str(said))
-        publish(module_node, "served", [{"id": "x", "total": 99.0}])
-        wait_until(lambda: len(table(spark, files[0], "large")) == 11)
-        kept.look(1)
+        looked(lambda: rows_in(lake, "large") == 10)
+        publish(module_node, "served", [{"id": "x", "total": 99.0}, {"id": "y"}, {"id": "z"}])
+        looked(lambda: kept.status()[0].numbers.get("quarantined_rows") == 2)
+        looked(lambda: "table_files" in kept.status()[0].numbers)
         text = httpx.get(f"{url}/metrics").text
         assert 'goqueue_pipeline_state{pipeline="shop",state="running"} 1.0' in text
-        assert 'goqueue_pipeline_served_rows{pipeline="shop"} 21.0' in text
+        assert 'goqueue_pipeline_served_quarantined_rows{pipeline="shop"} 2.0' in text
+        assert 'goqueue_pipeline_served_lag_rows{pipeline="shop"} 0.0' in text
         assert httpx.get(f"{url}/status").json()[0]["state"] == "running"
         assert "<td>shop<td>running" in httpx.get(url).text and httpx.get(f"{url}/x").status_code == 404
+        looked(lambda: messages(spark, module_node, "served-alerts"))
+        ((key, alert),) = messages(spark, module_node, "served-alerts")
+        assert (key, alert["alert"], alert["value"]) == ("shop", "quarantined_rows_above", 2.0)
+
+        path.write_text(served.replace("total IS NOT NULL", "true").replace("total >= 10", "coalesce(total, 50) >= 10"))
+        looked(lambda: len(files) == 2)
+        assert rows_in(lake, "large") == 11  # from where it stopped
+        since = what_replay_does(files[-1], lake, ReplayOrder(0))
+        assert since == ["table large: rows of messages since 1970-01-01T00:00:00.000Z are deleted, and written again"]
+        order(path, ReplayOrder(0))
+        looked(lambda: rows_in(lake, "large") == 13)
+        assert not (tmp_path / "shop.replay").exists() and table(spark, files[0], "quarantine") == []
+        ids = sorted(row["id"] for row in table(spark, files[0], "large"))
+        assert ids == sorted([*map(str, range(10, 20)), "x", "y", "z"])
     finally:
         kept.stop()
         shown.shutdown()

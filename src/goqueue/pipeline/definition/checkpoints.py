@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-import pyarrow as pa
 from pyarrow import fs
 from pyspark.sql import DataFrame
 
-from goqueue.base.decoders import from_json
+from goqueue.pipeline.definition.lake_notes import NoteUnreadable, place_of, read_note, write_note
 from goqueue.pipeline.definition.sinks import SinkPlace
 from goqueue.pipeline.link.errors import PipelineError
 
@@ -50,31 +49,23 @@ def stateful(rows: DataFrame) -> list[str]:
 def claim(place: SinkPlace, wanted: CheckpointOwner) -> None:
     """Notes whose checkpoint it is, or refuses one that is another's or whose state does not fit any more."""
     where = place.checkpoint(wanted.sink)
-    system, path = fs.FileSystem.from_uri(where) if "://" in where else (fs.LocalFileSystem(), where)
-    note = f"{path}/{_NOTE}"
+    note = f"{where}/{_NOTE}"
     try:
-        with system.open_input_stream(note) as file:
-            known = from_json(file.read(), CheckpointOwner)
-    except FileNotFoundError:
-        _check_unclaimed(system, path, where)
-        _write(system, path, note, wanted)
-        return
-    except (OSError, msgspec.DecodeError, pa.ArrowException) as error:
-        raise CheckpointMismatch(f"The checkpoint {where} cannot be read: {error}") from None
-    _check_same(where, known, wanted)
+        known = read_note(note, CheckpointOwner)
+    except NoteUnreadable as error:
+        raise CheckpointMismatch(f"The checkpoint {where} cannot be used: {error}") from None
+    if known is None:
+        _check_unclaimed(where)
+    else:
+        _check_same(where, known, wanted)
     if known != wanted:
-        _write(system, path, note, wanted)
+        write_note(note, wanted)
 
 
-def _check_unclaimed(system: fs.FileSystem, path: str, where: str) -> None:
+def _check_unclaimed(where: str) -> None:
+    system, path = place_of(where)
     if system.get_file_info(f"{path}/metadata").type is not fs.FileType.NotFound:
         raise CheckpointMismatch(f"{where} is the checkpoint of something else; choose another name or lake.")
-
-
-def _write(system: fs.FileSystem, path: str, note: str, wanted: CheckpointOwner) -> None:
-    system.create_dir(path, recursive=True)
-    with system.open_output_stream(note) as file:
-        file.write(msgspec.json.encode(wanted))
 
 
 def _check_same(where: str, known: CheckpointOwner, wanted: CheckpointOwner) -> None:
@@ -91,7 +82,6 @@ def _check_same(where: str, known: CheckpointOwner, wanted: CheckpointOwner) -> 
 
 def forget(place: SinkPlace, sink: str) -> None:
     """Takes the checkpoint away. Tables and topics keep what they have."""
-    where = place.checkpoint(sink)
-    system, path = fs.FileSystem.from_uri(where) if "://" in where else (fs.LocalFileSystem(), where)
+    system, path = place_of(place.checkpoint(sink))
     if system.get_file_info(path).type is fs.FileType.Directory:
         system.delete_dir(path)

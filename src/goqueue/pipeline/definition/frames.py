@@ -27,10 +27,16 @@ class Frames(Protocol):
 
 
 class NodeFrames:
-    """Topics of a node as streams, tables and files as they stand now."""
+    """Topics of a node as streams, tables and files as they stand now.
 
-    def __init__(self, spark: SparkSession, node: Mapping[str, str], lake: str, folder: str) -> None:
+    `begun_ms` is where topics begin, if there is no checkpoint, instead of what their sources say.
+    """
+
+    def __init__(
+        self, spark: SparkSession, node: Mapping[str, str], lake: str, folder: str, begun_ms: int | None = None
+    ) -> None:
         self._spark, self._node, self._lake, self._folder = spark, node, lake, folder
+        self._begun_ms = begun_ms
 
     def frame(self, source: PipelineSource) -> DataFrame:
         if source.topic is not None:
@@ -41,10 +47,13 @@ class NodeFrames:
         options = {**self._node, "subscribe": source.topic, "maxOffsetsPerTrigger": str(source.max_rows)}
         if source.schema == "registry":
             options |= {"schema": "registry", "mode": "permissive"}
-        if source.begin in ("earliest", "latest"):
+        if self._begun_ms is None and source.begin in ("earliest", "latest"):
             options["startingOffsets"] = source.begin
         else:
-            options["startingTimestamp"] = str(round(datetime.fromisoformat(source.begin).timestamp() * 1000))
+            since_ms = self._begun_ms
+            if since_ms is None:
+                since_ms = round(datetime.fromisoformat(source.begin).timestamp() * 1000)
+            options["startingTimestamp"] = str(since_ms)
             options["startingOffsetsByTimestampStrategy"] = "latest"
         return self._spark.readStream.format("goqueue").options(**options).load()
 

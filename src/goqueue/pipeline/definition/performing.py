@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from goqueue.pipeline.definition.begin_again import begun_at, carry_out, done, forget_begin, ordered
 from goqueue.pipeline.definition.checkpoints import claim, forget, identity
 from goqueue.pipeline.definition.frames import NodeFrames
 from goqueue.pipeline.definition.mistakes import Mistake
@@ -59,32 +60,38 @@ def perform(spark: SparkSession, file: PipelineFile, asked: Asked, progress: Pro
     began = time.monotonic()
     progress.step("checking")
     ready = prepare(spark, file, asked)
-    done = [
+    counted = [
         SinkCounts(one.sink.id, 0, 1, write_static(one.rows, one.sink, ready.place))
         for one in ready.plan.sinks
         if not one.is_stream
     ]
     queries = start_queries(ready)
     try:
-        done += _watched(queries, progress)
+        counted += _watched(queries, progress)
     finally:
         for query in queries.values():
             query.stop()
-    return _summary(file, done, time.monotonic() - began)
+    return _summary(file, counted, time.monotonic() - began)
 
 
 def prepare(spark: SparkSession, file: PipelineFile, asked: Asked) -> PreparedPipeline:
     """Everything checked, and the checkpoints claimed; nothing runs yet."""
     _check_topics(file, asked.node)
     with empty_frames(spark, file, asked.lake, asked.node) as empty:
-        plan(spark, file, empty)
+        names = _names(plan(spark, file, empty))
     folder = str(file.path.parent.absolute())
-    found = plan(spark, file, NodeFrames(spark, asked.node, asked.lake, folder))
     place = SinkPlace(file.definition.name, asked.lake, folder, asked.node, asked.every_s)
+    replay = ordered(file.path)
+    if replay is not None:
+        carry_out(file, place, replay, names)
     if asked.from_scratch:
-        for name in _names(found):
+        forget_begin(place)
+        for name in names:
             forget(place, name)
+    found = plan(spark, file, NodeFrames(spark, asked.node, asked.lake, folder, begun_at(place)))
     _claim_all(file, found, place)
+    if replay is not None:
+        done(file.path)
     return PreparedPipeline(file, found, place)
 
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from goqueue.base.decoders import from_json
 from goqueue.pipeline.definition.performing import Asked, check_query, prepare, start_queries
 from goqueue.pipeline.definition.reading import PipelineFile
+from goqueue.pipeline.definition.sinks import QuarantineCount
 from goqueue.pipeline.link.errors import PipelineError
+from goqueue.pipeline.source.offsets import mark_of
 
 
 class Queries:
     """Started streaming queries, one a sink. Numbers are sums over them, of their last batch or since the start."""
 
-    def __init__(self, queries: Mapping[str, StreamingQuery]) -> None:
-        self._queries = queries
+    def __init__(self, queries: Mapping[str, StreamingQuery], quarantined: QuarantineCount) -> None:
+        self._queries, self._quarantined = queries, quarantined
         self._seen: dict[str, int] = {}
         self._totals = dict.fromkeys(("rows", "batches", "late_rows"), 0.0)
 
@@ -36,15 +41,18 @@ class Queries:
             query.stop()
 
     def numbers(self) -> Mapping[str, float]:
-        state_rows = state_bytes = 0.0
+        now = dict.fromkeys(("state_rows", "state_bytes", "lag_rows", "rows_per_second"), 0.0)
         for name, query in self._queries.items():
             for one in query.recentProgress:
                 self._add(name, one)
             last = query.lastProgress
             for operator in _field(last, "stateOperators") or []:
-                state_rows += float(_field(operator, "numRowsTotal") or 0)
-                state_bytes += float(_field(operator, "memoryUsedBytes") or 0)
-        return {**self._totals, "state_rows": state_rows, "state_bytes": state_bytes}
+                now["state_rows"] += float(_field(operator, "numRowsTotal") or 0)
+                now["state_bytes"] += float(_field(operator, "memoryUsedBytes") or 0)
+            # All queries read the same topics: the slowest says how far the pipeline is.
+            now["lag_rows"] = max(now["lag_rows"], sum(map(_lag, _field(last, "sources") or [])))
+            now["rows_per_second"] += _speed(last)
+        return {**self._totals, **now, "quarantined_rows": float(self._quarantined.rows)}
 
     def _add(self, name: str, progress: Any) -> None:
         number = int(_field(progress, "batchId"))
@@ -57,6 +65,24 @@ class Queries:
             self._totals["late_rows"] += float(_field(operator, "numRowsDroppedByWatermark") or 0)
 
 
+def _speed(progress: Any) -> float:
+    speed = float(_field(progress, "processedRowsPerSecond") or 0)
+    return speed if math.isfinite(speed) else 0.0
+
+
+def _lag(source: Any) -> float:
+    """Offsets between what the last batch read and what was there then."""
+    ends = [_field(source, name) for name in ("endOffset", "latestOffset")]
+    try:
+        read, there = (mark_of(from_json(str(one), dict[str, Any])) for one in ends)
+    except (msgspec.DecodeError, PipelineError):
+        return 0.0  # the source is of another kind, or has not read anything yet
+    if there is None:
+        return 0.0
+    before = {} if read is None else read.to
+    return float(sum(max(0, end - before.get(place, 0)) for place, end in there.to.items()))
+
+
 def _field(told: Any, name: str) -> Any:
     if told is None:
         return None
@@ -65,7 +91,8 @@ def _field(told: Any, name: str) -> Any:
 
 def begin(spark: SparkSession, file: PipelineFile, asked: Asked) -> Queries:
     """In a session of its own, so that views of two pipelines may have the same name. Raises if it cannot start."""
-    queries = start_queries(prepare(spark.newSession(), file, asked))
+    ready = prepare(spark.newSession(), file, asked)
+    queries = start_queries(ready)
     if not queries:
         raise PipelineError("it reads no topic, so there is nothing to keep running; run it by `goqueue pipeline run`")
-    return Queries(queries)
+    return Queries(queries, ready.place.quarantined)

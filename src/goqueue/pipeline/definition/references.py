@@ -7,14 +7,17 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from goqueue.base.errors import InvalidName
+from goqueue.base.errors import InvalidField, InvalidName
 from goqueue.base.names import check_name
+from goqueue.base.settings import parse_size
+from goqueue.base.times import parse_duration_ms
 from goqueue.pipeline.definition.mistakes import Mistake
-from goqueue.pipeline.definition.words import NAME, Definition, PipelineSink, PipelineSource, Step
+from goqueue.pipeline.definition.words import NAME, Definition, Maintenance, PipelineSink, PipelineSource, Step
 
 _NAME: Final = re.compile(NAME)
 _WATERMARK: Final = re.compile(r"^\s*[A-Za-z_]\w*\s+\d+(\.\d+)?\s+[a-z]+\s*$")
 _BEGIN: Final = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$")
+_MINUTE_MS: Final = 60_000
 _PYTHON: Final = re.compile(r"^[^:]+\.py:[A-Za-z_]\w*$")
 
 
@@ -35,6 +38,8 @@ def mistakes_in(asked: Definition) -> Iterator[Mistake]:
         yield from _of_sink(asked, sink, number)
     yield from _doubled_sinks(asked)
     yield from _of_tests(asked)
+    yield from _of_maintenance(asked.maintenance)
+    yield from _of_alerts(asked)
 
 
 def _names(asked: Definition) -> Iterator[Mistake]:
@@ -151,6 +156,36 @@ def _of_tests(asked: Definition) -> Iterator[Mistake]:
                 yield Mistake(f"test {test.name!r}: {_no(view, sources, 'source')}", ("test", number, "given"))
         for view in test.expect:
             yield from _view(asked, view, f"test {test.name!r}", ("test", number, "expect"))
+
+
+def _of_maintenance(asked: Maintenance | None) -> Iterator[Mistake]:
+    if asked is None:
+        return
+    for key in ("every", "retention", "expire"):
+        text = getattr(asked, key)
+        try:
+            if text is not None and parse_duration_ms(text, key) < _MINUTE_MS and key != "retention":
+                yield Mistake(f"maintenance: {key} is a minute or more, not {text!r}", ("maintenance", 0, key))
+        except InvalidField as error:
+            yield Mistake(f"maintenance: {error.message}", ("maintenance", 0, key))
+    try:
+        parse_size(asked.file_size)
+    except ValueError as error:
+        yield Mistake(f"maintenance: file_size {error}", ("maintenance", 0, "file_size"))
+    if (asked.expire is None) != (asked.expire_by is None):
+        told = "maintenance: expire says how old rows become, expire_by the column with their time; say both or none"
+        yield Mistake(told, ("maintenance", 0, "expire" if asked.expire_by is None else "expire_by"))
+
+
+def _of_alerts(asked: Definition) -> Iterator[Mistake]:
+    if asked.alerts is None:
+        return
+    yield from _topic(asked.alerts.topic, "alerts", ("alerts", 0, "topic"))
+    if asked.alerts.topic in {one.topic for one in asked.source}:
+        yield Mistake("alerts: the topic is a source of this pipeline: it would feed itself", ("alerts", 0, "topic"))
+    for name, limit in asked.alerts.limits().items():
+        if limit < 0:
+            yield Mistake(f"alerts: {name} is 0 or more", ("alerts", 0, name))
 
 
 def _view(asked: Definition, name: str, told: str, where: tuple[str, int, str]) -> Iterator[Mistake]:

@@ -15,6 +15,7 @@ _BACK_OFF_S: Final = 1.0
 _BACK_OFF_S_MAX: Final = 60.0
 _PIPELINES_MAX: Final = 200
 PAUSED: Final = ".paused"
+REPLAY: Final = ".replay"
 
 
 class RunningPipeline(Protocol):
@@ -91,6 +92,14 @@ class PipelineFolder:
         """As it was at the last look; any thread may ask."""
         return self._status
 
+    def files(self) -> dict[str, PipelineFile]:
+        """The pipelines that run, by name."""
+        return {name: one.file for name, one in self._kept.items() if one.running is not None and one.file is not None}
+
+    def all_files(self) -> dict[str, PipelineFile]:
+        """Also those that wait or are paused."""
+        return {name: one.file for name, one in self._kept.items() if one.file is not None}
+
     def _told(self) -> list[PipelineStatus]:
         return [
             PipelineStatus(
@@ -131,6 +140,9 @@ class PipelineFolder:
         kept.is_paused = paused
         if paused:
             return
+        if kept.running is not None and (self._folder / f"{name}{REPLAY}").exists():
+            self._stop(name, kept, "to be replayed")
+            kept.not_before = now
         if kept.running is not None:
             self._look_after(name, kept, now)
         elif kept.file is not None and now >= kept.not_before:

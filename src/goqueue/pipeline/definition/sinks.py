@@ -26,6 +26,12 @@ _ATTEMPTS_MAX: Final = 8
 KEY_RULE: Final = "key-is-there"
 
 
+class QuarantineCount(msgspec.Struct):
+    """Rows that went to a quarantine since the pipeline started."""
+
+    rows: int = 0
+
+
 class SinkPlace(msgspec.Struct, frozen=True):
     """What sinks of one run share. `every_s` None works off what is there and ends."""
 
@@ -34,6 +40,7 @@ class SinkPlace(msgspec.Struct, frozen=True):
     folder: str
     node: Mapping[str, str]
     every_s: float | None
+    quarantined: QuarantineCount = msgspec.field(default_factory=QuarantineCount)
 
     @property
     def once(self) -> bool:
@@ -87,7 +94,7 @@ def start_quarantine(rows: DataFrame, table: str, view: str, place: SinkPlace) -
     ensure_table(path, shaped.schema)
 
     def write(batch: DataFrame, number: int) -> None:
-        write_table(batch, path, app_id=query_id(batch), version=number)
+        place.quarantined.rows += write_table(batch, path, app_id=query_id(batch), version=number)
 
     name = f"quarantine-{view}"
     return start(
@@ -138,7 +145,8 @@ def merge(rows: DataFrame, sink: PipelineSink, place: SinkPlace, batch: QueryBat
 def _keep_keyless(rows: DataFrame, sink: PipelineSink, place: SinkPlace, batch: QueryBatch) -> None:
     keyless = rows.where(" OR ".join(f"`{key}` IS NULL" for key in sink.keys))
     broken = quarantined(keyless.withColumn(BROKEN, f.array(f.lit(KEY_RULE))), place.pipeline, sink.view)
-    write_table(broken, place.table(QUARANTINE), app_id=f"{batch.query}/{KEY_RULE}", version=batch.number)
+    found = write_table(broken, place.table(QUARANTINE), app_id=f"{batch.query}/{KEY_RULE}", version=batch.number)
+    place.quarantined.rows += found
 
 
 def _merged(found: pa.Table, sink: PipelineSink, path: str, schema: StructType, batch: QueryBatch | None) -> int:

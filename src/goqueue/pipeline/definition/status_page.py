@@ -17,6 +17,10 @@ _STATES: Final = ("running", "waiting", "refused", "paused")
 _HELP: Final = {
     "rows": "Rows read since the pipeline started.",
     "batches": "Batches since the pipeline started.",
+    "rows_per_second": "Rows a second in the last batches.",
+    "lag_rows": "Offsets that the last batch left unread.",
+    "quarantined_rows": "Rows that broke a rule, since the pipeline started.",
+    "table_files": "Files of its tables when they were last looked after.",
     "late_rows": "Rows that came after their watermark, since the pipeline started.",
     "state_rows": "Rows kept between batches.",
     "state_bytes": "Memory of what is kept between batches.",
@@ -26,7 +30,16 @@ _STYLE: Final = (
     "padding:0 1rem}table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .8rem .35rem 0;"
     "border-bottom:1px solid #8884}td.n{text-align:right;font-variant-numeric:tabular-nums}"
 )
-_HEADS: Final = ("Pipeline", "State", "Rows", "Batches", "Late rows", "Kept rows", "Restarts", "Last error")
+_COLUMNS: Final = {
+    "rows": "Rows",
+    "batches": "Batches",
+    "rows_per_second": "Rows/s",
+    "lag_rows": "Lag",
+    "late_rows": "Late rows",
+    "quarantined_rows": "Quarantined",
+    "state_rows": "Kept rows",
+}
+_HEADS: Final = ("Pipeline", "State", *_COLUMNS.values(), "Restarts", "Last error")
 _HEAD: Final = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Pipelines</title>'
     '<meta name="viewport" content="width=device-width"><meta http-equiv="refresh" content="5">'
@@ -60,7 +73,7 @@ def page(status: Sequence[PipelineStatus]) -> bytes:
 
 
 def _row(one: PipelineStatus) -> str:
-    numbers = [one.numbers.get(name, 0) for name in ("rows", "batches", "late_rows", "state_rows")]
+    numbers = [one.numbers.get(name, 0) for name in _COLUMNS]
     cells = "".join(f'<td class="n">{number:,.0f}' for number in [*numbers, one.restarts])
     return f"<tr><td>{html.escape(one.name)}<td>{one.state}{cells}<td>{html.escape(one.error)}</tr>"
 

@@ -95,6 +95,35 @@ class PipelineSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return ("topic", self.topic), ("table", self.table), ("file", self.file)
 
 
+class Maintenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How `serve` looks after the tables of the pipeline's sinks.
+
+    `expire` is how old rows become, by the time or day in the column `expire_by`; `retention` is how long older
+    versions of a table can be read.
+    """
+
+    every: str = "1d"
+    file_size: str = "128MiB"
+    retention: str = "7d"
+    expire: str | None = None
+    expire_by: str | None = None
+
+
+class Alerts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `serve` tells a topic: that the pipeline failed, was refused or runs again, and numbers above a limit."""
+
+    topic: str
+    lag_rows: int | None = None
+    late_rows: int | None = None
+    quarantined_rows: int | None = None
+    state_rows: int | None = None
+
+    def limits(self) -> dict[str, int]:
+        """The numbers that have one, by the names that a running pipeline's numbers have."""
+        named = ("lag_rows", "late_rows", "quarantined_rows", "state_rows")
+        return {name: limit for name in named if (limit := getattr(self, name)) is not None}
+
+
 class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A test: these rows in the sources, and what has to come out in views. Columns that are not named do not count."""
 
@@ -116,6 +145,8 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rule: list[RowRule] = []
     test: list[Trial] = []
     spark: dict[str, str] = {}
+    maintenance: Maintenance | None = None
+    alerts: Alerts | None = None
 
     def sources(self) -> Mapping[str, PipelineSource]:
         return {one.name: one for one in self.source}
@@ -129,3 +160,9 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def quarantines(self) -> list[str]:
         """Tables that broken rows go to, in order of their first mention."""
         return list(dict.fromkeys(one.quarantine for one in self.rule))
+
+    def tables(self) -> list[str]:
+        """All tables of the lake that the pipeline writes."""
+        keyless = [QUARANTINE] if any(one.mode == "merge" for one in self.sink) else []
+        own = [one.table for one in self.sink if one.table is not None]
+        return list(dict.fromkeys([*own, *self.quarantines(), *keyless]))

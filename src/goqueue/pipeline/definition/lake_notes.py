@@ -1,0 +1,48 @@
+"""Small notes in the lake, as JSON: whose a checkpoint is, where a replay began, when tables were looked after."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+from pyarrow import fs
+
+from goqueue.base.decoders import from_json
+from goqueue.pipeline.link.errors import PipelineError
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class NoteUnreadable(PipelineError):
+    """A note is there, and says nothing that could be understood."""
+
+
+def place_of(where: str) -> tuple[fs.FileSystem, str]:
+    """A path or URL as a file system and a path in it."""
+    return fs.FileSystem.from_uri(where) if "://" in where else (fs.LocalFileSystem(), where)
+
+
+def read_note(where: str, kind: type[T]) -> T | None:
+    """None if there is none."""
+    system, path = place_of(where)
+    try:
+        with system.open_input_stream(path) as file:
+            return from_json(file.read(), kind)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError, pa.ArrowException) as error:
+        raise NoteUnreadable(f"{where} cannot be read: {error}") from None
+
+
+def write_note(where: str, note: msgspec.Struct) -> None:
+    system, path = place_of(where)
+    system.create_dir(path.rpartition("/")[0], recursive=True)
+    with system.open_output_stream(path) as file:
+        file.write(msgspec.json.encode(note))
+
+
+def remove_note(where: str) -> None:
+    system, path = place_of(where)
+    if system.get_file_info(path).type is fs.FileType.File:
+        system.delete_file(path)
