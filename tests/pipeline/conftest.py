@@ -64,7 +64,9 @@ class Sessions:
 
 def _kill(gateway: Any) -> None:
     """The JVM, and the threads here that talked to it."""
-    before = [one for one in threading.enumerate() if one is not threading.current_thread()]
+    foreign = threading._DummyThread  # of a library; those end by themselves
+    here = threading.current_thread()
+    before = [one for one in threading.enumerate() if one is not here and not isinstance(one, foreign)]
     gateway.proc.kill()
     gateway.proc.communicate()
     with suppress(Exception):

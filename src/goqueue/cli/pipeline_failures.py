@@ -14,6 +14,7 @@ from goqueue.cli.failures import Failed, NoAnswer
 F = TypeVar("F", bound=Callable[..., Any])
 
 _EXTRA: Final = frozenset({"deltalake", "numpy", "pandas", "py4j", "pyarrow", "pyspark"})
+_ICEBERG: Final = frozenset({"pyiceberg", "sqlalchemy"})
 _SPARK: Final = ("pyspark.", "py4j.")
 _RAISED: Final = re.compile(r"^\s*(?:[\w.]*\.)?([A-Z]\w+): (.+)$", re.MULTILINE)
 _WORDS_OF_SPARK: Final = re.compile(r"Exception|Error$|^Traceback$")
@@ -37,6 +38,8 @@ def told_plainly(command: F) -> F:
 
 def end_of_pipeline(why: Exception) -> Failed | None:
     """None if this is not a pipeline's way to fail."""
+    if isinstance(why, ModuleNotFoundError) and (why.name or "").partition(".")[0] in _ICEBERG:
+        return Failed(f"Iceberg tables need a package that is not there ({why.name}): pip install 'goqueue[iceberg]'")
     if isinstance(why, ModuleNotFoundError) and (why.name or "").partition(".")[0] in _EXTRA:
         return Failed(
             f"Pipelines need packages that are not there ({why.name}). Install them: pip install 'goqueue[pipeline]'"

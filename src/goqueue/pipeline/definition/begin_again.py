@@ -20,8 +20,7 @@ from goqueue.pipeline.definition.reading import PipelineFile
 from goqueue.pipeline.definition.serving import REPLAY
 from goqueue.pipeline.definition.sinks import SinkPlace
 from goqueue.pipeline.definition.words import PipelineSink
-from goqueue.pipeline.lake.tables import exists, open_table
-from goqueue.pipeline.lake.tending import delete_rows
+from goqueue.pipeline.lake.either import FoundTable, exists, missing
 from goqueue.pipeline.link.cluster import Cluster, cluster
 from goqueue.pipeline.link.doors import doors
 from goqueue.pipeline.link.errors import PipelineError
@@ -85,7 +84,7 @@ def _what_becomes(sink: PipelineSink, lake: str, wanted: ReplayOrder) -> str:
 
 
 def _is_traceable(path: str) -> bool:
-    return not exists(path) or set(_ORIGIN) <= set(open_table(path).schema().to_arrow().names)
+    return not exists(path) or not missing(path, _ORIGIN)
 
 
 def begun_at(place: SinkPlace) -> int | None:
@@ -136,9 +135,9 @@ def _take_back(file: PipelineFile, place: SinkPlace, since: Mapping[Place, int])
         if not exists(path):
             continue
         if name in own and _is_traceable(path):
-            delete_rows(open_table(path), _condition(since, "_"))
+            FoundTable(path).delete(_condition(since, "_"))
         elif name not in {one.table for one in asked.sink}:
-            delete_rows(open_table(path), f"pipeline = '{asked.name}' AND ({_condition(since, '')})")
+            FoundTable(path).delete(f"pipeline = '{asked.name}' AND ({_condition(since, '')})")
 
 
 def _condition(since: Mapping[Place, int], prefix: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from goqueue.base.times import parse_time_ms
 from goqueue.pipeline.definition.words import PipelineSource, Rows
 from goqueue.pipeline.lake.reading import read_table
 
@@ -52,7 +52,7 @@ class NodeFrames:
         else:
             since_ms = self._begun_ms
             if since_ms is None:
-                since_ms = round(datetime.fromisoformat(source.begin).timestamp() * 1000)
+                since_ms = parse_time_ms(source.begin, "begin")
             options["startingTimestamp"] = str(since_ms)
             options["startingOffsetsByTimestampStrategy"] = "latest"
         return self._spark.readStream.format("goqueue").options(**options).load()
@@ -127,7 +127,8 @@ def marked(rows: DataFrame, watermark: str | None) -> DataFrame:
 def static(spark: SparkSession, source: PipelineSource, lake: str, folder: str) -> DataFrame:
     """A table or files as they stand now; in a stream they are read anew for every batch."""
     if source.table is not None:
-        return marked(read_table(spark, f"{lake}/{source.table}"), source.watermark)
+        as_of_ms = None if source.as_of is None else parse_time_ms(source.as_of, "as_of")
+        return marked(read_table(spark, f"{lake}/{source.table}", as_of_ms=as_of_ms), source.watermark)
     path = str(source.file)
     reader = spark.read.option("header", "true").option("inferSchema", "true")
     if source.columns is not None:

@@ -15,8 +15,8 @@ from goqueue.base.times import parse_duration_ms
 from goqueue.pipeline.definition.lake_notes import read_note, write_note
 from goqueue.pipeline.definition.reading import PipelineFile
 from goqueue.pipeline.definition.words import Maintenance
-from goqueue.pipeline.lake.tables import exists, open_table
-from goqueue.pipeline.lake.tending import Tended, expire_rows, gather, keep_log, sweep
+from goqueue.pipeline.lake.either import FoundTable, exists
+from goqueue.pipeline.lake.tending import Tended
 
 _RETRY_MS: Final = 60_000
 _LOOK_S: Final = 1.0
@@ -56,17 +56,11 @@ def _note(file: PipelineFile, lake: str) -> str:
 
 
 def _tended(path: str, name: str, asked: Maintenance, now_ms: int) -> Tended:
-    table = open_table(path)
-    before = len(table.file_uris())
-    retention_ms = parse_duration_ms(asked.retention, "retention")
-    rows = 0
+    table, rows = FoundTable(path), 0
     if asked.expire is not None and asked.expire_by is not None:
         oldest = dt.datetime.fromtimestamp((now_ms - parse_duration_ms(asked.expire, "expire")) / 1000, dt.UTC)
-        rows = expire_rows(table, asked.expire_by, oldest)
-    gather(table, parse_size(asked.file_size))
-    removed = sweep(table, retention_ms)
-    keep_log(table, retention_ms)
-    return Tended(name, before, len(table.file_uris()), rows, removed)
+        rows = table.delete_before(asked.expire_by, oldest)
+    return table.tend(name, parse_size(asked.file_size), parse_duration_ms(asked.retention, "retention"), rows)
 
 
 class Maintainer:

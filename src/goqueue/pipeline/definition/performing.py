@@ -19,6 +19,7 @@ from goqueue.pipeline.definition.planning import PipelinePlan, empty_frames, pla
 from goqueue.pipeline.definition.reading import PipelineFile
 from goqueue.pipeline.definition.sinks import SinkPlace, start_quarantine, start_sink, write_static
 from goqueue.pipeline.lake.errors import LakeError
+from goqueue.pipeline.lake.stores import store
 from goqueue.pipeline.link.cluster import cluster
 from goqueue.pipeline.link.doors import doors
 from goqueue.pipeline.link.errors import PipelineError
@@ -80,7 +81,8 @@ def prepare(spark: SparkSession, file: PipelineFile, asked: Asked) -> PreparedPi
     with empty_frames(spark, file, asked.lake, asked.node) as empty:
         names = _names(plan(spark, file, empty))
     folder = str(file.path.parent.absolute())
-    place = SinkPlace(file.definition.name, asked.lake, folder, asked.node, asked.every_s)
+    tables = store(file.definition.format, asked.lake, file.definition.catalog)
+    place = SinkPlace(file.definition.name, asked.lake, folder, asked.node, asked.every_s, tables)
     replay = ordered(file.path)
     if replay is not None:
         carry_out(file, place, replay, names)

@@ -24,6 +24,10 @@ _PYTHON: Final = re.compile(r"^[^:]+\.py:[A-Za-z_]\w*$")
 def mistakes_in(asked: Definition) -> Iterator[Mistake]:
     if not _NAME.match(asked.name.replace("-", "_")):
         yield Mistake(f"name: {asked.name!r} has to be letters, digits, - and _", ("", 0, "name"))
+    if asked.catalog is not None and asked.format != "iceberg":
+        yield Mistake('catalog goes with format = "iceberg"', ("", 0, "catalog"))
+    if asked.catalog is not None and "://" not in asked.catalog:
+        yield Mistake("catalog is the address of a database, like sqlite:////data/lake.db", ("", 0, "catalog"))
     if not asked.source:
         yield Mistake("there is no [[source]]")
     if not asked.sink:
@@ -72,6 +76,11 @@ def _of_source(source: PipelineSource, number: int) -> Iterator[Mistake]:
         yield Mistake(f"{told}: the registry says the columns; take columns away", ("source", number, "columns"))
     if source.format is not None and source.file is None:
         yield Mistake(f"{told}: only files have a format", ("source", number, "format"))
+    if source.as_of is not None and source.table is None:
+        yield Mistake(f"{told}: only tables have older versions", ("source", number, "as_of"))
+    if source.as_of is not None and not _BEGIN.match(source.as_of):
+        told_as_of = f"{told}: as_of is a time like 2026-01-31T12:00:00Z, not {source.as_of!r}"
+        yield Mistake(told_as_of, ("source", number, "as_of"))
     if source.begin not in ("earliest", "latest") and not _BEGIN.match(source.begin):
         told_begin = f"{told}: begin is earliest, latest or a time like 2026-01-31T12:00:00Z, not {source.begin!r}"
         yield Mistake(told_begin, ("source", number, "begin"))

@@ -6,23 +6,18 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
 
 from goqueue.pipeline.definition.views import BROKEN, quarantined
 from goqueue.pipeline.definition.words import QUARANTINE, PipelineSink
-from goqueue.pipeline.lake.commits import QueryBatch, has_batch
-from goqueue.pipeline.lake.errors import LakeBusy
+from goqueue.pipeline.lake.commits import QueryBatch
+from goqueue.pipeline.lake.merging import MergeRule
 from goqueue.pipeline.lake.schemas import arrow_schema
-from goqueue.pipeline.lake.tables import ensure_table
-from goqueue.pipeline.lake.writing import EachBatch, query_id, start, write_table
+from goqueue.pipeline.lake.stores import DeltaStore, TableStore
+from goqueue.pipeline.lake.writing import EachBatch, query_id, start
 
-_ATTEMPTS_MAX: Final = 8
 KEY_RULE: Final = "key-is-there"
 
 
@@ -40,6 +35,7 @@ class SinkPlace(msgspec.Struct, frozen=True):
     folder: str
     node: Mapping[str, str]
     every_s: float | None
+    tables: TableStore = DeltaStore()
     quarantined: QuarantineCount = msgspec.field(default_factory=QuarantineCount)
 
     @property
@@ -91,10 +87,11 @@ def start_quarantine(rows: DataFrame, table: str, view: str, place: SinkPlace) -
     """Broken rows of a view into their table."""
     shaped = quarantined(rows, place.pipeline, view)
     path = place.table(table)
-    ensure_table(path, shaped.schema)
+    place.tables.ensure(path, shaped.schema)
 
     def write(batch: DataFrame, number: int) -> None:
-        place.quarantined.rows += write_table(batch, path, app_id=query_id(batch), version=number)
+        found = QueryBatch(query_id(batch), number)
+        place.quarantined.rows += place.tables.write(batch, path, "append", (), found)
 
     name = f"quarantine-{view}"
     return start(
@@ -104,14 +101,14 @@ def start_quarantine(rows: DataFrame, table: str, view: str, place: SinkPlace) -
 
 def _each(rows: DataFrame, sink: PipelineSink, place: SinkPlace) -> EachBatch:
     path = place.table(str(sink.table))
-    ensure_table(path, rows.schema, sink.partition_by)
+    place.tables.ensure(path, rows.schema, sink.partition_by)
 
     def write(batch: DataFrame, number: int) -> None:
+        found = QueryBatch(query_id(batch), number)
         if sink.mode == "merge":
-            merge(batch, sink, place, QueryBatch(query_id(batch), number))
+            merge(batch, sink, place, found)
         else:
-            by = sink.partition_by
-            write_table(batch, path, mode=sink.mode, partition_by=by, app_id=query_id(batch), version=number)
+            place.tables.write(batch, path, sink.mode, sink.partition_by, found)
 
     return write
 
@@ -119,10 +116,10 @@ def _each(rows: DataFrame, sink: PipelineSink, place: SinkPlace) -> EachBatch:
 def write_static(rows: DataFrame, sink: PipelineSink, place: SinkPlace) -> int:
     """Rows of no stream: in place of what is there, or merged into it, so that a second run changes nothing."""
     if sink.table is not None and sink.mode == "merge":
-        ensure_table(place.table(sink.table), rows.schema, sink.partition_by)
+        place.tables.ensure(place.table(sink.table), rows.schema, sink.partition_by)
         return merge(rows, sink, place, None)
     if sink.table is not None:
-        return write_table(rows, place.table(sink.table), mode="overwrite", partition_by=sink.partition_by)
+        return place.tables.write(rows, place.table(sink.table), "overwrite", sink.partition_by, None)
     writer = rows.write.mode("overwrite").format(sink.format).option("header", "true")
     writer = writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
     writer.save(place.file(str(sink.file)))
@@ -139,29 +136,15 @@ def merge(rows: DataFrame, sink: PipelineSink, place: SinkPlace, batch: QueryBat
         found = newest.toArrow().cast(arrow_schema(newest.schema))
     finally:
         held.unpersist()
-    return _merged(found, sink, place.table(str(sink.table)), rows.schema, batch)
+    rule = MergeRule(sink.keys, sink.order, sink.delete_when)
+    return place.tables.merge(found, place.table(str(sink.table)), rule, rows.schema, batch)
 
 
 def _keep_keyless(rows: DataFrame, sink: PipelineSink, place: SinkPlace, batch: QueryBatch) -> None:
     keyless = rows.where(" OR ".join(f"`{key}` IS NULL" for key in sink.keys))
     broken = quarantined(keyless.withColumn(BROKEN, f.array(f.lit(KEY_RULE))), place.pipeline, sink.view)
-    found = write_table(broken, place.table(QUARANTINE), app_id=f"{batch.query}/{KEY_RULE}", version=batch.number)
-    place.quarantined.rows += found
-
-
-def _merged(found: pa.Table, sink: PipelineSink, path: str, schema: StructType, batch: QueryBatch | None) -> int:
-    """One transaction, which happens once for a batch however often it is asked for."""
-    marks = [] if batch is None else [Transaction(batch.query, batch.number)]
-    for _ in range(_ATTEMPTS_MAX):
-        table = ensure_table(path, schema)
-        if batch is not None and has_batch(table, batch):
-            return 0
-        try:
-            _merge_into(table, found, sink, CommitProperties(app_transactions=marks))
-        except CommitFailedError:
-            continue
-        return int(found.num_rows)
-    raise LakeBusy(f"{path} was changed by others {_ATTEMPTS_MAX} times in a row; run fewer jobs on it.")
+    keyed = QueryBatch(f"{batch.query}/{KEY_RULE}", batch.number)
+    place.quarantined.rows += place.tables.write(broken, place.table(QUARANTINE), "append", (), keyed)
 
 
 def _newest(rows: DataFrame, sink: PipelineSink) -> DataFrame:
@@ -170,13 +153,3 @@ def _newest(rows: DataFrame, sink: PipelineSink) -> DataFrame:
         return rows.dropDuplicates(sink.keys)
     by = Window.partitionBy(*sink.keys).orderBy(f.expr(order).desc_nulls_last())
     return rows.withColumn("_rank", f.row_number().over(by)).where("_rank = 1").drop("_rank")
-
-
-def _merge_into(table: DeltaTable, rows: pa.Table, sink: PipelineSink, properties: CommitProperties) -> None:
-    same = " AND ".join(f"t.`{key}` = s.`{key}`" for key in sink.keys)
-    newer = f"(t.`{sink.order}` IS NULL OR s.`{sink.order}` >= t.`{sink.order}`)" if sink.order else "true"
-    gone = f"coalesce(s.`{sink.delete_when}`, false)" if sink.delete_when else "false"
-    merger = table.merge(rows, same, source_alias="s", target_alias="t", commit_properties=properties)
-    if sink.delete_when:
-        merger = merger.when_matched_delete(f"{gone} AND {newer}")
-    merger.when_matched_update_all(newer).when_not_matched_insert_all(f"NOT {gone}").execute()

@@ -12,6 +12,7 @@ QUARANTINE: Final = "quarantine"
 
 Output = Literal["append", "update", "complete"]
 Mode = Literal["append", "merge", "overwrite"]
+TableFormat = Literal["delta", "iceberg"]
 FileFormat = Literal["parquet", "json", "csv"]
 Rows = list[dict[str, Any]]
 
@@ -35,6 +36,7 @@ class PipelineSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: Literal["registry", "none"] = "none"
     watermark: str | None = None
     begin: str = "earliest"
+    as_of: str | None = None
     max_rows: int = 500_000
 
 
@@ -140,6 +142,8 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sink: list[PipelineSink]
     description: str = ""
     lake: str = "lake"
+    format: TableFormat = "delta"
+    catalog: str | None = None
     node: NodeDoors = NodeDoors()
     step: list[Step] = []
     rule: list[RowRule] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from goqueue.base.times import time_text
 from goqueue.pipeline.link.errors import PipelineError
 
 
@@ -22,6 +23,13 @@ class NoTable(LakeError):
 
     def __init__(self, table: str) -> None:
         super().__init__(f"There is no table at {table}; run the pipeline that writes it first, or correct the path.")
+
+
+class NoSuchVersion(LakeError):
+    """The table is younger than the time that was asked for, or no longer keeps what it was then."""
+
+    def __init__(self, table: str, as_of_ms: int) -> None:
+        super().__init__(f"{table} has no version of {time_text(as_of_ms)} or before; choose a later time.")
 
 
 class SchemaChanged(LakeError):

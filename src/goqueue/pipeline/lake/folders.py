@@ -14,6 +14,8 @@ from pyarrow import fs
 
 from goqueue.pipeline.lake.errors import LakeError
 
+# What an Iceberg table's folder has beside pyiceberg's own files: where its catalogue is.
+NOTE_OF_ICEBERG: Final = "metadata/goqueue-table.json"
 NOTHING: Final = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f \"#%'*/:=?\\{}\[\]^~|<>`]")
 
@@ -30,6 +32,10 @@ def folder(table: str) -> fs.FileSystem:
     if "://" in table:
         return fs.PyFileSystem(DeltaStorageHandler(table))
     return fs.SubTreeFileSystem(table, fs.LocalFileSystem())
+
+
+def has_file(table: str, name: str) -> bool:
+    return bool(folder(location(table)).get_file_info(name).type is fs.FileType.File)
 
 
 def value_text(value: Any) -> str | None:

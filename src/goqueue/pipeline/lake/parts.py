@@ -38,8 +38,10 @@ class DataFile(msgspec.Struct, frozen=True):
 class Parts:
     """The files one task writes into one table. Memory is bounded whatever number of partition values there is."""
 
-    def __init__(self, table: str, schema: pa.Schema, partition_by: Sequence[str] = ()) -> None:
-        self._folder = folder(table)
+    def __init__(
+        self, table: str, schema: pa.Schema, partition_by: Sequence[str] = (), whole_rows: bool = False
+    ) -> None:
+        self._folder, self._whole_rows = folder(table), whole_rows
         self._schema = schema
         self._by = tuple(partition_by)
         self._open: dict[tuple[str | None, ...], _File] = {}
@@ -59,7 +61,7 @@ class Parts:
     def _file(self, values: tuple[str | None, ...]) -> _File:
         found = self._open.pop(values, None)
         if found is None:
-            found = _File(self._folder, self._schema, dict(zip(self._by, values, strict=True)))
+            found = _File(self._folder, self._schema, dict(zip(self._by, values, strict=True)), self._whole_rows)
         self._open[values] = found  # the last used one stands last
         return found
 
@@ -81,15 +83,17 @@ class Parts:
 class _File:
     """One data file: rows wait until they make a good row group."""
 
-    def __init__(self, where: Any, schema: pa.Schema, values: Mapping[str, str | None]) -> None:
+    def __init__(
+        self, where: Any, schema: pa.Schema, values: Mapping[str, str | None], whole_rows: bool = False
+    ) -> None:
         self._where = where
         self._values = dict(values)
-        self._schema = without(schema, list(values))
+        self._schema = schema if whole_rows else without(schema, list(values))
         self._rows: list[pa.RecordBatch] = []
         self._writer: pq.ParquetWriter | None = None
         self._footer: list[pq.FileMetaData] = []
         name = f"part-{uuid4()}.zstd.parquet"
-        inside = directory(list(values), list(values.values()))
+        inside = "data" if whole_rows else directory(list(values), list(values.values()))
         self._path = f"{inside}/{name}" if inside else name
         self._stream: Any = None
         self.waiting = 0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any, Final
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
-from goqueue.pipeline.lake.errors import UnsupportedTable
-from goqueue.pipeline.lake.folders import location
+from goqueue.pipeline.lake.errors import NoSuchVersion, UnsupportedTable
+from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG, has_file, location
 from goqueue.pipeline.lake.schemas import spark_schema
 from goqueue.pipeline.lake.tables import open_table
 
@@ -20,13 +22,46 @@ Pruning = list[list[tuple[str, str, Any]]]
 
 
 def read_table(
-    spark: SparkSession, table: str, columns: Sequence[str] | None = None, where: str | None = None
+    spark: SparkSession,
+    table: str,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    as_of_ms: int | None = None,
 ) -> DataFrame:
-    """The table as it stands now: these columns of the rows that fit `where`, in Spark's SQL."""
-    frame = read_files(spark, open_table(table))
+    """The table, Delta or Iceberg, as it stands now or as it was at a time: these columns of the rows that fit
+    `where`, in Spark's SQL.
+    """
+    frame = _iceberg(spark, table, as_of_ms) if has_file(table, NOTE_OF_ICEBERG) else _delta(spark, table, as_of_ms)
     if where is not None:
         frame = frame.where(where)
     return frame if columns is None else frame.select(*columns)
+
+
+def _delta(spark: SparkSession, table: str, as_of_ms: int | None) -> DataFrame:
+    found = open_table(table)
+    if as_of_ms is not None:
+        try:
+            found.load_as_version(dt.datetime.fromtimestamp(as_of_ms / 1000, dt.UTC))
+        except DeltaError as error:
+            raise NoSuchVersion(table, as_of_ms) from error
+    return read_files(spark, found)
+
+
+def _iceberg(spark: SparkSession, table: str, as_of_ms: int | None) -> DataFrame:
+    from goqueue.pipeline.lake.iceberg import data_files, open_iceberg, spark_columns
+
+    found = open_iceberg(table)
+    at = None if as_of_ms is None else found.snapshot_as_of_timestamp(as_of_ms)
+    if as_of_ms is not None and at is None:
+        raise NoSuchVersion(table, as_of_ms)
+    tasks = data_files(found, None if at is None else at.snapshot_id)
+    if any(task.delete_files for task in tasks):
+        raise UnsupportedTable(table, ["delete files"])
+    schema = spark_columns(found)
+    if not tasks:
+        return spark.createDataFrame([], schema)
+    files = [task.file.file_path for task in tasks]
+    return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*files)
 
 
 def read_files(spark: SparkSession, table: DeltaTable, pruning: Pruning | None = None) -> DataFrame:

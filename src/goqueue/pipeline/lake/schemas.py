@@ -9,8 +9,6 @@ from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from goqueue.pipeline.lake.errors import SchemaChanged
-
 
 def plain(schema: StructType) -> StructType:
     """The columns alone: nothing required, and none of the notes that Spark hangs on them."""
@@ -38,20 +36,3 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def spark_schema(table: DeltaTable) -> StructType:
     return StructType.fromJson(json.loads(table.schema().to_json()))
-
-
-def new_columns(table: DeltaTable, schema: StructType) -> StructType:
-    """What the table lacks; `SchemaChanged` where it has another type. Names differ by more than case."""
-    has = {field.name.lower(): field for field in plain(spark_schema(table)).fields}
-    missing = StructType()
-    for field in plain(schema).fields:
-        known = has.get(field.name.lower())
-        if known is None:
-            missing.add(field)
-        elif known.dataType != field.dataType:
-            raise SchemaChanged(table.table_uri, field.name, *_told(known.dataType, field.dataType))
-    return missing
-
-
-def _told(has: DataType, given: DataType) -> tuple[str, str]:
-    return has.simpleString(), given.simpleString()

@@ -6,7 +6,6 @@ import datetime as dt
 from typing import Any, Final
 
 import msgspec
-import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
@@ -62,19 +61,6 @@ def expire(table: DeltaTable, before: dt.date) -> int:
     return rows
 
 
-def expire_rows(table: DeltaTable, column: str, oldest: dt.datetime) -> int:
-    """Deletes rows whose time or day in a column is before this one; how many they were. What has none stays."""
-    kinds = {field.name: str(field.type) for field in pa.schema(table.schema().to_arrow())}
-    if column not in kinds:
-        return 0  # it is another table of the same pipeline that has it
-    if not kinds[column].startswith(("timestamp", "date")):
-        raise LakeError(f"{table.table_uri}: {column} is {kinds[column]}; rows expire by a time or a day.")
-    before = (
-        oldest.date().isoformat() if kinds[column].startswith("date") else oldest.isoformat(timespec="microseconds")
-    )
-    return delete_rows(table, f"`{column}` < '{before}'")
-
-
 def delete_rows(table: DeltaTable, condition: str) -> int:
     """In one commit; how many they were. Files with what is left are written anew."""
     deleted: list[int] = []
@@ -88,7 +74,8 @@ def keep_log(table: DeltaTable, retention_ms: int) -> None:
     wanted = {"delta.logRetentionDuration": f"interval {hours} hours", "delta.enableExpiredLogCleanup": "true"}
     if not wanted.items() <= table.metadata().configuration.items():
         _changed(table, lambda: table.alter.set_table_properties(wanted))
-    _changed(table, lambda: (table.create_checkpoint(), table.cleanup_metadata()))
+    _changed(table, table.create_checkpoint)
+    _changed(table, table.cleanup_metadata)
 
 
 def expired_before(table: DeltaTable) -> dt.date:

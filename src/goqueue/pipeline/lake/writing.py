@@ -9,13 +9,14 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import NumericType, StructType
 
 from goqueue.base.decoders import from_msgpack
 from goqueue.pipeline.lake.commits import QueryBatch, commit, has_batch
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.folders import location
 from goqueue.pipeline.lake.parts import DataFile, Parts
-from goqueue.pipeline.lake.schemas import arrow_schema, delta_schema
+from goqueue.pipeline.lake.schemas import arrow_schema, delta_schema, spark_schema
 from goqueue.pipeline.lake.tables import ensure_table
 
 _TOLD_CHARS_MAX: Final = 1_000
@@ -45,11 +46,23 @@ def write_table(
         return 0
     by = found.metadata().partition_columns
     _check_divided(frame, table, by)
-    parts = write_files(frame, table, by)
+    parts = write_files(frame if anew else fitted(frame, spark_schema(found)), table, by)
     if not parts and not anew:
         return 0
     done = commit(found, parts, batch=batch, replace=delta_schema(frame.schema) if anew else None)
     return sum(part.rows for part in parts) if done else 0
+
+
+def fitted(frame: DataFrame, columns: StructType) -> DataFrame:
+    """The rows with the table's types, where those are wider."""
+    kinds = {field.name.lower(): field.dataType for field in columns.fields}
+    given = {field.name: field.dataType for field in frame.schema.fields}
+    wider = {
+        name: frame[f"`{name}`"].cast(kinds[name.lower()])
+        for name, kind in given.items()
+        if isinstance(kind, NumericType) and kinds.get(name.lower(), kind) != kind
+    }
+    return frame.withColumns(wider) if wider else frame
 
 
 def _check_divided(frame: DataFrame, table: str, by: Sequence[str]) -> None:
@@ -123,20 +136,23 @@ def query_id(rows: DataFrame) -> str:
     return found
 
 
-def write_files(frame: DataFrame, table: str, partition_by: Sequence[str]) -> list[DataFile]:
-    """Runs the frame and writes its rows into the table's folder. No reader sees them before a commit."""
-    task = _Writing(location(table), arrow_schema(frame.schema), tuple(partition_by))
+def write_files(frame: DataFrame, table: str, partition_by: Sequence[str], whole_rows: bool = False) -> list[DataFile]:
+    """Runs the frame and writes its rows into the table's folder. No reader sees them before a commit.
+
+    Delta's files leave out the columns that the table is divided by; with `whole_rows` they are in the files.
+    """
+    task = _Writing(location(table), arrow_schema(frame.schema), tuple(partition_by), whole_rows)
     return [from_msgpack(row[0], DataFile) for row in frame.mapInArrow(task, "part binary").collect()]
 
 
 class _Writing:
     """What one task does: its rows go into files, and what is known of the files goes back to the driver."""
 
-    def __init__(self, table: str, schema: pa.Schema, partition_by: tuple[str, ...]) -> None:
-        self._table, self._schema, self._partition_by = table, schema, partition_by
+    def __init__(self, table: str, schema: pa.Schema, partition_by: tuple[str, ...], whole_rows: bool) -> None:
+        self._table, self._schema, self._partition_by, self._whole_rows = table, schema, partition_by, whole_rows
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parts = Parts(self._table, self._schema, self._partition_by)
+        parts = Parts(self._table, self._schema, self._partition_by, self._whole_rows)
         for rows in batches:
             parts.write(rows)
         yield packed(parts.close())

@@ -1,0 +1,88 @@
+"""A table of the lake whatever its format is: what is asked of it by its path alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from goqueue.pipeline.lake.errors import LakeError
+from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG, has_file
+from goqueue.pipeline.lake.tables import exists as is_delta
+from goqueue.pipeline.lake.tables import open_table
+from goqueue.pipeline.lake.tending import Tended, delete_rows, gather, keep_log, sweep
+
+
+class FoundTable:
+    """An existing table. Deltas and Icebergs answer the same."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._is_iceberg = has_iceberg(path)
+
+    @property
+    def format(self) -> str:
+        return "iceberg" if self._is_iceberg else "delta"
+
+    def columns(self) -> Any:
+        """As Arrow says them."""
+        if self._is_iceberg:
+            from goqueue.pipeline.lake.iceberg import open_iceberg
+
+            return open_iceberg(self._path).schema().as_arrow()
+        return open_table(self._path).schema().to_arrow()
+
+    def files(self) -> int:
+        if self._is_iceberg:
+            from goqueue.pipeline.lake.iceberg_upkeep import file_count
+
+            return file_count(self._path)
+        return len(open_table(self._path).file_uris())
+
+    def delete(self, condition: str) -> int:
+        """Rows that fit a condition in SQL, by columns, literals, AND, OR; how many they were."""
+        if self._is_iceberg:
+            from goqueue.pipeline.lake.iceberg_upkeep import delete_iceberg
+
+            return delete_iceberg(self._path, condition)
+        return delete_rows(open_table(self._path), condition)
+
+    def delete_before(self, column: str, oldest: dt.datetime) -> int:
+        """Rows whose time or day is before this one. What has none stays, and so do tables without the column."""
+        kinds = {field.name: str(field.type) for field in self.columns()}
+        if column not in kinds:
+            return 0
+        if not kinds[column].startswith(("timestamp", "date")):
+            raise LakeError(f"{self._path}: {column} is {kinds[column]}; rows expire by a time or a day.")
+        is_day = kinds[column].startswith("date")
+        before = oldest.date().isoformat() if is_day else oldest.isoformat(timespec="microseconds")
+        return self.delete(f"{column} < '{before}'")
+
+    def tend(self, name: str, file_bytes: int, retention_ms: int, expired: int = 0) -> Tended:
+        """Small files together, files nobody needs away, and no more of the log than the retention asks for."""
+        before = self.files()
+        if self._is_iceberg:
+            from goqueue.pipeline.lake.iceberg_upkeep import gather_iceberg, sweep_iceberg
+
+            gather_iceberg(self._path, file_bytes)
+            removed = sweep_iceberg(self._path, retention_ms)
+        else:
+            table = open_table(self._path)
+            gather(table, file_bytes)
+            removed = sweep(table, retention_ms)
+            keep_log(table, retention_ms)
+        return Tended(name, before, self.files(), expired, removed)
+
+
+def has_iceberg(path: str) -> bool:
+    return has_file(path, NOTE_OF_ICEBERG)
+
+
+def exists(path: str) -> bool:
+    return has_iceberg(path) or is_delta(path)
+
+
+def missing(path: str, columns: Sequence[str]) -> list[str]:
+    """Which of these columns the table does not have."""
+    there = set(FoundTable(path).columns().names)
+    return [name for name in columns if name not in there]
