@@ -16,6 +16,7 @@ from goqueue.cli.failures import Misused
 from goqueue.cli.options import CommandGroup, long_output_option, output_option, pairs, server_option
 from goqueue.cli.pipeline_failures import told_plainly
 from goqueue.cli.pipeline_file import FileRun, check, explain, new, run_file, test
+from goqueue.cli.pipeline_forget import forget
 from goqueue.cli.pipeline_serve import maintain, pause, replay, resume, serve
 from goqueue.cli.show import print_table, remark, render, show_rows, time_text
 from goqueue.pipeline import human
@@ -191,7 +192,7 @@ def demo(seed: int, scale: int, folder: Path, keep: bool, master: str | None) ->
     run_demo(Demo(folder, seed, scale, keep, master), say=click.echo)
 
 
-for _command in (check, explain, maintain, new, pause, replay, resume, serve, test):
+for _command in (check, explain, forget, maintain, new, pause, replay, resume, serve, test):
     pipeline_group.add_command(_command)
 
 

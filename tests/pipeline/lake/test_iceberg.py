@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql.types import StructType
 
 from goqueue.pipeline.lake.commits import QueryBatch
 from goqueue.pipeline.lake.either import FoundTable
@@ -19,14 +18,9 @@ from goqueue.pipeline.lake.iceberg import data_files, ensure_iceberg, mark, open
 from goqueue.pipeline.lake.merging import MergeRule
 from goqueue.pipeline.lake.schemas import arrow_schema
 from goqueue.pipeline.lake.stores import DeltaStore, IcebergStore, TableStore
+from tests.pipeline.lake.columns import columns
 
 RULE = MergeRule(["id", "part"], "version", "is_gone")
-
-
-def columns(**kinds: str) -> StructType:
-    named = {"int": "integer", "bigint": "long"}
-    fields = [{"name": n, "type": named.get(k, k), "nullable": True, "metadata": {}} for n, k in kinds.items()]
-    return StructType.fromJson({"type": "struct", "fields": fields})
 
 
 CUSTOMERS = columns(id="string", part="int", version="bigint", is_gone="boolean")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
 
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG, has_file
@@ -24,13 +25,12 @@ class FoundTable:
     def format(self) -> str:
         return "iceberg" if self._is_iceberg else "delta"
 
-    def columns(self) -> Any:
-        """As Arrow says them."""
+    def columns(self) -> pa.Schema:
         if self._is_iceberg:
             from goqueue.pipeline.lake.iceberg import open_iceberg
 
             return open_iceberg(self._path).schema().as_arrow()
-        return open_table(self._path).schema().to_arrow()
+        return pa.schema(open_table(self._path).schema().to_arrow())
 
     def files(self) -> int:
         if self._is_iceberg:
@@ -46,6 +46,23 @@ class FoundTable:
 
             return delete_iceberg(self._path, condition)
         return delete_rows(open_table(self._path), condition)
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of all rows, a piece at a time."""
+        if self._is_iceberg:
+            from goqueue.pipeline.lake.iceberg import open_iceberg
+
+            yield from open_iceberg(self._path).scan(selected_fields=tuple(names)).to_arrow_batch_reader()
+        else:
+            yield from open_table(self._path).to_pyarrow_dataset().to_batches(columns=list(names))
+
+    def purge(self) -> int:
+        """Removes every file that only older versions need; how many. Files that a writer has not committed stay."""
+        if self._is_iceberg:
+            from goqueue.pipeline.lake.iceberg_upkeep import purge_iceberg
+
+            return purge_iceberg(self._path)
+        return sweep(open_table(self._path), 0, orphans=False)
 
     def delete_before(self, column: str, oldest: dt.datetime) -> int:
         """Rows whose time or day is before this one. What has none stays, and so do tables without the column."""

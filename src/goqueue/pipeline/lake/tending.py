@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from goqueue.pipeline.lake.errors import LakeError, LakeUnwritable
-from goqueue.pipeline.lake.folders import folder, location
+from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG, folder, location
 
 EXPIRED: Final = "goqueue-expired-before"  # a mark: days since 1970
 _DAY_COLUMNS: Final = ("date", "_date")
@@ -40,7 +40,8 @@ def tables_in(lake: str) -> list[str]:
 def _walk(where: fs.FileSystem, inside: str, depth: int, found: list[str]) -> None:
     listed = where.get_file_info(fs.FileSelector(inside, allow_not_found=True))
     names = {one.base_name: one.path for one in listed if one.type == fs.FileType.Directory}
-    if _LOG in names:
+    notes = {one.path for one in where.get_file_info([f"{inside}/{NOTE_OF_ICEBERG}"]) if one.type == fs.FileType.File}
+    if _LOG in names or (inside and notes):
         found.append(inside)
     elif depth < _DEPTH_MAX:
         for name, path in names.items():
@@ -105,14 +106,14 @@ def gather(table: DeltaTable, file_bytes: int) -> None:
     _changed(table, lambda: table.optimize.compact(target_size=file_bytes))
 
 
-def sweep(table: DeltaTable, retention_ms: int, dry_run: bool = False) -> int:
+def sweep(table: DeltaTable, retention_ms: int, dry_run: bool = False, orphans: bool = True) -> int:
     """Removes files that no version of that age needs, and orphans that no version ever named; how many they were."""
     hours = -(-retention_ms // _HOUR_MS)
     removed: list[str] = []
 
     def vacuum() -> None:
         removed.extend(
-            table.vacuum(retention_hours=hours, dry_run=dry_run, enforce_retention_duration=False, full=True)
+            table.vacuum(retention_hours=hours, dry_run=dry_run, enforce_retention_duration=False, full=orphans)
         )
 
     _changed(table, vacuum)
