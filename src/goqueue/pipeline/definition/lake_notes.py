@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import pyarrow as pa
 from pyarrow import fs
 
 from goqueue.base.decoders import from_json
+from goqueue.pipeline.lake.folders import folder
 from goqueue.pipeline.link.errors import PipelineError
+
+_BUFFER_BYTES: Final = 1 << 16  # what object storage is given is bytes, and not a buffer of Arrow
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -19,8 +22,11 @@ class NoteUnreadable(PipelineError):
 
 
 def place_of(where: str) -> tuple[fs.FileSystem, str]:
-    """A path or URL as a file system and a path in it."""
-    return fs.FileSystem.from_uri(where) if "://" in where else (fs.LocalFileSystem(), where)
+    """A path or URL as a file system and a path in it; object storage with the credentials that tables have."""
+    if "://" not in where:
+        return fs.LocalFileSystem(), where
+    above, _, name = where.rpartition("/")
+    return folder(above), name
 
 
 def read_note(where: str, kind: type[T]) -> T | None:
@@ -37,8 +43,9 @@ def read_note(where: str, kind: type[T]) -> T | None:
 
 def write_note(where: str, note: msgspec.Struct) -> None:
     system, path = place_of(where)
-    system.create_dir(path.rpartition("/")[0], recursive=True)
-    with system.open_output_stream(path) as file:
+    if "/" in path:
+        system.create_dir(path.rpartition("/")[0], recursive=True)
+    with system.open_output_stream(path, buffer_size=_BUFFER_BYTES) as file:
         file.write(msgspec.json.encode(note))
 
 

@@ -81,8 +81,10 @@ def prepare(spark: SparkSession, file: PipelineFile, asked: Asked) -> PreparedPi
     with empty_frames(spark, file, asked.lake, asked.node) as empty:
         names = _names(plan(spark, file, empty))
     folder = str(file.path.parent.absolute())
+    said = file.definition.checkpoints
+    checkpoints = None if said is None else file.place(said)
     tables = store(file.definition.format, asked.lake, file.definition.catalog)
-    place = SinkPlace(file.definition.name, asked.lake, folder, asked.node, asked.every_s, tables)
+    place = SinkPlace(file.definition.name, asked.lake, folder, asked.node, asked.every_s, tables, checkpoints)
     replay = ordered(file.path)
     if replay is not None:
         carry_out(file, place, replay, names)

@@ -36,6 +36,7 @@ class SinkPlace(msgspec.Struct, frozen=True):
     node: Mapping[str, str]
     every_s: float | None
     tables: TableStore = DeltaStore()
+    checkpoints: str | None = None
     quarantined: QuarantineCount = msgspec.field(default_factory=QuarantineCount)
 
     @property
@@ -49,7 +50,7 @@ class SinkPlace(msgspec.Struct, frozen=True):
         return path if "://" in path else f"{self.folder}/{path}"
 
     def checkpoint(self, sink: str) -> str:
-        return f"{self.lake}/_checkpoints/pipelines/{self.pipeline}/{sink}"
+        return f"{self.checkpoints or f'{self.lake}/_checkpoints'}/pipelines/{self.pipeline}/{sink}"
 
 
 def messages(rows: DataFrame, sink: PipelineSink) -> DataFrame:

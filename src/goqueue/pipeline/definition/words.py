@@ -144,6 +144,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lake: str = "lake"
     format: TableFormat = "delta"
     catalog: str | None = None
+    checkpoints: str | None = None
     node: NodeDoors = NodeDoors()
     step: list[Step] = []
     rule: list[RowRule] = []

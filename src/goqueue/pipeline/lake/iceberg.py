@@ -8,6 +8,7 @@ same commit as its rows.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -39,6 +40,13 @@ _NAMESPACE: Final = "lake"
 _MARK: Final = "goqueue.mark."
 _ATTEMPTS_MAX: Final = 8
 _PAUSE_S: Final = 0.1
+_STORAGE: Final = {
+    "AWS_ENDPOINT_URL": "s3.endpoint",
+    "AWS_ACCESS_KEY_ID": "s3.access-key-id",
+    "AWS_SECRET_ACCESS_KEY": "s3.secret-access-key",
+    "AWS_SESSION_TOKEN": "s3.session-token",
+    "AWS_REGION": "s3.region",
+}
 # A commit that lost a race is never repeated by the library: the other may have written the same batch.
 _PROPERTIES: Final = {
     "commit.retry.num-retries": "0",
@@ -146,7 +154,7 @@ def _make(path: str, schema: StructType, partition_by: Sequence[str], catalog: s
         pass  # another made it at the same time
     where = folder(location(path))
     where.create_dir("metadata", recursive=True)
-    with where.open_output_stream(NOTE) as file:
+    with where.open_output_stream(NOTE, buffer_size=1 << 16) as file:
         file.write(msgspec.json.encode(CatalogNote(catalog, name)))
 
 
@@ -176,7 +184,12 @@ def _catalog(address: str) -> SqlCatalog:
     """One for each database; the process ends with it."""
     if address.startswith("sqlite:///"):
         Path(address.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    found = SqlCatalog("lake", uri=address, init_catalog_tables="true")
+    found = SqlCatalog("lake", uri=address, init_catalog_tables="true", **_storage())
     with contextlib.suppress(NamespaceAlreadyExistsError):
         found.create_namespace_if_not_exists(_NAMESPACE)
     return found
+
+
+def _storage() -> dict[str, str]:
+    """Object storage by the variables that Delta's tables are found with."""
+    return {name: os.environ[variable] for variable, name in _STORAGE.items() if variable in os.environ}

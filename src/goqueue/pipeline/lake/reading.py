@@ -11,6 +11,7 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
 from goqueue.pipeline.lake.errors import NoSuchVersion, UnsupportedTable
+from goqueue.pipeline.lake.file_task import by_python, knows
 from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG, has_file, location
 from goqueue.pipeline.lake.schemas import spark_schema
 from goqueue.pipeline.lake.tables import open_table
@@ -61,6 +62,8 @@ def _iceberg(spark: SparkSession, table: str, as_of_ms: int | None) -> DataFrame
     if not tasks:
         return spark.createDataFrame([], schema)
     files = [task.file.file_path for task in tasks]
+    if not knows(spark, table):
+        return by_python(spark, table, files, schema)
     return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*files)
 
 
@@ -71,6 +74,8 @@ def read_files(spark: SparkSession, table: DeltaTable, pruning: Pruning | None =
     schema = spark_schema(table)
     if not files:
         return spark.createDataFrame([], schema)
+    if not knows(spark, table.table_uri):
+        return by_python(spark, table.table_uri, files, schema, table.metadata().partition_columns)
     return spark.read.schema(schema).option("basePath", location(table.table_uri)).parquet(*files).select(*schema.names)
 
 
