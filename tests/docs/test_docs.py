@@ -70,21 +70,70 @@ def matches(printed: str, expected: str) -> bool:
 RUN_HERE = [page for page in PAGES if page.name != "pipeline.md" and list(examples(page))]
 
 
-@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.name)
+# Pages that can be followed one after the other on one node, in this order: no name of theirs is taken twice. Others
+# count on a node of their own: their examples name ids that a fresh node gives.
+TOGETHER = [
+    *("README.md", "start/kafka.md", "start/sqs.md", "start/celery.md", "start/spark.md", "queue.md", "groups.md"),
+    *(
+        "dead-letters.md",
+        "kafka.md",
+        "sqs.md",
+        "rest.md",
+        "grpc.md",
+        "python.md",
+        "clients.md",
+        "schemas.md",
+        "staged.md",
+    ),
+    *("backup.md", "quotas.md", "security-acls.md", "tenants.md"),
+    *("from-kafka.md", "from-rabbitmq.md", "from-sqs.md", "from-celery.md"),
+]
+
+
+def name_of(page: Path) -> str:
+    return page.name if page.parent == ROOT else str(page.relative_to(ROOT / "docs"))
+
+
+def follow(page: Path, node: NodeProcess, folder: Path) -> None:
+    """Every example of the page prints what it says."""
+    port, sqs = node.url.rpartition(":")[2], node.sqs.rpartition(":")[2]
+    for language, code, expected in examples(page):
+        printed = run(language, code, node, folder).replace(port, "8080").replace(sqs, "9324")
+        if expected is not None:
+            assert matches(printed, expected), f"{page}\n{code}\nprinted:\n{printed}\nexpected:\n{expected}"
+
+
+def lacks_a_tool(page: Path) -> str:
+    """The first program that its examples need and that is not here."""
+    tools = (tool for tool in ("curl", "kcat") if f"{tool} -" in page.read_text() and shutil.which(tool) is None)
+    return next(tools, "")
+
+
+ALONE = [page for page in RUN_HERE if name_of(page) not in TOGETHER]
+
+
+@pytest.mark.parametrize("page", ALONE, ids=name_of)
 def test_the_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
-    for tool in ("curl", "kcat"):
-        if f"{tool} -" in page.read_text() and shutil.which(tool) is None:
-            pytest.skip(f"the examples of this page need {tool}")
+    if tool := lacks_a_tool(page):
+        pytest.skip(f"the examples of this page need {tool}")
     if page.name == "cluster.md":
         etcd_program()
     with NodeProcess(tmp_path / "data") as node:
-        port = node.url.rpartition(":")[2]
-        for language, code, expected in examples(page):
-            printed = (
-                run(language, code, node, tmp_path).replace(port, "8080").replace(node.sqs.rpartition(":")[2], "9324")
-            )
-            if expected is not None:
-                assert matches(printed, expected), f"{code}\nprinted:\n{printed}\nexpected:\n{expected}"
+        follow(page, node, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path_factory.mktemp("pages") / "data") as node:
+        yield node
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_pages_can_be_followed_one_after_the_other_on_one_node(name: str, one_node: NodeProcess) -> None:
+    page = next(page for page in RUN_HERE if name_of(page) == name)
+    if tool := lacks_a_tool(page):
+        pytest.skip(f"the examples of this page need {tool}")
+    follow(page, one_node, one_node.data_dir.parent)
 
 
 def test_every_setting_is_documented_with_its_default() -> None:
