@@ -250,3 +250,26 @@ def test_a_directory_that_is_deleted_under_a_running_node_comes_back_from_the_ot
         assert names == [f"{one.base_offset:020d}.log" for one in log_of(nodes, node, at).segments]
 
     run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("is_leader", [False, True])
+def test_a_node_that_is_killed_before_it_notices_a_deleted_directory_does_not_count(
+    monkeypatch: pytest.MonkeyPatch, is_leader: bool
+) -> None:
+    """The others are down when it comes back: who has nothing must not lead, and have them cut off what they have."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        node = 0 if is_leader else 1
+        nodes._disks[node].remove_tree(log_of(nodes, node, at).home.directory)
+        for one in range(3):
+            nodes.kill(one, "kept")
+        for name in FILES:  # as where nothing is synced at once, or long ago
+            nodes._disks[node].remove(name)
+        starting = asyncio.ensure_future(nodes.start(node))
+        await asyncio.sleep(20)
+        await asyncio.gather(starting, *(nodes.start(one) for one in range(3) if one != node))
+        await nodes.until_led()
+        await whole(nodes, at, 60)
+
+    run_nodes(story, monkeypatch)

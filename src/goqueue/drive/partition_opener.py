@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import NamedTuple
 
 from goqueue.base.clock import Clock
@@ -18,6 +19,7 @@ from goqueue.drive.partition import Partition
 from goqueue.drive.producers import recover_producers
 from goqueue.log.appending import RollRule
 from goqueue.log.disk import Disk
+from goqueue.log.held_logs import HeldLogs
 from goqueue.log.home import OpenSegments, SegmentHome
 from goqueue.log.journal_replay import JournalReplay
 from goqueue.log.partition_log import PartitionLog
@@ -51,6 +53,7 @@ class PartitionOpener:
         self.disk, self._flusher, self.offload, self._stats, self._clock, self._replay = parts
         self._settings = settings
         self._open_segments = OpenSegments(descriptors.sealed_segments, descriptors.active_segments)
+        self.held = HeldLogs(self.disk)
         self._own_segments = OpenSegments()  # few, and the node cannot do without them
 
     def open(
@@ -58,6 +61,8 @@ class PartitionOpener:
     ) -> tuple[Partition, Recovered]:
         """Blocks while it reads; run it off the loop. `is_own`: the topic is the broker's own."""
         log, found = self._open_log(at, topic_id, config, is_own, bool(shard.starts))
+        if shard.starts:
+            self._check_held(log, topic_id, at)
         found.bytes_replayed = self._replay.take(log, topic_id)
         dedupe, txns = recover_producers(log, found.was_clean, self._clock.now_ms())
         state = PartitionState(log.end_offset, self._settings.fsync == "always", shard, txns)
@@ -74,12 +79,21 @@ class PartitionOpener:
             self._stats,
             uses_spare=is_own,
             keeps_unsynced=self._settings.fsync != "never",
+            begun=partial(self.held.add, topic_id, at.partition) if is_replicated else lambda: None,
         )
         try:
             return open_log(home, roll_rule(config), topic_id, is_replicated)
         except StrayLog as stray:
             self._set_aside(home.directory, f"orphans/{at.topic}-{at.partition}-before-{topic_id}", str(stray))
             return open_log(home, roll_rule(config), topic_id)
+
+    def _check_held(self, log: PartitionLog, topic_id: str, at: TopicPartition) -> None:
+        """A log that had files and has no directory lacks its end: the node does not count until it has it again."""
+        if log.segments:
+            self.held.add(topic_id, at.partition)  # which an earlier version did not note
+        elif self.held.has(topic_id, at.partition) and not self.disk.is_dir(log.home.directory):
+            logger.critical("the directory of a log is gone", extra={"partition": str(at)})
+            log.once_held(1)
 
     def _set_aside(self, directory: str, aside: str, reason: str) -> None:
         """Messages of another topic must not become this one's."""

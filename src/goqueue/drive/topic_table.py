@@ -96,7 +96,7 @@ class TopicTable:
         self._names: dict[str, str] = {}  # by id
         self._by_unified: dict[str, set[str]] = {}  # names that differ in `.` and `_` alone
         self._changing = asyncio.Lock()
-        self._trash = TopicTrash(self._disk, self._offload)
+        self._trash = TopicTrash(self._disk, opener.held, self._offload)
 
     def has_tenant(self, name: str) -> bool:
         """No name stands for whatever is of no tenant."""

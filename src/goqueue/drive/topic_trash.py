@@ -8,13 +8,15 @@ from typing import Final
 from goqueue.drive.offload import Offload
 from goqueue.drive.partition_opener import LOGS
 from goqueue.log.disk import Disk
+from goqueue.log.held_logs import HeldLogs
 
 TRASH: Final = "trash"
 
 
 class TopicTrash:
-    def __init__(self, disk: Disk, offload: Offload) -> None:
+    def __init__(self, disk: Disk, held: HeldLogs, offload: Offload) -> None:
         self._disk = disk
+        self._held = held
         self._offload = offload
         self._emptying: set[asyncio.Task[None]] = set()
 
@@ -24,6 +26,7 @@ class TopicTrash:
             self._disk.remove_tree(f"{TRASH}/{topic_id}")
             self._disk.rename(f"{LOGS}/{name}", f"{TRASH}/{topic_id}")
             self._disk.sync_dir(LOGS)
+        self._held.forget(topic_id)
 
     def empty(self) -> None:
         task = asyncio.create_task(self._empty())

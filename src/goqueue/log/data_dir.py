@@ -27,6 +27,7 @@ _OURS: Final = (
     "disk-note",
     SNAPSHOTS,
     UNFINISHED,
+    "held",
 )
 _OURS_BEGIN: Final = ("journal-", "schedule.sqlite", "schedule-", "identity", "producer", "process", "history.")
 

@@ -7,7 +7,7 @@ import errno
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, Protocol
 
@@ -134,3 +134,4 @@ class SegmentHome(msgspec.Struct, frozen=True):
     stats: StorageStats
     keeps_unsynced: bool = True  # whether a handle stays open until what was written through it is safe
     uses_spare: bool = False  # whether its files may take descriptors that are held back
+    begun: Callable[[], None] = lambda: None  # called as its directory is made

@@ -28,6 +28,7 @@ class LogNotes:
         self.epoch: Epoch = NO_EPOCH  # that of the last append
         self._disk = home.disk
         self._directory = home.directory
+        self._begun = home.begun
         self._is_changed = is_changed  # since it was last written
         self._has_directory = has_directory
         self._lock = threading.Lock()
@@ -84,6 +85,7 @@ class LogNotes:
     def make_directory(self) -> None:
         """The log's own, if it is not there yet."""
         if not self._has_directory:
+            self._begun()
             self._disk.make_dirs(self._directory)
             self._has_directory = True
 
