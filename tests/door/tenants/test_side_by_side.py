@@ -21,7 +21,9 @@ SHORT = (
     "door/sqs/test_dead_letters.py",
     "door/schemas/test_confluent.py",
     "door/test_rest_staged.py",
-    "door/kafka/test_transactions.py",
+    "door/kafka/test_transactions.py::test_committed_messages_are_read_and_aborted_ones_never",
+    "door/kafka/test_transactions.py::test_a_zombie_is_fenced",
+    "door/kafka/test_transactions.py::test_offsets_go_with_the_transaction",
 )
 ALL = ("door", "pipeline/link")
 PLACES = {"a": "127.0.0.2", "b": "127.0.0.3"}  # where each reaches the node
