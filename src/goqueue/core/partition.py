@@ -29,6 +29,7 @@ class PartitionState:
         "is_led",
         "is_served",
         "leader_epoch",
+        "leases_go_ahead",
         "shard",
         "txns",
     )
@@ -57,6 +58,7 @@ class PartitionState:
         self.shard = shard
         self.leader_epoch = shard.epoch
         self.is_alone = len(shard.replicas) <= 1 and not shard.starts  # those of a cluster name the starts that count
+        self.leases_go_ahead = self.is_alone and self._reads_wait_for_sync  # the answer waits until both are safe
         if self.is_alone:
             self.is_led = self.is_served = True
 
@@ -119,14 +121,10 @@ class PartitionState:
     def read_limit(self, isolation: Isolation) -> Offset:
         return self.high_watermark if isolation is Isolation.READ_UNCOMMITTED else self.last_stable_offset
 
-    @property
-    def leases_go_ahead(self) -> bool:
-        """Messages may be put under leases before anybody may read them: the answer waits until both are safe."""
-        return self.is_alone and self._reads_wait_for_sync
-
-    def lease_limit(self, isolation: Isolation) -> Offset:
-        """How far messages may be put under leases where those go ahead."""
-        return self.end_offset if isolation is Isolation.READ_UNCOMMITTED else self.txns.stable(self.end_offset)
+    def lease_limit(self, isolation: Isolation, is_ahead: bool) -> Offset:
+        """How far messages may be put under leases; `is_ahead` says that those go ahead of what anybody may read."""
+        end = self.end_offset if is_ahead else self.high_watermark
+        return end if isolation is Isolation.READ_UNCOMMITTED else self.txns.stable(end)
 
     def _advance(self, to: Offset) -> bool:
         moved = to > self.high_watermark

@@ -54,9 +54,7 @@ class PartitionMarks:
         """How far messages may be put under leases. Where every answer waits for the disk that is further than anybody
         may read: a lease and its message become safe together, and who takes them is answered then."""
         state = self.state
-        if not state.leases_go_ahead or self.log.failure is not None:
-            return state.read_limit(isolation)
-        return state.lease_limit(isolation)
+        return state.lease_limit(isolation, state.leases_go_ahead and self.log.failure is None)
 
     @property
     def has_unreadable_leases(self) -> bool:

@@ -28,7 +28,7 @@ class ShardMap:
         self.led: set[int] | None = None  # the shards that this node leads; None if it is alone and leads all
         self.is_one_machine = False  # all nodes are processes of one
         self._image = image
-        self._partitions: dict[TopicPartition, int] = {}
+        self.known: dict[TopicPartition, int] = {}  # partitions that were asked for, and their shards
         self.of_id = image.shard_of_id
 
     def lead_only(self, led: set[int]) -> None:
@@ -82,18 +82,18 @@ class ShardMap:
 
     def of_partition(self, at: TopicPartition) -> int:
         """0 for a partition that is not there: nothing is known of it in any shard."""
-        shard = self._partitions.get(at)
+        shard = self.known.get(at)
         if shard is None:
             topic = self._image.topic(at.topic)
             if topic is None or not 0 <= at.partition < topic.partitions:
                 return 0
-            shard = self._partitions[at] = topic.shard_of(at.partition)
+            shard = self.known[at] = topic.shard_of(at.partition)
         return shard
 
     def metadata_changed(self, change: Change) -> None:
         self.is_one_machine = self._image.processes > 0
         if any(key.startswith(TOPICS) for key in (*(entry.key for entry in change.puts), *change.deletes)):
-            self._partitions.clear()
+            self.known.clear()
 
 
 class PerShard(Generic[T]):
@@ -113,8 +113,12 @@ class PerShard(Generic[T]):
         return self._map.leads(at)
 
     def at(self, at: TopicPartition) -> T:
-        """The one of a partition's shard."""
-        return self._one(self._map.of_partition(at) if len(self._all) > 1 else 0)
+        """The one of a partition's shard. Asked often, and nearly always of a partition that is known."""
+        shards = self._map
+        shard = shards.known.get(at) if shards.led is None else None
+        if shard is not None and shard < len(self._all):
+            return self._all[shard]
+        return self._one(shards.of_partition(at) if len(self._all) > 1 else 0)
 
     def of(self, given_id: str) -> T:
         """The one that keeps an id."""

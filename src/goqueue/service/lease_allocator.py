@@ -149,13 +149,14 @@ class LeaseAllocator:
                 left_s = deadline - loop.time()
                 if found.count or left_s <= 0 or self._stopping or (interrupt is not None and interrupt.done()):
                     return found
+                if woken_for_nothing and self._are_others(sources):
+                    await self._views.learn(take.group, take.partitions)
+                    sources = self._views.sources(take)
+                    continue
                 if found.was_refused or any(source.feed.is_behind for source in sources):
                     left_s = min(left_s, _LOOK_AGAIN_S)
                 await self._wait(waiter, left_s, interrupt)
                 woken_for_nothing = True
-                if self._are_others(sources):
-                    await self._views.learn(take.group, take.partitions)
-                    sources = self._views.sources(take)
             except asyncio.CancelledError:
                 self._wake_next(take.group, sources)
                 raise
