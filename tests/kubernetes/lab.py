@@ -64,6 +64,7 @@ class KubernetesLab:
         self._token = secrets.token_hex(16)
         self._stack = ExitStack()
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._kubelets: list[subprocess.Popen[bytes]] = []
         self.machines = [Machine(number, folder) for number in range(machines)]
         self.kubeconfig = folder / "kubeconfig"
         self._http = httpx.Client(base_url=_API, verify=False, headers={"Authorization": f"Bearer {self._token}"})
@@ -88,16 +89,10 @@ class KubernetesLab:
         self._end()
 
     def _end(self) -> None:
+        _stopped(self._kubelets)  # first: they would start again what is ended
         for machine in self.machines:
             self._end_containers(machine)
-        for process in reversed(self._processes):
-            process.send_signal(signal.SIGTERM)
-        for process in reversed(self._processes):
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(20)
+        _stopped([*reversed(self._processes)])
         self._http.close()
         self._stack.close()
         self._unmount()
@@ -118,7 +113,8 @@ class KubernetesLab:
 
     def _start(self, name: str, *command: str) -> None:
         with (self._folder / f"{name}.log").open("ab") as log:
-            self._processes.append(subprocess.Popen(command, stdout=log, stderr=log))
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        (self._kubelets if name.endswith("-kubelet") else self._processes).append(process)
 
     # --- parts -------------------------------------------------------------------------------------------------
 
@@ -244,6 +240,17 @@ class KubernetesLab:
         kind |= {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
         kind["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}  # type: ignore[index]
         self.apply(kind, *(_volume(machine, number) for machine in self.machines for number in range(each)))
+
+
+def _stopped(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    for process in processes:
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)
 
 
 def _answers(holds: Callable[[], object]) -> bool:
