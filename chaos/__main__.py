@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from chaos.drills import NAMES, run_drill, unavailable
 from chaos.nemeses import NEMESES
 from chaos.netlab import no_lab
 from chaos.report import write_report
@@ -20,6 +21,8 @@ _ON_LOOPBACK = ("kill", "pause")
 
 def main(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
+    if asked.drill:
+        return _drill(asked.drill)
     if why := no_lab():
         print(f"{why}; on loopback processes are killed and stand still, nothing else", flush=True)
     nemeses = tuple(asked.nemesis or (_ON_LOOPBACK if why else NEMESES))
@@ -39,11 +42,27 @@ def main(arguments: list[str]) -> int:
     return 1 if outcome.broken else 0
 
 
+def _drill(names: list[str]) -> int:
+    broken = []
+    for name in names:
+        if why := unavailable(name):
+            print(f"left out: {name}: {why}", flush=True)
+            continue
+        print(f"--- {name}", flush=True)
+        with tempfile.TemporaryDirectory(prefix="goqueue-chaos-") as scratch:
+            broken += run_drill(name, Path(scratch), lambda message: print(message, flush=True))
+    print("\n".join(broken) or "Every drill went as the runbook says")
+    return 1 if broken else 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0, help="of faults; the checks come on top")
     parser.add_argument("--nemesis", action="append", choices=sorted(NEMESES), help="again for several; all if none")
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="again for several; all if none")
+    parser.add_argument(
+        "--drill", action="append", choices=sorted(NAMES), help="of the runbook, in place of faults at random"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 20))
     parser.add_argument("--report", metavar="FILE.html", help="what happened, as one page")
     parser.add_argument("--scratch", help="a directory for the data of nodes; the system's if none")

@@ -74,10 +74,8 @@ class _Network(Nemesis):
         self.field.lab.cut(sender, receiver)
 
     def part(self, some: set[int], others: set[int]) -> None:
-        for one in some:
-            for other in others:
-                self.cut(one, other)
-                self.cut(other, one)
+        assert self.field.lab is not None
+        self.field.lab.part(some, others)
 
     @property
     def everybody(self) -> set[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -100,6 +100,13 @@ class NetLab:
     def cut(self, sender: int, receiver: int) -> None:
         """What one sends does not reach the other."""
         self._lead(sender, receiver, _NOWHERE)
+
+    def part(self, some: Iterable[int], others: Collection[int]) -> None:
+        """Nobody of the ones reaches anybody of the others, nor the other way round."""
+        for one in some:
+            for other in others:
+                self.cut(one, other)
+                self.cut(other, one)
 
     def slow(self, sender: int, receiver: int, quality: LinkQuality) -> None:
         """What one sends comes late to the other, or not at all now and then."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -89,25 +90,31 @@ class Run:
         self._tell = tell
         self._began = time.monotonic()
         self._faults: list[Fault] = []
-        self._stuck: dict[str, list[str]] = {}
+        self.stuck: dict[str, list[str]] = {}
         self.workloads: list[Workload] = []
 
-    def run(self, left_out: dict[str, str]) -> Outcome:
+    @contextmanager
+    def running(self) -> Iterator[LeaderWatch]:
+        """Clients and who watches leaders, until the block is left."""
         names = enumerate(self._plan.workloads)
         self.workloads = [WORKLOADS[name](self._field.cluster, self._plan.seed * 1000 + 10 * n) for n, name in names]
         watch = LeaderWatch(self._field.cluster)
         watch.start()
         for one in self.workloads:
             one.start()
-        self._say(f"seed {self._plan.seed}: {', '.join(self._plan.workloads)}")
+        self.say(f"seed {self._plan.seed}: {', '.join(self._plan.workloads)}")
         try:
-            self._torment()
-            findings = self._finish()
+            yield watch
         finally:
             watch.stop()
             for one in self.workloads:
                 one.abandon()
-        findings["cluster"] = {PROGRESS: self._stuck.get("cluster", []), **watch.check()}
+
+    def run(self, left_out: dict[str, str]) -> Outcome:
+        with self.running() as watch:
+            self._torment()
+            findings = self.finish()
+        findings["cluster"] = {PROGRESS: self.stuck.get("cluster", []), **watch.check()}
         place = "network namespaces" if self._field.lab else "loopback"
         ops = {one.name: one.ops() for one in self.workloads}
         counts = {**{one.name: one.counts() for one in self.workloads}, "cluster": {"looks at leaders": watch.looks}}
@@ -120,7 +127,7 @@ class Run:
 
     def _torment(self) -> None:
         deadline, waiting = time.monotonic() + self._plan.seconds, list(self._nemeses)
-        while self._nemeses and time.monotonic() < deadline and not self._stuck:
+        while self._nemeses and time.monotonic() < deadline and not self.stuck:
             waiting = waiting or list(self._nemeses)  # each once before any comes again
             acts = self._together(waiting)
             waiting = [one for one in waiting if one not in acts]
@@ -139,7 +146,7 @@ class Run:
         for act in acts:
             at = time.monotonic()
             begun.append((act, at, act.begin()))
-            self._say(begun[-1][2])
+            self.say(begun[-1][2])
             time.sleep(self._chance.uniform(0, 1))
         time.sleep(self._chance.uniform(*_HOLD_S))
         for act in acts:
@@ -149,14 +156,14 @@ class Run:
         try:
             self._field.heal()
         except AssertionError as error:
-            self._stuck["cluster"] = [f"not whole after {begun[-1][2]}"]
-            self._say(str(error))
-        self._wait_progress()
+            self.stuck["cluster"] = [f"not whole after {begun[-1][2]}"]
+            self.say(str(error))
+        self.wait_progress()
         whole_at = time.monotonic()
         self._faults += [Fault(act.name, message, at, ended, whole_at) for act, at, message in begun]
-        self._say(f"  whole after {whole_at - ended:.1f} s; {during} acknowledged meanwhile")
+        self.say(f"  whole after {whole_at - ended:.1f} s; {during} acknowledged meanwhile")
 
-    def _wait_progress(self) -> None:
+    def wait_progress(self) -> None:
         """Of everybody, from now on."""
         goals = {one: one.progress for one in self.workloads}
         deadline = time.monotonic() + WAIT_S
@@ -164,25 +171,25 @@ class Run:
             goals = {one: then for one, then in goals.items() if one.progress <= then}
             time.sleep(0.02)
         for one in goals:
-            self._stuck[one.name] = [f"nothing acknowledged for {WAIT_S:.0f} s after {self._last_words()}"]
-            self._say(f"  {one.name} stands still")
+            self.stuck[one.name] = [f"nothing acknowledged for {WAIT_S:.0f} s after {self._last_words()}"]
+            self.say(f"  {one.name} stands still")
 
     def _last_words(self) -> str:
         return self._faults[-1].message if self._faults else "the first fault"
 
     # --- the end ---------------------------------------------------------------------------------------------
 
-    def _finish(self) -> dict[str, Findings]:
-        self._say("faults are over; senders stop, takers go on until everything is taken")
+    def finish(self) -> dict[str, Findings]:
+        self.say("faults are over; senders stop, takers go on until everything is taken")
         for one in self.workloads:
             one.stop_senders()
-        findings = {one.name: {PROGRESS: self._stuck.get(one.name, []) + self._drain(one)} for one in self.workloads}
+        findings = {one.name: {PROGRESS: self.stuck.get(one.name, []) + self._drain(one)} for one in self.workloads}
         for one in self.workloads:
             one.stop_takers()
             one.skew_ms = self._field.skew_ms
             findings[one.name] = {**findings[one.name], **one.check()}
             wrong = sum(map(len, findings[one.name].values()))
-            self._say(f"{one.name}: {'kept' if not wrong else f'{wrong} broken'}; {one.counts()}")
+            self.say(f"{one.name}: {'kept' if not wrong else f'{wrong} broken'}; {one.counts()}")
         return findings
 
     def _drain(self, workload: Workload) -> list[str]:
@@ -193,5 +200,5 @@ class Run:
             time.sleep(0.05)
         return []
 
-    def _say(self, message: str) -> None:
+    def say(self, message: str) -> None:
         self._tell(f"{time.monotonic() - self._began:7.1f} s  {message}")

@@ -6,6 +6,17 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+_CA_CONFIG = """[ca]
+default_ca = this
+[this]
+database = index.txt
+serial = expired.srl
+new_certs_dir = .
+default_md = sha256
+policy = any
+[any]
+commonName = supplied
+"""
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
 
@@ -36,6 +47,16 @@ class Authority:
         return CertificateFiles(
             self._directory / f"{name}.crt", self._directory / f"{name}.key", self._directory / "ca.crt"
         )
+
+    def expire(self, name: str) -> None:
+        """The certificate was over yesterday."""
+        (self._directory / "index.txt").touch()
+        (self._directory / "expired.srl").write_text("01\n")
+        signer = ("-cert", "ca.crt", "-keyfile", "ca.key", "-config", "ca.conf", "-extfile", f"{name}.ext")
+        (self._directory / "ca.conf").write_text(_CA_CONFIG)
+        times = ("-startdate", "20200101000000Z", "-enddate", "20200102000000Z")
+        files = ("-in", f"{name}.csr", "-out", f"{name}.crt", "-notext", "-batch")
+        self._openssl("ca", *signer, *times, *files)
 
     def _openssl(self, *arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=self._directory, check=True, capture_output=True, timeout=60)
