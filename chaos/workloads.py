@@ -105,7 +105,8 @@ class TimedWriter(Writer):
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
         super()._told(error, message)
-        self.ops.note(time.monotonic() - (message.latency() or 0.0), error is None)
+        took_s = message.latency() if error is None else None
+        self.ops.note(time.monotonic() - (took_s or 0.0), error is None)
 
 
 class EndWatcher(Client):
@@ -150,7 +151,10 @@ class LogWorkload(Workload):
         self._writer.__enter__()
 
     def stop_senders(self) -> None:
-        self._writer.__exit__()
+        try:
+            self._writer.__exit__()
+        except AssertionError as error:
+            self._writer.failed.append(str(error))
 
     def abandon(self) -> None:
         super().abandon()

@@ -63,7 +63,6 @@ def test_every_promise_is_kept_whatever_is_done_to_the_cluster(tmp_path: Path) -
     ("bug", "nemesis", "workload", "promise"),
     [
         ("leases", "kill", "queue", ONE_LEASE),
-        ("session", "cut", "queue", ONE_LEASE),
         ("acks", "cut", "log", LOST),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 
 import pytest
@@ -271,5 +272,27 @@ def test_a_node_that_is_killed_before_it_notices_a_deleted_directory_does_not_co
         await asyncio.gather(starting, *(nodes.start(one) for one in range(3) if one != node))
         await nodes.until_led()
         await whole(nodes, at, 60)
+
+    run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_node_that_cannot_write_a_log_neither_leads_its_shard_nor_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """Until it is started again: then it looks at its disk, and fetches what it lacks."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        stats = nodes.brokers[failing].node.storage_stats
+        log_of(nodes, failing, at).fail(OSError(errno.EIO, "the disk fails"))
+        stats.append_failures += 1
+        await until(lambda: failing not in record_of(nodes, shard_of(nodes, at)).in_sync)
+        assert record_of(nodes, shard_of(nodes, at)).leader not in (failing, NOBODY)
+        await publish(nodes, at, 60, 5)
+        nodes.kill(failing, "kept")
+        await nodes.start(failing)
+        await until(lambda: failing in record_of(nodes, shard_of(nodes, at)).in_sync, 120)
+        await until(lambda: len(set(bytes_of(nodes, at).values())) == 1, 120)
 
     run_nodes(story, monkeypatch)

@@ -1,4 +1,4 @@
-"""What this node cannot read of the shards that it holds.
+"""What this node cannot read of the shards that it holds, or cannot write.
 
 The others are told, so that none of these shards is led here while another replica has everything, and so that this
 node does not count as in sync. When it does not, it fetches the damaged ranges from the leader, and is whole again.
@@ -61,7 +61,7 @@ class ShardDamage:
         self._mending = mending
         self._offload, self._stats = parts
         self._cut_off = cut_off
-        self._looked_at = -1  # the count of damaged ranges then
+        self._looked_at = (-1, -1, -1)  # the counts of damage and failures then
         self._gone: set[Partition] = set()  # their directories were deleted while they were open
         self._damaged: frozenset[int] = frozenset()
         self._told: frozenset[int] = frozenset()
@@ -107,13 +107,16 @@ class ShardDamage:
         return any(one.partition.log.lacks_end(cut) for one in self._replicas(shard))
 
     def _look(self) -> None:
-        if self._looked_at == self._stats.damaged_ranges and not self._damaged and not self._gone:
+        counts = self._stats.damaged_ranges, self._stats.append_failures, self._stats.sync_failures
+        if self._looked_at == counts and not self._damaged and not self._gone:
             return
-        self._looked_at = self._stats.damaged_ranges
+        self._looked_at = counts
         self._damaged = frozenset(shard for shard in self._metadata.image.shards() if self._is_damaged(shard))
 
     def _is_damaged(self, shard: int) -> bool:
-        return any(one.partition in self._gone or is_damaged(one.partition.log) for one in self._replicas(shard))
+        """Or takes no writes any more: nothing that the shard's leader has would be acknowledged."""
+        logs = [one.partition.log for one in self._replicas(shard) if one.partition not in self._gone]
+        return len(logs) < len(self._replicas(shard)) or any(log.failure or is_damaged(log) for log in logs)
 
     async def _look_for_files(self) -> None:
         """What is open can be read and written for a while after somebody has deleted it."""
