@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +22,7 @@ _ON_LOOPBACK = ("kill", "pause")
 
 def main(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nodes, namespaces and disks go too
     if asked.drill:
         return _drill(asked.drill)
     if why := no_lab():
