@@ -17,7 +17,6 @@ from tests.kubernetes.lab import KubernetesLab, is_true, run
 
 NAME: Final = "goqueue"
 SPACE: Final = "shop"
-FIRST_PORT: Final = 31090
 _COMPONENT: Final = "app.kubernetes.io/component"
 VALUES: Final[dict[str, Any]] = {
     "external": {"enabled": True},
@@ -79,8 +78,8 @@ class Release:
 
     @property
     def bootstrap(self) -> str:
-        """Node ports, as somebody outside knows them."""
-        return ",".join(f"{one.address}:{FIRST_PORT + one.number}" for one in self._lab.machines)
+        """Node ports, each at the machine that its pod is on: others do not pass it on."""
+        return ",".join(self.advertised().values())
 
     def ask(self, method: str, path: str) -> Any:
         """Of any node that is ready, and answers."""
