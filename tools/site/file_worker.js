@@ -7,26 +7,28 @@ if (location.protocol === "file:") {
       this.frame = document.createElement("iframe");
       this.frame.hidden = true;
       const source = new URL(url, location.href).href;
-      this.frame.srcdoc = `<script>var postMessage = (data) => parent.postMessage(data, "*");` +
+      // Inside, what the worker posts goes to the page, and what the page posts arrives as an event.
+      this.frame.srcdoc = `<script>var hear = (data) => dispatchEvent(new MessageEvent("message", { data }));` +
+        `var postMessage = (data) => parent.dispatchEvent(new CustomEvent("worker-said", { detail: [window, data] }));` +
         `var importScripts = (...urls) => Promise.all(urls.map((one) => new Promise((done) => {` +
         `const script = document.createElement("script"); script.src = new URL(one, "${source}").href;` +
         `script.onload = done; document.body.append(script); })));<\/script><script src="${source}"><\/script>`;
       this.frame.addEventListener("load", () => {
-        for (const data of this.waiting) this.frame.contentWindow.postMessage(data, "*");
+        for (const data of this.waiting) this.frame.contentWindow.hear(data);
         this.waiting = null;
       });
-      addEventListener("message", (event) => {
-        if (event.source === this.frame.contentWindow) {
-          const told = new MessageEvent("message", { data: event.data });
-          this.dispatchEvent(told);
-          if (this.onmessage) this.onmessage(told);
-        }
+      addEventListener("worker-said", (event) => {
+        const [from, data] = event.detail;
+        if (from !== this.frame.contentWindow) return;
+        const told = new MessageEvent("message", { data });
+        this.dispatchEvent(told);
+        if (this.onmessage) this.onmessage(told);
       });
       document.body.append(this.frame);
     }
     postMessage(data) {
       if (this.waiting) this.waiting.push(data);
-      else this.frame.contentWindow.postMessage(data, "*");
+      else this.frame.contentWindow.hear(data);
     }
     terminate() {
       this.frame.remove();
