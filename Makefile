@@ -52,7 +52,7 @@ test: $(VENV)/.test java
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3 --dist loadgroup || $(BIN)/python -m tests.second_try
+	$(BIN)/pytest -n 3 --dist loadgroup --durations 40 || $(BIN)/python -m tests.second_try
 
 # The chart with the real image on a real Kubernetes of three machines, each a network namespace here; needs root. Kubernetes and
 # Helm are built by Go once, in a quarter of an hour on two cores; what cannot be had is said, and the tests are skipped.
