@@ -57,10 +57,12 @@ def _note(file: PipelineFile, lake: str) -> str:
 
 def _tended(path: str, name: str, asked: Maintenance, now_ms: int) -> Tended:
     table, rows = FoundTable(path), 0
+    before = table.files()
     if asked.expire is not None and asked.expire_by is not None:
         oldest = dt.datetime.fromtimestamp((now_ms - parse_duration_ms(asked.expire, "expire")) / 1000, dt.UTC)
         rows = table.delete_before(asked.expire_by, oldest)
-    return table.tend(name, parse_size(asked.file_size), parse_duration_ms(asked.retention, "retention"), rows)
+    tended = table.tend(name, parse_size(asked.file_size), parse_duration_ms(asked.retention, "retention"))
+    return msgspec.structs.replace(tended, files=before, expired_rows=rows)
 
 
 class Maintainer:

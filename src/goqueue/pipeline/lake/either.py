@@ -75,7 +75,7 @@ class FoundTable:
         before = oldest.date().isoformat() if is_day else oldest.isoformat(timespec="microseconds")
         return self.delete(f"{column} < '{before}'")
 
-    def tend(self, name: str, file_bytes: int, retention_ms: int, expired: int = 0) -> Tended:
+    def tend(self, name: str, file_bytes: int, retention_ms: int) -> Tended:
         """Small files together, files nobody needs away, and no more of the log than the retention asks for."""
         before = self.files()
         if self._is_iceberg:
@@ -88,7 +88,7 @@ class FoundTable:
             gather(table, file_bytes)
             removed = sweep(table, retention_ms)
             keep_log(table, retention_ms)
-        return Tended(name, before, self.files(), expired, removed)
+        return Tended(name, before, self.files(), 0, removed)
 
 
 def has_iceberg(path: str) -> bool:
