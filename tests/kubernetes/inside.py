@@ -1,25 +1,28 @@
 """Run in a pod of GoQueue's own image: one message through every door, by names of the Kubernetes cluster.
 
-Arguments: the name of the client Service, and `user:password`.
+Arguments: the name of the client Service, `user:password`, and `id:secret` of a key that signs.
 """
 
 import asyncio
 import base64
+import hashlib
+import hmac
 import json
 import sys
 import urllib.request
+from datetime import UTC, datetime
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from goqueue.client import Client
 
-HOST, KEY = sys.argv[1:3]
+HOST, KEY, SIGNS = sys.argv[1:4]
 USER, PASSWORD = KEY.split(":", 1)
 BASIC = "Basic " + base64.b64encode(KEY.encode()).decode()
 
 
-def ask(url: str, body: object, **headers: str) -> dict[str, object]:
-    asked = urllib.request.Request(url, json.dumps(body).encode(), {"Authorization": BASIC, **headers})
+def ask(url: str, body: object, headers: dict[str, str]) -> dict[str, object]:
+    asked = urllib.request.Request(url, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(asked, timeout=30) as answer:
         found: dict[str, object] = json.loads(answer.read() or b"{}")
         return found
@@ -40,15 +43,32 @@ async def kafka() -> set[str]:
 
 
 def rest() -> int:
-    ask(f"http://{HOST}:8080/topics/inside/messages", {"messages": [{"value": "by REST"}]})
+    ask(f"http://{HOST}:8080/topics/inside/messages", {"messages": [{"value": "by REST"}]}, {"Authorization": BASIC})
     with Client(f"http://{HOST}:8080", key=KEY) as client:
         return client.topic("inside").messages
 
 
+def signed(action: str, body: bytes) -> dict[str, str]:
+    """Headers of a request to SQS, with Amazon's fourth kind of signature."""
+    name, secret = SIGNS.split(":", 1)
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    headers = {"content-type": "application/x-amz-json-1.0", "host": f"{HOST}:9324", "x-amz-date": now}
+    headers["x-amz-target"] = f"AmazonSQS.{action}"
+    lines, names = "".join(f"{key}:{headers[key]}\n" for key in sorted(headers)), ";".join(sorted(headers))
+    request = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
+    scope = f"{now[:8]}/us-east-1/sqs/aws4_request"
+    text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    key = f"AWS4{secret}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    proof = hmac.digest(key, text.encode(), "sha256").hex()
+    credential = f"Credential={name}/{scope}, SignedHeaders={names}, Signature={proof}"
+    return {**headers, "Authorization": f"AWS4-HMAC-SHA256 {credential}"}
+
+
 def sqs() -> str:
     def call(action: str, body: object) -> dict[str, object]:
-        kind = {"X-Amz-Target": f"AmazonSQS.{action}", "Content-Type": "application/x-amz-json-1.0"}
-        return ask(f"http://{HOST}:9324/", body, **kind)
+        return ask(f"http://{HOST}:9324/", body, signed(action, json.dumps(body).encode()))
 
     url = call("CreateQueue", {"QueueName": "inside-queue"})["QueueUrl"]
     call("SendMessage", {"QueueUrl": url, "MessageBody": "by SQS"})

@@ -81,19 +81,24 @@ class Release:
         """Node ports, each at the machine that its pod is on: others do not pass it on."""
         return ",".join(self.advertised().values())
 
-    def ask(self, method: str, path: str) -> Any:
+    def ask(self, method: str, path: str, body: object = None) -> Any:
         """Of any node that is ready, and answers."""
         error: httpx.HTTPError = httpx.ConnectError("no node is ready")
         for name in self.ready():
             try:
                 url = f"http://{self.pods()[name]['status']['podIP']}:8080{path}"
-                return httpx.request(method, url, auth=self.operator, timeout=5).raise_for_status().json()
+                return httpx.request(method, url, json=body, auth=self.operator, timeout=5).raise_for_status().json()
             except httpx.HTTPError as failed:
                 error = failed
         raise error
 
     def uid(self, pod: str) -> str:
         return str(self.pods()[pod]["metadata"]["uid"])
+
+    def signing_key(self) -> str:
+        """`id:secret` of a new key of the operator's, for requests that are signed."""
+        made = self.ask("POST", "/admin/keys", {"owner": self.operator[0], "signs": True})
+        return f"{made['key']['id']}:{made['secret']}"
 
     def advertised(self) -> dict[int, str]:
         """What each node tells clients outside."""

@@ -107,7 +107,7 @@ def make_topic(release: Release, client: dict[str, Any]) -> None:
 def all_doors_inside(lab: KubernetesLab, release: Release) -> None:
     script = (Path(__file__).parent / "inside.py").read_text()
     host, key = f"{NAME}.{SPACE}.svc.cluster.local", ":".join(release.operator)
-    command = ["/usr/bin/python3.11", "-c", script, host, key]
+    command = ["/usr/bin/python3.11", "-c", script, host, key, release.signing_key()]
     spec = {
         "restartPolicy": "Never",
         "containers": [{"name": "client", "image": "goqueue:0.1.0", "imagePullPolicy": "Never", "command": command}],
