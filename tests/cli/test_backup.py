@@ -148,7 +148,7 @@ class Load:
         with httpx.Client(base_url=self._url, timeout=60) as client:
             worker = Worker(client, "workers", "w")
             while not self._stopping.is_set():
-                messages = worker.take(50, "5s", "200ms")
+                messages = worker.take(50, "60s", "200ms")
                 if messages:
                     worker.ack(messages)
                     self.acked += [message["key"] for message in messages]
