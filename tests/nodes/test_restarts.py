@@ -8,6 +8,7 @@ import pytest
 
 from goqueue.base.errors import NotLeader, TakingOver
 from goqueue.base.ids import TopicPartition
+from goqueue.service.storage import Storage
 from tests.nodes.cluster import Nodes, run_nodes, until
 from tests.nodes.test_damage import bytes_of, filled, log_of, publish, record_of, shard_of
 
@@ -65,5 +66,25 @@ def test_a_leader_whose_session_is_over_answers_nobody_from_that_moment_on(monke
             with pytest.raises(TakingOver):
                 check()
         await until(lambda: is_answered(nodes, at))
+
+    run_nodes(story, monkeypatch)
+
+
+def test_what_was_deleted_does_not_come_back_with_a_leader_that_had_not_heard_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The one that deleted it is killed at once; when it is back, the next leader drops it too."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        broker = nodes.brokers[0]
+        storage = Storage(broker.topics, broker.cleaner, broker.space, "")
+        assert await storage.delete_records(at.topic, at.partition, 20) == 20
+        nodes.kill(0, "kept")
+        await nodes.until_led()
+        assert [log_of(nodes, node, at).start_offset for node in (1, 2)] == [0, 0], "they had heard of it"
+        await nodes.start(0)
+        await until(lambda: all(log_of(nodes, node, at).start_offset == 20 for node in range(3)), 60)
+        assert record_of(nodes, shard_of(nodes, at)).leader != 0, "it leads again, and had them drop it"
 
     run_nodes(story, monkeypatch)

@@ -18,12 +18,14 @@ class LogKey(NamedTuple):
 
 
 class LogFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How far the follower has a log, how much of it is on its disk, and the epoch of its last batch (-1: none)."""
+    """How far the follower has a log, how much of it is on its disk, the epoch of its last batch (-1: none), and where
+    it begins, which earlier versions do not tell."""
 
     log: LogKey
     end: Offset
     safe: Offset
     last_epoch: Epoch
+    start: Offset = 0
 
 
 class ShardFetch(msgspec.Struct, frozen=True, array_like=True):

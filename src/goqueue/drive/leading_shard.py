@@ -64,6 +64,7 @@ class LeadingShard:
         self._read_at: set[int] = set()  # followers that consumers were sent to
         self._logs: dict[LogKey, ReplicaLog] = {}
         self._starts: dict[LogKey, Offset] = {}  # as followers were told
+        self._dropped: dict[LogKey, Offset] = {}  # before where followers have dropped what is still here
         self._sessions = FollowerSessions()
         for log in logs:
             self.open(log)
@@ -114,10 +115,20 @@ class LeadingShard:
 
     def _look_at_starts(self) -> None:
         """Logs are shortened off the loop: it is looked for now and then."""
+        self._drop_as_followers_did()
         for key, log in self._logs.items():
             if log.start_offset != self._starts[key]:
                 self._starts[key] = log.start_offset
                 self._sessions.moved(key)
+
+    def _drop_as_followers_did(self) -> None:
+        """A leader before this one dropped it, as it was told to, and said so: it must not come back."""
+        for key, start in list(self._dropped.items()):
+            log = self._logs.get(key)
+            if log is None or log.start_offset >= start:
+                del self._dropped[key]
+            elif start <= log.high_watermark:
+                log.begin_at(start)
 
     def lags(self, now: Millis) -> dict[int, FollowerLag]:
         return self._leader.lags(now)
@@ -169,6 +180,8 @@ class LeadingShard:
                 session.hear(place, has_parted or place.end < log.end_offset)
                 if not has_parted:
                     on_history[place.log] = FetchedLog(place.end, place.safe)
+                    if place.start > log.start_offset:
+                        self._dropped[place.log] = max(place.start, self._dropped.get(place.log, 0))
         self._mark(self._leader.fetched(by, on_history, now))
         return session
 

@@ -173,7 +173,7 @@ class FollowedShard:
 
 
 def _place(log: ReplicaLog) -> LogFetch:
-    return LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch)
+    return LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch, log.start_offset)
 
 
 def _take(log: ReplicaLog, answer: LogAnswer) -> int:

@@ -8,6 +8,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from goqueue.base.ids import Position
+from goqueue.format.batch import ATTRIBUTES_AT, strides
+from goqueue.log.segment import Segment
 from goqueue.sim.cluster import STORE_S, SimCluster, SimNode
 from goqueue.sim.disk import CrashMode
 from goqueue.sim.moves import SimMoves
@@ -154,7 +157,8 @@ class Faults:
             segment = self._chance.choice(sealed)
             self._tell(f"a bit of {segment.path('.log')} is flipped on {node.number}")
             node.is_damaged = True
-            node.disk.flip_bit(segment.path(".log"), self._chance.randrange(segment.length), self._chance.randrange(8))
+            place = _covered(segment, self._chance.randrange(segment.length))
+            node.disk.flip_bit(segment.path(".log"), place, self._chance.randrange(8))
 
     async def _fail_over_twice(self) -> None:
         """Whoever leads after the first change goes too, before everybody has heard of it."""
@@ -294,3 +298,10 @@ class Faults:
         self._cluster.network.delay_s = (0.01, 0.3)
         await asyncio.sleep(self._chance.uniform(0.5, 3.0))
         self._cluster.network.delay_s = (0.0002, 0.002)
+
+
+def _covered(segment: Segment, place: Position) -> Position:
+    """Moved into what the CRC of the batch there covers. What it does not (base offset, length, epoch) a reader cannot
+    check, and gets until the scrubber has been there: docs/cluster.md says so."""
+    data = segment.file().read(0, segment.length)
+    return next(max(place, at + ATTRIBUTES_AT) for at, end, _, _ in strides(data) if place < end)
