@@ -79,7 +79,7 @@ class PartitionOpener:
             self._stats,
             uses_spare=is_own,
             keeps_unsynced=self._settings.fsync != "never",
-            begun=partial(self.held.add, topic_id, at.partition) if is_replicated else lambda: None,
+            begun=partial(self.held.add, topic_id or at.topic, at.partition) if is_replicated else lambda: None,
         )
         try:
             return open_log(home, roll_rule(config), topic_id, is_replicated)
@@ -88,10 +88,12 @@ class PartitionOpener:
             return open_log(home, roll_rule(config), topic_id)
 
     def _check_held(self, log: PartitionLog, topic_id: str, at: TopicPartition) -> None:
-        """A log that had files and has no directory lacks its end: the node does not count until it has it again."""
+        """A log that had files and has no directory lacks its end: the node does not count until it has it again. The
+        broker's own topics have names instead of ids."""
+        held_as = topic_id or at.topic
         if log.segments:
-            self.held.add(topic_id, at.partition)  # which an earlier version did not note
-        elif self.held.has(topic_id, at.partition) and not self.disk.is_dir(log.home.directory):
+            self.held.add(held_as, at.partition)  # which an earlier version did not note
+        elif self.held.has(held_as, at.partition) and not self.disk.is_dir(log.home.directory):
             logger.critical("the directory of a log is gone", extra={"partition": str(at)})
             log.once_held(1)
 

@@ -181,6 +181,8 @@ class SimDisk:
     def open(self, path: str, *, create: bool = False, spare: bool = False) -> SimFile:
         if self.out_of_files and not spare:
             raise OSError(errno.EMFILE, "simulated lack of file descriptors")
+        if path.endswith("/"):
+            raise IsADirectoryError(path)
         if create and path not in self._names:
             if not self.is_dir(_parent(path)):
                 raise FileNotFoundError(_parent(path))
