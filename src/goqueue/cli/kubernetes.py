@@ -22,7 +22,7 @@ _ANSWER_BYTES_MAX: Final = 8 * 1024 * 1024
 
 @click.group()
 def kubernetes() -> None:
-    """For pods of a chart: ask the Kubernetes cluster that this one runs in."""
+    """For pods: ask the Kubernetes cluster that they run in."""
 
 
 @kubernetes.command()
@@ -32,7 +32,10 @@ def kubernetes() -> None:
 @click.option("--api", default="https://kubernetes.default.svc", show_default=True, help="The API server.")
 @click.option("--account", type=click.Path(path_type=Path), default=_ACCOUNT, help="Folder of token and ca.crt.")
 def rack(node: str, label: str, to: Path, api: str, account: Path) -> None:
-    """Write the zone of the Kubernetes node NODE to a file, for `cluster.rack_file`; nothing if it has none."""
+    """Write the zone of a Kubernetes node to a file.
+
+    For `cluster.rack_file`; nothing if the node has no zone.
+    """
     labels = _node(api, node, account).get("metadata", {}).get("labels") or {}
     found = str(labels.get(label, ""))
     to.write_text(found)
