@@ -74,6 +74,7 @@ PLAIN: Final = frozenset(
         "topic_id",
         "headers",
         "cron",
+        "reasons",
         "timezone",
         "deduplication_id",
         "replaced",

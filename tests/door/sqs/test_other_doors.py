@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer
 from bench.node_process import NodeProcess
 from tests.door.sqs.clients import bodies, client, drain, handles, unique
 from tests.kafka_messages import headers_of
+from tests.waiting import wait_until
 
 
 def flushed(producer: Producer) -> None:
@@ -145,8 +146,7 @@ def test_groups_have_their_own_place(tmp_path: Any) -> None:
         queue = sqs.create_queue(QueueName="q")["QueueUrl"]
         sqs.send_message(QueueUrl=queue, MessageBody="b")
         drain(sqs, queue, 1)
-        groups = httpx.get(f"{node.url}/groups").json()["groups"]
-        assert "workers" in [one["group"] for one in groups]
+        wait_until(lambda: "workers" in [one["group"] for one in httpx.get(f"{node.url}/groups").json()["groups"]])
 
 
 def test_the_door_can_stay_shut(tmp_path: Any) -> None:
