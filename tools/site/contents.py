@@ -33,6 +33,7 @@ SECTIONS: Final[dict[str, list[str]]] = {
         "metrics.md",
         "runbook.md",
         "benchmarks.md",
+        "comparison.md",
     ],
     "Security": ["security.md", "security-acls.md", "tenants.md", "quotas.md", "threat-model.md", "reporting.md"],
     "Pipeline": ["pipeline.md", "pipeline-files.md", "lake.md"],
