@@ -86,6 +86,13 @@ class SmallLog:
         self.log.begin_anew(start)
         self.high_watermark = start
 
+    @property
+    def deleted_to(self) -> Offset:
+        return self.log.notes.meta.deleted_to
+
+    def note_deleted(self, to: Offset) -> None:
+        self.log.note_deleted(to)
+
     def begin_at(self, start: Offset) -> None:
         """Nothing is dropped here."""
 

@@ -88,3 +88,20 @@ def test_what_was_deleted_does_not_come_back_with_a_leader_that_had_not_heard_of
         assert record_of(nodes, shard_of(nodes, at)).leader != 0, "it leads again, and had them drop it"
 
     run_nodes(story, monkeypatch)
+
+
+def test_what_one_replica_dropped_by_itself_stays_at_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own retention, with a clock that is ahead: nobody asked for it."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        broker = nodes.brokers[1]
+        await broker.cleaner.drop_head(broker.topics.require(at.topic).partition(at.partition), 20)
+        nodes.kill(1, "kept")
+        await nodes.start(1)
+        await until(lambda: set(record_of(nodes, shard_of(nodes, at)).in_sync) == set(nodes.brokers), 120)
+        await publish(nodes, at, 60, 5)
+        await asyncio.sleep(5)
+        assert [log_of(nodes, node, at).start_offset for node in range(3)] == [0, 20, 0]
+
+    run_nodes(story, monkeypatch)

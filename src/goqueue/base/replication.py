@@ -18,14 +18,14 @@ class LogKey(NamedTuple):
 
 
 class LogFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How far the follower has a log, how much of it is on its disk, the epoch of its last batch (-1: none), and where
-    it begins, which earlier versions do not tell."""
+    """How far the follower has a log, how much of it is on its disk, the epoch of its last batch (-1: none), and before
+    where it was asked to delete everything, which earlier versions do not tell."""
 
     log: LogKey
     end: Offset
     safe: Offset
     last_epoch: Epoch
-    start: Offset = 0
+    deleted: Offset = 0
 
 
 class ShardFetch(msgspec.Struct, frozen=True, array_like=True):
@@ -56,6 +56,7 @@ class LogAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     start: Offset
     batches: bytes = b""
     parting: tuple[Epoch, Offset] | None = None
+    deleted: Offset = 0  # before where somebody asked for everything to go
 
 
 class RangeAsk(msgspec.Struct, frozen=True, array_like=True):

@@ -64,7 +64,7 @@ class LeadingShard:
         self._read_at: set[int] = set()  # followers that consumers were sent to
         self._logs: dict[LogKey, ReplicaLog] = {}
         self._starts: dict[LogKey, Offset] = {}  # as followers were told
-        self._dropped: dict[LogKey, Offset] = {}  # before where followers have dropped what is still here
+        self._dropped: dict[LogKey, Offset] = {}  # before where followers were asked to delete what is still here
         self._sessions = FollowerSessions()
         for log in logs:
             self.open(log)
@@ -122,12 +122,14 @@ class LeadingShard:
                 self._sessions.moved(key)
 
     def _drop_as_followers_did(self) -> None:
-        """A leader before this one dropped it, as it was told to, and said so: it must not come back."""
+        """A leader before this one was asked to, and said so: it must not come back. What a follower lacks for another
+        reason (its own retention, a clock that is ahead, a lost file) stays here."""
         for key, start in list(self._dropped.items()):
             log = self._logs.get(key)
             if log is None or log.start_offset >= start:
                 del self._dropped[key]
             elif start <= log.high_watermark:
+                log.note_deleted(start)
                 log.begin_at(start)
 
     def lags(self, now: Millis) -> dict[int, FollowerLag]:
@@ -180,8 +182,8 @@ class LeadingShard:
                 session.hear(place, has_parted or place.end < log.end_offset)
                 if not has_parted:
                     on_history[place.log] = FetchedLog(place.end, place.safe)
-                    if place.start > log.start_offset:
-                        self._dropped[place.log] = max(place.start, self._dropped.get(place.log, 0))
+                    if place.deleted > log.start_offset:
+                        self._dropped[place.log] = max(place.deleted, self._dropped.get(place.log, 0))
         self._mark(self._leader.fetched(by, on_history, now))
         return session
 
@@ -213,4 +215,4 @@ def _parting(log: ReplicaLog, place: LogFetch) -> LogAnswer | None:
 
 def _news(log: ReplicaLog, place: LogFetch, bytes_max: int) -> LogAnswer:
     batches = log.read_tail(place.end, bytes_max) if bytes_max > 0 and place.end < log.end_offset else b""
-    return LogAnswer(log.key, log.high_watermark, log.start_offset, batches)
+    return LogAnswer(log.key, log.high_watermark, log.start_offset, batches, deleted=log.deleted_to)

@@ -94,6 +94,13 @@ class PartitionReplica:
     def begin_without_files(self) -> None:
         self.partition.begin_without_files(self._clock.now_ms())
 
+    @property
+    def deleted_to(self) -> Offset:
+        return self.partition.log.notes.meta.deleted_to
+
+    def note_deleted(self, to: Offset) -> None:
+        self.partition.log.note_deleted(to)
+
     def begin_at(self, start: Offset) -> None:
         self._drop_head(self.partition, start)
 

@@ -158,6 +158,8 @@ class FollowedShard:
         return found
 
     def _take(self, log: ReplicaLog, answer: LogAnswer) -> None:
+        if answer.deleted > log.deleted_to:
+            log.note_deleted(answer.deleted)
         self._batches += _take(log, answer)
         if log.start_offset < answer.start <= log.end_offset:
             self._starts[log.key] = answer.start
@@ -173,7 +175,7 @@ class FollowedShard:
 
 
 def _place(log: ReplicaLog) -> LogFetch:
-    return LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch, log.start_offset)
+    return LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch, log.deleted_to)
 
 
 def _take(log: ReplicaLog, answer: LogAnswer) -> int:

@@ -68,6 +68,15 @@ class ReplicaLog(Protocol):
         """The leader has nothing before that any more, and this log ends before it: it is dropped whole."""
         ...
 
+    @property
+    def deleted_to(self) -> Offset:
+        """Before where somebody asked for everything to go."""
+        ...
+
+    def note_deleted(self, to: Offset) -> None:
+        """Somebody did; it is dropped next."""
+        ...
+
     def begin_at(self, start: Offset) -> None:
         """The leader has dropped what is before."""
         ...

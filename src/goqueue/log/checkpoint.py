@@ -42,6 +42,7 @@ class Meta(msgspec.Struct, frozen=True):
     start_offset: Offset = 0
     compacted_to: Offset = 0  # every segment that begins below was compacted
     gaps_to: Offset = 0  # below, compaction may have left offsets without a record
+    deleted_to: Offset = 0  # below, somebody asked for it to go: not this replica's retention, nor damage
     topic_id: str = ""  # whose messages these are; empty if an earlier version wrote it
     cuts: int = 0  # how often the log was cut: what the journal holds from before that is void
     epochs: Epochs = ()  # none beside messages if an earlier version wrote it, which knew epoch 0 alone

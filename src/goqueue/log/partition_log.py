@@ -184,6 +184,10 @@ class PartitionLog(LogAppends):
         self.segments = kept
         return MetaJob(self, dropped)
 
+    def note_deleted(self, to: Offset) -> None:
+        """Somebody asked for everything before to go, at this node or another; made durable as the head is dropped."""
+        self.notes.change(deleted_to=max(to, self.notes.meta.deleted_to))
+
     def begin_gaps(self) -> MetaJob:
         """Notes that offsets below the end may from now on be missing on purpose."""
         self.notes.change(gaps_to=self.end_offset)
