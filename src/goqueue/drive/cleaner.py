@@ -70,6 +70,11 @@ class Cleaner:
             with refused_when_full():
                 await to_its_end(self._offload(partition.log.begin_drop_head(start_offset).run))
 
+    async def delete_head(self, partition: Partition, start_offset: Offset) -> None:
+        """The same because somebody asked for it, which other replicas hear of, whoever leads next."""
+        partition.log.note_deleted(start_offset)
+        await self.drop_head(partition, start_offset)
+
     async def put_in_place(self, partition: Partition, make: Callable[[], Awaitable[Swap | None]]) -> None:
         """A segment that `make` writes anew takes its place; nobody else works on the log meanwhile."""
         async with self._lock:

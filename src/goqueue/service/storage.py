@@ -31,6 +31,5 @@ class Storage:
             before = end
         if not 0 <= before <= end:
             raise OffsetOutOfRange(f"Cannot delete up to {before}: the log ends at {end}.", end_offset=end)
-        partition.log.note_deleted(before)
-        await self._cleaner.drop_head(partition, before)
+        await self._cleaner.delete_head(partition, before)
         return partition.start_offset
