@@ -7,14 +7,15 @@ import random
 import signal
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from chaos.drills import NAMES, run_drill, unavailable
 from chaos.nemeses import NEMESES
 from chaos.netlab import no_lab
 from chaos.report import write_report
-from chaos.running import Plan, run
-from chaos.workloads import WORKLOADS
+from chaos.running import Outcome, Plan, Tell, run
+from chaos.workloads import DOORS, WORKLOADS, workloads_here
 from goqueue.cli.etcd_program import EtcdMissing
 
 _ON_LOOPBACK = ("kill", "pause")
@@ -25,22 +26,44 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nodes, namespaces and disks go too
     if asked.drill:
         return _drill(asked.drill)
+    tell = partial(print, flush=True)
+    if asked.kubernetes:
+        return _kubernetes(asked, tell)
     if why := no_lab():
         print(f"{why}; on loopback processes are killed and stand still, nothing else", flush=True)
     nemeses = tuple(asked.nemesis or (_ON_LOOPBACK if why else NEMESES))
-    plan = Plan(asked.seed, asked.minutes * 60, nemeses, tuple(asked.workload or WORKLOADS))
+    plan = Plan(asked.seed, asked.minutes * 60, nemeses, tuple(asked.workload or workloads_here()))
     try:
         with tempfile.TemporaryDirectory(prefix="goqueue-chaos-", dir=asked.scratch) as scratch:
-            outcome = run(plan, Path(scratch), lambda message: print(message, flush=True))
+            outcome = run(plan, Path(scratch), tell)
     except EtcdMissing as error:
         print(error.message, file=sys.stderr)
         return 2
-    if asked.report:
-        write_report(outcome, Path(asked.report))
-        print(f"report: {asked.report}", flush=True)
+    return _told(outcome, asked.report)
+
+
+def _kubernetes(asked: argparse.Namespace, tell: Tell) -> int:
+    import pytest
+
+    from chaos.pods import POD_NEMESES, run_on_kubernetes
+
+    plan = Plan(asked.seed, asked.minutes * 60, tuple(POD_NEMESES), tuple(asked.workload or DOORS))
+    try:
+        with tempfile.TemporaryDirectory(prefix="goqueue-chaos-", dir=asked.scratch) as scratch:
+            outcome = run_on_kubernetes(plan, Path(asked.kubernetes), Path(scratch), tell)
+    except pytest.skip.Exception as missing:
+        print(missing, file=sys.stderr)
+        return 2
+    return _told(outcome, asked.report)
+
+
+def _told(outcome: Outcome, report: str | None) -> int:
+    if report:
+        write_report(outcome, Path(report))
+        print(f"report: {report}", flush=True)
     for one in outcome.broken[:40]:
         print(one)
-    print(f"{'Every promise was kept' if not outcome.broken else 'BROKEN'}: seed {plan.seed}", flush=True)
+    print(f"{'Every promise was kept' if not outcome.broken else 'BROKEN'}: seed {outcome.plan.seed}", flush=True)
     return 1 if outcome.broken else 0
 
 
@@ -52,7 +75,7 @@ def _drill(names: list[str]) -> int:
             continue
         print(f"--- {name}", flush=True)
         with tempfile.TemporaryDirectory(prefix="goqueue-chaos-") as scratch:
-            broken += run_drill(name, Path(scratch), lambda message: print(message, flush=True))
+            broken += run_drill(name, Path(scratch), partial(print, flush=True))
     print("\n".join(broken) or "Every drill went as the runbook says")
     return 1 if broken else 0
 
@@ -64,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="again for several; all if none")
     parser.add_argument(
         "--drill", action="append", choices=sorted(NAMES), help="of the runbook, in place of faults at random"
+    )
+    parser.add_argument(
+        "--kubernetes", metavar="IMAGE.tar", help="on a Kubernetes of three machines made here, with this image"
     )
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 20))
     parser.add_argument("--report", metavar="FILE.html", help="what happened, as one page")

@@ -14,9 +14,9 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
-from bench.cluster_process import ClusterProcess
 from chaos.histories import Delays, Leases, Sends, Transactions
 from chaos.ops import Ops
+from tests.cluster.clients import Cluster
 
 LEASE_S: Final = 20
 PAUSE_S: Final = 0.03
@@ -30,7 +30,7 @@ _PATIENT: Final = {
 class Client:
     """`work` again and again, until it is stopped; what it raises ends it and is told."""
 
-    def __init__(self, cluster: ClusterProcess, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster = cluster
         self.chance = random.Random(seed)
         self.ops = Ops()
@@ -75,7 +75,7 @@ class Client:
 class RestSender(Client):
     """One message at a time, of a few keys; with `delay_ms`, not before that."""
 
-    def __init__(self, cluster: ClusterProcess, seed: int, topic: str, delay_ms: int = 0) -> None:
+    def __init__(self, cluster: Cluster, seed: int, topic: str, delay_ms: int = 0) -> None:
         super().__init__(cluster, seed)
         self._topic = topic
         self._delay_ms = delay_ms
@@ -104,7 +104,7 @@ class RestSender(Client):
 class Worker(Client):
     """A queue consumer of a group: takes under leases, works a little, acks."""
 
-    def __init__(self, cluster: ClusterProcess, seed: int, group: str, topic: str, leases: Leases) -> None:
+    def __init__(self, cluster: Cluster, seed: int, group: str, topic: str, leases: Leases) -> None:
         super().__init__(cluster, seed)
         self._group = group
         self._topic = topic
@@ -161,7 +161,7 @@ class Worker(Client):
 class SqsClient(Client):
     """Sends or receives, at any node."""
 
-    def __init__(self, cluster: ClusterProcess, seed: int, queue: str) -> None:
+    def __init__(self, cluster: Cluster, seed: int, queue: str) -> None:
         super().__init__(cluster, seed)
         self.queue = queue
         config = Config(retries={"total_max_attempts": 1}, read_timeout=8, connect_timeout=3)
@@ -186,7 +186,7 @@ class SqsClient(Client):
 
 
 class SqsSender(SqsClient):
-    def __init__(self, cluster: ClusterProcess, seed: int, queue: str) -> None:
+    def __init__(self, cluster: Cluster, seed: int, queue: str) -> None:
         super().__init__(cluster, seed, queue)
         self.sent: set[str] = set()
         self._count = 0
@@ -202,7 +202,7 @@ class SqsSender(SqsClient):
 
 
 class SqsReceiver(SqsClient):
-    def __init__(self, cluster: ClusterProcess, seed: int, queue: str, leases: Leases) -> None:
+    def __init__(self, cluster: Cluster, seed: int, queue: str, leases: Leases) -> None:
         super().__init__(cluster, seed, queue)
         self._leases = leases
 
@@ -227,7 +227,7 @@ class SqsReceiver(SqsClient):
 class Transactor(Client):
     """Transactions of a few messages each, some of them aborted on purpose."""
 
-    def __init__(self, cluster: ClusterProcess, seed: int, topic: str, name: str) -> None:
+    def __init__(self, cluster: Cluster, seed: int, topic: str, name: str) -> None:
         super().__init__(cluster, seed)
         self._topic = topic
         self._name = name
@@ -290,7 +290,7 @@ class Transactor(Client):
 class Tail(Client):
     """Reads a topic as it grows, and notes when each message was first there."""
 
-    def __init__(self, cluster: ClusterProcess, seed: int, topic: str, delays: Callable[[], Delays]) -> None:
+    def __init__(self, cluster: Cluster, seed: int, topic: str, delays: Callable[[], Delays]) -> None:
         super().__init__(cluster, seed)
         settings = {"group.id": f"tail-{topic}", "auto.offset.reset": "earliest", "enable.auto.commit": False}
         self._consumer = Consumer({"bootstrap.servers": cluster.bootstrap, **settings, **_PATIENT})

@@ -5,6 +5,7 @@ Clients write and take leases all the while, and what they saw is checked at the
 
 from __future__ import annotations
 
+import random
 import shutil
 import ssl
 import time
@@ -31,7 +32,7 @@ class Drill:
     def __init__(self, field: Field, tell: Tell) -> None:
         self.field = field
         self.cluster = field.cluster
-        self.load = Run(Plan(1, 0, (), _WORKLOADS), field, (), tell)
+        self.load = Run(Plan(1, 0, (), _WORKLOADS), field, (), random.Random(1), tell)
         self.say = self.load.say
 
     def status(self, node: int) -> int:

@@ -38,6 +38,10 @@ class Field:
         self.cluster = ClusterProcess(root, NODES, ETCD if lab else 1, None, None, self._hosts(), self._programs())
 
     @property
+    def place(self) -> str:
+        return "network namespaces" if self.lab else "loopback"
+
+    @property
     def etcd_hosts(self) -> range:
         """In the lab, behind the nodes and the spare one."""
         return range(NODES + 1, NODES + 1 + ETCD)

@@ -6,9 +6,9 @@ import time
 from collections import defaultdict
 from typing import Any, Final
 
-from bench.cluster_process import ClusterProcess
 from chaos.clients import LEASE_S, PAUSE_S, SqsClient
 from chaos.histories import Groups, Leases
+from tests.cluster.clients import Cluster
 
 GROUPS: Final = 4
 
@@ -16,7 +16,7 @@ GROUPS: Final = 4
 class FifoSender(SqsClient):
     """A message is sent under one deduplication id until it is acknowledged; then comes the next of its group."""
 
-    def __init__(self, cluster: ClusterProcess, seed: int, queue: str) -> None:
+    def __init__(self, cluster: Cluster, seed: int, queue: str) -> None:
         super().__init__(cluster, seed, queue)
         self.acked: set[str] = set()
         self._next = dict.fromkeys((f"g{number}" for number in range(GROUPS)), 0)
@@ -37,7 +37,7 @@ class FifoSender(SqsClient):
 class FifoReceiver(SqsClient):
     """A group whose messages one receiver has is closed to all others."""
 
-    def __init__(self, cluster: ClusterProcess, seed: int, queue: str, leases: Leases, groups: Groups) -> None:
+    def __init__(self, cluster: Cluster, seed: int, queue: str, leases: Leases, groups: Groups) -> None:
         super().__init__(cluster, seed, queue)
         self._leases = leases  # of groups: each receive is an owner
         self._groups = groups

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import httpx
 
-from bench.cluster_process import ClusterProcess
 from chaos.histories import LEADERS, Findings
+from tests.cluster.clients import Cluster
 
 _LOOK_S: Final = 0.5
 
@@ -25,7 +25,7 @@ class Led(NamedTuple):
 class LeaderWatch:
     """Until it is stopped. `changes` has an entry whenever a shard's leader is another one than before."""
 
-    def __init__(self, cluster: ClusterProcess) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

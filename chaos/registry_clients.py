@@ -8,9 +8,9 @@ from typing import Final
 
 import httpx
 
-from bench.cluster_process import ClusterProcess
 from chaos.clients import Client
 from chaos.histories import Registrations
+from tests.cluster.clients import Cluster
 
 SUBJECTS: Final = 3
 _PAUSE_S: Final = 0.2
@@ -20,7 +20,7 @@ _AGAIN: Final = 0.3
 class Registrar(Client):
     """Registers Avro schemas at any node; one that nobody answered for is registered again."""
 
-    def __init__(self, cluster: ClusterProcess, seed: int, prefix: str) -> None:
+    def __init__(self, cluster: Cluster, seed: int, prefix: str) -> None:
         super().__init__(cluster, seed)
         self.subjects = [f"{prefix}-{number}" for number in range(SUBJECTS)]
         self.seen = Registrations()

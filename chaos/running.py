@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from chaos.field import Field, open_field
+from chaos.field import open_field
 from chaos.histories import PROGRESS, Findings
 from chaos.leaders import LeaderWatch, Led
-from chaos.nemeses import NEMESES, Nemesis
+from chaos.nemeses import NEMESES
 from chaos.ops import Op
-from chaos.workloads import WORKLOADS, Workload
+from chaos.workload import Workload
+from chaos.workloads import WORKLOADS
+from tests.cluster.clients import Cluster
 from tests.waiting import WAIT_S
 
 _HOLD_S: Final = (1.0, 6.0)
@@ -67,6 +69,35 @@ class Outcome(NamedTuple):
 Tell = Callable[[str], None]
 
 
+class Ground(Protocol):
+    """Where a run happens. `heal` returns when the cluster is whole."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def skew_ms(self) -> float: ...
+
+    @property
+    def place(self) -> str: ...
+
+    def heal(self) -> None: ...
+
+
+class Act(Protocol):
+    """A kind of fault; `begin` says what it did."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_alone(self) -> bool: ...
+
+    def begin(self) -> str: ...
+
+    def end(self) -> None: ...
+
+
 def run(plan: Plan, root: Path, tell: Tell) -> Outcome:
     chosen = {name: NEMESES[name].unavailable() for name in plan.nemeses}
     left_out = {name: why for name, why in chosen.items() if why}
@@ -76,20 +107,22 @@ def run(plan: Plan, root: Path, tell: Tell) -> Outcome:
     has_clocks, has_disks = "clock" in usable, "disk-full" in usable
     root.mkdir(parents=True, exist_ok=True)
     with open_field(root, has_clocks=has_clocks, has_disks=has_disks, bug=plan.bug) as field:
-        return Run(plan, field, usable, tell).run(left_out)
+        chance = random.Random(plan.seed)
+        acts = [NEMESES[name](field, chance) for name in usable]
+        return Run(plan, field, acts, chance, tell).run(left_out)
 
 
 class Run:
-    """In a field that stands."""
+    """Where everything stands already."""
 
-    def __init__(self, plan: Plan, field: Field, nemeses: Sequence[str], tell: Tell) -> None:
+    def __init__(self, plan: Plan, field: Ground, acts: Sequence[Act], chance: random.Random, tell: Tell) -> None:
         self._plan = plan
         self._field = field
-        self._chance = random.Random(plan.seed)
-        self._nemeses = [NEMESES[name](field, self._chance) for name in nemeses]
+        self._chance = chance
+        self._acts = acts
         self._tell = tell
         self._began = time.monotonic()
-        self._faults: list[Fault] = []
+        self.faults: list[Fault] = []
         self.stuck: dict[str, list[str]] = {}
         self.workloads: list[Workload] = []
 
@@ -114,35 +147,37 @@ class Run:
         with self.running() as watch:
             self._torment()
             findings = self.finish()
-        findings["cluster"] = {PROGRESS: self.stuck.get("cluster", []), **watch.check()}
-        place = "network namespaces" if self._field.lab else "loopback"
+        return self.outcome(findings, watch, left_out)
+
+    def outcome(self, findings: dict[str, Findings], watch: LeaderWatch, left_out: dict[str, str]) -> Outcome:
+        findings = {**findings, "cluster": {PROGRESS: self.stuck.get("cluster", []), **watch.check()}}
         ops = {one.name: one.ops() for one in self.workloads}
         counts = {**{one.name: one.counts() for one in self.workloads}, "cluster": {"looks at leaders": watch.looks}}
-        ended = time.monotonic()
+        ended, place = time.monotonic(), self._field.place
         return Outcome(
-            self._plan, self._began, ended, self._faults, left_out, ops, watch.changes, findings, counts, place
+            self._plan, self._began, ended, self.faults, left_out, ops, watch.changes, findings, counts, place
         )
 
     # --- faults ----------------------------------------------------------------------------------------------
 
     def _torment(self) -> None:
-        deadline, waiting = time.monotonic() + self._plan.seconds, list(self._nemeses)
-        while self._nemeses and time.monotonic() < deadline and not self.stuck:
-            waiting = waiting or list(self._nemeses)  # each once before any comes again
+        deadline, waiting = time.monotonic() + self._plan.seconds, list(self._acts)
+        while self._acts and time.monotonic() < deadline and not self.stuck:
+            waiting = waiting or list(self._acts)  # each once before any comes again
             acts = self._together(waiting)
             waiting = [one for one in waiting if one not in acts]
             self._round(acts)
 
-    def _together(self, waiting: list[Nemesis]) -> list[Nemesis]:
+    def _together(self, waiting: list[Act]) -> list[Act]:
         first = self._chance.choice(waiting)
         others = [one for one in waiting if one is not first and not one.is_alone]
         if first.is_alone or not others or self._chance.choice(_TOGETHER) == 1:
             return [first]
         return [first, self._chance.choice(others)]
 
-    def _round(self, acts: list[Nemesis]) -> None:
+    def _round(self, acts: list[Act]) -> None:
         before = [one.progress for one in self.workloads]
-        begun: list[tuple[Nemesis, float, str]] = []
+        begun: list[tuple[Act, float, str]] = []
         for act in acts:
             at = time.monotonic()
             begun.append((act, at, act.begin()))
@@ -160,7 +195,7 @@ class Run:
             self.say(str(error))
         self.wait_progress()
         whole_at = time.monotonic()
-        self._faults += [Fault(act.name, message, at, ended, whole_at) for act, at, message in begun]
+        self.faults += [Fault(act.name, message, at, ended, whole_at) for act, at, message in begun]
         self.say(f"  whole after {whole_at - ended:.1f} s; {during} acknowledged meanwhile")
 
     def wait_progress(self) -> None:
@@ -175,7 +210,7 @@ class Run:
             self.say(f"  {one.name} stands still")
 
     def _last_words(self) -> str:
-        return self._faults[-1].message if self._faults else "the first fault"
+        return self.faults[-1].message if self.faults else "the first fault"
 
     # --- the end ---------------------------------------------------------------------------------------------
 

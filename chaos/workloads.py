@@ -11,95 +11,22 @@ from typing import Final
 import boto3
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from bench.cluster_process import ClusterProcess
 from chaos.clients import Client, RestSender, SqsReceiver, SqsSender, Tail, Transactor, Worker
 from chaos.fifo_clients import FifoReceiver, FifoSender
-from chaos.histories import CLIENTS, DOUBLED, LOST, ORDER, REPLICAS, Ends, Findings, Groups, Leases, merged
+from chaos.histories import CLIENTS, DOUBLED, LOST, ORDER, Ends, Findings, Groups, Leases, merged
+from chaos.lake_workload import LakeWorkload, no_spark
 from chaos.ops import Op, Ops
 from chaos.registry_clients import Registrar
-from tests.cluster.clients import Writer, make_topic, read_all
+from chaos.workload import Workload
+from tests.cluster.clients import Cluster, Writer, make_topic, read_all
 from tests.waiting import has_come
 
 DELAY_MS: Final = 1_500
 _PARTITIONS: Final = 3
 
 
-class Workload:
-    """Clients of one kind. `missing` is what takers have not seen yet of what is there for them."""
-
-    name = ""
-
-    def __init__(self, cluster: ClusterProcess, seed: int) -> None:
-        self.cluster = cluster
-        self.seed = seed
-        self.skew_ms = 0.0  # of a node's clock, at most, in this run
-        self.senders: list[Client] = []
-        self.takers: list[Client] = []
-        self.topics: list[str] = []
-
-    def start(self) -> None:
-        for client in (*self.senders, *self.takers):
-            client.start()
-
-    def stop_senders(self) -> None:
-        for client in self.senders:
-            client.stop()
-
-    def stop_takers(self) -> None:
-        for client in self.takers:
-            client.stop()
-
-    def abandon(self) -> None:
-        """Nobody waits for anybody."""
-        for client in (*self.senders, *self.takers):
-            client.stopping.set()
-
-    def missing(self) -> Iterable[str]:
-        return ()
-
-    def ops(self) -> list[Op]:
-        return [one for client in self.senders for one in client.ops.done]
-
-    @property
-    def progress(self) -> int:
-        return sum(client.ops.acknowledged for client in self.senders)
-
-    def check(self) -> Findings:
-        return merged(self.broken(), {CLIENTS: self._failures(), REPLICAS: list(self._unequal())})
-
-    def broken(self) -> Findings:
-        raise NotImplementedError
-
-    def counts(self) -> dict[str, int]:
-        """What the histories hold."""
-        raise NotImplementedError
-
-    def _failures(self) -> list[str]:
-        clients = (*self.senders, *self.takers)
-        return [f"{type(one).__name__}: {one.failure!r}" for one in clients if one.failure]
-
-    def _unequal(self) -> Iterable[str]:
-        for topic in self.topics:
-            if not has_come(lambda topic=topic: len(contents(self.cluster, topic)) == 1):  # type: ignore[misc]
-                yield f"{topic}: {[len(one) for one in contents(self.cluster, topic)]} bytes"
-
-    def values(self, topic: str) -> list[str]:
-        """As a reader of committed data gets them, which is what the C client is unless it is told otherwise."""
-        return [value.decode() for _, value in read_all(self.cluster, topic)]
-
-
-def contents(cluster: ClusterProcess, topic: str) -> set[bytes]:
-    """Of all logs of a topic on each node's disk."""
-    found = set()
-    for node in cluster.nodes:
-        files = sorted((node.data_dir / "logs" / topic).glob("*/*.log"))
-        if files:
-            found.add(b"".join(path.read_bytes() for path in files))
-    return found
-
-
 class TimedWriter(Writer):
-    def __init__(self, cluster: ClusterProcess, topic: str) -> None:
+    def __init__(self, cluster: Cluster, topic: str) -> None:
         super().__init__(cluster, topic, pause_s=0.01)
         self.ops = Ops()
 
@@ -112,7 +39,7 @@ class TimedWriter(Writer):
 class EndWatcher(Client):
     """Asks for the ends of a topic's partitions, at whoever leads them."""
 
-    def __init__(self, cluster: ClusterProcess, seed: int, topic: str, ends: Ends) -> None:
+    def __init__(self, cluster: Cluster, seed: int, topic: str, ends: Ends) -> None:
         super().__init__(cluster, seed)
         self._topic = topic
         self._ends = ends
@@ -138,7 +65,7 @@ class LogWorkload(Workload):
 
     name = "log"
 
-    def __init__(self, cluster: ClusterProcess, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         super().__init__(cluster, seed)
         self._topic = make_topic(cluster, _PARTITIONS)
         self.topics = [self._topic]
@@ -196,7 +123,7 @@ class TransactionWorkload(Workload):
 
     name = "transactions"
 
-    def __init__(self, cluster: ClusterProcess, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         super().__init__(cluster, seed)
         self.topics = [make_topic(cluster, _PARTITIONS)]
         self._transactor = Transactor(cluster, seed, self.topics[0], f"txn-{seed}")
@@ -215,7 +142,7 @@ class QueueWorkload(Workload):
 
     name = "queue"
 
-    def __init__(self, cluster: ClusterProcess, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         super().__init__(cluster, seed)
         topic = make_topic(cluster, _PARTITIONS)
         self.topics = [topic]
@@ -244,7 +171,7 @@ class SqsWorkload(Workload):
 
     name = "sqs"
 
-    def __init__(self, cluster: ClusterProcess, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         super().__init__(cluster, seed)
         queue = make_queue(cluster, f"q-{seed}")
         self._leases = Leases()
@@ -268,7 +195,7 @@ class FifoWorkload(Workload):
 
     name = "fifo"
 
-    def __init__(self, cluster: ClusterProcess, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         super().__init__(cluster, seed)
         queue = make_queue(cluster, f"f-{seed}.fifo", FifoQueue="true")
         self._leases, self._groups = Leases(), Groups()
@@ -294,7 +221,7 @@ class DelayWorkload(Workload):
 
     name = "delay"
 
-    def __init__(self, cluster: ClusterProcess, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         super().__init__(cluster, seed)
         self.topics = [make_topic(cluster, _PARTITIONS)]
         self._sender = RestSender(cluster, seed, self.topics[0], DELAY_MS)
@@ -319,7 +246,7 @@ class RegistryWorkload(Workload):
 
     name = "registry"
 
-    def __init__(self, cluster: ClusterProcess, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         super().__init__(cluster, seed)
         self._registrar = Registrar(cluster, seed, f"subject-{seed}")
         self._registrar.prepare()
@@ -338,14 +265,14 @@ class RegistryWorkload(Workload):
         return {"registered": len(self._registrar.seen.acked)}
 
 
-def make_queue(cluster: ClusterProcess, name: str, **attributes: str) -> str:
+def make_queue(cluster: Cluster, name: str, **attributes: str) -> str:
     known = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
     with closing(boto3.client("sqs", endpoint_url=cluster.nodes[0].sqs, **known)) as sqs:
         sqs.create_queue(QueueName=name, Attributes=attributes)
     return name
 
 
-WORKLOADS: Final[dict[str, Callable[[ClusterProcess, int], Workload]]] = {
+WORKLOADS: Final[dict[str, Callable[[Cluster, int], Workload]]] = {
     one.name: one
     for one in (
         LogWorkload,
@@ -355,5 +282,12 @@ WORKLOADS: Final[dict[str, Callable[[ClusterProcess, int], Workload]]] = {
         FifoWorkload,
         DelayWorkload,
         RegistryWorkload,
+        LakeWorkload,
     )
 }
+DOORS: Final = tuple(name for name in WORKLOADS if name != LakeWorkload.name)  # Spark takes a core for itself
+
+
+def workloads_here() -> tuple[str, ...]:
+    """All that can run."""
+    return DOORS if no_spark() else tuple(WORKLOADS)

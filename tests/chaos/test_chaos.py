@@ -21,7 +21,7 @@ from chaos.nemeses import NEMESES
 from chaos.netlab import no_lab
 from chaos.report import write_report
 from chaos.running import Outcome, Plan, run
-from chaos.workloads import WORKLOADS
+from chaos.workloads import DOORS, workloads_here
 from tests.etcd import etcd_program
 from tests.long import LONG, only_long
 from tests.waiting import wait_until
@@ -53,7 +53,8 @@ def torment(plan: Plan, root: Path) -> Outcome:
 def test_every_promise_is_kept_whatever_is_done_to_the_cluster(tmp_path: Path) -> None:
     if why := no_lab():
         pytest.skip(why)
-    outcome = torment(Plan(SEED, SECONDS, tuple(NEMESES) if LONG else SHORT, tuple(WORKLOADS)), tmp_path)
+    nemeses, workloads = (tuple(NEMESES), workloads_here()) if LONG else (SHORT, DOORS)
+    outcome = torment(Plan(SEED, SECONDS, nemeses, workloads), tmp_path)
     assert not outcome.broken, "\n".join([f"seed {SEED}", *outcome.broken[:40]])
     assert outcome.faults and all(len(ops) > 10 for ops in outcome.ops.values())
 

@@ -6,18 +6,51 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.cluster_process import ClusterProcess
 from tests.waiting import wait_until
 
 
-def make_topic(cluster: ClusterProcess, partitions: int = 3, at: int = 0, **config: str) -> str:
+class Reachable(Protocol):
+    """A cluster, as a client that begins knows it."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+
+class NodePlace(Protocol):
+    """Where a node is reached, and where its data is."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def kafka(self) -> str: ...
+
+    @property
+    def sqs(self) -> str: ...
+
+    @property
+    def data_dir(self) -> Path: ...
+
+
+class Cluster(Reachable, Protocol):
+    """One under test: processes here, or pods."""
+
+    @property
+    def nodes(self) -> Sequence[NodePlace]: ...
+
+    @property
+    def running(self) -> list[int]: ...
+
+
+def make_topic(cluster: Cluster, partitions: int = 3, at: int = 0, **config: str) -> str:
     """Through Kafka's door of one node; usable at every node when it returns. `config` has `_` for `.`."""
     name = f"t-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": cluster.nodes[at].kafka})
@@ -29,15 +62,8 @@ def make_topic(cluster: ClusterProcess, partitions: int = 3, at: int = 0, **conf
     return name
 
 
-def knows(cluster: ClusterProcess, number: int, topic: str) -> bool:
+def knows(cluster: Cluster, number: int, topic: str) -> bool:
     return httpx.get(f"{cluster.nodes[number].url}/topics/{topic}", timeout=10).status_code == 200
-
-
-class Reachable(Protocol):
-    """A cluster, as a client that begins knows it."""
-
-    @property
-    def bootstrap(self) -> str: ...
 
 
 class Writer:
@@ -100,7 +126,7 @@ class Writer:
         wait_until(lambda: len(self.acknowledged) >= goal, lambda: f"{len(self.acknowledged)} of {goal}; {self.failed}")
 
 
-def read_all(cluster: ClusterProcess, topic: str, at: int | None = None) -> list[tuple[bytes, bytes]]:
+def read_all(cluster: Cluster, topic: str, at: int | None = None) -> list[tuple[bytes, bytes]]:
     """(key, value) of every message, from the beginning to where each partition ends now."""
     return read_from(cluster.bootstrap if at is None else cluster.nodes[at].kafka, topic, {})
 

@@ -1,6 +1,6 @@
-"""Run in a pod of GoQueue's own image: one message through every door, by names of the Kubernetes cluster.
+"""Run in a pod of GoQueue's own image: one message through every door, over TLS, by names of the Kubernetes cluster.
 
-Arguments: the name of the client Service, `user:password`, and `id:secret` of a key that signs.
+Arguments: the name of the client Service, `user:password`, and the file of the authority.
 """
 
 import asyncio
@@ -8,6 +8,7 @@ import base64
 import hashlib
 import hmac
 import json
+import ssl
 import sys
 import urllib.request
 from datetime import UTC, datetime
@@ -16,20 +17,21 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from goqueue.client import Client
 
-HOST, KEY, SIGNS = sys.argv[1:4]
+HOST, KEY, AUTHORITY = sys.argv[1:4]
 USER, PASSWORD = KEY.split(":", 1)
+TRUST = ssl.create_default_context(cafile=AUTHORITY)
 BASIC = "Basic " + base64.b64encode(KEY.encode()).decode()
 
 
 def ask(url: str, body: object, headers: dict[str, str]) -> dict[str, object]:
     asked = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(asked, timeout=30) as answer:
+    with urllib.request.urlopen(asked, timeout=30, context=TRUST) as answer:
         found: dict[str, object] = json.loads(answer.read() or b"{}")
         return found
 
 
 async def kafka() -> set[str]:
-    login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    login = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "ssl_context": TRUST}
     login |= {"sasl_plain_username": USER, "sasl_plain_password": PASSWORD}
     async with AIOKafkaProducer(bootstrap_servers=f"{HOST}:9092", acks="all", **login) as producer:
         for number in range(30):
@@ -43,14 +45,20 @@ async def kafka() -> set[str]:
 
 
 def rest() -> int:
-    ask(f"http://{HOST}:8080/topics/inside/messages", {"messages": [{"value": "by REST"}]}, {"Authorization": BASIC})
-    with Client(f"http://{HOST}:8080", key=KEY) as client:
+    ask(f"https://{HOST}:8080/topics/inside/messages", {"messages": [{"value": "by REST"}]}, {"Authorization": BASIC})
+    with Client(f"https://{HOST}:8080", key=KEY, ca_file=AUTHORITY) as client:
         return client.topic("inside").messages
 
 
-def signed(action: str, body: bytes) -> dict[str, str]:
+def signing_key() -> tuple[str, str]:
+    """Name and secret of a new key, for requests that are signed."""
+    made = ask(f"https://{HOST}:8080/admin/keys", {"owner": USER, "signs": True}, {"Authorization": BASIC})
+    assert isinstance(made["key"], dict)
+    return made["key"]["id"], str(made["secret"])
+
+
+def signed(name: str, secret: str, action: str, body: bytes) -> dict[str, str]:
     """Headers of a request to SQS, with Amazon's fourth kind of signature."""
-    name, secret = SIGNS.split(":", 1)
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     headers = {"content-type": "application/x-amz-json-1.0", "host": f"{HOST}:9324", "x-amz-date": now}
     headers["x-amz-target"] = f"AmazonSQS.{action}"
@@ -67,8 +75,10 @@ def signed(action: str, body: bytes) -> dict[str, str]:
 
 
 def sqs() -> str:
+    name, secret = signing_key()
+
     def call(action: str, body: object) -> dict[str, object]:
-        return ask(f"http://{HOST}:9324/", body, signed(action, json.dumps(body).encode()))
+        return ask(f"https://{HOST}:9324/", body, signed(name, secret, action, json.dumps(body).encode()))
 
     url = call("CreateQueue", {"QueueName": "inside-queue"})["QueueUrl"]
     call("SendMessage", {"QueueUrl": url, "MessageBody": "by SQS"})
@@ -78,7 +88,7 @@ def sqs() -> str:
 
 
 def grpc() -> int:
-    with Client(f"grpc://{HOST}:9000", key=KEY) as client:
+    with Client(f"grpcs://{HOST}:9000", key=KEY, ca_file=AUTHORITY) as client:
         client.publish("inside", "by gRPC")
         return client.topic("inside").messages
 

@@ -23,10 +23,10 @@ from tests.kubernetes.dns import ClusterNames
 from tests.kubernetes.programs import CNI, kube_program
 from tests.waiting import let_pass, wait_until
 
-NETWORK: Final = "10.231.0"
+NETWORK: Final = "10.171.0"
 HOST: Final = f"{NETWORK}.1"
 BRIDGE: Final = "gqkube"
-SERVICES: Final = "10.233.0.0/24"
+SERVICES: Final = "10.173.0.0/24"
 _WAIT_S: Final = 180.0
 _API: Final = f"https://{HOST}:6443"
 
@@ -45,7 +45,7 @@ class Machine:
         self.name = f"machine-{number}"
         self.namespace = f"gqkube{number}"
         self.address = f"{NETWORK}.{10 + number}"
-        self.pods = f"10.232.{number}"
+        self.pods = f"10.172.{number}"
         self.folder = folder / self.name
         self.volumes = self.folder / "volumes"
         self.containerd = f"{self.folder}/containerd.sock"
@@ -66,6 +66,7 @@ class KubernetesLab:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._kubelets: list[subprocess.Popen[bytes]] = []
         self.machines = [Machine(number, folder) for number in range(machines)]
+        self._volumes: dict[str, tuple[Machine, int]] = {}
         self.kubeconfig = folder / "kubeconfig"
         self._http = httpx.Client(base_url=_API, verify=False, headers={"Authorization": f"Bearer {self._token}"})
 
@@ -140,7 +141,7 @@ class KubernetesLab:
     def _control_plane(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         (store,) = self._stack.enter_context(etcd_members(self._folder, 1))
-        Authority(self._folder, 2).issue("api", "kubernetes", [HOST, "10.233.0.1", *_names_of_api()])
+        Authority(self._folder, 2).issue("api", "kubernetes", [HOST, "10.173.0.1", *_names_of_api()])
         config = _kubeconfig(self._token, self._folder / "ca.crt")
         self.kubeconfig.write_text(config)
         (self._folder / "tokens.csv").write_text(f'{self._token},admin,admin,"system:masters"\n')
@@ -201,8 +202,13 @@ class KubernetesLab:
         found: list[Mapping[str, Any]] = self._http.get(f"/{group}/{kind}").raise_for_status().json()["items"]
         return found
 
+    def get(self, namespace: str, kind: str, name: str) -> Mapping[str, Any]:
+        path = f"/api/v1/namespaces/{namespace}/{kind}/{name}"
+        found: Mapping[str, Any] = self._http.get(path).raise_for_status().json()
+        return found
+
     def phase(self, namespace: str, pod: str) -> str:
-        return str(self._http.get(f"/api/v1/namespaces/{namespace}/pods/{pod}").json()["status"]["phase"])
+        return str(self.get(namespace, "pods", pod)["status"]["phase"])
 
     def kill(self, machine: str, container: str) -> None:
         (found,) = [one for one in self.machines if one.name == machine]
@@ -234,12 +240,27 @@ class KubernetesLab:
     def _pods_shown(self) -> str:
         return self.kubectl("get", "pods,pvc,nodes", "-A", "-o", "wide", check=False).stdout
 
+    # --- volumes -----------------------------------------------------------------------------------------------
+
     def volumes(self, each: int) -> None:
         """Folders of machines as volumes that claims can take."""
         kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"}}
         kind |= {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
         kind["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}  # type: ignore[index]
-        self.apply(kind, *(_volume(machine, number) for machine in self.machines for number in range(each)))
+        self._volumes = {_volume_name(one, number): (one, number) for one in self.machines for number in range(each)}
+        self.apply(kind, *(_volume(*place) for place in self._volumes.values()))
+
+    def volume_folder(self, name: str) -> Path:
+        machine, number = self._volumes[name]
+        return machine.volumes / str(number)
+
+    def renew_volumes(self) -> None:
+        """Those whose claim is gone, empty."""
+        known = {one["metadata"]["name"]: one["status"]["phase"] for one in self.objects("persistentvolumes")}
+        old = [name for name in self._volumes if known.get(name) in (None, "Released", "Failed")]
+        if old:
+            self.kubectl("delete", "pv", "--ignore-not-found", *old)
+            self.apply(*(_volume(*self._volumes[name]) for name in old))
 
 
 def _stopped(processes: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -266,6 +287,10 @@ def is_true(one: Mapping[str, Any], condition: str) -> bool:
     return any((found["type"], found["status"]) == (condition, "True") for found in one["status"].get("conditions", []))
 
 
+def _volume_name(machine: Machine, number: int) -> str:
+    return f"{machine.name}-{number}"
+
+
 def _volume(machine: Machine, number: int) -> dict[str, Any]:
     path = machine.volumes / str(number)
     shutil.rmtree(path, ignore_errors=True)
@@ -274,7 +299,7 @@ def _volume(machine: Machine, number: int) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": f"{machine.name}-{number}"},
+        "metadata": {"name": _volume_name(machine, number)},
         "spec": {
             "capacity": {"storage": "100Gi"},
             "accessModes": ["ReadWriteOnce"],
@@ -362,7 +387,7 @@ def _proxy(machine: Machine, kubeconfig: Path) -> dict[str, Any]:
         "kind": "KubeProxyConfiguration",
         "mode": "nftables",
         "hostnameOverride": machine.name,
-        "clusterCIDR": "10.232.0.0/16",
+        "clusterCIDR": "10.172.0.0/16",
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         "nodePortAddresses": ["primary"],

@@ -28,40 +28,60 @@ VALUES: Final[dict[str, Any]] = {
 
 
 class Release:
-    def __init__(self, lab: KubernetesLab, folder: Path) -> None:
+    """`values` go over those that all tests have."""
+
+    def __init__(self, lab: KubernetesLab, folder: Path, values: Mapping[str, Any], space: str = SPACE) -> None:
         self._lab = lab
         self._folder = folder
+        self._values = {**VALUES, **values}
+        self._operator: tuple[str, str] | None = None
+        self.space = space
 
     # --- helm --------------------------------------------------------------------------------------------------
 
     def install(self) -> float:
-        return self._helm("install", "--create-namespace", values=VALUES)
+        seconds = self._helm("install", "--create-namespace", values=self._values)
+        if self._values.get("auth", {}).get("enabled", True):
+            secret = self._lab.get(self.space, "secrets", f"{NAME}-auth")["data"]["operator"]
+            user, _, password = base64.b64decode(secret).decode().partition(":")
+            self._operator = user, password
+        return seconds
 
     def upgrade(self, values: Mapping[str, Any], check: bool = True, within: str = "15m") -> float:
         return self._helm("upgrade", "--reuse-values", values=values, check=check, within=within)
 
     def rollback(self) -> None:
-        environ = self._environ()
-        run(str(helm_program()), "rollback", NAME, "--namespace", SPACE, "--wait", "--timeout", "10m", env=environ)
+        self._run("rollback", NAME, "--wait", "--timeout", "10m")
+
+    def uninstall(self) -> None:
+        """And what it leaves behind on purpose: volumes."""
+        self._run("uninstall", NAME, "--wait", "--timeout", "10m")
+        self._lab.kubectl("delete", "namespace", self.space, "--timeout=300s")
+        self._lab.renew_volumes()
 
     def _helm(self, verb: str, *more: str, values: Mapping[str, Any], check: bool = True, within: str = "15m") -> float:
         """The seconds until everything was ready."""
         file, began = self._folder / "values.yaml", time.monotonic()
         file.write_text(yaml.safe_dump(dict(values)))
-        words = (verb, NAME, str(CHART), "--namespace", SPACE, "--values", str(file), "--wait", "--timeout", within)
-        done = run(str(helm_program()), *words, *more, check=check, env=self._environ(), timeout_s=1200)
-        assert check or done.returncode != 0, "it should not have worked"
+        self._run(verb, NAME, str(CHART), "--values", str(file), "--wait", "--timeout", within, *more, check=check)
         return time.monotonic() - began
 
-    def _environ(self) -> dict[str, str]:
+    def _run(self, *words: str, check: bool = True) -> None:
         homes = {name: str(self._folder / "helm") for name in ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
-        return {**os.environ, **homes, "KUBECONFIG": str(self._lab.kubeconfig)}
+        environ = {**os.environ, **homes, "KUBECONFIG": str(self._lab.kubeconfig)}
+        command = (str(helm_program()), *words, "--namespace", self.space)
+        done = run(*command, check=check, env=environ, timeout_s=1200)
+        assert check or done.returncode != 0, "it should not have worked"
 
     # --- what is there -----------------------------------------------------------------------------------------
 
     def pods(self, component: str = "node") -> dict[str, Mapping[str, Any]]:
-        found = [one for one in self._lab.objects("pods") if one["metadata"]["namespace"] == SPACE]
-        return {one["metadata"]["name"]: one for one in found if one["metadata"]["labels"].get(_COMPONENT) == component}
+        found = [one for one in self._lab.objects("pods") if one["metadata"]["namespace"] == self.space]
+        return {
+            one["metadata"]["name"]: one
+            for one in found
+            if one["metadata"].get("labels", {}).get(_COMPONENT) == component
+        }
 
     def ready(self) -> list[str]:
         staying = {name: one for name, one in self.pods().items() if "deletionTimestamp" not in one["metadata"]}
@@ -70,16 +90,30 @@ class Release:
     def wait_ready(self, count: int, within_s: float = 300) -> float:
         return self._lab.wait(lambda: len(self.ready()) == count, f"{count} nodes should be ready", within_s)
 
+    def wait_whole(self, count: int, within_s: float = 300) -> float:
+        """So many are ready, and every shard has its replicas."""
+        return self._lab.wait(lambda: self._is_whole(count), f"{count} nodes should be whole", within_s)
+
+    def _is_whole(self, count: int) -> bool:
+        if len(self.ready()) != count:
+            return False
+        health = self.ask("GET", "/cluster/health")
+        return bool(health["status"] == "ok" and health["nodes_alive"] == count)
+
     @property
     def operator(self) -> tuple[str, str]:
-        words = ("get", "secret", f"{NAME}-auth", "--namespace", SPACE, "--output", "jsonpath={.data.operator}")
-        user, _, password = base64.b64decode(self._lab.kubectl(*words).stdout).decode().partition(":")
-        return user, password
+        assert self._operator is not None, "this release asks nobody who they are"
+        return self._operator
 
     @property
     def bootstrap(self) -> str:
         """Node ports, each at the machine that its pod is on: others do not pass it on."""
         return ",".join(self.advertised().values())
+
+    def ports(self) -> dict[str, int]:
+        """Of every machine, by door: the client Service as node ports."""
+        ports = self._lab.get(self.space, "services", NAME)["spec"]["ports"]
+        return {one["name"]: int(one["nodePort"]) for one in ports}
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Of any node that is ready, and answers."""
@@ -87,18 +121,13 @@ class Release:
         for name in self.ready():
             try:
                 url = f"http://{self.pods()[name]['status']['podIP']}:8080{path}"
-                return httpx.request(method, url, json=body, auth=self.operator, timeout=5).raise_for_status().json()
+                return httpx.request(method, url, json=body, auth=self._operator, timeout=5).raise_for_status().json()
             except httpx.HTTPError as failed:
                 error = failed
         raise error
 
     def uid(self, pod: str) -> str:
         return str(self.pods()[pod]["metadata"]["uid"])
-
-    def signing_key(self) -> str:
-        """`id:secret` of a new key of the operator's, for requests that are signed."""
-        made = self.ask("POST", "/admin/keys", {"owner": self.operator[0], "signs": True})
-        return f"{made['key']['id']}:{made['secret']}"
 
     def advertised(self) -> dict[int, str]:
         """What each node tells clients outside."""
@@ -121,15 +150,22 @@ class Release:
         (found,) = [one for one in self._lab.objects("poddisruptionbudgets") if one["metadata"]["name"] == NAME]
         return int(found["status"]["disruptionsAllowed"])
 
+    def volume(self, pod: str) -> Path:
+        """The folder of the volume that its claim has."""
+        return self._lab.volume_folder(self._claimed(pod))
+
+    def _claimed(self, pod: str) -> str:
+        return str(self._lab.get(self.space, "persistentvolumeclaims", f"data-{pod}")["spec"]["volumeName"])
+
     # --- what is done ------------------------------------------------------------------------------------------
 
     def evict(self, pod: str) -> int:
         """As a drain does: the status."""
-        return self._lab.evict(SPACE, pod)
+        return self._lab.evict(self.space, pod)
 
-    def kill(self, pod: str) -> None:
+    def kill(self, pod: str, component: str = "node") -> None:
         """`kill -9` of its process; the kubelet starts another."""
-        found = self.pods()[pod]
+        found = self.pods(component)[pod]
         (status,) = found["status"]["containerStatuses"]
         self._lab.kill(found["spec"]["nodeName"], status["containerID"].removeprefix("containerd://"))
 
@@ -137,17 +173,15 @@ class Release:
         (status,) = self.pods()[pod]["status"]["containerStatuses"]
         return int(status["restartCount"])
 
-    def delete_at_once(self, pod: str) -> None:
-        words = ("delete", "pod", pod, "--namespace", SPACE, "--grace-period=0", "--force", "--wait=false")
-        self._lab.kubectl(*words)
+    def execute(self, pod: str, *command: str) -> str:
+        return self._lab.kubectl("exec", pod, "--namespace", self.space, "--", *command).stdout
 
-    def delete(self, pod: str) -> None:
-        self._lab.kubectl("delete", "pod", pod, "--namespace", SPACE, "--wait=false")
+    def delete(self, pod: str, *more: str) -> None:
+        self._lab.kubectl("delete", "pod", pod, "--namespace", self.space, "--wait=false", *more)
 
     def lose_volume(self, pod: str) -> None:
-        claim = f"data-{pod}"
-        words = ("get", "pvc", claim, "--namespace", SPACE, "--output", "jsonpath={.spec.volumeName}")
-        volume = self._lab.kubectl(*words).stdout
-        self._lab.kubectl("delete", "pvc", claim, "--namespace", SPACE, "--wait=false")
-        self.delete_at_once(pod)
+        """With what is on it, and the process that used it: nothing is handed over."""
+        volume = self._claimed(pod)
+        self._lab.kubectl("delete", "pvc", f"data-{pod}", "--namespace", self.space, "--wait=false")
+        self.delete(pod, "--grace-period=0", "--force")
         self._lab.kubectl("delete", "pv", volume, "--wait=false")
