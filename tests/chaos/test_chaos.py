@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from chaos.field import open_field
-from chaos.histories import LOST, ONE_LEASE
+from chaos.histories import LOST, ONE_LEASE, REPLICAS
 from chaos.nemeses import NEMESES
 from chaos.netlab import no_lab
 from chaos.report import write_report
@@ -27,7 +27,7 @@ from tests.long import LONG, only_long
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(3600)]
-SECONDS: Final = 60 * float(os.environ.get("CHAOS_MINUTES", "10" if LONG else "0.2"))
+SECONDS: Final = 60 * float(os.environ.get("CHAOS_MINUTES", "10" if LONG else "0.75"))
 SEED: Final = int(os.environ.get("CHAOS_SEED", random.randrange(1 << 20) if LONG else 20))
 SHORT: Final = ("kill", "pause", "cut", "cut-one-way", "slow-network", "slow-disk", "etcd")
 ARTEFACTS: Final = Path(__file__).parents[2] / "build" / "artefacts"
@@ -65,6 +65,7 @@ def test_every_promise_is_kept_whatever_is_done_to_the_cluster(tmp_path: Path) -
     [
         ("leases", "kill", "queue", ONE_LEASE),
         ("acks", "cut", "log", LOST),
+        ("stamp", "cut", "log", REPLICAS),
     ],
 )
 def test_a_rule_that_is_broken_is_noticed(bug: str, nemesis: str, workload: str, promise: str, tmp_path: Path) -> None:

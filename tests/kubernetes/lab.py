@@ -102,7 +102,7 @@ class KubernetesLab:
         run("ip", "link", "delete", BRIDGE, check=False)
 
     def _end_containers(self, machine: Machine) -> None:
-        ctr = ("ctr", "--address", machine.containerd, "--namespace", "k8s.io")
+        ctr = self._ctr(machine.name)
         for word in run(*ctr, "tasks", "list", "--quiet", check=False).stdout.split():
             run(*ctr, "tasks", "kill", "--signal", "SIGKILL", word, check=False)
             run(*ctr, "tasks", "delete", "--force", word, check=False)
@@ -211,9 +211,15 @@ class KubernetesLab:
         return str(self.get(namespace, "pods", pod)["status"]["phase"])
 
     def kill(self, machine: str, container: str) -> None:
+        run(*self._ctr(machine), "tasks", "kill", "--signal", "SIGKILL", container)
+
+    def pid(self, machine: str, container: str) -> int:
+        rows = [line.split() for line in run(*self._ctr(machine), "tasks", "list").stdout.splitlines()]
+        return int(next(row[1] for row in rows if row[0] == container))
+
+    def _ctr(self, machine: str) -> tuple[str, ...]:
         (found,) = [one for one in self.machines if one.name == machine]
-        ctr = ("ctr", "--address", found.containerd, "--namespace", "k8s.io")
-        run(*ctr, "tasks", "kill", "--signal", "SIGKILL", container)
+        return ("ctr", "--address", found.containerd, "--namespace", "k8s.io")
 
     def cut_off(self, machine: Machine, is_cut: bool = True) -> None:
         """Its cable is out, or in again."""

@@ -67,7 +67,7 @@ def require_programs() -> None:
 
 def small_images(goqueue: Path, folder: Path) -> list[Path]:
     """An etcd and what keeps a pod's namespaces, on the first layer of GoQueue's image."""
-    base = _first_layer(goqueue)
+    base = first_layer(goqueue)
     root = folder / "etcd-root"
     (root / "usr/local/bin").mkdir(parents=True)
     shutil.copy(find_etcd(), root / "usr/local/bin/etcd")
@@ -86,7 +86,7 @@ def _written(folder: Path, name: str, layers: list[Layer], settings: Mapping[str
     return file
 
 
-def _first_layer(image: Path) -> Layer:
+def first_layer(image: Path) -> Layer:
     with tarfile.open(image) as archive:
 
         def read(name: str) -> bytes:

@@ -165,9 +165,17 @@ class Release:
 
     def kill(self, pod: str, component: str = "node") -> None:
         """`kill -9` of its process; the kubelet starts another."""
+        self._lab.kill(*self._container(pod, component))
+
+    def pid(self, pod: str) -> int:
+        """Of its process."""
+        return self._lab.pid(*self._container(pod, "node"))
+
+    def _container(self, pod: str, component: str) -> tuple[str, str]:
+        """Its machine and its id."""
         found = self.pods(component)[pod]
         (status,) = found["status"]["containerStatuses"]
-        self._lab.kill(found["spec"]["nodeName"], status["containerID"].removeprefix("containerd://"))
+        return found["spec"]["nodeName"], status["containerID"].removeprefix("containerd://")
 
     def restarts(self, pod: str) -> int:
         (status,) = self.pods()[pod]["status"]["containerStatuses"]
