@@ -18,6 +18,7 @@ from chaos import pods
 from tests.kubernetes.lab import KubernetesLab
 from tests.kubernetes.programs import require_programs, small_images
 from tests.kubernetes.release import Release
+from tests.waiting import let_pass
 
 SECONDS: Final = 30
 _GROUPS: Final = Path("/sys/fs/cgroup")
@@ -74,7 +75,7 @@ def measured(groups: list[PodGroup], load: Callable[[], None]) -> tuple[float, f
 
 def put_load(url: str, words: tuple[str, ...]) -> None:
     if not words:
-        time.sleep(SECONDS)
+        let_pass(SECONDS)
         return
     program = [sys.executable, "-c", "from goqueue.cli import main; main()", "bench", *words]
     done = subprocess.run([*program, "--duration", f"{SECONDS}s", "--server", url], capture_output=True, text=True)
