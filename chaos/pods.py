@@ -151,13 +151,15 @@ class LoseVolume(PodNemesis):
 
 
 class KillEtcd(PodNemesis):
-    """The only member: nobody can change who leads until it is back."""
+    """One member, or two of three: nobody can change who leads until one is back."""
 
     name = "etcd-kill"
 
     def begin(self) -> str:
-        self.release.kill(f"{NAME}-etcd-0", "etcd")
-        return "etcd is killed"
+        chosen = self.chance.sample(sorted(self.release.pods("etcd")), self.chance.choice([1, 2]))
+        for pod in chosen:
+            self.release.kill(pod, "etcd")
+        return f"killed: {', '.join(chosen)}"
 
 
 _ALL: Final[tuple[type[PodNemesis], ...]] = (

@@ -80,7 +80,7 @@ class LogWorkload(Workload):
     def stop_senders(self) -> None:
         try:
             self._writer.__exit__()
-        except AssertionError as error:
+        except (AssertionError, KafkaException, SystemError) as error:  # the last: a fatal error amid deliveries
             self._writer.failed.append(str(error))
 
     def abandon(self) -> None:

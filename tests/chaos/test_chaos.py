@@ -65,7 +65,7 @@ def test_every_promise_is_kept_whatever_is_done_to_the_cluster(tmp_path: Path) -
     [
         ("leases", "kill", "queue", ONE_LEASE),
         ("acks", "cut", "log", LOST),
-        ("stamp", "cut", "log", REPLICAS),
+        ("stamp", "cut", "queue", REPLICAS),
     ],
 )
 def test_a_rule_that_is_broken_is_noticed(bug: str, nemesis: str, workload: str, promise: str, tmp_path: Path) -> None:

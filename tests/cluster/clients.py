@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.waiting import wait_until
@@ -107,8 +107,12 @@ class Writer:
         number = 0
         while not self._stopping.is_set():
             value = str(number).encode()
-            self._producer.produce(self._topic, value, key=str(number % 7).encode(), on_delivery=self._told)
-            self._producer.poll(0)
+            try:
+                self._producer.produce(self._topic, value, key=str(number % 7).encode(), on_delivery=self._told)
+                self._producer.poll(0)
+            except KafkaException as error:  # a producer whose epoch or sequence was broken cannot go on
+                self.failed.append(str(error))
+                return
             number += 1
             self._stopping.wait(self._pause_s)
 

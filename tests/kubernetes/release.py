@@ -20,7 +20,7 @@ SPACE: Final = "shop"
 _COMPONENT: Final = "app.kubernetes.io/component"
 VALUES: Final[dict[str, Any]] = {
     "external": {"enabled": True},
-    "etcd": {"replicas": 1, "image": {"repository": "etcd", "tag": "1", "pullPolicy": "Never"}},
+    "etcd": {"image": {"repository": "etcd", "tag": "1", "pullPolicy": "Never"}},
     "image": {"pullPolicy": "Never"},
     "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},
     "settings": {"cluster": {"balance_interval_ms": "2s", "balance_by": "bytes", "balance_moves_max": 8}},
