@@ -103,9 +103,21 @@ class KubernetesLab:
 
     def _end_containers(self, machine: Machine) -> None:
         ctr = self._ctr(machine.name)
+        names = [Path(one) for one in self._pod_namespaces(ctr)]
         for word in run(*ctr, "tasks", "list", "--quiet", check=False).stdout.split():
             run(*ctr, "tasks", "kill", "--signal", "SIGKILL", word, check=False)
             run(*ctr, "tasks", "delete", "--force", word, check=False)
+        for one in names:
+            run("ip", "netns", "delete", one.name, check=False)
+
+    def _pod_namespaces(self, ctr: Sequence[str]) -> set[str]:
+        """Those that containers run in: nobody else takes them away when the kubelet is gone."""
+        found = set()
+        for word in run(*ctr, "containers", "list", "--quiet", check=False).stdout.split():
+            spec = json.loads(run(*ctr, "containers", "info", "--spec", word, check=False).stdout or "{}")
+            spaces = spec.get("linux", {}).get("namespaces", [])
+            found |= {one["path"] for one in spaces if one["type"] == "network" and "/netns/" in one.get("path", "")}
+        return found
 
     def _unmount(self) -> None:
         mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
