@@ -7,6 +7,8 @@ import random
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -32,10 +34,10 @@ def main(arguments: list[str]) -> int:
     if why := no_lab():
         print(f"{why}; on loopback processes are killed and stand still, nothing else", flush=True)
     nemeses = tuple(asked.nemesis or (_ON_LOOPBACK if why else NEMESES))
-    plan = Plan(asked.seed, asked.minutes * 60, nemeses, tuple(asked.workload or workloads_here()))
+    plan = Plan(asked.seed, asked.minutes * 60, nemeses, tuple(asked.workload or workloads_here()), rounds=asked.rounds)
     try:
-        with tempfile.TemporaryDirectory(prefix="goqueue-chaos-", dir=asked.scratch) as scratch:
-            outcome = run(plan, Path(scratch), tell)
+        with _scratch(asked.scratch, asked.keep) as scratch:
+            outcome = run(plan, scratch, tell)
     except EtcdMissing as error:
         print(error.message, file=sys.stderr)
         return 2
@@ -67,6 +69,17 @@ def _told(outcome: Outcome, report: str | None) -> int:
     return 1 if outcome.broken else 0
 
 
+@contextmanager
+def _scratch(parent: str | None, keep: bool) -> Iterator[Path]:
+    if keep:
+        kept = Path(tempfile.mkdtemp(prefix="goqueue-chaos-", dir=parent))
+        print(f"data of nodes and of etcd: {kept}", flush=True)
+        yield kept
+    else:
+        with tempfile.TemporaryDirectory(prefix="goqueue-chaos-", dir=parent) as scratch:
+            yield Path(scratch)
+
+
 def _drill(names: list[str]) -> int:
     broken = []
     for name in names:
@@ -83,6 +96,7 @@ def _drill(names: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0, help="of faults; the checks come on top")
+    parser.add_argument("--rounds", type=int, default=0, help="of faults, however long they take, in place of minutes")
     parser.add_argument("--nemesis", action="append", choices=sorted(NEMESES), help="again for several; all if none")
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="again for several; all if none")
     parser.add_argument(
@@ -94,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 20))
     parser.add_argument("--report", metavar="FILE.html", help="what happened, as one page")
     parser.add_argument("--scratch", help="a directory for the data of nodes; the system's if none")
+    parser.add_argument("--keep", action="store_true", help="the data of nodes stays there, for who looks for a cause")
     return parser
 
 

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -29,6 +30,7 @@ class Plan(NamedTuple):
     nemeses: tuple[str, ...]
     workloads: tuple[str, ...]
     bug: str = ""  # planted
+    rounds: int = 0  # of faults; by the seconds if 0
 
 
 class Fault(NamedTuple):
@@ -162,7 +164,10 @@ class Run:
 
     def _torment(self) -> None:
         deadline, waiting = time.monotonic() + self._plan.seconds, list(self._acts)
-        while self._acts and time.monotonic() < deadline and not self.stuck:
+        for number in count():
+            is_over = number >= self._plan.rounds if self._plan.rounds else time.monotonic() >= deadline
+            if is_over or self.stuck or not self._acts:
+                return
             waiting = waiting or list(self._acts)  # each once before any comes again
             acts = self._together(waiting)
             waiting = [one for one in waiting if one not in acts]

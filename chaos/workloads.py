@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
@@ -17,6 +18,7 @@ from chaos.histories import CLIENTS, DOUBLED, LOST, ORDER, Ends, Findings, Group
 from chaos.lake_workload import LakeWorkload, no_spark
 from chaos.ops import Op, Ops
 from chaos.registry_clients import Registrar
+from chaos.stored import where_stored
 from chaos.workload import Workload
 from tests.cluster.clients import Cluster, Writer, make_topic, read_all
 from tests.waiting import has_come
@@ -97,10 +99,10 @@ class LogWorkload(Workload):
     def broken(self) -> Findings:
         read = read_all(self.cluster, self._topic)
         values = [value for _, value in read]
-        twice = len(values) - len(set(values))
+        twice = {value for value, count in Counter(values).items() if count > 1}
         wrong = {
             LOST: [one.decode() for one in sorted(set(self._writer.acknowledged) - set(values))],
-            DOUBLED: [f"{twice} of {len(values)}"] if twice else [],
+            DOUBLED: where_stored(self.cluster, self._topic, twice) if twice else [],
             ORDER: list(_disorder(read)),
             CLIENTS: [f"the producer gave up: {one}" for one in self._writer.failed],
         }
