@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -115,8 +115,12 @@ class ClusterProcess:
         """Side by side: those of a new cluster wait for each other. Returns when they serve."""
         self._running |= set(numbers)
         with ThreadPoolExecutor(len(numbers)) as pool:
-            for done in [pool.submit(self.nodes[number].start) for number in numbers]:
-                done.result()
+            starts = {pool.submit(self.nodes[number].start): number for number in numbers}
+            ended = wait(starts, return_when=FIRST_EXCEPTION)
+            for start in ended.not_done:  # one has failed: the others would wait for it
+                self.nodes[starts[start]].send_signal(signal.SIGKILL)
+        for start in ended.done:
+            start.result()
 
     def kill(self, number: int) -> None:
         """`kill -9`."""

@@ -7,10 +7,13 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
+
+_START_S: Final = 180.0  # a busy machine is slow; a node that waits for others that never come is wrong
 
 
 class NodeProcess:
@@ -69,10 +72,13 @@ class NodeProcess:
         log.close()
         assert self._process.stdout is not None
         self.block = ""
+        too_late = threading.Timer(_START_S, self._process.kill)
+        too_late.start()
         for line in self._process.stdout:
             self.block += line
             if line.startswith("Ready"):
                 break
+        too_late.cancel()
         found = re.search(r"REST\s+(https?://\S+)", self.block)
         if found is None:
             raise RuntimeError(f"the node did not start:\n{self.block}\n{self.stderr}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.core.cluster.records import NOBODY, ShardRecord
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.drive.coordinators import GROUPS_TOPIC
-from goqueue.format.batch import split
+from goqueue.format.batch import split, strides
 from goqueue.format.records import decode
 from goqueue.log.journal_entries import FILES
 from goqueue.log.mending import is_damaged
@@ -96,6 +97,35 @@ async def restart(nodes: Nodes, node: int, change: Callable[[SimDisk], None]) ->
     await until(lambda: all(record_of(nodes, shard).leader != node for shard in nodes.any.metadata.image.shards()))
     change(nodes._disks[node])
     await nodes.start(node)
+
+
+@pytest.mark.parametrize("place", [0, 3, 7, 8, 11, 12, 15, 16, 17], ids=lambda place: f"byte {place}")
+@pytest.mark.parametrize("is_down", [True, False], ids=["while it is down", "while it runs"])
+def test_what_no_crc_covers_is_fetched_again_too(monkeypatch: pytest.MonkeyPatch, place: int, is_down: bool) -> None:
+    """The offset, the length and the epoch in the head of a batch."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        damage = partial(flip_head, at=at, place=place)
+        if is_down:
+            await restart(nodes, 1, damage)
+        else:
+            await until(lambda: all(one.seal for one in log_of(nodes, 1, at).segments[:-1]))
+            damage(nodes._disks[1])
+        before = log_of(nodes, 1, at).home.stats.segments_mended
+        await nodes.run_at(1, nodes.brokers[1].scrubber.scrub_all())
+        await publish(nodes, at, 60, 5)
+        await until(lambda: log_of(nodes, 1, at).home.stats.segments_mended > before, 120)
+        await whole(nodes, at, 65)
+
+    run_nodes(story, monkeypatch)
+
+
+def flip_head(disk: SimDisk, at: TopicPartition, place: int) -> None:
+    """Of the third batch of the first file."""
+    path = files(disk, at)[0]
+    starts = [start for start, _, _, _ in strides(disk.read_file(path) or b"")]
+    flip(disk, path, starts[2] + place)
 
 
 @pytest.mark.parametrize("segment", [0, 1, -1])

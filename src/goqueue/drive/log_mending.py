@@ -32,7 +32,7 @@ class LogMending:
         """`ask` gives what the leader has. If damage lies where the leader may have another history: from where on the
         log is to be dropped, and fetched like anything new, unless it is acknowledged in a moment."""
         log = partition.log
-        if log.segments and log.segments[-1].damage:
+        if log.segments and log.segments[-1].lost_regions():
             log.roll()  # so that it can be written anew
         for segment in damaged_segments(log):
             if segment.next_offset > partition.high_watermark:
@@ -46,7 +46,7 @@ class LogMending:
             return None
         mending = Mending(segment)
         try:
-            for region in segment.damage:
+            for region in segment.lost_regions():
                 await self._offload(lambda: mending.copy_until(region))  # noqa: B023
                 if region.next_offset > log.start_offset:
                     await self._fill(mending, region, ask)
@@ -56,7 +56,7 @@ class LogMending:
         except BaseException:
             mending.give_up()
             raise
-        facts = {"segment": segment.path(".log"), "ranges": len(segment.damage)}
+        facts = {"segment": segment.path(".log"), "ranges": len(segment.lost_regions())}
         logger.warning("a damaged segment is whole again", extra=facts)
         segment.home.stats.segments_mended += 1
         return swap

@@ -257,9 +257,14 @@ class Partition(PartitionMarks):
         except DamagedRange as damage:
             raise self._damaged(damage) from None
 
+    @property
+    def others_have_it(self) -> bool:
+        """This node leads it, and another replica has everything too."""
+        return self._leading is not None and self._leading.has_others
+
     def _damaged(self, damage: DamagedRange) -> GoQueueError:
         """What another replica has is not passed over: that one leads in a moment."""
-        if self._leading is None or not self._leading.has_others:
+        if not self.others_have_it:
             return damage
         return NotLeader("This part of the log is damaged here; another replica takes over. Ask for the leader again.")
 

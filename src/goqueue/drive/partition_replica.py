@@ -12,6 +12,8 @@ from goqueue.drive.partition import Partition
 from goqueue.drive.topic_records import SINGLE
 from goqueue.log.epoch_history import NO_EPOCH, end_of_epoch
 from goqueue.log.reader import NeedsVerification
+from goqueue.log.segment import Segment
+from goqueue.log.verifying import is_as_sealed, misplaced_in
 
 
 class PartitionReplica:
@@ -31,6 +33,7 @@ class PartitionReplica:
         self._clock = clock
         self._drop_head = drop_head
         self._unreadable: Offset = -1
+        self._proven: Segment | None = None  # it looked wrong, and was not
 
     @property
     def is_everywhere(self) -> bool:
@@ -68,13 +71,25 @@ class PartitionReplica:
         """Nothing where it is damaged here: another replica is to lead."""
         log, end = self.partition.log, self.partition.end_offset
         try:
-            return log.read(offset, bytes_max, end, wait=True)
+            batches = log.read(offset, bytes_max, end, wait=True)
+            if not self._is_misplaced(offset, batches) or not self.partition.others_have_it:
+                return batches
+            self._unreadable = offset
+            return b""
         except NeedsVerification:
             log.roll()
         except DamagedRange:
             self._unreadable = offset
             return b""
         return self.read_tail(offset, bytes_max)
+
+    def _is_misplaced(self, offset: Offset, batches: bytes) -> bool:
+        found = misplaced_in(self.partition.log, offset, batches)
+        if found is None or found is self._proven:
+            return False
+        if is_as_sealed(found):
+            self._proven = found  # a log that was brought from elsewhere may have epochs of its own
+        return found is not self._proven
 
     def is_readable(self, offset: Offset) -> bool:
         return offset != self._unreadable

@@ -43,6 +43,7 @@ _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _STAMP: Final = struct.Struct(">qii")
 _CRC: Final = struct.Struct(">I")
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
+_HEAD: Final = struct.Struct(">qii1xI2xi")  # base offset, length, leader epoch, CRC, last offset delta
 _STRIDE: Final = struct.Struct(">qi11xi")  # base offset, length, last offset delta
 
 
@@ -182,6 +183,19 @@ def pack_header(header: BatchHeader) -> bytes:
 
 def _pack_after_crc(header: BatchHeader) -> bytes:
     return _AFTER_CRC.pack(*msgspec.structs.astuple(header)[5:])
+
+
+def head(buffer: Buffer, at: Position) -> tuple[Offset, int, Epoch, int, int]:
+    """(base offset, size, leader epoch, CRC, last offset delta) of the header at a position, and nothing checked."""
+    base_offset, length, epoch, crc, delta = _HEAD.unpack_from(buffer, at)
+    return base_offset, length + PREFIX_BYTES, epoch, crc, delta
+
+
+def is_whole(buffer: Buffer, at: Position, size: int, crc: int) -> bool:
+    """Whether a batch of that size and CRC stands there."""
+    if size < HEADER_BYTES or len(buffer) - at < size:
+        return False
+    return bool(crc32c(memoryview(buffer)[at + ATTRIBUTES_AT : at + size]) == crc)
 
 
 def strides(buffer: Buffer, start: Position = 0) -> Iterator[tuple[Position, Position, Offset, Offset]]:

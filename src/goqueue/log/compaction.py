@@ -88,7 +88,7 @@ def candidates(log: PartitionLog, stable: Offset | None = None) -> list[Segment]
     """The sealed, sound segments from the start on, as far as no open transaction has messages in them."""
     found: list[Segment] = []
     for segment in log.segments[:-1]:
-        if segment.seal is None or segment.damage or (stable is not None and segment.next_offset > stable):
+        if segment.seal is None or segment.lost_regions() or (stable is not None and segment.next_offset > stable):
             break
         found.append(segment)
     return found
@@ -141,7 +141,7 @@ def _sound(segments: Sequence[Segment]) -> list[Segment]:
     sound: list[Segment] = []
     for segment in segments:
         segment.verify()
-        if segment.damage:
+        if segment.lost_regions():
             break
         sound.append(segment)
     return sound

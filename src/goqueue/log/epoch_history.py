@@ -69,11 +69,13 @@ def cut_head(epochs: Epochs, start_offset: Offset) -> Epochs:
     return (EpochStart(epochs[at - 1].epoch, start_offset), *epochs[at:])
 
 
-def with_batches(epochs: Epochs, segments: Iterable[Segment]) -> Epochs:
-    """With what the batches of some segments say, the oldest first. Blocks; runs off the loop."""
+def with_batches(epochs: Epochs, segments: Iterable[Segment], known_to: Offset = 0) -> Epochs:
+    """With what the batches of some segments say, the oldest first; where the history is known already they are not
+    asked, since no CRC covers their epochs. Blocks; runs off the loop."""
     for segment in segments:
         for start in _starts_in(segment):
-            epochs = begun(epochs, start.epoch, start.first_offset)
+            if start.first_offset >= known_to:
+                epochs = begun(epochs, start.epoch, start.first_offset)
     return epochs
 
 

@@ -21,11 +21,11 @@ def damaged_segments(log: PartitionLog) -> list[Segment]:
 
 
 def damage_of(segment: Segment, start: Offset) -> list[DamagedRegion]:
-    return [region for region in segment.damage if region.next_offset > start]
+    return [region for region in segment.lost_regions() if region.next_offset > start]
 
 
 def is_damaged(log: PartitionLog) -> bool:
-    return any(segment.damage and damage_of(segment, log.start_offset) for segment in log.segments)
+    return any(damage_of(segment, log.start_offset) for segment in log.segments)
 
 
 class Mending:

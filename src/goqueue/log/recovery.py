@@ -169,7 +169,8 @@ class _Recovery:
         if segments and not known and segments[0] not in unsure:
             known = _first_epoch(segments)
         end = segments[-1].next_offset if segments else 0
-        return cut_tail(with_batches(known, unsure), max(end, self._meta.start_offset))
+        known_to = self._synced_offset if known else 0  # which is noted after the history
+        return cut_tail(with_batches(known, unsure, known_to), max(end, self._meta.start_offset))
 
     def _was_checked(self, segment: Segment) -> bool:
         return segment.seal is None and segment.verified and segment.length > 0

@@ -10,11 +10,12 @@ from crc32c import crc32c
 
 from goqueue.base.errors import CorruptBatch
 from goqueue.base.ids import Offset, Position
-from goqueue.base.limits import MIB
-from goqueue.format.batch import HEADER_BYTES, MAGIC, BatchHeader, read_header, verify
+from goqueue.base.limits import KIB, MIB
+from goqueue.format.batch import HEADER_BYTES, MAGIC, BatchHeader, head, is_whole, read_header, verify
 from goqueue.log.disk import File
 
 _WINDOW_BYTES: Final = 1 * MIB
+_PIECE_BYTES: Final = 128 * KIB  # others run while it is read
 _MAGIC_AT: Final = 16
 
 
@@ -101,6 +102,28 @@ def sound_or_damaged(
                 return
             yield DamagedRegion(at, sound.position, next_offset, sound.header.base_offset)
             position, next_offset = sound.position, sound.header.base_offset
+
+
+def is_in_order(file: File, length: int, next_offset: Offset, may_skip: bool) -> bool:
+    """Whether every batch is whole and stands where it should, also by what its CRC does not cover: offsets follow each
+    other, and epochs never go back. The same as a walk, made lean: every segment is looked at as it is sealed."""
+    position, epoch, window, window_at = 0, -1, b"", 0
+    while position < length:
+        at = position - window_at
+        if len(window) - at < HEADER_BYTES:
+            window, window_at, at = file.read(position, _PIECE_BYTES), position, 0
+            if len(window) < HEADER_BYTES:
+                return False
+        base_offset, size, batch_epoch, crc, delta = head(window, at)
+        if len(window) - at < size and window_at < position:
+            window, window_at, at = file.read(position, max(size, _PIECE_BYTES)), position, 0
+        elif len(window) - at < size:
+            window = file.read(position, size)
+        is_next = base_offset == next_offset or (may_skip and base_offset > next_offset)
+        if not is_next or batch_epoch < epoch or not is_whole(window, at, size, crc):
+            return False
+        position, epoch, next_offset = position + size, batch_epoch, base_offset + delta + 1
+    return position == length
 
 
 def checksum(file: File, length: int) -> int:

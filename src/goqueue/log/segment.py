@@ -22,7 +22,7 @@ from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import File
 from goqueue.log.home import SegmentHome, unless_full
 from goqueue.log.index import SegmentIndexes
-from goqueue.log.scan import DamagedRegion, checksum
+from goqueue.log.scan import DamagedRegion, checksum, is_in_order
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +54,7 @@ class Segment(SegmentContents):
         "_rewriting",
         "_unsynced",
         "damage",
+        "differs",
         "home",
         "seal",
         "trusted_from",
@@ -65,6 +66,7 @@ class Segment(SegmentContents):
         self.home = home
         self.seal: Seal | None = None
         self.damage: tuple[DamagedRegion, ...] = ()
+        self.differs = False  # its bytes are not those that were written, and every batch is whole
         self.verified = True
         self.trusted_from: Offset = _NOWHERE  # from here on it was written in this run, so it needs no check
         self._pinned = False
@@ -235,7 +237,9 @@ class Segment(SegmentContents):
         seal = Seal(
             FORMAT_VERSION,
             self.length,
-            -1 if self.damage else checksum(self.file(), self.length),  # damage is looked for anew at the next start
+            -1
+            if self.damage or self.differs
+            else checksum(self.file(), self.length),  # damage is looked for anew at the next start
             self.next_offset,
             self.max_timestamp,
             self.max_timestamp_offset,
@@ -259,7 +263,30 @@ class Segment(SegmentContents):
             self.home.stats.segments_verified += 1
             if self.damage or not self._fits_seal():
                 self._rescan()
+                self._look_outside_batches()
             self.verified = True
+
+    def _look_outside_batches(self) -> None:
+        """No CRC of a batch covers its epoch, nor its offset where some may be missing. Who asks gets such a batch; how
+        it was another replica knows."""
+        if self.damage or not self.length:
+            return
+        if self.seal is not None and self.seal.crc >= 0:
+            self.differs = checksum(self.file(), self.length) != self.seal.crc
+        else:
+            self.differs = not self.is_in_order()
+        if self.differs:
+            self.home.stats.damaged_ranges += 1
+            logger.error("a segment is not as it was sealed", extra={"segment": self.path(".log")})
+
+    def lost_regions(self) -> tuple[DamagedRegion, ...]:
+        """What is to come from somebody else: of a segment that differs all of it, since nothing says which batch."""
+        whole = DamagedRegion(0, self.length, self.base_offset, self.next_offset)
+        return (whole,) if self.differs else self.damage
+
+    def is_in_order(self) -> bool:
+        """Whether its batches are whole and stand where they should. Blocks."""
+        return is_in_order(self.file(), self.length, self.base_offset, self.may_skip)
 
     def doubt(self) -> None:
         """It is checked again before it is read."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from goqueue.base.ids import Position
-from goqueue.format.batch import ATTRIBUTES_AT, strides
+from goqueue.format.batch import PREFIX_BYTES, strides
 from goqueue.log.segment import Segment
 from goqueue.sim.cluster import STORE_S, SimCluster, SimNode
 from goqueue.sim.disk import CrashMode
@@ -157,8 +157,14 @@ class Faults:
             segment = self._chance.choice(sealed)
             self._tell(f"a bit of {segment.path('.log')} is flipped on {node.number}")
             node.is_damaged = True
-            place = _covered(segment, self._chance.randrange(segment.length))
-            node.disk.flip_bit(segment.path(".log"), place, self._chance.randrange(8))
+            place, bit = self._chance.randrange(segment.length), self._chance.randrange(8)
+            if not _misleads(segment, place):
+                node.disk.flip_bit(segment.path(".log"), place, bit)
+                return
+            node.kill()
+            node.disk.flip_bit(segment.path(".log"), place, bit)
+            await asyncio.sleep(self._chance.uniform(0.1, 1.0))
+            self._start(node)
 
     async def _fail_over_twice(self) -> None:
         """Whoever leads after the first change goes too, before everybody has heard of it."""
@@ -300,8 +306,8 @@ class Faults:
         self._cluster.network.delay_s = (0.0002, 0.002)
 
 
-def _covered(segment: Segment, place: Position) -> Position:
-    """Moved into what the CRC of the batch there covers. What it does not (base offset, length, epoch) a reader cannot
-    check, and gets until the scrubber has been there: docs/cluster.md says so."""
+def _misleads(segment: Segment, place: Position) -> bool:
+    """Whether it is in a batch's offset or length, which a reader cannot check: one of a node that runs gets that batch
+    until the scrubber has been there (docs/cluster.md says so). So these flip while the node is down."""
     data = segment.file().read(0, segment.length)
-    return next(max(place, at + ATTRIBUTES_AT) for at, end, _, _ in strides(data) if place < end)
+    return next((place < at + PREFIX_BYTES for at, end, _, _ in strides(data) if place < end), True)
