@@ -38,3 +38,17 @@ def test_a_full_disk_is_no_reason_to_fail() -> None:
     disk.free_space()
     held.add("an-id", 3)
     assert held.has("an-id", 3)
+
+
+def test_what_is_settled_survives_a_power_cut() -> None:
+    disk = SimDisk()
+    held = HeldLogs(disk)
+    held.add("an-id", 3)
+    assert not HeldLogs(disk.crash("dropped")).has("an-id", 3)
+    held.settle("an-id")
+    held.settle("another-id")
+    held.add("an-id", 4)
+    again = HeldLogs(disk.crash("dropped"))
+    assert again.has("an-id", 3) and not again.has("an-id", 4)
+    held.forget("an-id")
+    held.settle("an-id")

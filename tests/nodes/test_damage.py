@@ -128,6 +128,27 @@ def flip_head(disk: SimDisk, at: TopicPartition, place: int) -> None:
     flip(disk, path, starts[2] + place)
 
 
+@pytest.mark.parametrize("node", [0, 1])
+@pytest.mark.parametrize("lost", [1, 3])
+def test_files_that_a_log_began_with_come_back_from_the_others(
+    monkeypatch: pytest.MonkeyPatch, node: int, lost: int
+) -> None:
+    """Who lost them must not tell the others to begin where it does."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        for one in range(3):
+            nodes.kill(one, "kept")
+        for path in files(nodes._disks[node], at)[:lost]:
+            nodes._disks[node].remove(path)
+        await asyncio.gather(*map(nodes.start, range(3)))
+        await nodes.until_led()
+        await publish(nodes, at, 60, 5)
+        await whole(nodes, at, 65)
+
+    run_nodes(story, monkeypatch)
+
+
 @pytest.mark.parametrize("segment", [0, 1, -1])
 def test_a_follower_that_was_damaged_fetches_the_range_again(monkeypatch: pytest.MonkeyPatch, segment: int) -> None:
     async def story(nodes: Nodes) -> None:

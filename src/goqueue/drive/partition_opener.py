@@ -46,6 +46,9 @@ class OpenerParts(NamedTuple):
     replay: JournalReplay
 
 
+def _nothing() -> None: ...
+
+
 class PartitionOpener:
     """One for all partitions of a node."""
 
@@ -79,7 +82,8 @@ class PartitionOpener:
             self._stats,
             uses_spare=is_own,
             keeps_unsynced=self._settings.fsync != "never",
-            begun=partial(self.held.add, topic_id or at.topic, at.partition) if is_replicated else lambda: None,
+            begun=partial(self.held.add, topic_id or at.topic, at.partition) if is_replicated else _nothing,
+            settled=partial(self.held.settle, topic_id or at.topic) if is_replicated else _nothing,
         )
         try:
             return open_log(home, roll_rule(config), topic_id, is_replicated)

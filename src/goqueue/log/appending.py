@@ -37,7 +37,8 @@ class RollRule(msgspec.Struct, frozen=True):
             full = segment.length + size + one.size > self.segment_bytes
             old = 0 <= began < one.max_timestamp - self.segment_ms
             far = one.next_offset - 1 - segment.base_offset > RELATIVE_OFFSET_MAX
-            if full or old or far or one.leader_epoch != first.leader_epoch:
+            is_behind_gap = one.base_offset != headers[count - 1].next_offset
+            if full or old or far or is_behind_gap or one.leader_epoch != first.leader_epoch:
                 return count, size
             size += one.size
         return len(headers), size
@@ -93,6 +94,8 @@ class LogAppends(LogExtent):
 
     def restore(self, batch: Buffer, header: BatchHeader) -> None:
         """Puts back a batch that the end of the log has lost."""
+        if header.base_offset > self.end_offset:
+            self._note_gap(header)
         self.end_offset = header.base_offset
         self.append(batch, header, header.leader_epoch, header.max_timestamp)
 
@@ -102,6 +105,8 @@ class LogAppends(LogExtent):
         if self._failure:
             raise StorageFailed(self._failure)
         first = headers[0]
+        if first.base_offset > self.end_offset:
+            self._note_gap(first)
         self.end_offset = first.base_offset
         segment = self._segment_for_append(first, first.max_timestamp)
         count, size = self.roll_rule.fitting(segment, headers)
@@ -119,6 +124,14 @@ class LogAppends(LogExtent):
         stats.bytes_appended += size
         self.bytes_written += size
         return count
+
+    def _note_gap(self, behind: BatchHeader) -> None:
+        """Whoever had the log before has compacted it: offsets are missing on purpose."""
+        self.notes.change(gaps_to=max(self.notes.meta.gaps_to, behind.next_offset))
+        if not self.segments:
+            self._add_segment()  # which begins where the log does
+        self.segments[-1].may_skip = True
+        self.segments[-1].next_offset = behind.base_offset
 
     def _segment_for_append(self, header: BatchHeader, now: Millis) -> Segment:
         if not self.segments:

@@ -2,8 +2,8 @@
 
 A log whose directory was deleted looks like one that never had a message. Its node would count as in sync after a
 start, and could lead, and have the other replicas cut off all that they have. One file for each topic, by its id, has a
-line for each partition, written as the log's directory is made: a killed process leaves it behind. It is not synced, so
-that a power cut soon after a log began may take the line.
+line for each partition, written as the log's directory is made: a killed process leaves it behind. It is durable before
+a sync says of the log's first messages that they are.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class HeldLogs:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._known: dict[str, set[str]] = {}  # partitions by topic
+        self._unsynced: set[str] = set()  # topics
         self._lock = threading.Lock()
 
     def has(self, topic_id: str, partition: int) -> bool:
@@ -36,6 +37,23 @@ class HeldLogs:
                 self._disk.make_dirs(HELD)
                 self._disk.open(_path(topic_id), create=True).append([f"{partition}\n".encode()])
                 known.add(str(partition))
+                self._unsynced.add(topic_id)
+
+    def settle(self, topic_id: str) -> None:
+        """What was added of a topic is durable when this returns. Blocks."""
+        with self._lock:
+            if topic_id not in self._unsynced:
+                return
+            self._unsynced.discard(topic_id)
+        try:
+            self._disk.open(_path(topic_id)).sync()
+            for directory in (HELD, ""):
+                self._disk.sync_dir(directory)
+        except FileNotFoundError:
+            return  # the topic was deleted meanwhile
+        except OSError:
+            self._unsynced.add(topic_id)
+            raise
 
     def forget(self, topic_id: str) -> None:
         """The topic was deleted, and its id is nobody's any more."""

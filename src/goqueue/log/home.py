@@ -135,3 +135,4 @@ class SegmentHome(msgspec.Struct, frozen=True):
     keeps_unsynced: bool = True  # whether a handle stays open until what was written through it is safe
     uses_spare: bool = False  # whether its files may take descriptors that are held back
     begun: Callable[[], None] = lambda: None  # called as its directory is made
+    settled: Callable[[], None] = lambda: None  # called before that directory is said to be durable

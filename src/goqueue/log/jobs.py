@@ -36,6 +36,7 @@ class SyncJob(msgspec.Struct):
         with unless_full():
             self.log.notes.write_changed()
         if self.new_names:
+            self.log.home.settled()
             _sync_path(self.log.home.disk, self.log.home.directory)
         self.log.notes.write_checkpoint(self.checkpoint, self.cuts)
 

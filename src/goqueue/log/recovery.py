@@ -60,7 +60,7 @@ def open_log(
 ) -> tuple[PartitionLog, Recovered]:
     """The log of a directory; an empty one if the directory is not there yet. `StrayLog` if another topic wrote it, or,
     where `others_have_it`, if a power cut left bytes that no sync covered and nothing that says whose they are."""
-    recovery = _Recovery(home, roll, topic_id)
+    recovery = _Recovery(home, roll, topic_id, others_have_it)
     if others_have_it and topic_id and recovery.is_of_nobody:
         raise StrayLog(f"{home.directory} does not say which topic it belongs to")
     return recovery.run()
@@ -87,10 +87,11 @@ def _end_of_whole(segment: Segment, torn: DamagedRegion) -> Offset:
 
 
 class _Recovery:
-    def __init__(self, home: SegmentHome, roll: RollRule, topic_id: str) -> None:
+    def __init__(self, home: SegmentHome, roll: RollRule, topic_id: str, others_have_it: bool) -> None:
         self._home = home
         self._disk = home.disk
         self._roll = roll
+        self._others_have_it = others_have_it
         self._found = Recovered()
         self._meta_lost = False
         self._meta = self._read_meta(topic_id)
@@ -140,6 +141,7 @@ class _Recovery:
             if is_cut:
                 self._set_aside([later for later in bases if later > base])
                 break
+        self._note_missing_head(segments)
         self._found.segments = len(segments)
         self._found.damaged_ranges = sum(len(segment.damage) for segment in segments)
         syncs = self._checkpoint.sync if self._checkpoint else 0
@@ -312,6 +314,18 @@ class _Recovery:
             segment.remove_files()
         if bases:
             self._disk.sync_dir(self._home.directory)
+
+    def _note_missing_head(self, segments: list[Segment]) -> None:
+        """The same of the first, where others have it: the log's own facts say where it begins, unless they are lost. A
+        log that nobody else has begins where its files do: so may somebody make room who has no other way."""
+        start, is_known = self._meta.start_offset, self._others_have_it and not self._meta_lost
+        if not is_known or not segments or segments[0].base_offset <= start:
+            return
+        first, head = segments[0], Segment.create(self._home, start)
+        head.next_offset, head.first_timestamp = first.base_offset, first.first_timestamp
+        head.max_timestamp = first.first_timestamp  # or it would be the first to go
+        head.quarantine([DamagedRegion(0, 0, start, first.base_offset)])
+        segments.insert(0, head)
 
     def _note_missing(self, segments: list[Segment], segment: Segment) -> None:
         """A segment file that vanished leaves a gap between its neighbours: damage, not silence."""

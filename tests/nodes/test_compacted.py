@@ -1,0 +1,62 @@
+"""Logs that were compacted, at replicas that did not compact them themselves: what is missing is missing on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from goqueue.base.commands import Acks, InputMessage, PublishMessages
+from goqueue.base.ids import TopicPartition
+from goqueue.format.records import decode
+from goqueue.log.partition_log import PartitionLog
+from goqueue.sim.disk import CrashMode, SimDisk
+from tests.nodes.cluster import Nodes, patiently, run_nodes, until
+from tests.nodes.test_damage import log_of, record_of, shard_of
+
+COMPACTED = {"cleanup.policy": "compact", "segment.bytes": 4_096, "min.cleanable.dirty.ratio": 0.01}
+
+
+async def publish(nodes: Nodes, at: TopicPartition, count: int) -> None:
+    for number in range(count):
+        message = InputMessage(f"k{number % 7}".encode(), b"v" * 200, partition=at.partition)
+        command = PublishMessages("t", [message], Acks.ALL)
+        await patiently(lambda: nodes.leader_of(at).publish.messages(command))  # noqa: B023
+
+
+async def in_sync(nodes: Nodes, at: TopicPartition) -> None:
+    await until(lambda: set(record_of(nodes, shard_of(nodes, at)).in_sync) == set(nodes.brokers), 120)
+
+
+def newest(log: PartitionLog) -> dict[bytes | None, int]:
+    """Where the last message of each key is."""
+    return {record.key: record.offset for batch in log.batches(0) for record in decode(batch)}
+
+
+@pytest.mark.parametrize("mode", ["kept", "dropped"])
+def test_a_replica_that_gets_a_compacted_log_takes_its_gaps_for_no_damage(
+    monkeypatch: pytest.MonkeyPatch, mode: CrashMode
+) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6, COMPACTED)
+        at = nodes.place_at(0, "t")
+        await publish(nodes, at, 120)
+        await nodes.run_at(0, nodes.brokers[0].cleaner.clean_all())
+        assert log_of(nodes, 0, at).notes.meta.gaps_to > 0
+        nodes.kill(1, "kept")
+        nodes._disks[1] = SimDisk()
+        await nodes.start(1)
+        await in_sync(nodes, at)
+        await publish(nodes, at, 40)
+        await asyncio.sleep(30)  # segments are sealed
+        assert log_of(nodes, 1, at).home.stats.damaged_ranges == 0
+        nodes.kill(1, mode)
+        await publish(nodes, at, 5)
+        await nodes.start(1)
+        await in_sync(nodes, at)
+        await nodes.run_at(1, nodes.brokers[1].scrubber.scrub_all())
+        log = log_of(nodes, 1, at)
+        assert (log.start_offset, log.end_offset, log.home.stats.damaged_ranges) == (0, 165, 0)
+        assert newest(log) == newest(log_of(nodes, 0, at)) and len(newest(log)) == 7
+
+    run_nodes(story, monkeypatch)
