@@ -174,3 +174,10 @@ def test_a_node_without_the_secret_is_not_let_in(etcd: EtcdMember, tmp_path: Pat
         "what the first node leads is asked for through the port"
     )
     assert second.stop()[0] == 0 and first.stop()[0] == 0
+
+
+def test_nobody_waits_for_a_node_that_dies_while_a_cluster_starts(tmp_path: Path) -> None:
+    cluster = ClusterProcess(tmp_path / "c", nodes=2, programs=["import sys; sys.exit('dies at once')"])
+    with pytest.raises(RuntimeError, match="did not start"), cluster:
+        pass
+    assert not any(node.is_alive for node in cluster.nodes)
