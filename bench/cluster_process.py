@@ -191,8 +191,9 @@ class ClusterProcess:
     def wait(self, holds: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + _WAIT_S
         while not holds():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{what}:\n{self.logs()}")
+            gone = [number for number in self.running if not self.nodes[number].is_alive]
+            if gone or time.monotonic() > deadline:
+                raise AssertionError(f"{what}; nodes that ended by themselves: {gone}\n{self.logs()}")
             time.sleep(0.05)
 
     def logs(self, lines: int = 30) -> str:

@@ -53,7 +53,7 @@ class NodeProcess:
         if "NODE_SHARDS" in os.environ:
             chosen.setdefault("GOQUEUE_NODE_SHARDS", os.environ["NODE_SHARDS"])
         mine = {name: value for name, value in os.environ.items() if not name.startswith("GOQUEUE_")}
-        self._environ = {**mine, **chosen}
+        self._environ = {"PYTHONFAULTHANDLER": "1", **mine, **chosen}
         if tree is not None:
             self._environ["PYTHONPATH"] = str(tree.resolve() / "src")
         self._process: subprocess.Popen[str] | None = None

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from goqueue.base.errors import MetadataConflict
-from goqueue.base.metadata import Change, Commit
+from goqueue.base.metadata import Change, Commit, Session
 from goqueue.base.startup_errors import WrongNodeId
 from goqueue.core.cluster.controlling import Controlling
 from goqueue.core.cluster.records import CONTROLLER, NOBODY, SHARDS, NodeRecord, ShardRecord, encode
@@ -220,5 +220,29 @@ def test_a_store_that_is_out_of_reach_or_silent_stops_nothing_for_good() -> None
             member.client.is_cut_off = False
         await asyncio.sleep(2)
         assert members[2].shard.leader in (1, 2)
+
+    run(scenario)
+
+
+def test_a_node_that_stands_still_while_it_joins_joins_all_the_same() -> None:
+    """Its session is over before it is registered."""
+
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        late = Member(store, 3)
+        await late.follower.start()
+        open_session, begun = late.client.open_session, list[object]()
+
+        async def lost_at_first() -> Session:
+            session = await open_session()
+            if not begun:
+                store.end_session(session.id)
+            begun.append(session)
+            return session
+
+        late.client.open_session = lost_at_first  # type: ignore[method-assign, assignment]
+        await late.membership.join()
+        assert len(begun) == 2 and late.membership.is_held
+        assert 3 in members[0].follower.image.nodes()
+        await late.leave()
 
     run(scenario)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.base.errors import GoQueueError, MetadataConflict
+from goqueue.base.errors import GoQueueError, MetadataConflict, SessionLost
 from goqueue.base.metadata import ABSENT, Commit, Revision, Session
 from goqueue.base.startup_errors import WrongNodeId
 from goqueue.core.cluster.controlling import Controlling
@@ -59,8 +59,13 @@ class NodeMembership:
 
     async def join(self) -> None:
         """`WrongNodeId` if another node has this number."""
-        self._session = await self._metadata.store.open_session()
-        await self._register(self._session)
+        while self._session is None:
+            session = await self._metadata.store.open_session()
+            try:
+                await self._register(session)
+                self._session = session
+            except SessionLost:
+                logger.warning("the session was lost before the node was registered; trying again")
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._stay()), loop.create_task(self._control())]
 

@@ -6,7 +6,7 @@ from goqueue.base.ids import Millis, Offset, Position
 from goqueue.format.batch import BatchHeader
 from goqueue.log.disk import File
 from goqueue.log.index import SegmentIndexes
-from goqueue.log.scan import DamagedRegion, sound_or_damaged
+from goqueue.log.scan import DamagedRegion, is_in_order, sound_or_damaged
 
 
 class SegmentContents:
@@ -17,6 +17,8 @@ class SegmentContents:
         "_indexes",
         "_interval",
         "base_offset",
+        "damage",
+        "differs",
         "first_timestamp",
         "length",
         "max_timestamp",
@@ -29,6 +31,8 @@ class SegmentContents:
         self.base_offset = base_offset
         self.may_skip = may_skip  # compaction may have left offsets without a record
         self._interval = index_interval_bytes
+        self.damage: tuple[DamagedRegion, ...] = ()
+        self.differs = False  # its bytes are not those that were written, and every batch is whole
         self._begin()
 
     def _begin(self) -> None:
@@ -71,3 +75,12 @@ class SegmentContents:
             else:
                 self.note_batch(found.position, found.header, found.header.base_offset)
         return regions
+
+    def is_in_order(self, file: File) -> bool:
+        """Whether its batches are whole and stand where they should. Blocks."""
+        return is_in_order(file, self.length, self.base_offset, self.may_skip)
+
+    def lost_regions(self) -> tuple[DamagedRegion, ...]:
+        """What is to come from somebody else: of a segment that differs all of it, since nothing says which batch."""
+        whole = DamagedRegion(0, self.length, self.base_offset, self.next_offset)
+        return (whole,) if self.differs else self.damage

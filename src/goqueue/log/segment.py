@@ -22,7 +22,7 @@ from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.disk import File
 from goqueue.log.home import SegmentHome, unless_full
 from goqueue.log.index import SegmentIndexes
-from goqueue.log.scan import DamagedRegion, checksum, is_in_order
+from goqueue.log.scan import DamagedRegion, checksum
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,6 @@ class Segment(SegmentContents):
         "_pinned",
         "_rewriting",
         "_unsynced",
-        "damage",
-        "differs",
         "home",
         "seal",
         "trusted_from",
@@ -65,8 +63,6 @@ class Segment(SegmentContents):
         super().__init__(base_offset, home.index_interval_bytes)
         self.home = home
         self.seal: Seal | None = None
-        self.damage: tuple[DamagedRegion, ...] = ()
-        self.differs = False  # its bytes are not those that were written, and every batch is whole
         self.verified = True
         self.trusted_from: Offset = _NOWHERE  # from here on it was written in this run, so it needs no check
         self._pinned = False
@@ -267,26 +263,16 @@ class Segment(SegmentContents):
             self.verified = True
 
     def _look_outside_batches(self) -> None:
-        """No CRC of a batch covers its epoch, nor its offset where some may be missing. Who asks gets such a batch; how
-        it was another replica knows."""
+        """No CRC of a batch covers its epoch, nor its offset. Who asks gets it; how it was another replica knows."""
         if self.damage or not self.length:
             return
         if self.seal is not None and self.seal.crc >= 0:
             self.differs = checksum(self.file(), self.length) != self.seal.crc
         else:
-            self.differs = not self.is_in_order()
+            self.differs = not self.is_in_order(self.file())
         if self.differs:
             self.home.stats.damaged_ranges += 1
             logger.error("a segment is not as it was sealed", extra={"segment": self.path(".log")})
-
-    def lost_regions(self) -> tuple[DamagedRegion, ...]:
-        """What is to come from somebody else: of a segment that differs all of it, since nothing says which batch."""
-        whole = DamagedRegion(0, self.length, self.base_offset, self.next_offset)
-        return (whole,) if self.differs else self.damage
-
-    def is_in_order(self) -> bool:
-        """Whether its batches are whole and stand where they should. Blocks."""
-        return is_in_order(self.file(), self.length, self.base_offset, self.may_skip)
 
     def doubt(self) -> None:
         """It is checked again before it is read."""
