@@ -122,7 +122,7 @@ class Consuming:
         joined = await self._groups.rest_join(request)
         beat_ms = min(joined.heartbeat_ms, max(1, joined.session_ms // 3))
         self._leasing.release(request.group, joined.member_id)
-        reader = Reader(request.group, joined.member_id, reading, beat_ms)
+        reader = Reader(request.group, joined.member_id, reading, beat_ms, joined.mode == "shared")
         self._readers.put(reader)
         self._hear(reader, joined.generation, joined.assignment, [])
         await self._leasing.settled(request.group)
@@ -213,6 +213,16 @@ class Consuming:
                     return PollResult(runs, reader.generation, rebalance)
             finally:
                 self._unwatch(reader, woken)
+
+    def shared_take(self, group: str, member_id: str, generation: int) -> Take | None:
+        """What the member's next polls may take where they come in: see `service/routed_polls.py`. None if they have to
+        be asked for here."""
+        self._groups.rest_readable(group, member_id, generation)
+        reader = self._readers.require(group, member_id)
+        reading = reader.reading
+        if not reader.is_shared or reading.auto_commit or reading.strict or reader.generation != generation:
+            return None
+        return self._take(reader, Poll(group, member_id, generation, 1, 0), reader.assigned, 0)
 
     def _take(self, reader: Reader, poll: Poll, among: Sequence[TopicPartition], wait_ms: Millis) -> Take:
         reading = reader.reading

@@ -28,7 +28,10 @@ class MemberReading(msgspec.Struct, frozen=True):
 class Reader:
     """One member. `assigned` is what it may read, `leaving` what it must give back and did not yet."""
 
-    def __init__(self, group: str, member_id: str, reading: MemberReading, beat_ms: Millis) -> None:
+    def __init__(
+        self, group: str, member_id: str, reading: MemberReading, beat_ms: Millis, is_shared: bool = False
+    ) -> None:
+        self.is_shared = is_shared  # with the group's other members it has all partitions in common
         self.group = group
         self.member_id = member_id
         self.reading = reading

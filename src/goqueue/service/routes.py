@@ -24,7 +24,7 @@ from goqueue.service.audit_trail import AuditTrail
 from goqueue.service.backups import Backups
 from goqueue.service.browse import Browsing
 from goqueue.service.cluster_view import ClusterView
-from goqueue.service.consume import Consuming, Poll
+from goqueue.service.consume import Consuming
 from goqueue.service.credentials import Credentials
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
@@ -125,7 +125,7 @@ def _of_command(command: PublishBatch | FetchPartition) -> TopicPartition:
     return command.at
 
 
-def _poll_s(poll: Poll | FetchPartition) -> float:
+def _poll_s(poll: FetchPartition) -> float:
     return poll.wait_ms_max / 1000 + ROUTED_S
 
 
@@ -266,7 +266,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
         "heartbeat": _BY_NAME,
         "revoke": _BY_NAME,
         "leave": _BY_NAME,
-        "poll": ById(of_group, repeatable=False, within_s=_poll_s),
+        "poll": SPLIT,
         "commit": ById(of_group),
     },
     ResetOffsets: {"reset": ById(of_group)},

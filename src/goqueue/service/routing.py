@@ -24,6 +24,7 @@ from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.routed_leasing import Attempts, RoutedLeasing
 from goqueue.service.routed_letters import RoutedLetters
 from goqueue.service.routed_looks import RoutedScheduling, RoutedStaged, RoutedTraces, RoutedTransactions
+from goqueue.service.routed_polls import RoutedPolls
 from goqueue.service.routed_publish import RoutedDeduplication, RoutedPublish
 from goqueue.service.routed_reads import RoutedBrowsing, RoutedGroups
 from goqueue.service.routed_redrives import RoutedRedrives
@@ -45,7 +46,7 @@ Verb = Callable[..., Any]
 # What other nodes ask of a service beside the verbs that doors have.
 _BETWEEN_NODES: Mapping[type, tuple[str, ...]] = {
     Browsing: ("marks",),
-    Consuming: ("answered",),
+    Consuming: ("answered", "shared_take"),
     Groups: ("progress",),
     Traces: ("known",),
     Redrives: ("known",),
@@ -99,6 +100,7 @@ class Routing:
         environment = self._environment
         routed = RoutedLeasing(self.router, leasing, self._topics, environment.entropy)
         self._splits[Leasing] = routed
+        self._splits[Consuming] = RoutedPolls(self.router, leasing)
         for service in (PeerLeasing(leasing, self.news, told), Attempts(routed, self._topics, environment.clock)):
             self.router.serve(service, _BETWEEN_NODES[type(service)])
         return routed
