@@ -30,6 +30,7 @@ class TaskPeer(msgspec.Struct, frozen=True):
     fill: str
     worker: tuple[str, ...]
     environ: Mapping[str, str] = {}
+    count: int = 10_000  # enough for seconds of work, so that what a worker holds ahead is a small part of it
 
 
 GOQUEUE: Final = TaskPeer(
@@ -51,6 +52,7 @@ async def noop_async(number):
 """,
     "from noop import noop\nfor at in range(0, count, 1000): noop.send(range(at, at + 1000))",
     ("goqueue", "worker", "noop:app", "--concurrency", "8"),
+    count=200_000,
 )
 GOQUEUE_ASYNC: Final = msgspec.structs.replace(
     GOQUEUE,

@@ -22,7 +22,6 @@ from bench.peers.server import PeerMissing
 from bench.report import Figure
 from bench.task_apps import GOQUEUE, GOQUEUE_ASYNC, MARK_EVERY, PEERS, TaskPeer
 
-COUNT = 10_000
 ROUNDS = 3
 ROUND_SECONDS = 120.0
 
@@ -71,7 +70,7 @@ class TaskBench:
         with _server(self.peer, home) as url:
             environ = {**os.environ, **self.peer.environ, "SERVER": url, "MARKS": str(home / "marks")}
             environ["PATH"] = f"{programs}:{environ['PATH']}"
-            fill = f"count = {COUNT}\n{self.peer.fill}"
+            fill = f"count = {self.peer.count}\n{self.peer.fill}"
             subprocess.run([str(programs / "python"), "-c", fill], cwd=home, env=environ, check=True, timeout=300)
             (home / "marks").write_text("")
             return _measured(self.peer, home, environ, programs)
@@ -82,7 +81,7 @@ def _measured(peer: TaskPeer, home: Path, environ: dict[str, str], programs: Pat
     with (home / "output").open("wb") as output:
         worker = subprocess.Popen(command, cwd=home, env=environ, stdout=output, stderr=output, process_group=0)
     try:
-        marks = _marks(home / "marks", COUNT // MARK_EVERY)
+        marks = _marks(home / "marks", peer.count // MARK_EVERY)
     finally:
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
