@@ -19,6 +19,7 @@ from goqueue.base.settings import Settings, parse_address
 from goqueue.base.started import Started
 from goqueue.broker import Broker
 from goqueue.drive.cluster_member import ClusterPorts
+from goqueue.drive.fair_turns import FairTurns
 from goqueue.drive.offload import Threads
 from goqueue.edge.doors import KAFKA, KAFKA_EXTERNAL, Address, DoorAddresses
 from goqueue.edge.grpc.opening import GrpcDoor
@@ -163,7 +164,8 @@ class Node:
         services = NodeServices(self._settings, ports, traces, plan, self._access, await self._cluster_ports(doors))
         self._broker = broker = Broker(services, index)
         who = self._who = services.authentication
-        logins, refused = NodeLogins(who), broker.metrics.http_refused.labels
+        logins = NodeLogins(who, FairTurns(broker.metrics.waited_for_turn))
+        refused = broker.metrics.http_refused.labels
         leader_changes = LeaderChanges(services.metadata.image)
         services.follow_metadata(leader_changes.metadata_changed)
         door = self._settings.rest

@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
+from goqueue.drive.measured import also_measured
+
 T = TypeVar("T")
 
 _under_way: Final[set[asyncio.Task[Any]]] = set()  # the loop itself keeps no task alive
@@ -14,7 +16,7 @@ _under_way: Final[set[asyncio.Task[Any]]] = set()  # the loop itself keeps no ta
 
 async def carry_on(work: Coroutine[Any, Any, T]) -> T:
     """Returns what the work returns. It goes on if the caller is cancelled."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(also_measured(work))
     _under_way.add(task)
     task.add_done_callback(_ended)
     return await asyncio.shield(task)

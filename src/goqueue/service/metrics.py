@@ -134,6 +134,16 @@ class BrokerMetrics:
         self.throttled_seconds = Counter(
             "goqueue_throttled_seconds", "How long those clients were held back.", ("door", "limit"), registry=registry
         )
+        self._turn_waits = Counter(
+            "goqueue_turn_waits",
+            "Requests that waited until it was their tenant's or user's turn.",
+            door,
+            registry=registry,
+        )
+        self._turn_wait_seconds = Counter(
+            "goqueue_turn_wait_seconds", "How long those requests waited in all.", door, registry=registry
+        )
+        self._turns: dict[str, tuple[Counter, Counter]] = {}
         self.kafka_connections_refused = Counter(
             "goqueue_kafka_connections_refused",
             "Connections that the node closed: too many in all, of one address or for the file descriptors there are, "
@@ -274,6 +284,13 @@ class BrokerMetrics:
 
     def clock_stepped(self, by_ms: Millis) -> None:
         self.clock_steps.labels("forward" if by_ms > 0 else "back").inc()
+
+    def waited_for_turn(self, door: str, seconds: float) -> None:
+        counters = self._turns.get(door)
+        if counters is None:
+            counters = self._turns[door] = self._turn_waits.labels(door), self._turn_wait_seconds.labels(door)
+        counters[0].inc()
+        counters[1].inc(seconds)
 
     def topic(self, name: str) -> TopicCounters:
         counters = self.topics.get(name)

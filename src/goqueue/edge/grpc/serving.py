@@ -59,6 +59,7 @@ class Serving:
         self._by_subject = by_subject
         self._quotas = quotas
         self._login = login
+        self._turns = None if login is None else login.turns
         self._wait_ms_max = wait_ms_max
         self._metrics = metrics
         total = settings.request_bytes_total_max
@@ -89,7 +90,7 @@ class Serving:
             async def work(call: GrpcCall) -> bytes:
                 meter = self._meter(method, call)
                 if method.kind == "requests":
-                    answer = _bytes(await method.handler(self._decoded(method, given, meter), call))
+                    answer = _bytes(await method.handler(self._decoded(method, given, call, meter), call))
                 else:
                     meter.charge(BYTES_IN, len(given))
                     with self._requests_room.held(len(given)):
@@ -118,7 +119,7 @@ class Serving:
                     await meter.wait(BYTES_OUT, len(data))
 
                 if method.kind == "both":
-                    await method.handler(self._decoded(method, given, meter), call, send)
+                    await method.handler(self._decoded(method, given, call, meter), call, send)
                 else:
                     meter.charge(BYTES_IN, len(given))
                     await method.handler(decoded(method.request, given), call, send)
@@ -179,10 +180,12 @@ class Serving:
         return meter
 
     async def _decoded(
-        self, method: GrpcMethod, given: AsyncIterator[bytes], meter: CallMeter
+        self, method: GrpcMethod, given: AsyncIterator[bytes], call: GrpcCall, meter: CallMeter
     ) -> AsyncIterator[Message]:
         while (data := await self._next(given)) is not None:
             with self._requests_room.held(len(data)):
+                if self._turns is not None:
+                    await self._turns.turn(call.caller)
                 yield decoded(method.request, data)
             await meter.wait(BYTES_IN, len(data))
 

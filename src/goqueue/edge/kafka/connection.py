@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol, cast
 import msgspec
 
 from goqueue.base.limits import SASL_BYTES_MAX
+from goqueue.drive.fair_turns import FairTurns, Place
 from goqueue.edge.doors import KAFKA
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.calls import ConnectionEnd, KafkaPeer, PeerLogin
@@ -67,10 +68,11 @@ class LoginOf(Protocol):
 
 
 class WayIn(NamedTuple):
-    """How a client shows who it is, if it has to, and by which listener it comes."""
+    """How a client shows who it is, if it has to, by which listener it comes, and with whom it takes turns."""
 
     login: LoginOf | None = None
     listener: str = KAFKA
+    turns: FairTurns | None = None
 
 
 class _Pending:
@@ -104,6 +106,7 @@ class KafkaConnection(asyncio.Protocol):
         "_login",
         "_muted",
         "_peer",
+        "_place",
         "_reading",
         "_request_bytes",
         "_serve",
@@ -123,7 +126,7 @@ class KafkaConnection(asyncio.Protocol):
         way_in: WayIn,
     ) -> None:
         """With a login frames have to be small until the client has shown who it is."""
-        login, listener = way_in
+        login, listener, turns = way_in
         self._serve = serve
         self._frame_bytes_max = frame_bytes_max
         self._framer = Framer(frame_bytes_max if login is None else min(frame_bytes_max, SASL_BYTES_MAX))
@@ -144,6 +147,7 @@ class KafkaConnection(asyncio.Protocol):
         self._reading = True
         self._finishing = False
         self._muted: asyncio.TimerHandle | None = None  # until when nothing new is begun, because of a quota
+        self._place = None if turns is None else Place(turns, KAFKA, self._pump_safely)
         self._peer = KafkaPeer("", listener=listener)
         self._local = ("", 0)
 
@@ -277,7 +281,10 @@ class KafkaConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Begins what may be begun, sends what may be sent, and reads on if there is room."""
+        place = self._place
         while self._frames and self._may_begin():
+            if place is not None and not place.may_begin(self._peer.caller):
+                break
             answer = self._serve(self._frames.popleft(), self._peer, self._local, self._end)
             if isinstance(answer, list) and not self._under_way:
                 self._write(answer)
@@ -285,6 +292,8 @@ class KafkaConnection(asyncio.Protocol):
                 self._queue(answer)
                 self._send_ready()
             self._mute()
+            if place is not None:
+                place.begun()
         self._regulate_reading()
 
     def _mute(self) -> None:
@@ -316,7 +325,8 @@ class KafkaConnection(asyncio.Protocol):
             self._request_bytes += answer.held
             if answer.is_exclusive:
                 self._exclusive = pending
-            pending.future = asyncio.get_running_loop().create_task(self._run(pending, answer.answer))
+            later = answer.answer if self._place is None else self._place.later(answer.answer)
+            pending.future = asyncio.get_running_loop().create_task(self._run(pending, later))
             pending.future.add_done_callback(self._answered)
         self._under_way.append(pending)
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from goqueue.base.kafka_settings import KafkaSettings
+from goqueue.drive.fair_turns import FairTurns
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.connection import KafkaConnection, LoginOf, Serve, WayIn
 from goqueue.edge.security.tls import Handshakes
@@ -25,11 +26,13 @@ SWEEP_S: Final = 1.0
 
 
 class KafkaEntrance(NamedTuple):
-    """What connections are served with: with a `login` by those alone who show who they are, with `tls` behind it."""
+    """What connections are served with: with a `login` by those alone who show who they are, who take `turns`; with
+    `tls` behind it."""
 
     serve: Serve
     login: LoginOf | None = None
     tls: Handshakes | None = None
+    turns: FairTurns | None = None
 
 
 class KafkaListener:
@@ -73,9 +76,9 @@ class KafkaListener:
         return plain if tls is None else lambda: tls.protocol(plain)
 
     def _make(self, listener: str) -> KafkaConnection:
-        serve, login, _ = self._entrance
+        serve, login, _, turns = self._entrance
         bytes_max = self._settings.request_bytes_max
-        return KafkaConnection(serve, bytes_max, self._budget, self, time.monotonic, WayIn(login, listener))
+        return KafkaConnection(serve, bytes_max, self._budget, self, time.monotonic, WayIn(login, listener, turns))
 
     # --- connections that begin and end ------------------------------------------------------------------------
 

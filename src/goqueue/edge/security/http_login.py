@@ -13,6 +13,7 @@ from starlette.types import Scope
 from goqueue.base.commands import Caller
 from goqueue.base.errors import CredentialsMissing
 from goqueue.base.limits import TOKEN_CHARS_MAX
+from goqueue.drive.fair_turns import FairTurns
 from goqueue.edge.security.certificates import CertificateNames
 from goqueue.service.api_keys import PREFIX, refused
 from goqueue.service.authentication import Authentication
@@ -40,7 +41,8 @@ def header_of(scope: Scope, wanted: bytes) -> bytes | None:
 class HttpLogin:
     """Of one door."""
 
-    def __init__(self, door: str, who: Authentication, names: CertificateNames) -> None:
+    def __init__(self, door: str, who: Authentication, names: CertificateNames, turns: FairTurns) -> None:
+        self.turns = turns
         self._door = door
         self._who = who
         self._names = names
@@ -55,7 +57,7 @@ class HttpLogin:
         self._who.sessions.check_room(caller)
         with self._who.sessions.request(placed) as session:
             try:
-                return await work()
+                return await self.turns.serve(caller, work)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if not session.is_cut or task is None or task.uncancel():

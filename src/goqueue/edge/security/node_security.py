@@ -10,6 +10,7 @@ from goqueue.base.ids import Millis
 from goqueue.base.security_settings import DoorTls, SecuritySettings, is_loopback
 from goqueue.base.settings import Settings, parse_address
 from goqueue.base.startup_errors import TlsUnusable, Unprotected
+from goqueue.drive.fair_turns import FairTurns
 from goqueue.drive.repeating import Repeating
 from goqueue.edge.kafka.calls import KafkaPeer
 from goqueue.edge.kafka.connection import KafkaConnection, Serve
@@ -77,24 +78,28 @@ class NodeTls:
 class NodeLogins:
     """How each door learns who asks. Doors that let everybody in have none."""
 
-    def __init__(self, who: Authentication) -> None:
+    def __init__(self, who: Authentication, turns: FairTurns) -> None:
         self._who = who
+        self._turns = turns
         self._is_on = who.settings.is_on
         self._names = CertificateNames(who.settings)
 
     def rest(self) -> HttpLogin | None:
-        return HttpLogin("rest", self._who, self._names) if self._is_on else None
+        return self._http("rest") if self._is_on else None
 
     def grpc(self) -> HttpLogin | None:
-        return HttpLogin("grpc", self._who, self._names) if self._is_on else None
+        return self._http("grpc") if self._is_on else None
 
     def sqs(self) -> SqsLogin | None:
-        return SqsLogin(HttpLogin("sqs", self._who, self._names), self._who) if self._is_on else None
+        return SqsLogin(self._http("sqs"), self._who) if self._is_on else None
+
+    def _http(self, door: str) -> HttpLogin:
+        return HttpLogin(door, self._who, self._names, self._turns)
 
     def kafka(self, serve: Serve, tls: Handshakes | None) -> KafkaEntrance:
-        return (
-            KafkaEntrance(known_only(serve), self._kafka_login, tls) if self._is_on else KafkaEntrance(serve, tls=tls)
-        )
+        if not self._is_on:
+            return KafkaEntrance(serve, tls=tls)
+        return KafkaEntrance(known_only(serve), self._kafka_login, tls, self._turns)
 
     def _kafka_login(self, transport: asyncio.BaseTransport, peer: KafkaPeer, at: KafkaConnection) -> KafkaLogin:
         login = KafkaLogin(self._who, peer, at)
