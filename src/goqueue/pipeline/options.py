@@ -14,7 +14,7 @@ import msgspec
 
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_duration_ms
-from goqueue.pipeline.link.identity import CA_FILE, KEY_FILE, NodeIdentity, with_identity
+from goqueue.pipeline.link.identity import CA_FILE, KEY_FILE, PLAIN, NodeIdentity, with_identity
 from goqueue.pipeline.source import kafka_settings
 from goqueue.pipeline.source.edges import Edge, StartingOffsets, parse_edge
 from goqueue.pipeline.source.errors import BadOption, unknown
@@ -207,7 +207,8 @@ def _doors(named: Mapping[str, str]) -> tuple[str | None, str | None]:
 def _identity(named: Mapping[str, str], url: str) -> NodeIdentity:
     protocol = named.get("kafka.security.protocol", "").strip().upper()
     tls = protocol.endswith("SSL") or (not protocol and url.startswith("https://"))
-    return NodeIdentity(named.get(KEY_FILE, "").strip(), named.get(CA_FILE, "").strip(), tls)
+    mechanism = named.get("kafka.sasl.mechanism", PLAIN).strip().upper()
+    return NodeIdentity(named.get(KEY_FILE, "").strip(), named.get(CA_FILE, "").strip(), tls, mechanism)
 
 
 def _flag(named: Mapping[str, str], name: str, default: bool) -> bool:

@@ -70,10 +70,10 @@ def _doors_of(url: str, identity: NodeIdentity, patience_s: float) -> dict[str, 
 
     if not url.startswith(("http://", "https://")):
         raise PipelineError(f"{url!r} is not the address of a REST door; write http://HOST:PORT.")
-    patience, verify, login = Patience(url, patience_s), identity.context() or True, identity.login()
+    patience, verify = Patience(url, patience_s), identity.context() or True
     while True:
         try:
-            answer = httpx.get(f"{url}/doors", timeout=_ANSWER_S, verify=verify, auth=login)
+            answer = httpx.get(f"{url}/doors", timeout=_ANSWER_S, verify=verify, headers=identity.headers())
         except httpx.TransportError as error:
             patience.pause(OSError(str(error)))
             continue

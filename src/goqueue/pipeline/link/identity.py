@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from base64 import b64encode
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,21 +26,27 @@ if TYPE_CHECKING:
 KEY_FILE: Final = "keyFile"
 CA_FILE: Final = "caFile"
 TLS: Final = "tls"
+MECHANISM: Final = "mechanism"
+PLAIN: Final = "PLAIN"
+SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+BEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = (PLAIN, *SCRAM, BEARER)
 _KEY_BYTES_MAX: Final = 16 * KIB
 _MARK: Final = "#"
 
 
 class NodeIdentity(msgspec.Struct, frozen=True):
     """What is empty is as the environment says: GOQUEUE_KEY or GOQUEUE_KEY_FILE, GOQUEUE_CA_FILE. With an authority, or
-    if `tls` says so, Kafka's door is spoken to by TLS."""
+    if `tls` says so, Kafka's door is spoken to by TLS. There the key is shown by `mechanism`."""
 
     key_file: str = ""
     ca_file: str = ""
     tls: bool = False
+    mechanism: str = PLAIN
 
     def login(self) -> tuple[str, str] | None:
         """Name and password, or id and secret of an API key, as the file has them now; None without one."""
-        key = self._key()
+        key = self.key()
         if not key:
             return None
         name, mark, secret = key.partition(":" if ":" in key else ".")
@@ -48,11 +55,20 @@ class NodeIdentity(msgspec.Struct, frozen=True):
             raise PipelineError(f"The key from {where} is neither ID.SECRET nor USER:PASSWORD; put one of them there.")
         return name, secret
 
-    def _key(self) -> str:
+    def key(self) -> str:
+        """As the file, or the environment, has it now; it may be a signed token."""
         if not self.key_file and (key := os.environ.get("GOQUEUE_KEY")):
             return key
         file = self.key_file or os.environ.get("GOQUEUE_KEY_FILE", "")
         return _first_line(file) if file else ""
+
+    def headers(self) -> dict[str, str]:
+        """Which show the key to a door over HTTP."""
+        key = self.key()
+        if not key:
+            return {}
+        shown = f"Basic {b64encode(key.encode()).decode()}" if ":" in key else f"Bearer {key}"
+        return {"Authorization": shown}
 
     def authority(self) -> str:
         return self.ca_file or os.environ.get("GOQUEUE_CA_FILE", "")
@@ -71,7 +87,7 @@ class NodeIdentity(msgspec.Struct, frozen=True):
         """Of the REST door."""
         from goqueue.client import Client
 
-        return Client(url, key=self._key() or None, ca_file=self.authority() or None)
+        return Client(url, key=self.key() or None, ca_file=self.authority() or None)
 
 
 def _first_line(file: str) -> str:
@@ -94,6 +110,8 @@ def with_identity(address: str, identity: NodeIdentity) -> str:
     """One that says already who it is stays so."""
     said = {KEY_FILE: identity.key_file, CA_FILE: identity.ca_file, TLS: "true" if identity.tls else ""}
     told = {name: value for name, value in said.items() if value}
+    if identity.mechanism != PLAIN:
+        told[MECHANISM] = identity.mechanism
     return address if _MARK in address or not told else address + _MARK + urlencode(told)
 
 
@@ -101,9 +119,12 @@ def split_identity(address: str) -> tuple[str, NodeIdentity]:
     """The address as the network knows it, and who asks there."""
     bare, _, told = address.partition(_MARK)
     said = dict(parse_qsl(told))
-    if unknown := sorted(said.keys() - {KEY_FILE, CA_FILE, TLS}):
+    if unknown := sorted(said.keys() - {KEY_FILE, CA_FILE, TLS, MECHANISM}):
         raise PipelineError(f"{unknown[0][:40]!r} behind the # of an address is not known; use keyFile and caFile.")
-    return bare, NodeIdentity(said.get(KEY_FILE, ""), said.get(CA_FILE, ""), said.get(TLS) == "true")
+    mechanism = said.get(MECHANISM, PLAIN).upper()
+    if mechanism not in MECHANISMS:
+        raise PipelineError(f"The mechanism {mechanism[:40]!r} of an address is none of {', '.join(MECHANISMS)}.")
+    return bare, NodeIdentity(said.get(KEY_FILE, ""), said.get(CA_FILE, ""), said.get(TLS) == "true", mechanism)
 
 
 def node_client(url: str) -> Client:

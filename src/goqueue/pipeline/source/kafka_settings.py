@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from goqueue.pipeline.link.identity import MECHANISMS
+
 # They tune the client that is not in use here, so they are taken and change nothing.
 CONSUMER: Final = frozenset(
     {
@@ -91,11 +93,12 @@ REFUSED: Final = {
     "transactional.id": "leave it out; every write is a transaction of the query already",
 }
 # What they say is in plans, logs and pages of Spark, so secrets are in files, which two options of ours name.
-_SECRETS: Final = "leave it out: put ID.SECRET of an API key or USER:PASSWORD into a file, and name that by keyFile"
+_SECRETS: Final = (
+    "leave it out: put ID.SECRET of an API key, USER:PASSWORD or a signed token into a file, and name that by keyFile"
+)
 _TRUST: Final = "leave it out: name a file with the authority's certificate, in PEM, by caFile"
 _SECURITY: Final = ("sasl.", "ssl.", "security.providers")
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISM: Final = "PLAIN"
 SECURITY: Final = frozenset({"security.protocol", "sasl.mechanism"})  # they mean something here
 # Jobs have one set of them for reading and writing, so each side takes the other's as well.
 KNOWN: Final = COMMON | CONSUMER | PRODUCER | REFUSED.keys() | {"bootstrap.servers"} | SECURITY
@@ -108,7 +111,7 @@ def refusal(setting: str, value: str) -> str | None:
     if setting == "security.protocol":
         return None if value.strip().upper() in _PROTOCOLS else f"it is one of {', '.join(_PROTOCOLS)}"
     if setting == "sasl.mechanism":
-        return None if value.strip().upper() == _MECHANISM else f"this client shows keys and passwords by {_MECHANISM}"
+        return None if value.strip().upper() in MECHANISMS else f"it is one of {', '.join(MECHANISMS)}"
     if setting.startswith("sasl."):
         return _SECRETS
     return _TRUST if setting.startswith(_SECURITY) else None
