@@ -28,6 +28,7 @@ from goqueue.service.publish_once import DeduplicatedPublish
 from goqueue.service.router import DO, NodeCalls, Router
 from goqueue.service.routing import Routing
 from goqueue.service.shard_loading import ShardBooks, ShardLoading
+from goqueue.service.tenant_holdings import TenantHoldings
 from goqueue.service.topics import Topics
 from goqueue.service.txn_shard_recovery import ShardTransactionRecovery
 
@@ -73,6 +74,9 @@ class Clustering:
         if node.read_replicas is not None and self.shards.roles is not None:
             node.read_replicas.follow(self.shards.roles)
         self._traffic = TrafficWatch(parts.table, node.clock)
+        self._holdings = TenantHoldings(
+            node.quotas, node.authentication.sessions, parts.table, parts.books, member, node.clock
+        )
         node.follow_metadata(self.shards.metadata_changed, first=True)
 
     async def start(self) -> None:
@@ -85,10 +89,12 @@ class Clustering:
         self.shards.start()
         self._damage.start()
         self._traffic.start()
+        self._holdings.start()
 
     async def stop(self) -> None:
         if self._schemas is not None:
             await self._schemas.stop()
+        await self._holdings.stop()
         await self._traffic.stop()
         await self._damage.stop()
         await self.shards.stop()

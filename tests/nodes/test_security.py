@@ -9,18 +9,31 @@ import msgspec
 import pytest
 
 from goqueue.base.access import AclFilter, AclOperation, AclPermission, AclResource, AclRule, ResourceKind
-from goqueue.base.commands import Caller, InputMessage, PublishMessages
+from goqueue.base.commands import Caller, InputMessage, PublishMessages, PublishResult
 from goqueue.base.errors import CredentialsRefused, GoQueueError, QuotaExceeded, TenantInUse, Throttled
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
-from goqueue.base.quotas import IN_FLIGHT, MESSAGES, PARTITIONS, TOPICS, QuotaEntity
+from goqueue.base.quotas import (
+    CONNECTIONS,
+    DELAYED,
+    GROUPS,
+    IN_FLIGHT,
+    MESSAGES,
+    PARTITIONS,
+    STORAGE,
+    TOPICS,
+    QuotaEntity,
+)
 from goqueue.broker import Broker
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.service.principals import Principal
 from goqueue.service.scram import proves
 from goqueue.service.tenants import Tenants, TenantUsage
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 
 WITHIN_S = 1.0
+TOLD_S = 30.0
+PLACES = [TopicPartition("acme~jobs", number) for number in range(6)]
 PASSWORD, CHANGED = "correct horse", "battery staple"
 ORDERS = AclResource(ResourceKind.TOPIC, "orders")
 MAY_READ = AclRule("User:erin", AclPermission.ALLOW, AclOperation.READ, ResourceKind.TOPIC, "orders")
@@ -212,9 +225,13 @@ def test_a_node_that_starts_later_knows_them(monkeypatch: pytest.MonkeyPatch) ->
     run_nodes(story, monkeypatch)
 
 
-def test_what_a_tenant_may_have_in_flight_is_counted_at_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A take goes on at the nodes that have room; where none has any, it is refused."""
+def told(nodes: Nodes, limit: str, held_at: int, count: int) -> Callable[[], bool]:
+    """Whether all nodes but that one know that the tenant has so much there."""
+    others = [one for number, one in nodes.brokers.items() if number != held_at]
+    return lambda: all(one.client_quotas.elsewhere("acme", limit) == count for one in others)
 
+
+def test_what_a_tenant_may_have_in_flight_is_of_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
         await nodes.run_at(0, tenants_of(nodes.brokers[0]).create("acme"))
         await everywhere(nodes, lambda one: one.metadata.image.tenant("acme") is not None)
@@ -223,7 +240,8 @@ def test_what_a_tenant_may_have_in_flight_is_counted_at_each_node(monkeypatch: p
         for at in places:
             messages = [InputMessage(None, b"m", partition=at.partition) for _ in range(5)]
             await nodes.leader_of(at).publish.messages(PublishMessages("acme~jobs", messages))
-        await nodes.run_at(2, nodes.brokers[2].quotas.alter(QuotaEntity(tenant="acme"), {IN_FLIGHT: 4.0}))
+        quotas = nodes.brokers[2].quotas
+        await nodes.run_at(2, quotas.alter(QuotaEntity(tenant="acme"), {IN_FLIGHT: 4.0}))
         await everywhere(nodes, lambda one: one.client_quotas.is_set)
         leasing = nodes.brokers[1].routed(nodes.brokers[1].leasing)
 
@@ -232,11 +250,60 @@ def test_what_a_tenant_may_have_in_flight_is_counted_at_each_node(monkeypatch: p
 
         full = [at for at in places if nodes.leader_of(at) is nodes.brokers[0]]
         assert await took(full, 10) == 4
+        await until(told(nodes, IN_FLIGHT, 0, 4), TOLD_S)
+        for some in (full, places):
+            with pytest.raises(QuotaExceeded):
+                await took(some, 1)
+        await nodes.run_at(2, quotas.alter(QuotaEntity(tenant="acme"), {IN_FLIGHT: 5.0}))
+        await everywhere(nodes, lambda one: one.client_quotas.total("acme", IN_FLIGHT) == 5)
+        one, another = ([at for at in places if nodes.leader_of(at) is nodes.brokers[number]] for number in (1, 2))
+        assert await took(one, 10) == 1
+        await until(lambda: nodes.brokers[2].client_quotas.elsewhere("acme", IN_FLIGHT) == 5, TOLD_S)
         with pytest.raises(QuotaExceeded):
-            await took(full, 10)
-        others = {nodes.any.node.shard_map.leader_of(at) for at in places if at not in full}
-        assert [await took(places, 1) for _ in range(4 * len(others))] == [1] * 4 * len(others)
+            await took(another, 1)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_what_a_tenant_has_at_one_node_counts_at_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.run_at(0, tenants_of(nodes.brokers[0]).create("acme"))
+        await everywhere(nodes, lambda one: one.metadata.image.tenant("acme") is not None)
+        await nodes.create("acme~jobs", 6)
+        limits = {STORAGE: 100_000.0, GROUPS: 1.0, DELAYED: 3.0, CONNECTIONS: 2.0}
+        await nodes.run_at(2, nodes.brokers[2].quotas.alter(QuotaEntity(tenant="acme"), limits))
+        await everywhere(nodes, lambda one: one.client_quotas.is_set)
+        first = next(at for at in PLACES if nodes.leader_of(at) is nodes.brokers[0])
+        other = next(at for at in PLACES if nodes.leader_of(at) is not nodes.brokers[0])
+
+        async def publish(at: TopicPartition, value: bytes, delay_ms: int | None) -> list[PublishResult]:
+            message = InputMessage(None, value, partition=at.partition, delay_ms=delay_ms)
+            command = PublishMessages("acme~jobs", [message], caller=Caller("wile", "rest", tenant="acme"))
+            return list(await patiently(lambda: nodes.leader_of(at).publish.messages(command)))
+
+        for _ in range(3):
+            await publish(first, b"later", 3_600_000)
+        await until(told(nodes, DELAYED, 0, 3), TOLD_S)
+        assert isinstance((await publish(other, b"later", 3_600_000))[0], QuotaExceeded)
+
+        offset = [OffsetCommit("acme~jobs", 0, 0)]
+        groups = nodes.id_at(0, "acme~g"), nodes.id_at(1, "acme~h")
+        await patiently(lambda: nodes.brokers[0].groups.commit_all(CommitRequest(groups[0], "", -1, None, offset)))
+        await until(told(nodes, GROUPS, 0, 1), TOLD_S)
         with pytest.raises(QuotaExceeded):
-            await took(places, 1)
+            await nodes.brokers[1].groups.commit_all(CommitRequest(groups[1], "", -1, None, offset))
+
+        who = Principal("wile", tenant="acme")
+        for _ in range(2):
+            nodes.brokers[0].node.authentication.sessions.begin(who, lambda: None)
+        await until(told(nodes, CONNECTIONS, 0, 2), TOLD_S)
+        with pytest.raises(Throttled):
+            nodes.brokers[1].node.authentication.sessions.check_room(Caller("wile", "rest", tenant="acme"))
+
+        await publish(first, b"x" * 60_000, None)
+        await until(
+            lambda: all(one.client_quotas.elsewhere("acme", STORAGE) > 60_000 for one in nodes.brokers.values()), TOLD_S
+        )
+        assert isinstance((await publish(other, b"x" * 60_000, None))[0], QuotaExceeded)
 
     run_nodes(story, monkeypatch)

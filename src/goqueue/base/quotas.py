@@ -25,6 +25,7 @@ CONNECTIONS: Final = "connections"
 MESSAGE_BYTES: Final = "message_bytes"
 # Of a tenant, at any time.
 TOTALS: Final = (TOPICS, PARTITIONS, STORAGE, GROUPS, DELAYED, IN_FLIGHT, CONNECTIONS, MESSAGE_BYTES)
+HELD_BY_NODES: Final = frozenset({STORAGE, GROUPS, DELAYED, IN_FLIGHT, CONNECTIONS})  # each node has some of it
 LIMITS: Final = (*RATES, *TOTALS)
 EACH: Final = ""  # as the name of a user or client: everyone that has no limit of its own, each by itself
 LIMIT_MAX: Final = 1e15

@@ -37,8 +37,7 @@ class Announcing:
         await self._tell(KNOWS_METADATA, encode(self._metadata.image.revision))
 
     async def _tell(self, verb: str, body: bytes) -> None:
-        others = set(self._metadata.image.nodes()) - {self._member.me.node}
-        calls = [self._member.peers.call(node, verb, body, _WITHIN_S) for node in others]
+        calls = [self._member.peers.call(node, verb, body, _WITHIN_S) for node in self._member.others()]
         for error in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(error, BaseException) and not isinstance(error, GoQueueError):
                 raise error

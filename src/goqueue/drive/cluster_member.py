@@ -76,7 +76,7 @@ class ClusterMember:
         self._changed = asyncio.Event()
         self.membership: NodeMembership | None = None
         self.had_power_cut = False  # since the last start; known when it has joined
-        self._probing = Probing(self.peers, self._others, self._suspicion)
+        self._probing = Probing(self.peers, self.others, self._suspicion)
 
     def hello(self) -> Hello:
         return Hello(PROTOCOL, self._metadata.image.cluster_id, self.me.node, self.me.start, __version__)
@@ -132,7 +132,7 @@ class ClusterMember:
     async def _check_trusted(self) -> None:
         """A node that the others do not let in must not be counted on: `WrongSecret`. One that answers is enough. In a
         cluster that is not formed yet nobody does."""
-        others = self._others() if self._metadata.image.cluster_id else ()
+        others = self.others() if self._metadata.image.cluster_id else ()
         tasks = [asyncio.create_task(self._greeted(node)) for node in others]
         try:
             for asked in asyncio.as_completed(tasks):
@@ -212,7 +212,7 @@ class ClusterMember:
 
     # --- the others ------------------------------------------------------------------------------------------
 
-    def _others(self) -> set[int]:
+    def others(self) -> set[int]:
         return set(self._metadata.image.nodes()) - {self.me.node}
 
     def _suspicion(self) -> None:

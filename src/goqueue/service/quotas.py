@@ -1,9 +1,11 @@
-"""How much clients may: doors tell what each did, and are told how long it has to wait. Each node counts for itself."""
+"""How much clients may: doors tell what each did, and are told how long it has to wait. Rates are counted by each node
+for itself; of what a tenant has a node knows what the others counted."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -13,12 +15,16 @@ from goqueue.base.errors import Throttled, TooManyRules
 from goqueue.base.ids import Millis
 from goqueue.base.limits import QUOTAS_MAX
 from goqueue.base.metadata import Change, Commit
-from goqueue.base.quotas import RATES, REQUESTS, Quota, QuotaEntity, check_quota
+from goqueue.base.quotas import HELD_BY_NODES, RATES, REQUESTS, Quota, QuotaEntity, check_quota
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.records import QUOTAS, QuotaRecord, encode
 from goqueue.core.quotas import QuotaClient, QuotaTable
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.service.metrics import BrokerMetrics
+
+_HEARD_MS: Final = 10_000  # so long what another node told counts; it may be gone since
+
+Held: TypeAlias = dict[str, dict[str, int]]  # how much tenants have somewhere, by limit and tenant
 
 
 class ClientQuotas:
@@ -29,12 +35,16 @@ class ClientQuotas:
         self._clock = clock
         self._metrics = metrics
         self._table = QuotaTable()
+        self._heard: dict[int, tuple[Millis, Held]] = {}  # by node: until when it counts
         self.is_set = False
+        self.limits_of_tenants: frozenset[str] = frozenset()  # some tenant has these, and nodes count them
 
     def metadata_changed(self, change: Change) -> None:
         if any(key.startswith(QUOTAS) for key in (*change.deletes, *(entry.key for entry in change.puts))):
             self._table.set(self._image.quotas())
             self.is_set = not self._table.is_empty
+            limits = {limit for one in self._image.quotas() if one.entity.tenant is not None for limit in one.limits}
+            self.limits_of_tenants = frozenset(limits & HELD_BY_NODES)
 
     def charge(self, caller: Caller, client_id: str, limit: str, amount: int) -> Millis:
         """How long the client has to wait after so many bytes or requests."""
@@ -47,6 +57,17 @@ class ClientQuotas:
     def total(self, tenant: str, limit: str) -> float | None:
         """How much a tenant may have of something."""
         return self._table.total(tenant, limit)
+
+    def heard(self, node: int, held: Held) -> None:
+        """So much tenants have at another node."""
+        self._heard[node] = self._clock.monotonic_ms() + _HEARD_MS, held
+
+    def elsewhere(self, tenant: str, limit: str) -> int:
+        """How much a tenant has at all other nodes, as they told last."""
+        if not self._heard:
+            return 0
+        now = self._clock.monotonic_ms()
+        return sum(held.get(limit, {}).get(tenant, 0) for until, held in self._heard.values() if now < until)
 
     def admit(self, caller: Caller) -> None:
         """One more request over HTTP; `Throttled` if the caller has to wait because of what it did before."""

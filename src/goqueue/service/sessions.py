@@ -45,21 +45,23 @@ class Sessions:
         self._identities = principals
         self._quotas = quotas
         self._all: dict[SignedIn, None] = {}
-        self._tenants: Counter[str] = Counter()  # how many each has
+        self.tenants: Counter[str] = Counter()  # how many each has
 
     def check_room(self, caller: Caller) -> None:
         """`Throttled` if the caller's tenant has as many as it may."""
         if not caller.tenant or not self._quotas.is_set:
             return
         most = self._quotas.total(caller.tenant, CONNECTIONS)
-        if most is not None and self._tenants[caller.tenant] >= most:
+        if most is None:
+            return
+        if self.tenants[caller.tenant] + self._quotas.elsewhere(caller.tenant, CONNECTIONS) >= most:
             raise self._quotas.refusal(caller, CONNECTIONS, _BUSY_MS)
 
     def begin(self, identity: Principal, cut: Callable[[], None]) -> SignedIn:
         began = SignedIn(identity, cut, self._end)
         self._all[began] = None
         if identity.tenant:
-            self._tenants[identity.tenant] += 1
+            self.tenants[identity.tenant] += 1
         return began
 
     def _end(self, one: SignedIn) -> None:
@@ -67,9 +69,9 @@ class Sessions:
             del self._all[one]
             tenant = one.identity.tenant
             if tenant:
-                self._tenants[tenant] -= 1
-                if not self._tenants[tenant]:
-                    del self._tenants[tenant]
+                self.tenants[tenant] -= 1
+                if not self.tenants[tenant]:
+                    del self.tenants[tenant]
 
     @contextmanager
     def request(self, identity: Principal) -> Iterator[SignedIn]:

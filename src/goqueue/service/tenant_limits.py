@@ -20,8 +20,8 @@ _COUNTED_PER_MS = 50
 
 
 class TenantLimits:
-    """Topics and partitions are those of the whole cluster; bytes of logs, groups, delayed messages and messages in
-    flight those of this node."""
+    """All are of the whole cluster. Topics and partitions are counted in its metadata; of the rest this node counts
+    its own, and adds what the others told last."""
 
     def __init__(self, quotas: ClientQuotas, image: Image, table: TopicTable, clock: SteadyClock) -> None:
         self._quotas = quotas
@@ -61,7 +61,8 @@ class TenantLimits:
         if not tenant:
             return wanted
         most = self._quotas.total(tenant, IN_FLIGHT) or 0
-        return min(wanted, int(most) - self._count(tenant, IN_FLIGHT, lambda: leased(tenant)))
+        elsewhere = self._quotas.elsewhere(tenant, IN_FLIGHT)
+        return min(wanted, int(most) - elsewhere - self._count(tenant, IN_FLIGHT, lambda: leased(tenant)))
 
     def check_lease(self, group: str, leased: Callable[[str], Sequence[int]]) -> None:
         """Before somebody begins to wait for messages."""
@@ -103,7 +104,7 @@ class TenantLimits:
 
     def _check_more(self, tenant: str, limit: str, more: int, counts: Callable[[], Sequence[int]]) -> None:
         held = self._count(tenant, limit, counts)
-        self._check(tenant, limit, held + more)
+        self._check(tenant, limit, held + self._quotas.elsewhere(tenant, limit) + more)
         self._counted[tenant, limit] = self._counted[tenant, limit][0], held + more
 
     def _count(self, tenant: str, limit: str, counts: Callable[[], Sequence[int]]) -> int:
@@ -126,7 +127,7 @@ class TenantLimits:
         since, stored = self._stored.get(tenant, (now - _MEASURED_MS, 0))
         if now - since >= _MEASURED_MS:
             since, stored = now, self._measured(tenant)
-        self._check(tenant, STORAGE, stored + size)
+        self._check(tenant, STORAGE, stored + self._quotas.elsewhere(tenant, STORAGE) + size)
         self._stored[tenant] = since, stored + size
 
     def _measured(self, tenant: str) -> int:
