@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -102,3 +103,32 @@ def test_a_request_of_rest_is_refused_as_soon_as_its_key_is_revoked(secure: Secu
         assert kept.get("/topics").status_code == 200
         secure.admin.delete(f"/admin/keys/{key['id']}")
         assert kept.get("/topics").status_code == 401
+
+
+def test_a_request_of_rest_that_waits_is_cut(secure: SecureNode) -> None:
+    secure.user("cut-poll")
+    key = secure.key("cut-poll")
+    assert secure.admin.post("/topics", json={"name": "cut-poll", "num_partitions": 1}).status_code == 201
+    shown = {"Authorization": f"Bearer {key['token']}"}
+    revoked = threading.Timer(1, lambda: secure.admin.delete(f"/admin/keys/{key['id']}"))
+    revoked.start()
+    began = time.monotonic()
+    url = f"{secure.node.url}/topics/cut-poll/messages"
+    answer = httpx.get(url, params={"timeout": "20s"}, headers=shown, timeout=60)
+    revoked.join()
+    assert answer.status_code == 401
+    assert time.monotonic() - began < 1 + CUT_S
+
+
+def test_a_live_tail_is_cut(secure: SecureNode) -> None:
+    secure.user("cut-tail")
+    key = secure.key("cut-tail")
+    assert secure.admin.post("/topics", json={"name": "cut-tail", "num_partitions": 1}).status_code == 201
+    shown = {"Authorization": f"Bearer {key['token']}"}
+    with httpx.stream("GET", f"{secure.node.url}/topics/cut-tail/tail", headers=shown, timeout=60) as tail:
+        assert tail.status_code == 200
+        assert secure.admin.delete(f"/admin/keys/{key['id']}").status_code == 204
+        began = time.monotonic()
+        with contextlib.suppress(httpx.TransportError):
+            tail.read()
+        assert time.monotonic() - began < CUT_S

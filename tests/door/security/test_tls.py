@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,7 @@ from tests.waiting import wait_until
 
 
 def _address(node: SecureNode) -> tuple[str, int]:
-    host, _, port = node.node.kafka.rpartition(":")
-    return host, int(port)
+    return _place(node.node.kafka)
 
 
 def test_librdkafka_does_not_believe_another_authority(
@@ -97,24 +97,36 @@ def _serial(address: tuple[str, int]) -> bytes:
     return ssl.get_server_certificate(address, timeout=20).encode()
 
 
+def _is_other(address: tuple[str, int], serial: bytes) -> bool:
+    return _serial(address) != serial
+
+
 def test_certificates_are_changed_under_load(tmp_path: Path) -> None:
     (tmp_path / "certs").mkdir()
     certs = make_certs(tmp_path / "certs")
     settings = {**secure_settings(tmp_path), **certs.settings()}
-    with NodeProcess(tmp_path / "data", settings=settings) as node, SecureNode(node, certs) as asked:
+    with NodeProcess(tmp_path / "data", settings=settings) as node:
         context, stop = certs.context(), threading.Event()
         failed: list[object] = []
-        load = threading.Thread(target=_ask, args=(node.url, context, stop, failed))
-        load.start()
+        loads = [
+            threading.Thread(target=_ask, args=(node.url, context, stop, failed)),
+            threading.Thread(target=_ask_kafka, args=(node.kafka, context, stop, failed)),
+        ]
+        for load in loads:
+            load.start()
+        doors = [_place(one) for one in (node.url, node.sqs, node.kafka, node.grpc)]
         try:
-            first = _serial(_address(asked))
+            first = _serial(doors[0])
+            assert [_serial(door) for door in doors] == [first] * len(doors)
             _broken(certs)
-            assert _serial(_address(asked)) == first
+            assert [_serial(door) for door in doors] == [first] * len(doors)
             _renewed(certs)
-            wait_until(lambda: _serial(_address(asked)) != first)
+            for door in doors:
+                wait_until(partial(_is_other, door, first), door)
         finally:
             stop.set()
-            load.join()
+            for load in loads:
+                load.join()
         assert failed == []
 
 
@@ -127,6 +139,21 @@ def _ask(url: str, context: ssl.SSLContext, stop: threading.Event, failed: list[
                 failed.append(answer.text)
         except httpx.HTTPError as error:
             failed.append(error)
+
+
+def _ask_kafka(address: str, context: ssl.SSLContext, stop: threading.Event, failed: list[object]) -> None:
+    while not stop.is_set():
+        try:
+            with Line(address, context) as line:
+                if line.plain(*ADMIN).error_code or not line.metadata().brokers:
+                    failed.append("Kafka's door")
+        except (OSError, EOFError) as error:
+            failed.append(error)
+
+
+def _place(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    return host, int(port)
 
 
 def _broken(certs: Certs) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from botocore.exceptions import ClientError, ParamValidationError
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from goqueue.wire import goqueue_pb2 as pb
 from goqueue.wire.codes import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID
 from goqueue.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from goqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -23,7 +25,9 @@ from goqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from goqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from goqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from goqueue.wire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.door.grpc.stubs import stubs
 from tests.door.kafka.raw import Line
+from tests.door.security.test_grpc_logins import basic
 from tests.door.tenants.conftest import PASSWORD, Tenants
 
 HIDDEN = "what bert alone may read"
@@ -171,6 +175,30 @@ def test_no_name_leads_out_of_the_tenant_over_http(secret: Tenants, name: str) -
         made = anna.post("/topics", json={"name": name}).status_code
         if made == 201:
             assert anna.delete(f"/topics/{quote(name, safe='')}").status_code == 204
+    held = secret.secure.admin.get("/topics/b~secret/messages").json()["messages"]
+    assert [one["value"] for one in held] == [HIDDEN]
+
+
+@pytest.mark.asyncio
+async def test_no_name_leads_out_of_the_tenant_over_grpc(secret: Tenants) -> None:
+    anna = basic("anna", PASSWORD)
+    async with stubs(secret.secure.node.grpc) as goqueue:
+        for name in [*CRAFTED, "%62~secret", "a~../b~secret"]:
+            path = f"/topics/{quote(name, safe='')}/messages"
+            message = pb.Message(value=b"planted")
+            calls = [
+                goqueue.topics.GetTopic(pb.GetTopicRequest(name=name), metadata=anna),
+                goqueue.topics.DeleteTopic(pb.DeleteTopicRequest(name=name), metadata=anna),
+                goqueue.subscriber.Read(pb.ReadRequest(topic=name), metadata=anna),
+                goqueue.batches.FetchBatches(pb.FetchBatchesRequest(topic=name), metadata=anna),
+                goqueue.groups.GetGroup(pb.GetGroupRequest(group=name), metadata=anna),
+                goqueue.publisher.Publish(pb.PublishRequest(topic=name, messages=[message]), metadata=anna),
+                goqueue.api.CallApi(pb.CallApiRequest(method="GET", path=path), metadata=anna),
+                goqueue.api.CallApi(pb.CallApiRequest(method="GET", path=f"/topics/{name}/messages"), metadata=anna),
+            ]
+            for call in calls:
+                told = await asyncio.gather(call, return_exceptions=True)
+                assert HIDDEN not in str(told[0]), told
     held = secret.secure.admin.get("/topics/b~secret/messages").json()["messages"]
     assert [one["value"] for one in held] == [HIDDEN]
 
