@@ -13,7 +13,7 @@ from goqueue.base.commands import Caller
 from goqueue.base.errors import Overloaded
 from goqueue.drive import fair_turns
 from goqueue.drive.carry_on import carry_on
-from goqueue.drive.fair_turns import FairTurns, Place
+from goqueue.drive.fair_turns import ConnectionTurn, FairTurns
 
 A, B = Caller("anna", "rest", tenant="a"), Caller("bert", "rest", tenant="b")
 
@@ -128,6 +128,7 @@ async def test_whoever_waits_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -
     await turns.serve(B, work(0))
     results = await asyncio.gather(*(turns.serve(A, work(0.001)) for _ in range(20)), return_exceptions=True)
     assert any(isinstance(one, Overloaded) for one in results)
+    monkeypatch.undo()
     assert await turns.serve(A, _answer) == "served", "it goes on after that"
 
 
@@ -203,13 +204,13 @@ class Connection:
         self.left = requests
         self.done = asyncio.Event()
         self._caller = caller
-        self._place = Place(turns, "kafka", self.pump)
+        self._turn = ConnectionTurn(turns, "kafka", self.pump)
 
     def pump(self) -> None:
-        while self.left and self._place.may_begin(self._caller):
+        while self.left and self._turn.may_begin(self._caller):
             busy(0.0002)
             self.left -= 1
-            self._place.begun()
+            self._turn.begun()
         if not self.left:
             self.done.set()
 

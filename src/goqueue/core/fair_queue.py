@@ -80,6 +80,10 @@ class FairQueue(Generic[T]):
             return share, entry
         return None
 
+    def has_others(self, share: Share[T]) -> bool:
+        """Whether anybody else waits."""
+        return len(self._heap) > int(share.is_queued)
+
     def charge(self, share: Share[T], cost: float) -> None:
         share.used = max(share.used, self._floor) + cost
 

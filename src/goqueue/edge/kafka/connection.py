@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol, cast
 import msgspec
 
 from goqueue.base.limits import SASL_BYTES_MAX
-from goqueue.drive.fair_turns import FairTurns, Place
+from goqueue.drive.fair_turns import ConnectionTurn, FairTurns
 from goqueue.edge.doors import KAFKA
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.calls import ConnectionEnd, KafkaPeer, PeerLogin
@@ -106,11 +106,11 @@ class KafkaConnection(asyncio.Protocol):
         "_login",
         "_muted",
         "_peer",
-        "_place",
         "_reading",
         "_request_bytes",
         "_serve",
         "_transport",
+        "_turn",
         "_under_way",
         "_writable",
         "held",
@@ -147,7 +147,7 @@ class KafkaConnection(asyncio.Protocol):
         self._reading = True
         self._finishing = False
         self._muted: asyncio.TimerHandle | None = None  # until when nothing new is begun, because of a quota
-        self._place = None if turns is None else Place(turns, KAFKA, self._pump_safely)
+        self._turn = None if turns is None else ConnectionTurn(turns, KAFKA, self._pump_safely)
         self._peer = KafkaPeer("", listener=listener)
         self._local = ("", 0)
 
@@ -281,9 +281,9 @@ class KafkaConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Begins what may be begun, sends what may be sent, and reads on if there is room."""
-        place = self._place
+        turn = self._turn
         while self._frames and self._may_begin():
-            if place is not None and not place.may_begin(self._peer.caller):
+            if turn is not None and not turn.may_begin(self._peer.caller):
                 break
             answer = self._serve(self._frames.popleft(), self._peer, self._local, self._end)
             if isinstance(answer, list) and not self._under_way:
@@ -292,8 +292,8 @@ class KafkaConnection(asyncio.Protocol):
                 self._queue(answer)
                 self._send_ready()
             self._mute()
-            if place is not None:
-                place.begun()
+            if turn is not None:
+                turn.begun()
         self._regulate_reading()
 
     def _mute(self) -> None:
@@ -325,7 +325,7 @@ class KafkaConnection(asyncio.Protocol):
             self._request_bytes += answer.held
             if answer.is_exclusive:
                 self._exclusive = pending
-            later = answer.answer if self._place is None else self._place.later(answer.answer)
+            later = answer.answer if self._turn is None else self._turn.later(answer.answer)
             pending.future = asyncio.get_running_loop().create_task(self._run(pending, later))
             pending.future.add_done_callback(self._answered)
         self._under_way.append(pending)
