@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 from pathlib import Path
 from typing import Final
 
@@ -52,12 +53,21 @@ class PodField:
         self.lab = lab
         self.release = release
         self.cluster = PodCluster(lab, release)
+        ports = release.ports().values()
+        doors = [(machine.address, port) for machine in lab.machines for port in ports]
+        lab.wait(lambda: all(_is_open(*one) for one in doors), "node ports are closed: proxies come a moment later")
 
     def heal(self) -> None:
         for machine in self.lab.machines:
             self.lab.cut_off(machine, is_cut=False)
         self.release.wait_whole(NODES)
         self.lab.renew_volumes()
+
+
+def _is_open(address: str, port: int) -> bool:
+    with socket.socket() as tried:
+        tried.settimeout(3)
+        return tried.connect_ex((address, port)) == 0
 
 
 class PodNemesis:
@@ -182,7 +192,8 @@ def run_on_kubernetes(plan: Plan, image: Path, root: Path, tell: Tell) -> Outcom
     with KubernetesLab(root / "lab", [image, *small_images(image, root)]) as lab:
         lab.volumes(6)
         release = Release(lab, root, VALUES)
-        tell(f"the chart is installed, and ready after {release.install():.1f} s")
-        field, chance = PodField(lab, release), random.Random(plan.seed)
-        acts = [POD_NEMESES[name](field, chance) for name in plan.nemeses]
-        return Run(plan, field, acts, chance, tell).run({})
+        with release.installed() as seconds:
+            tell(f"the chart is installed, and ready after {seconds:.1f} s")
+            field, chance = PodField(lab, release), random.Random(plan.seed)
+            acts = [POD_NEMESES[name](field, chance) for name in plan.nemeses]
+            return Run(plan, field, acts, chance, tell).run({})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +47,14 @@ class Release:
             user, _, password = base64.b64decode(secret).decode().partition(":")
             self._operator = user, password
         return seconds
+
+    @contextmanager
+    def installed(self) -> Iterator[float]:
+        """Until the block is left. The seconds until everything was ready."""
+        try:
+            yield self.install()
+        finally:
+            self.uninstall()
 
     def upgrade(self, values: Mapping[str, Any], check: bool = True, within: str = "15m") -> float:
         return self._helm("upgrade", "--reuse-values", values=values, check=check, within=within)

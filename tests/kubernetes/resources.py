@@ -91,7 +91,7 @@ def main(image: Path) -> None:
             release = Release(lab, root, pods.VALUES)
             release.install()
             groups = [PodGroup(release.pid(name)) for name in release.ready()]
-            url = pods.PodCluster(lab, release).nodes[0].url
+            url = pods.PodField(lab, release).cluster.nodes[0].url
             for name, words in LOADS.items():
                 cores, working, peak = measured(groups, lambda words=words: put_load(url, words))  # type: ignore[misc]
                 print(

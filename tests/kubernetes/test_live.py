@@ -15,7 +15,7 @@ import pytest
 
 from chaos import pods
 from chaos.report import write_report
-from chaos.running import Plan, Run
+from chaos.running import Outcome, Plan, Run
 from chaos.workloads import DOORS
 from goqueue.client import Client
 from tests.kubernetes.drills import DRILLS, Steps
@@ -30,9 +30,17 @@ ARTEFACTS: Final = Path(__file__).parents[2] / "build" / "artefacts"
 
 def test_every_promise_is_kept_whatever_happens_to_pods_and_machines(lab: KubernetesLab, tmp_path: Path) -> None:
     release = Release(lab, tmp_path, pods.VALUES)
-    print(f"installed and ready after {release.install():.1f} s", flush=True)
-    racks = {one["rack"] for one in release.ask("GET", "/cluster/nodes")["nodes"]}
-    assert racks == {"zone-0", "zone-1", "zone-2"}
+    with release.installed() as seconds:
+        print(f"installed and ready after {seconds:.1f} s", flush=True)
+        racks = {one["rack"] for one in release.ask("GET", "/cluster/nodes")["nodes"]}
+        assert racks == {"zone-0", "zone-1", "zone-2"}
+        outcome = drilled(lab, release)
+        assert "FailedPreStopHook" not in lab.kubectl("get", "events", "--namespace", release.space).stdout
+    write_report(outcome, ARTEFACTS / "kubernetes.html")
+    assert not outcome.broken, "\n".join(outcome.broken[:40])
+
+
+def drilled(lab: KubernetesLab, release: Release) -> Outcome:
     field = pods.PodField(lab, release)
     by_grpc(f"grpc://{lab.machines[0].address}:{release.ports()['grpc']}")
     run = Run(Plan(SEED, 0, (), DOORS), field, (), random.Random(SEED), lambda word: print(word, flush=True))
@@ -42,11 +50,7 @@ def test_every_promise_is_kept_whatever_happens_to_pods_and_machines(lab: Kubern
         for name in _CHOSEN:
             DRILLS[name](steps)
         findings = run.finish()
-    outcome = run.outcome(findings, watch, {})
-    write_report(outcome, ARTEFACTS / "kubernetes.html")
-    assert not outcome.broken, "\n".join(outcome.broken[:40])
-    assert "FailedPreStopHook" not in lab.kubectl("get", "events", "--namespace", release.space).stdout
-    release.uninstall()
+    return run.outcome(findings, watch, {})
 
 
 def by_grpc(url: str) -> None:

@@ -42,24 +42,27 @@ def test_tls_users_rules_and_a_certificate_that_is_renewed(lab: KubernetesLab, t
     lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
     lab.apply(_secret("people", _people()), _secret("certificate", _tls(files)))
     release = Release(lab, tmp_path, VALUES, SPACE)
-    print(f"\ninstalled with TLS and rules after {release.install():.1f} s", flush=True)
-    servers = ",".join(f"{one.address}:{31090 + number}" for one, number in placed(lab, release))
-    shop = client("shop", files)
-    refuses_others(servers, files)
-    clients_inside(lab)
-    with Writer(_At(servers), TOPIC, pause_s=0.01, client=shop) as writer:
-        writer.wait_more()
-        renew(lab, release, authority)
-        before = release.uid(f"{NAME}-1")
-        release.delete(f"{NAME}-1")
-        release.wait_new(f"{NAME}-1", before)
-        release.wait_ready(3)
-        writer.wait_more()
-        print(f"a pod replaced; longest wait for an acknowledgement {writer.longest_s:.2f} s", flush=True)
-    assert "FailedPreStopHook" not in lab.kubectl("get", "events", "--namespace", SPACE).stdout
-    assert writer.failed == []
-    check_kept(writer, read_from(servers, TOPIC, client("admin", files)))
-    release.uninstall()
+    with release.installed() as seconds:
+        print(f"\ninstalled with TLS and rules after {seconds:.1f} s", flush=True)
+        servers = ",".join(f"{one.address}:{31090 + number}" for one, number in placed(lab, release))
+        refuses_others(servers, files)
+        clients_inside(lab)
+        with Writer(_At(servers), TOPIC, pause_s=0.01, client=client("shop", files)) as writer:
+            writer.wait_more()
+            renew(lab, release, authority)
+            replace_a_pod(release, writer)
+        assert "FailedPreStopHook" not in lab.kubectl("get", "events", "--namespace", SPACE).stdout
+        assert writer.failed == []
+        check_kept(writer, read_from(servers, TOPIC, client("admin", files)))
+
+
+def replace_a_pod(release: Release, writer: Writer) -> None:
+    before, writer.longest_s = release.uid(f"{NAME}-1"), 0.0
+    release.delete(f"{NAME}-1")
+    release.wait_new(f"{NAME}-1", before)
+    release.wait_ready(3)
+    writer.wait_more()
+    print(f"a pod replaced; longest wait for an acknowledgement {writer.longest_s:.2f} s", flush=True)
 
 
 class _At:
