@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from chaos.charts import Band, Segment, fault_rows, leader_rows, small_plot
@@ -80,11 +81,9 @@ def _verdicts(outcome: Outcome) -> Markup:
     promises = list(dict.fromkeys(promise for one in outcome.findings.values() for promise in one))
     promises.sort(key=lambda one: one == PROGRESS)
     rows: list[list[Cell]] = [[one, *(_verdict(found, one) for found in outcome.findings.values())] for one in promises]
-    told = (
-        tag("ul", *(tag("li", one) for one in outcome.broken[:_BROKEN_SHOWN]), class_="found")
-        if outcome.broken
-        else None
-    )
+    counted = Counter(outcome.broken)  # a client that cannot go on says the same of each message
+    found = [f"{one} ({times} times)" if times > 1 else one for one, times in counted.items()]
+    told = tag("ul", *(tag("li", one) for one in found[:_BROKEN_SHOWN]), class_="found") if found else None
     return card("By promise", table(["promise", *outcome.findings], rows), told or fine("Nothing was broken."))
 
 

@@ -47,6 +47,11 @@ def test_the_page_is_one_well_formed_file_that_names_every_fault_and_verdict() -
     assert "http" not in text.replace("http://www.w3.org", "")
 
 
+def test_what_is_broken_again_and_again_is_told_once() -> None:
+    text = page(made_up(["two leases at once of m1"] * 7))
+    assert text.count("two leases at once of m1") == 1 and "(7 times)" in text
+
+
 def test_a_run_that_kept_everything_says_so() -> None:
     assert "Nothing was broken." in page(made_up([]))
 
