@@ -42,8 +42,10 @@ class Release:
 
     def install(self) -> float:
         seconds = self._helm("install", "--create-namespace", values=self._values)
-        if self._values.get("auth", {}).get("enabled", True):
-            secret = self._lab.get(self.space, "secrets", f"{NAME}-auth")["data"]["operator"]
+        auth = {"enabled": True, "existingSecret": "", **self._values.get("auth", {})}
+        if auth["enabled"]:
+            name = auth["existingSecret"] or f"{NAME}-auth"
+            secret = self._lab.get(self.space, "secrets", name)["data"]["operator"]
             user, _, password = base64.b64decode(secret).decode().partition(":")
             self._operator = user, password
         return seconds

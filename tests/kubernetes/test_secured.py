@@ -80,7 +80,12 @@ def certificate(lab: KubernetesLab, authority: Authority) -> CertificateFiles:
 def _people() -> dict[str, str]:
     users = "".join(f"{name}:{password}\n" for name, password in USERS.items())
     scrape = {"scrape-user": "metrics", "scrape-password": USERS["metrics"]}
-    return {"users": users, "operator": f"admin:{USERS['admin']}", "cluster": "what-nodes-prove-to-each-other", **scrape}
+    return {
+        "users": users,
+        "operator": f"admin:{USERS['admin']}",
+        "cluster": "what-nodes-prove-to-each-other",
+        **scrape,
+    }
 
 
 def _tls(files: CertificateFiles) -> dict[str, str]:
