@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from goqueue.base.commands import Acks, InputMessage, PublishMessages, StoredAt
 from goqueue.base.errors import MoveRefused
 from goqueue.broker import Broker
 from goqueue.service.departure import Departure
@@ -76,5 +77,33 @@ def test_a_node_that_is_behind_is_not_ready_until_it_has_caught_up(monkeypatch: 
         await until(lambda: failing(back) == {})
         image = back.metadata.image
         assert seen == {True} and all(1 in image.shard(shard).in_sync for shard in image.shards())
+
+    run_nodes(story, monkeypatch)
+
+
+def test_nobody_waits_for_a_node_that_takes_its_time_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has handed over what it led; as a follower it is taken out of the sets in sync before it fetches no more."""
+
+    async def story(nodes: Nodes) -> None:
+        loop, drain = asyncio.get_running_loop(), Broker._drain
+
+        async def slowly(broker: Broker) -> None:
+            await asyncio.sleep(3)
+            await drain(broker)
+
+        monkeypatch.setattr(Broker, "_drain", slowly)
+        await nodes.create("t", 3)
+        at = nodes.place_at(0, "t")
+        command = PublishMessages("t", [InputMessage(None, b"v", partition=at.partition)], Acks.ALL)
+        began, longest = loop.time(), 0.0
+        stopping = nodes.run_at(1, nodes.brokers.pop(1).stop())
+        while not stopping.done():
+            sent = loop.time()
+            (stored,) = await nodes.brokers[0].publish.messages(command)
+            assert isinstance(stored, StoredAt), stored
+            longest = max(longest, loop.time() - sent)
+            await asyncio.sleep(0.002)
+        await stopping
+        assert loop.time() - began > 3 and longest < 0.1, longest
 
     run_nodes(story, monkeypatch)

@@ -35,6 +35,7 @@ from goqueue.wire.node_frames import PROTOCOL, Hello
 logger = logging.getLogger(__name__)
 
 HAND_OVER_S: Final = 5.0
+STEP_ASIDE_S: Final = 1.0
 _TRUST_S: Final = 2.0
 _SAY_S: Final = 5.0  # how often it is said that nodes are waited for
 
@@ -159,6 +160,11 @@ class ClusterMember:
         """Before the doors close: others lead what this node led."""
         if self.membership is not None:
             await self.membership.hand_over(within_s)
+
+    async def step_aside(self, within_s: float = STEP_ASIDE_S) -> None:
+        """Before the node stops to fetch: no leader waits for it."""
+        if self.membership is not None:
+            await self.membership.step_aside(within_s)
 
     async def stay(self) -> None:
         """It may lead again."""

@@ -14,7 +14,7 @@ from goqueue.base.metadata import ABSENT, Commit, Revision, Session
 from goqueue.base.startup_errors import WrongNodeId
 from goqueue.core.cluster.controlling import Controlling
 from goqueue.core.cluster.formation import Formation
-from goqueue.core.cluster.records import CONTROLLER, NODES, ControllerRecord, NodeRecord, encode
+from goqueue.core.cluster.records import CONTROLLER, NOBODY, NODES, ControllerRecord, NodeRecord, encode
 from goqueue.drive.image_follower import ImageFollower
 
 logger = logging.getLogger(__name__)
@@ -189,6 +189,21 @@ class NodeMembership:
                 while len(image.nodes()) > 1 and self._leads_any():
                     self._moved.clear()
                     await self._moved.wait()
+
+    async def step_aside(self, within_s: float) -> None:
+        """Returns when no leader waits for this node any more, or the time is over: what it does not fetch from now on
+        holds nobody up."""
+        with suppress(TimeoutError, GoQueueError):
+            async with asyncio.timeout(within_s):
+                await self.tell(closing=True)
+                while self.is_held and self._is_waited_for():
+                    self._moved.clear()
+                    await self._moved.wait()
+
+    def _is_waited_for(self) -> bool:
+        image = self._metadata.image
+        records = [image.shard(shard) for shard in image.shards()]
+        return any(self._node_id in one.in_sync and one.leader not in (NOBODY, self._node_id) for one in records)
 
     def _leads_any(self) -> bool:
         """That another could lead."""

@@ -329,7 +329,7 @@ class ShardRoles:
         if leading is None:
             return
         nodes = self._metadata.image.nodes().items()
-        living = {number: one.incarnation for number, one in nodes if shard not in one.damaged}
+        living = {number: one.incarnation for number, one in nodes if shard not in one.damaged and not one.closing}
         if (change := leading.wanted(living, self._clock.now_ms())) is not None:
             key = f"{SHARDS}{shard}"
             await self._metadata.commit(Commit({key: encode_record(change.record)}, modified={key: change.revision}))

@@ -104,6 +104,7 @@ class NodeRecord(msgspec.Struct, frozen=True):
     disk: str = ""  # the id of its data directory
     lost_tail: bool = False  # the machine went down since the last clean stop, and not every write was synced
     leaving: bool = False  # it is about to stop, and leads only what nobody else can
+    closing: bool = False  # it stops next: nobody is to wait for it
     opening: bool = False  # it has not looked at its logs yet, and counts for nothing
     short: tuple[int, ...] = ()  # shards whose logs lack their ends since this start
     damaged: tuple[int, ...] = ()  # shards of which it cannot read everything
