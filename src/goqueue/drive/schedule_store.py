@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
@@ -37,6 +38,7 @@ class ScheduleStore:
         self.index = index
         self.fsync = fsync
         self.lock = asyncio.Lock()
+        self._using = threading.RLock()  # SQLite brings the process down if a connection is closed while it is used
         self._offload = offload
         self._machine: ScheduleMachine | None = None
         self._partition: Partition | None = None
@@ -44,17 +46,20 @@ class ScheduleStore:
         self._unconfirmed: list[tuple[Offset, Partition, Offset]] = []
 
     def open(self, machine: ScheduleMachine, partition: Partition, log_id: str) -> Offset:
-        """Brings the index up to the log, and returns how far that goes. Blocks."""
-        self._machine, self._partition, self._log_id = None, partition, log_id
-        self.index.close()
-        end_offset = partition.log.end_offset
-        try:
-            self._catch_up(partition)
-            machine.recount(self.index.pending_counts())
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-        self._machine = machine
-        return end_offset
+        """Brings the index up to the log, and returns how far that goes. Blocks, and goes on to its end also if nobody
+        waits for it any more: the shard may be another node's by then, and `close` be called."""
+        with self._using:
+            self._machine, self._partition, self._log_id = None, partition, log_id
+            self.index.close()
+            end_offset = partition.log.end_offset
+            try:
+                self._catch_up(partition)
+                machine.recount(self.index.pending_counts())
+            except sqlite3.Error as error:
+                self.index.close()
+                raise _failed(error) from error
+            self._machine = machine
+            return end_offset
 
     def _catch_up(self, partition: Partition) -> None:
         """The log may grow meanwhile: what comes then is noted by the machine. Blocks."""
@@ -111,14 +116,9 @@ class ScheduleStore:
         if self._machine is None:
             raise _not_loaded()
         try:
-            return await to_its_end(self._offload(question))
+            return await to_its_end(self._alone(question))
         except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: sqlite3.Error) -> Overloaded:
-        self.index.close()
-        logger.error("the schedule's index failed", extra={"error": str(error)})
-        return Overloaded("The schedule's index cannot be used; check the disk and try again.")
+            raise _failed(error) from error
 
     async def look(self, question: Callable[[], T]) -> T:
         """Asks the index about everything up to now."""
@@ -132,12 +132,23 @@ class ScheduleStore:
     async def rebuild(self) -> dict[str, int]:
         """The index said what the log does not: it is made anew. What it counts as pending then."""
         async with self.lock:
-            await self._offload(self.index.discard)
+            await self._alone(self.index.discard)
             await self.flush_locked()
             return await self.ask(self.index.pending_counts)
 
     async def close(self) -> None:
-        await self._offload(self.index.close)
+        await self._alone(self.index.close)
+
+    async def _alone(self, work: Callable[[], T]) -> T:
+        def alone() -> T:
+            with self._using:
+                try:
+                    return work()
+                except sqlite3.Error:
+                    self.index.close()
+                    raise
+
+        return await self._offload(alone)
 
     # --- entries that came with a producer's batch -------------------------------------------------------------
 
@@ -174,6 +185,11 @@ class ScheduleStore:
         return await self._offload(
             lambda: {one.mark: (at, one.due_ms) for at, one in found if isinstance(one, ScheduleEntry) and one.mark}
         )
+
+
+def _failed(error: sqlite3.Error) -> Overloaded:
+    logger.error("the schedule's index failed", extra={"error": str(error)})
+    return Overloaded("The schedule's index cannot be used; check the disk and try again.")
 
 
 def _not_loaded() -> NotLoaded:
