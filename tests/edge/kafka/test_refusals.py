@@ -114,6 +114,19 @@ def test_one_that_comes_again_and_again_is_waited_for() -> None:
     assert refusals.before(AT, numbered(4)) is None, "as may what is before it"
 
 
+def test_one_that_another_node_has_stored_meanwhile_is_not_waited_for() -> None:
+    """Its client begins with a later one, again and again, until this node leads again: in the middle of such a row the
+    batches behind it must not be out of order."""
+    refusals = Refusals()
+    refusals.told(AT, numbered(5), NOT_LEADER)
+    for _ in range(BEHIND_MAX):
+        for sequence in (10, 11, 12, 13):
+            assert refusals.before(AT, numbered(sequence)) in (None, NOT_LEADER)
+            assert refusals.told(AT, numbered(sequence), NOT_LEADER) is NOT_LEADER
+    assert refusals.before(AT, numbered(14)) is NOT_LEADER
+    assert refusals.told(AT, numbered(14), OUT_OF_ORDER) is NOT_LEADER
+
+
 def test_of_two_that_were_refused_the_first_in_order_counts() -> None:
     refusals = Refusals()
     refusals.told(AT, numbered(6), NOT_LEADER)

@@ -8,6 +8,9 @@ partition that does not know the producer would even store them, and the first o
 
 The same holds for a batch that was stored and could not be acknowledged: the next leader may cut it off, and this node
 lead again before the batches behind it come.
+
+A client begins again with the first batch that it has no good answer for: one that does not come behind the last one
+that came. What was refused before that is not missing any more, whoever stored it meanwhile.
 """
 
 from __future__ import annotations
@@ -33,10 +36,16 @@ class _Refused(msgspec.Struct):
     sequence: int
     error: GoQueueError
     was_stored: bool  # and may be there still
+    last: int  # the sequence that came last
     behind: int = 0  # batches that were refused because of it, since it came last
 
     def is_before(self, sequence: int) -> bool:
-        return 0 < (sequence - self.sequence) & SEQUENCE_MAX <= SEQUENCE_MAX // 2
+        return _is_before(self.sequence, sequence)
+
+    def came(self, sequence: int) -> bool:
+        """False if the client begins again with it."""
+        is_next, self.last = _is_before(self.last, sequence), sequence
+        return is_next
 
 
 class Refusals:
@@ -54,7 +63,11 @@ class Refusals:
         with suppress(CorruptBatch):
             header = read_header(batch)
             refused = self._refused.get(_writer(at, header))
-            if refused is not None and not refused.was_stored:
+            if refused is None:
+                return None
+            if not refused.came(header.base_sequence):
+                del self._refused[_writer(at, header)]
+            elif not refused.was_stored:
                 return _behind(refused, header.base_sequence)
         return None
 
@@ -87,7 +100,7 @@ class Refusals:
             return
         if known is None and len(self._refused) >= WRITERS_MAX:
             del self._refused[next(iter(self._refused))]
-        self._refused[writer] = _Refused(sequence, error, was_stored)
+        self._refused[writer] = _Refused(sequence, error, was_stored, sequence)
 
 
 def _behind(refused: _Refused, sequence: int) -> GoQueueError | None:
@@ -96,6 +109,10 @@ def _behind(refused: _Refused, sequence: int) -> GoQueueError | None:
         return None
     refused.behind += 1
     return refused.error
+
+
+def _is_before(one: int, other: int) -> bool:
+    return 0 < (other - one) & SEQUENCE_MAX <= SEQUENCE_MAX // 2
 
 
 def _writer(at: TopicPartition, header: BatchHeader) -> Writer:
