@@ -248,8 +248,6 @@ class Broker:
         """Everything that was accepted is safe when this returns."""
         self.stop_waiting()
         await self._clock_watch.stop()
-        if self.node.member is not None:
-            await self.node.member.step_aside()
         if self.clustering is not None:
             await self.clustering.stop()
         await self._drain()

@@ -92,6 +92,8 @@ class Clustering:
         self._holdings.start()
 
     async def stop(self) -> None:
+        if self._node.member is not None:
+            await self._node.member.step_aside()
         if self._schemas is not None:
             await self._schemas.stop()
         await self._holdings.stop()
