@@ -39,17 +39,26 @@ class ApiKey(NamedTuple):
 
 
 class Flood:
-    """A process that floods while the block runs."""
+    """A process that floods from the beginning on, and counts for so long after `begin`."""
 
     def __init__(self, node: NodeProcess, door: str, who: ApiKey, lines: int, seconds: float) -> None:
         address = node.url if door == "rest" else node.kafka
         given = (door, address, *who, str(lines), str(seconds))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.flood", *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "bench.flood", *given],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert self._process.stdout is not None
         if self._process.stdout.readline() != "ready\n":
             raise RuntimeError(self._process.communicate(timeout=60)[1])
+
+    def begin(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
 
     def answered(self) -> int:
         """When its time is over."""
@@ -86,11 +95,12 @@ def beside_flood(
     alone, beside, rates = [], [], []
     for _ in range(rounds):
         alone.append(p99_ms(node, other, seconds))
-        flood = Flood(node, door, floods, CONNECTIONS, seconds + 1)
+        flood = Flood(node, door, floods, CONNECTIONS, seconds)
+        flood.begin()
         cpu = node.cpu_seconds()
         beside.append(p99_ms(node, other, seconds))
         busy = (node.cpu_seconds() - cpu) / seconds
-        rates.append(flood.answered() / (seconds + 1))
+        rates.append(flood.answered() / seconds)
     ratio = statistics.median(b / a for a, b in zip(alone, beside, strict=True))
     yield Figure("p99 of the other alone, ms", f"{statistics.median(alone):.2f}")
     yield Figure(
@@ -106,6 +116,8 @@ def beside_flood(
 def shares(node: NodeProcess, many: ApiKey, few: ApiKey, seconds: float) -> Figure:
     """Both over Kafka, with the same requests."""
     floods = [Flood(node, "kafka", many, CONNECTIONS, seconds), Flood(node, "kafka", few, CONNECTIONS // 10, seconds)]
+    for one in floods:
+        one.begin()
     first, second = (one.answered() for one in floods)
     part = second / (first + second)
     what = f"part of the node of {CONNECTIONS // 10} connections beside {CONNECTIONS}"

@@ -1,7 +1,8 @@
 """As many requests as go, with one API key: `python -m bench.flood DOOR ADDRESS ID SECRET TOKEN LINES SECONDS`.
 
 `DOOR` is `kafka` (small produces, many at a time on each connection), `fetch` (reads of the same bytes) or `rest`
-(publishes). Prints a line when all connections are open, and at the end how many requests were answered.
+(publishes). Prints a line when all connections are open and busy, waits for one, and prints at the end how many
+requests were answered from then on.
 """
 
 from __future__ import annotations
@@ -105,9 +106,16 @@ async def kafka(address: str, key_id: str, secret: str, request: bytes, lines: i
         for _ in range(lines)
     ]
     await asyncio.gather(*(one.is_in for one in made))
-    print("ready", flush=True)
+    await _begun()
+    before = sum(one.answered for one in made)
     await asyncio.sleep(seconds)
-    return sum(one.answered for one in made)
+    return sum(one.answered for one in made) - before
+
+
+async def _begun() -> None:
+    """When whoever started this says so: several floods are counted in the same time."""
+    print("ready", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
 
 
 def published(url: str, token: str) -> bytes:
@@ -119,7 +127,6 @@ async def rest(url: str, token: str, lines: int, seconds: float) -> int:
     host, _, port = url.rpartition("/")[2].rpartition(":")
     loop, request, counts = asyncio.get_running_loop(), published(url, token), [0] * lines
     made = [(await loop.create_connection(Connection, host, int(port)))[1] for _ in range(lines)]
-    print("ready", flush=True)
 
     async def run(number: int) -> None:
         while True:
@@ -127,12 +134,14 @@ async def rest(url: str, token: str, lines: int, seconds: float) -> int:
             counts[number] += 1
 
     running = [asyncio.ensure_future(run(number)) for number in range(lines)]
+    await _begun()
+    before = sum(counts)
     done, _ = await asyncio.wait(running, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
     for one in done:
         one.result()
     for one in running:
         one.cancel()
-    return sum(counts)
+    return sum(counts) - before
 
 
 def main(arguments: list[str]) -> None:
