@@ -36,6 +36,7 @@ from goqueue.wire.node_frames import Hello
 T = TypeVar("T")
 _RUNNING: ContextVar[Any] = ContextVar("running", default=None)  # the node whose work it is
 SESSION_MS: Final = 3_000
+_STOP_S: Final = 20.0
 STORE_S: Final = 0.002  # until the store answers
 _SCRUB_MS: Final = 2_000
 _SYNC_S: Final = 0.001  # of the journal: not so short that it would be done on the loop
@@ -131,6 +132,18 @@ class SimNode:
             self._cluster.end_sessions_later(client, lambda: True)
         self.disk = self.disk.crash(power_cut or "kept", self._cluster.chance.randrange(1 << 30))
         self.boots += power_cut is not None
+
+    async def stop(self) -> None:
+        """As planned: it hands over what it leads, and closes. One that takes too long is killed."""
+        if self.broker is not None and self.is_ready:
+            await asyncio.wait([self.run(self._stop(self.broker))], timeout=_STOP_S)
+            self.kill()
+
+    async def _stop(self, broker: Broker) -> None:
+        if broker.node.member is not None:
+            await broker.node.member.hand_over()
+        self.is_ready = False
+        await broker.stop()
 
     def pause(self) -> None:
         """It stands still: nothing of it runs, its connections stay, and the store gives it up after a while."""

@@ -46,7 +46,7 @@ class Faults:
         cuts = [self._cut_off, self._cut_one_way, self._slow]
         store = [self._lose_store, self._lose_session, self._slow_store, self._lose_answers, self._hide_changes]
         store.append(self._miss_two_leaders)
-        nodes = [self._kill, self._kill, self._pause, self._lose_disk, self._fill_disk]
+        nodes = [self._kill, self._kill, self._stop, self._pause, self._lose_disk, self._fill_disk]
         nodes += [self._cut_power] * (2 if self._power_cuts else 0)
         nodes += [self._fail_over_twice, self._come_back_slowly, self._slow_disk, self._flip_bit]
         if self._cluster.plan.fsync == "always":
@@ -88,6 +88,14 @@ class Faults:
         node.kill()
         await asyncio.sleep(self._chance.choice((0.05, 0.5, 4.0)))
         self._start(node)
+
+    async def _stop(self) -> None:
+        node = self._any()
+        if node.is_ready and not node.is_paused:
+            self._tell(f"stop {node.number}")
+            await node.stop()
+            await asyncio.sleep(self._chance.choice((0.05, 0.5, 4.0)))
+            self._start(node)
 
     async def _pause(self) -> None:
         """For shorter and for longer than a session."""
