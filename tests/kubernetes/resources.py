@@ -24,8 +24,8 @@ SECONDS: Final = 30
 _GROUPS: Final = Path("/sys/fs/cgroup")
 LOADS: Final[dict[str, tuple[str, ...]]] = {
     "idle": (),
-    "queue, 300 a second one by one": ("queue", "--rate", "300"),
-    "publish, 20 MB/s in batches": ("produce", "--rate", "20000", "--size", "1000", "--batch", "500"),
+    "queue, 50 a second one by one": ("queue", "--rate", "50"),
+    "publish, 5 MB/s in batches": ("produce", "--rate", "5000", "--size", "1000", "--batch", "250"),
 }
 
 
@@ -78,7 +78,8 @@ def put_load(url: str, words: tuple[str, ...]) -> None:
         let_pass(SECONDS)
         return
     program = [sys.executable, "-c", "from goqueue.cli import main; main()", "bench", *words]
-    done = subprocess.run([*program, "--duration", f"{SECONDS}s", "--server", url], capture_output=True, text=True)
+    command = [*program, "--duration", f"{SECONDS}s", "--server", url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20 * SECONDS)
     print(done.stdout, done.stderr[-500:], sep="", flush=True)
 
 
