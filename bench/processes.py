@@ -104,17 +104,16 @@ def memory_of(pid: int) -> int:
 
 async def publish(url: str, work: Work) -> None:
     key = {"key": work.key} if work.key else {}
-
     places = iter(range(work.requests))  # of all connections, since some of them have a busier process
 
-    async def run(line: Connection, number: int) -> None:
+    async def run(line: Connection) -> None:
         for place in places:
             given = {name: f"{value}-{place % 997}" for name, value in key.items()}
             body = {"messages": [{"value": VALUE, **given}] * work.batch}
-            await line.send(post(f"{url}/topics/bench-{number % QUEUES}/messages", msgspec.json.encode(body)))
+            await line.send(post(f"{url}/topics/bench-{place % QUEUES}/messages", msgspec.json.encode(body)))
 
     lines = await connect(url, CONNECTIONS)
-    await asyncio.gather(*(run(line, number) for number, line in enumerate(lines)))
+    await asyncio.gather(*map(run, lines))
     for line in lines:
         line.close()
 
