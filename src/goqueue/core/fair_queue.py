@@ -80,6 +80,11 @@ class FairQueue(Generic[T]):
             return share, entry
         return None
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several wait."""
+        return len(self._heap) > 1
+
     def has_others(self, share: Share[T]) -> bool:
         """Whether anybody else waits."""
         return len(self._heap) > int(share.is_queued)

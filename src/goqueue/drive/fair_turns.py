@@ -21,8 +21,8 @@ from goqueue.drive.measured import is_measured, measured
 T = TypeVar("T")
 
 _REQUEST_S: Final = 0.0003  # what a request is taken to cost of somebody who was not seen yet
-_PASS_S: Final = 0.0005  # for how long requests are begun in one pass of the loop
-_PASS_SHARED_S: Final = 0.0002  # the same while several are served
+_PASS_S: Final = 0.0003  # for how long requests are begun in one pass of the loop
+_PASS_SHARED_S: Final = 0.0001  # the same while several are served
 _SLICE_S: Final = 0.0001  # for how long a connection begins requests in its turn, while others wait
 _SHARED_S: Final = 60.0  # so long after another was seen, somebody counts as not alone
 
@@ -150,7 +150,7 @@ class FairTurns:
     def _pass(self) -> None:
         self._is_scheduled = False
         self._spent = 0.0
-        self._budget = _PASS_SHARED_S if self._is_mixed else _PASS_S
+        self._budget = _PASS_SHARED_S if self._is_mixed or self._line.is_shared else _PASS_S
         self._is_mixed, self._served = False, None
         try:
             while (found := self._line.pop()) is not None:
