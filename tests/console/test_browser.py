@@ -92,7 +92,7 @@ def test_a_newcomer_sends_sees_acks_and_traces_a_message(page: Chromium) -> None
     page.click("Send a first message")
     page.wait("document.querySelector('td:nth-child(4)')?.textContent.includes('greeting')")
     page.picture("console-2-message")
-    page.click("Receive it")
+    page.click("Receive it", "#notices")
     page.see("console in hello")
     page.click("Receive", ".head")
     page.wait("document.querySelector('aside.inspector pre')?.textContent.includes('greeting')")
@@ -102,6 +102,29 @@ def test_a_newcomer_sends_sees_acks_and_traces_a_message(page: Chromium) -> None
     page.see("consume.acked")
     page.see("publish.persisted")
     page.picture("console-4-trace")
+
+
+def test_a_message_that_is_held_too_long_is_no_longer_offered_for_an_answer(page: Chromium, http: httpx.Client) -> None:
+    post(http, "/topics", {"name": "slowly", "num_partitions": 1})
+    post(http, "/topics/slowly/messages", {"messages": [{"value": "read me"}]})
+    page.room("#/topics")
+    page.wait("[...document.querySelectorAll('tr.follows')].some((one) => one.textContent.startsWith('slowly'))")
+    page.run(
+        "[...document.querySelectorAll('tr.follows')].find((one) => one.textContent.startsWith('slowly'))"
+        ".querySelector('td:nth-child(3)').click()"  # not on the name
+    )
+    page.wait("location.hash === '#/topics/slowly'")
+    page.click("Receive", ".head")
+    page.see("has taken nothing from this topic yet")
+    page.click("Receive", ".head")
+    page.wait("document.querySelector('aside.inspector')")
+    page.click("Extend 5 min")
+    page.see("The lease ends in five minutes")
+    page.wait("document.querySelector('aside.inspector')")
+    [lease] = http.get("/queues/console/slowly/leases").json()["leases"]
+    post(http, "/messages/visibility", {"receipt": lease["receipt"], "timeout": 0})
+    page.see("ended before it was answered here")
+    page.wait("document.querySelector('aside.inspector') === null")
 
 
 @pytest.fixture(scope="module")
@@ -362,10 +385,21 @@ def test_every_room_in_both_themes_and_widths_has_names_and_contrast(
     axe.skip_if_missing(axe_source)
 
 
+def test_on_a_phone_the_whole_menu_is_below_the_head(page: Chromium) -> None:
+    page.size(390, 844)
+    page.run("document.querySelector('#menu').click()")
+    bottom = "document.querySelector('header').getBoundingClientRect().bottom"
+    page.wait(f"document.querySelector('#nav a').getBoundingClientRect().top >= {bottom}")
+    assert page.run(bottom) < 100  # two lines
+
+
 def test_the_reference_describes_a_route_and_tries_it(
     page: Chromium, node: NodeProcess, axe_source: str | None
 ) -> None:
+    page.run("localStorage.setItem('goqueue.theme', 'dark')")
     page.go(f"{node.url}/docs", "document.querySelector('details.route')")
+    assert page.run("document.documentElement.dataset.theme") == "dark"  # as chosen in the console
+    page.run("localStorage.removeItem('goqueue.theme')")
     page.run("document.getElementById('GET /settings/topics').open = true")
     page.wait("document.querySelector('.tryit')")
     page.click("Send")

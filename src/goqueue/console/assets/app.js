@@ -7,7 +7,7 @@ import { startKeys } from "./keys.js";
 import { askLogin, startSession } from "./login.js";
 import { isReadOnlyNode } from "./mode.js";
 import { ROOMS } from "./rooms.js";
-import { complain, empty } from "./ui.js";
+import { complain, empty, forgetComplaints } from "./ui.js";
 
 const LOOK_MS = 2_000;
 const STATUS_EVERY = 5; // looks
@@ -32,6 +32,7 @@ async function enter() {
   const mine = turn;
   open?.close?.();
   open = null;
+  forgetComplaints();
   $("nav").classList.remove("open");
   $("nav").querySelectorAll("a").forEach((one) => one.toggleAttribute("aria-current", one.dataset.room === room?.path));
   $("nav").querySelector("[aria-current]")?.setAttribute("aria-current", "page");
@@ -142,6 +143,7 @@ function navigation() {
     $("nav").append(h("a", { href: `#/${one.path}`, "data-room": one.path }, one.title, h("kbd", { "aria-hidden": "true" }, `g ${one.key}`)));
   }
   $("menu").addEventListener("click", () => {
+    $("nav").style.top = `${document.querySelector("header").offsetHeight}px`; // the head has one line or more
     $("menu").setAttribute("aria-expanded", String($("nav").classList.toggle("open")));
   });
 }

@@ -9,6 +9,8 @@ import { ask, button, field, notify, values } from "./ui.js";
 const SHOWN_CHARS_MAX = 20_000;
 const STREAM_MS = 3_000; // a stream is looked at for so long
 
+document.documentElement.dataset.theme = localStorage.getItem("goqueue.theme") ?? "auto"; // as chosen in the console
+
 const document_ = await (await fetch("openapi.json")).json();
 
 function routes() {

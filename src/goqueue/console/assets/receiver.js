@@ -2,6 +2,8 @@
 
 import { call } from "./api.js";
 
+const LEASE = "2m"; // time for a person to read; who closes the page loses it with the session
+
 export class Receiver {
   constructor(group, topic) {
     Object.assign(this, { group, topic, member: null, generation: 0 });
@@ -21,7 +23,7 @@ export class Receiver {
     }
     for (let tries = 0; tries < 4; tries += 1) {
       try {
-        const found = await call("GET /groups/{group}/poll", { params: { group: this.group }, query: { member_id: this.member, generation: this.generation, limit, timeout: "1s" } });
+        const found = await call("GET /groups/{group}/poll", { params: { group: this.group }, query: { member_id: this.member, generation: this.generation, limit, timeout: "1s", visibility_timeout: LEASE } });
         if (found.messages.length || !found.rebalance) {
           return found.messages;
         }
@@ -42,6 +44,13 @@ export class Receiver {
   async beat() {
     const told = await call("POST /groups/{group}/heartbeat", { params: { group: this.group }, body: { member_id: this.member, generation: this.generation } });
     this.generation = told.generation;
+  }
+
+  /** While the page is looked at, the group's other members see one who lives, and its leases stay. */
+  async keep() {
+    if (this.member !== null) {
+      await this.beat().catch(() => {}); // the next poll says what is wrong, and joins again
+    }
   }
 
   leave() {

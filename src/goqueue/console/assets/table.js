@@ -6,7 +6,7 @@ const WHOLE_MAX = 120; // shorter tables are built whole
 const SPARE = 12; // rows built above and below what is seen
 
 /**
- * columns: [{name, label, num, text(row), cell(row), sort(row), wide}]; key(row); href(row) makes the first column a link.
+ * columns: [{name, label, num, text(row), cell(row), sort(row), wide}]; key(row); href(row) makes the first column a link, which a click anywhere on the row follows.
  * onOpen(row) opens a row by click or Enter instead. `load(index)` is called for rows that are holes.
  */
 export class Table {
@@ -122,8 +122,18 @@ export class Table {
       node.tabIndex = 0;
       node.classList.add("opens");
       node.addEventListener("click", (event) => event.target.closest("a, button") ?? this.onOpen(node.row));
+    } else if (this.href) {
+      node.classList.add("follows");
+      node.addEventListener("click", (event) => event.target.closest("a, button") ?? this.follow(node.row));
     }
     return { node, cells, shown: [] };
+  }
+
+  /** Text that is being selected in the row is no wish to go. */
+  follow(row) {
+    if (String(getSelection()) === "") {
+      location.hash = this.href(row);
+    }
   }
 
   update(line, row, index) {

@@ -4,6 +4,7 @@ import { Problem, Unreachable } from "./api.js";
 import { $, h, put } from "./dom.js";
 
 const NOTICE_MS = 8_000;
+const ACTION_MS = 30_000; // one that offers a next step stays until that can be read and taken
 
 /** A line above the room. It is in the page's flow: nothing is ever covered by it. */
 export function notify(text, kind = "good", action = null) {
@@ -11,8 +12,13 @@ export function notify(text, kind = "good", action = null) {
   const line = h("p.notice", { class: kind, role: kind === "bad" ? "alert" : null }, h("span", text), action, close);
   $("notices").replaceChildren(line, ...[...$("notices").children].slice(0, 2));
   if (kind !== "bad") {
-    setTimeout(() => line.remove(), NOTICE_MS);
+    setTimeout(() => line.remove(), action ? ACTION_MS : NOTICE_MS);
   }
+}
+
+/** What went wrong in a room is no news in the next one. */
+export function forgetComplaints() {
+  $("notices").querySelectorAll(".bad").forEach((one) => one.remove());
 }
 
 export function complain(error) {

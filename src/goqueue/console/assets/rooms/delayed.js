@@ -21,7 +21,7 @@ async function openAll() {
     put(tiles, [["Waiting", count(stats.pending)], ["Delivered", count(stats.delivered)], ["Cancelled", count(stats.cancelled)], ["Expired", count(stats.expired)],
       ["Next", stats.next_due ? ago(Date.parse(stats.next_due)) : "–"], ["Late, 99 %", stats.late_ms_p99 === null ? "–" : `${stats.late_ms_p99.toFixed(1)} ms`]].map(([name, value]) => h("div.tile", null, h("span", name), h("b", value))));
   }
-  return { content: [head("Delayed", { about: "Messages that wait for their time. They are stored, and in no partition yet." }), tiles, card("", choose)], refresh };
+  return { content: [head("Delayed", { about: "Messages that wait for their time. They are stored, and in no partition yet." }), tiles, card("", choose, h("p.hint", "A message is delayed by publishing it to a topic with a time (“Deliver at”), a delay, or a repeat."))], refresh };
 }
 
 async function openTopic(name, place) {

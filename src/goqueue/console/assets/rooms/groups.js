@@ -90,7 +90,7 @@ async function openGroup(name) {
 /** In words: why the group is behind. */
 function why(group, behind, worst) {
   if (!behind) {
-    return "It is up to date.";
+    return group.members.length ? "It is up to date." : "It is up to date. Partitions that it never read are not counted while it has no members.";
   }
   if (!group.members.length) {
     return "Nobody reads: the group has no members. Start a consumer, and it goes on where the group stopped.";

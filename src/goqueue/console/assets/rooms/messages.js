@@ -58,7 +58,7 @@ class MessagesView {
       field({ name: "header", label: "Header", value: q.header ?? "", placeholder: "name:value" }),
       field({ name: "path", label: "JSON path", value: q.path ?? "", placeholder: "$.order.id=42" }),
       field({ name: "text", label: "Text", value: q.text ?? "" }),
-      h("button.primary", { type: "submit" }, "Show"), this.live, link("Newest", to("topics", this.name, "messages")));
+      h("button.primary", { type: "submit" }, "Show"), this.live, link("Newest", to("topics", this.name, "messages"), "button"));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const given = values(form);

@@ -60,7 +60,7 @@ function welcome() {
       await call("POST /topics", { body: { name: "hello" } });
       const headers = { traceparent: traceparent() };
       await call("POST /topics/{topic}/messages", { params: { topic: "hello" }, body: { messages: [{ key: "first", value: '{"greeting": "hello"}', headers }] } });
-      notify("Stored. This is the topic; “Receive” takes the message as a consumer of a group would.", "good", link("Receive it", to("queues", "console", "hello")));
+      notify("Stored in the topic “hello”. “Receive” takes the message as a consumer of a group would.", "good", link("Receive it", to("queues", "console", "hello")));
       location.hash = to("topics", "hello", "messages");
     }, "primary"), state.isReadOnly ? h("p", readOnlyReason()) : h("p", null, "or ", h("a", { href: "#/topics?new" }, "make a topic of your own"), ".")));
 }

@@ -11,6 +11,8 @@ import { Receiver } from "../receiver.js";
 import { Table } from "../table.js";
 import { ask, button, card, chip, empty, head, link, notify, to, write } from "../ui.js";
 
+const LEASES_MAX = 500;
+
 export const openQueues = (place) => (place.parts.length >= 2 ? openQueue(...place.parts) : openList());
 
 const dead = (one) => Object.values(one.dead_letters).reduce((sum, part) => sum + part, 0);
@@ -48,20 +50,37 @@ async function openQueue(group, topic) {
   const charts = new Charts([["Ready", "", [["messages", `ready:${group}/${topic}`]]], ["Lag", "", [["messages", `lag:${group}`]]]]);
   const tiles = h("div.tiles");
   const mine = h("div");
+  const begun = h("div");
   const peeked = h("div");
   const lanes = laneTable();
   const leases = leaseTable(where, () => refresh());
   let held = [];
   async function refresh() {
+    const before = held;
+    await receiver.keep();
     const [numbers, byLane, listed] = await Promise.all([call("GET /reliability/stats", { query: { group, topic } }), call("GET /priority/stats", { query: { group, topic } }),
-      call("GET /queues/{group}/{topic}/leases", { ...where, query: { limit: 500 } }).catch((error) => (error.status === 404 ? { leases: [], total: 0 } : Promise.reject(error)))]);
+      call("GET /queues/{group}/{topic}/leases", { ...where, query: { limit: LEASES_MAX } }).catch((error) => (error.status === 404 ? { leases: [], total: 0 } : Promise.reject(error)))]);
     const one = numbers.queues[0] ?? { ready: 0, in_flight: 0, waiting: 0, acked: 0, nacked: 0, dead_letters: {} };
     const oldest = Math.min(...byLane.lanes.map((lane) => lane.oldest_waiting ?? Infinity));
     put(tiles, [["Ready", count(one.ready)], ["In flight", count(one.in_flight)], ["Waiting to come again", count(one.waiting)], ["Acked", count(one.acked)], ["Nacked", count(one.nacked)], ["Dead", count(dead(one))],
       ["Oldest ready", Number.isFinite(oldest) ? duration(Date.now() - oldest) : "–"]].map(([name, value]) => h("div.tile", null, h("span", name), h("b", value))));
+    put(begun, numbers.queues.length || held.length ? null : h("p.muted", `The group “${group}” has taken nothing from this topic yet: “Receive” makes it begin, and what is ready is counted from then on.`));
     lanes.show(byLane.lanes);
     leases.show(listed.leases);
+    forgetLost(before, listed.leases);
     await charts.refresh();
+  }
+  /** What was held before the node was asked, and is held no more: its lease ran out while somebody read it. */
+  function forgetLost(before, now) {
+    const until = new Map(now.map((one) => [one.receipt, one.leased_until]));
+    const lost = now.length < LEASES_MAX ? before.filter((one) => one.receipt && held.includes(one) && !until.has(one.receipt)) : [];
+    const moved = before.filter((one) => until.has(one.receipt) && until.get(one.receipt) !== one.leased_until);
+    moved.forEach((one) => { one.leased_until = until.get(one.receipt); });
+    held = held.filter((one) => !lost.includes(one));
+    lost.forEach((one) => notify(`The lease of ${one.partition}:${one.offset} ended before it was answered here: the message comes again.`, "warm"));
+    if (lost.length || moved.length) {
+      showHeld();
+    }
   }
   async function answer(message, route, body, told) {
     await call(route, { body: { receipt: message.receipt, ...body } });
@@ -99,7 +118,7 @@ async function openQueue(group, topic) {
     put(peeked, card("Next to be handed out (nothing was taken)", table.show(shown).node));
   }
   const actions = [button("Peek", peek), write("Receive", receive, "primary")];
-  return { content: [head(`${group} in ${topic}`, { up: ["Queues", "#/queues"], actions }), tiles, mine, peeked, card("Leases", leases.node), card("Lanes", lanes.node), charts.node,
+  return { content: [head(`${group} in ${topic}`, { up: ["Queues", "#/queues"], actions }), tiles, begun, mine, peeked, card("Leases", leases.node), card("Lanes", lanes.node), charts.node,
     h("p.muted", null, link("Group", to("groups", group)), " · ", link("Topic", to("topics", topic)), " · ", link("Dead letters", to("dead", topic)))],
   refresh, close: () => state.isReadOnly || receiver.leave() };
 }
@@ -131,7 +150,7 @@ function leaseTable(where, after) {
     label: "Leases", height: "short", key: (one) => one.receipt,
     columns: [
       { name: "place", label: "Message", cell: (one) => link(`${one.partition}:${one.offset}`, to("topics", where.params.topic, "messages", { partition: one.partition, offset: one.offset, open: `${one.partition}:${one.offset}` })), sort: (one) => one.offset },
-      { name: "owner", label: "Held by", text: (one) => one.owner, sort: (one) => one.owner },
+      { name: "owner", label: "Held by", cell: (one) => h("span", { title: one.owner }, one.owner), sort: (one) => one.owner, className: "owner" },
       { name: "until", label: "Until", text: (one) => ago(one.leased_until), sort: (one) => one.leased_until },
       { name: "since", label: "Since", text: (one) => ago(one.leased_since), className: "least" },
       { name: "attempt", label: "Attempt", num: true, text: (one) => one.attempt, sort: (one) => one.attempt },

@@ -73,7 +73,8 @@ async function openTopic(place) {
   const [name, tab = ""] = place.parts;
   const topic = await call("GET /topics/{topic}", { params: { topic: name } });
   const room = await (TABS[tab] ?? openFacts)(name, topic, place);
-  const top = head(name, { up: ["Topics", "#/topics"], actions: [write("Publish", () => publishDialog(name, topic.num_partitions, null, () => (room.reload ?? room.refresh)?.()), "primary"), ...(room.actions ?? [])] });
+  const top = head(name, { up: ["Topics", "#/topics"], actions: [write("Publish", () => publishDialog(name, topic.num_partitions, null, () => (room.reload ?? room.refresh)?.()), "primary"),
+    write("Receive", () => { location.hash = to("queues", "console", name); }), ...(room.actions ?? [])] });
   const label = { "": "Topic", messages: "Messages", settings: "Settings" }[tab] ?? "Topic";
   const bar = tabs("Topic", label, [["Topic", to("topics", name)], ["Messages", to("topics", name, "messages")], ["Settings", to("topics", name, "settings")],
     ["Delayed", to("delayed", name)], ["Dead letters", to("dead", name)], ["Traces", to("traces", { topic: name })]]);
