@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesLab]:
     """`GOQUEUE_IMAGE` is a file that `make image` wrote; without, one is built."""
     if os.environ.get("GOQUEUE_KUBERNETES_TESTS") != "1":
         pytest.skip("runs with make test-kubernetes")
+    faulthandler.cancel_dump_traceback_later()  # which would end the process, and leave machines and pods behind
     require_programs()
     kube_program()
     folder = tmp_path_factory.mktemp("kube")
@@ -31,3 +33,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesLab]:
         print(f"\nthree machines ready after {time.monotonic() - began:.1f} s", flush=True)
         running.volumes(6)
         yield running
+
+
+@pytest.fixture(autouse=True)
+def _takes_long() -> None:
+    """Tests have time limits of their own."""
+    faulthandler.cancel_dump_traceback_later()
