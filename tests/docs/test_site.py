@@ -48,7 +48,7 @@ def test_every_page_has_its_place_in_the_contents() -> None:
     made_later = ("reference/", "deploy.md", "reporting.md", "contributing.md", "changelog.md")
     named = [page for pages_ in SECTIONS.values() for page in pages_]
     assert [page for page in named if page not in there and not page.startswith(made_later)] == []
-    assert '{"Doors" = ["kafka.md", ' in config(there)
+    assert '{"Protocols" = ["kafka.md", ' in config(there)
 
 
 def test_links_are_right_where_a_page_stands_on_the_site() -> None:

@@ -20,7 +20,7 @@ SECTIONS: Final[dict[str, list[str]]] = {
         "workers.md",
         "staged.md",
     ],
-    "Doors": ["kafka.md", "sqs.md", "rest.md", "grpc.md"],
+    "Protocols": ["kafka.md", "sqs.md", "rest.md", "grpc.md"],
     "Clients": ["clients.md", "python.md", "cli.md", "console.md"],
     "Operations": [
         "production.md",
@@ -39,7 +39,7 @@ SECTIONS: Final[dict[str, list[str]]] = {
     "Pipeline": ["pipeline.md", "pipeline-files.md", "lake.md"],
     "Moving from": ["from-kafka.md", "from-rabbitmq.md", "from-sqs.md", "from-celery.md"],
     "Reference": ["reference/settings.md", "reference/errors.md", "reference/rest.md", "reference/cli.md"],
-    "Internals": ["architecture.md", "PATH.md", "contributing.md", "changelog.md"],
+    "Internals": ["architecture.md", "PATH.md", "cluster-tests.md", "chaos.md", "contributing.md", "changelog.md"],
 }
 _HEAD: Final = """[project]
 site_name = "GoQueue"
