@@ -66,28 +66,21 @@ def matches(printed: str, expected: str) -> bool:
     return re.fullmatch(pattern, printed.strip()) is not None
 
 
-# Those of the pipeline share a Spark session: tests/pipeline/test_docs.py runs them.
-RUN_HERE = [page for page in PAGES if page.name != "pipeline.md" and list(examples(page))]
+# Those that run pipelines share a Spark session: tests/pipeline/test_docs.py follows them on one node.
+ON_SPARK = ("pipeline.md", "lake.md", "pipeline-files.md")
+RUN_HERE = [page for page in PAGES if page.name not in ON_SPARK and list(examples(page))]
 
 
-# Pages that can be followed one after the other on one node, in this order: no name of theirs is taken twice. Others
-# count on a node of their own: their examples name ids that a fresh node gives.
+# Pages are followed one after the other on one node, in this order: no name of theirs is taken twice.
 TOGETHER = [
     *("README.md", "start/kafka.md", "start/sqs.md", "start/celery.md", "start/spark.md", "queue.md", "groups.md"),
-    *(
-        "dead-letters.md",
-        "kafka.md",
-        "sqs.md",
-        "rest.md",
-        "grpc.md",
-        "python.md",
-        "clients.md",
-        "schemas.md",
-        "staged.md",
-    ),
-    *("backup.md", "quotas.md", "security-acls.md", "tenants.md"),
+    *("dead-letters.md", "delay.md", "transactions.md", "schemas.md", "traces.md", "workers.md", "staged.md"),
+    *("kafka.md", "sqs.md", "rest.md", "grpc.md", "python.md", "clients.md", "cli.md"),
+    *("backup.md", "quotas.md", "security.md", "security-acls.md", "tenants.md"),
     *("from-kafka.md", "from-rabbitmq.md", "from-sqs.md", "from-celery.md"),
 ]
+# The others, and why.
+BY_THEMSELVES = {"cluster.md": "it starts three nodes of its own, and needs no other"}
 
 
 def name_of(page: Path) -> str:
@@ -109,17 +102,26 @@ def lacks_a_tool(page: Path) -> str:
     return next(tools, "")
 
 
-ALONE = [page for page in RUN_HERE if name_of(page) not in TOGETHER]
-
-
-@pytest.mark.parametrize("page", ALONE, ids=name_of)
-def test_the_examples_work_as_printed(page: Path, tmp_path: Path) -> None:
-    if tool := lacks_a_tool(page):
-        pytest.skip(f"the examples of this page need {tool}")
-    if page.name == "cluster.md":
-        etcd_program()
+@pytest.mark.parametrize("name", BY_THEMSELVES)
+def test_the_examples_of_a_page_with_nodes_of_its_own_work_as_printed(name: str, tmp_path: Path) -> None:
+    etcd_program()
     with NodeProcess(tmp_path / "data") as node:
-        follow(page, node, tmp_path)
+        follow(ROOT / "docs" / name, node, tmp_path)
+
+
+def test_every_page_with_examples_is_followed() -> None:
+    assert sorted(map(name_of, RUN_HERE)) == sorted([*TOGETHER, *BY_THEMSELVES])
+
+
+def test_no_two_pages_make_the_same_topic() -> None:
+    """Also those that are followed on other nodes here: a reader has one."""
+    made = re.compile(r"topic create ([\w.~-]+)|/topics -d '{\"name\": \"([\w.-]+)\"|create_topic\(\s*\"([\w.-]+)\"")
+    taken: dict[str, str] = {}
+    for page in (page for page in PAGES if name_of(page) not in BY_THEMSELVES):
+        for _, code, _ in examples(page):
+            for name in ("".join(found) for found in made.findall(code)):
+                assert taken.setdefault(name, page.name) == page.name, f"{page.name}: {name}"
+    assert len(taken) > 20
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""docs/pipeline.md is true: its examples run as printed, all in one Spark session, and no option is missing from it."""
+"""The pages about pipelines are true: their examples run as printed, one page after the other on one node and in
+one Spark session, and no option is missing."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.cli import pipeline as commands
+from goqueue.cli import pipeline_file
 from goqueue.pipeline.options import READ, WRITE
 from goqueue.pipeline.running import PIPELINES
 from tests.cli.running import goqueue
-from tests.docs.test_docs import examples, matches
+from tests.docs.test_docs import ON_SPARK, examples, matches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,13 +34,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("name", ON_SPARK)
 def test_the_examples_work_as_printed(
-    spark: SparkSession, module_node: NodeProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, spark: SparkSession, module_node: NodeProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "_session", lambda found, master: nullcontext(spark))
-    for language, code, expected in examples(PAGE):
+    for module in (commands, pipeline_file):
+        monkeypatch.setattr(module, "_session", lambda found, master: nullcontext(spark))
+    for language, code, expected in examples(PAGE.with_name(name)):
         placed = _placed(code, module_node, tmp_path)
         printed = _exec(placed) if language == "python" else "".join(_shell(placed, module_node))
+        printed = printed.replace(f"{tmp_path}/", "/tmp/")
         if expected is not None:
             assert matches(printed, expected), f"{code}\nprinted:\n{printed}\nexpected:\n{expected}"
 
@@ -46,7 +51,8 @@ def test_the_examples_work_as_printed(
 def _placed(code: str, node: NodeProcess, folder: Path) -> str:
     """The examples name the usual ports and folders; here they are others."""
     port = node.url.rpartition(":")[2]
-    return code.replace("8080", port).replace("localhost:9092", node.kafka).replace("/data/", f"{folder}/")
+    code = code.replace("8080", port).replace("localhost:9092", node.kafka)
+    return re.sub(r"/(?:data|tmp)/", f"{folder}/", code)
 
 
 def _exec(code: str) -> str:
