@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from pathlib import Path
 
 import pytest
 
+from goqueue.cli import bench_compare
 from goqueue.cli.bench import BenchLoad, _faults
+from goqueue.cli.bench_compare import checkout
 from goqueue.cli.bench_load import Arrivals, OpenLoop, make_payload, read_payload, summarise
+from goqueue.cli.failures import Failed
 from goqueue.client import Client
 from tests.cli.running import goqueue
 
@@ -99,15 +103,34 @@ def test_every_kind_through_a_node(server_url: str, kind: str, flags: list[str],
 @pytest.mark.parametrize(
     ("arguments", "told", "code"),
     [
-        (["nonsense"], "'produce', 'consume', 'queue'", 2),
+        (["nonsense"], "No such command 'nonsense'", 2),
         (["produce", "--rate", "0"], "--rate", 2),
         (["produce", "--duration", "soon"], "write it like", 2),
         (["produce", "--size", "3"], "--size", 2),
         (["produce", "--rate", "1000000", "--duration", "1h"], "lower rate or a shorter duration", 2),
-        (["queue", "--over", "kafka"], "leave --over out", 2),
+        (["queue", "--over", "kafka"], "'kafka' is not one of 'rest', 'grpc'", 2),
         (["produce"], "Cannot reach", 3),
     ],
 )
 def test_mistakes(arguments: list[str], told: str, code: int) -> None:
     done = goqueue("bench", *arguments)
     assert done.exit_code == code and told in " ".join(done.stderr.split())
+
+
+def test_comparing_runs_the_benchmarks_of_the_checkout(capfd: pytest.CaptureFixture[str]) -> None:
+    done = goqueue("bench", "compare", "--quick", "--system", "goqueue", "--scenario", "nonsense")
+    assert done.exit_code == 2
+    assert "invalid choice: 'nonsense' (choose from 'log-100'" in capfd.readouterr().err
+
+
+def test_comparing_says_what_to_do_where_there_is_no_checkout(tmp_path: Path) -> None:
+    with pytest.raises(Failed) as no_checkout:
+        checkout(tmp_path / "site-packages/goqueue/__init__.py")
+    assert "run `make compare` there" in no_checkout.value.message
+
+
+def test_comparing_says_which_packages_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_compare, "_PACKAGES", ("no_such_package", "json"))
+    done = goqueue("bench", "compare", "--quick")
+    assert done.exit_code == 1
+    assert "needs no_such_package: run `make compare`, or `pip install -e '.[bench]'`" in done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -14,12 +14,13 @@ import msgspec
 from goqueue.api.node import Doors
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_duration_ms
+from goqueue.cli.bench_compare import compare
 from goqueue.cli.bench_doors import BenchClient, BenchKafka
 from goqueue.cli.bench_load import HEAD_BYTES, Arrivals, LatencySummary, OpenLoop, make_payload, summarise
 from goqueue.cli.connecting import BrokerTarget, connect, identity_for
 from goqueue.cli.failures import Failed
 from goqueue.cli.kafka_config import identity_options
-from goqueue.cli.options import F, output_option, server_option
+from goqueue.cli.options import CommandGroup, F, output_option, server_option
 from goqueue.cli.progress import progress_bar
 from goqueue.cli.show import counted, remark, show_rows
 
@@ -28,6 +29,7 @@ _READY_S_MAX: Final = 60.0
 _REST_S_MAX: Final = 60.0  # for what is still on its way when all is sent
 _WORKERS: Final = 4
 _SHOW_S: Final = 0.2
+_OVER: Final = ("rest", "grpc", "kafka")
 
 
 class BenchLoad(msgspec.Struct, frozen=True):
@@ -61,44 +63,69 @@ def _span(ctx: click.Context, param: click.Parameter, given: str) -> float:
         raise click.BadParameter(error.message, ctx, param) from None
 
 
-def _sized(command: F) -> F:
-    options = (
-        click.option("--rate", type=click.IntRange(1), default=1_000, show_default=True, help="Messages a second."),
+def _sized(over: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options of a load, over one of these protocols."""
+
+    def option(name: str, kind: click.IntRange, default: int, text: str) -> Callable[[F], F]:
+        return click.option(name, type=kind, default=default, show_default=True, help=text)
+
+    options: tuple[Callable[[Any], Any], ...] = (
+        click.option("--over", type=click.Choice(over), default="rest", show_default=True, help="Which protocol."),
+        option("--rate", click.IntRange(1), 1_000, "Messages a second."),
         click.option("--duration", default="10s", callback=_span, show_default=True, help="How long to send."),
-        click.option(
-            "--size",
-            type=click.IntRange(HEAD_BYTES, 1 << 20),
-            default=100,
-            show_default=True,
-            help="Bytes of a message.",
-        ),
-        click.option(
-            "--batch", type=click.IntRange(1, 1_000), default=1, show_default=True, help="Messages of a request."
-        ),
-        click.option(
-            "--in-flight",
-            type=click.IntRange(1, 1_000),
-            default=64,
-            show_default=True,
-            help="Requests at once, at most.",
-        ),
+        option("--size", click.IntRange(HEAD_BYTES, 1 << 20), 100, "Bytes of a message."),
+        option("--batch", click.IntRange(1, 1_000), 1, "Messages of a request."),
+        option("--in-flight", click.IntRange(1, 1_000), 64, "Requests at once, at most."),
+        option("--partitions", click.IntRange(1, 1_000), 4, "Of the topic."),
+        click.option("--keep", is_flag=True, help="Leave the topic there."),
+        server_option,
+        output_option,
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for one in reversed(options):
+            command = one(command)
+        return command
+
+    return decorate
 
 
-@click.command()
-@click.argument("kind", type=click.Choice(["produce", "consume", "queue"]))
-@click.option(
-    "--over", type=click.Choice(["rest", "grpc", "kafka"]), default="rest", show_default=True, help="Which door."
-)
-@_sized
-@click.option("--partitions", type=click.IntRange(1, 1_000), default=4, show_default=True, help="Of the topic.")
-@click.option("--keep", is_flag=True, help="Leave the topic there.")
-@server_option
-@output_option
-def bench(
+@click.group(cls=CommandGroup)
+def bench() -> None:
+    """Put load on a broker and time it.
+
+    Messages leave by the clock, RATE a second, whether or not those before were answered, and each is timed from when
+    it should have left: so a stall shows in the percentiles. Every answer and every message is checked; exit code 1 if
+    one is missing, doubled or damaged. The topic is made for it and deleted again. `compare` runs other brokers beside
+    GoQueue.
+    """
+
+
+@bench.command()
+@_sized(_OVER)
+def produce(**asked: Any) -> None:
+    """Publish, and time the acknowledgement."""
+    run_load("produce", **asked)
+
+
+@bench.command()
+@_sized(_OVER)
+def consume(**asked: Any) -> None:
+    """Publish and read, and time the acknowledgement and the way to a reader."""
+    run_load("consume", **asked)
+
+
+@bench.command()
+@_sized(("rest", "grpc"))
+def queue(**asked: Any) -> None:
+    """Publish and work off, and time the acknowledgement and the way to a worker's ack."""
+    run_load("queue", **asked)
+
+
+bench.add_command(compare)
+
+
+def run_load(
     kind: str,
     over: str,
     rate: int,
@@ -111,18 +138,10 @@ def bench(
     server: str,
     output: str,
 ) -> None:
-    """Put load on a broker and time it.
-
-    Messages leave by the clock, RATE a second, whether or not those before were answered, and each is timed from when
-    it should have left: so a stall shows in the percentiles. `produce` times the acknowledgement, `consume` also the
-    way to a reader, `queue` the way to a worker's ack. Every answer and every message is checked; exit code 1 if one is
-    missing, doubled or damaged. The topic is made for it and deleted again.
-    """
+    """Makes the topic, runs the load, shows what was found."""
     load = BenchLoad(kind, over, rate, duration, size, batch, in_flight)
     if load.requests * batch > _MESSAGES_MAX:
         raise click.UsageError(f"More than {_MESSAGES_MAX:,} messages; take a lower rate or a shorter duration.")
-    if kind == "queue" and over == "kafka":
-        raise click.UsageError("Queues are taken from over REST and gRPC; leave --over out, or say --over grpc.")
     topic = f"bench-{uuid.uuid4().hex[:12]}"
     with connect(server) as client:
         at = _address(client.doors(), over, server)
