@@ -44,7 +44,7 @@ java:
 
 # What failed beside others gets a second try, alone; see tests/second_try.py for what does not.
 # A foreign client, the browser that looks at the report and Prometheus come from Debian; without them their tests are skipped.
-test: $(VENV)/.test java
+test: $(VENV)/.test $(VENV)/.docs java
 	@command -v kcat >/dev/null || tools/need.sh kcat || true
 	@command -v chromium >/dev/null || tools/need.sh chromium || true
 	@command -v promtool >/dev/null || tools/need.sh prometheus || true
@@ -64,7 +64,7 @@ test-kubernetes: $(VENV)/.test
 	GOQUEUE_KUBERNETES_TESTS=1 GOQUEUE_LONG_TESTS=1 PATH="$$PATH:/usr/sbin" $(BIN)/pytest -s tests/kubernetes
 
 # The quick round for every edit.
-check: $(VENV)/.test java
+check: $(VENV)/.test $(VENV)/.docs java
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
@@ -81,7 +81,7 @@ dashboards: $(VENV)/.node
 	$(BIN)/python -m tools.dashboards
 
 # The documentation as a site in build/site, to be looked at without the network; open build/site/index.html.
-docs: $(VENV)/.docs
+docs: $(VENV)/.docs $(VENV)/.grpc
 	$(BIN)/python -m tools.site
 	$(BIN)/codespell docs deploy examples *.md
 

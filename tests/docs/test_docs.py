@@ -5,24 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-import goqueue.base.startup_errors  # noqa: F401 - so that its words are known
 from bench.node_process import NodeProcess
-from goqueue.base.errors import leaves
 from goqueue.base.settings import load_settings, setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig, as_text
-from goqueue.wire.api import RequestHeader
-from goqueue.wire.messages.api_versions import ApiVersionsRequest
 from tests.etcd import etcd_program
-from tests.wire.client import APIS, encode_request_frame
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -154,48 +147,6 @@ def test_every_topic_setting_is_documented_with_its_default() -> None:
     text = (ROOT / "docs/configuration.md").read_text()
     for name, value in as_text(TopicConfig()).items():
         assert f"| `{name}` | `{value}` | {CONFIG_KEYS[name].doc} |" in text
-
-
-def test_every_metric_is_documented_and_every_documented_one_exported(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path / "data") as node, httpx.Client(base_url=node.url) as client:
-        client.post("/topics", json={"name": "t"})
-        client.post("/topics/t/messages", json={"messages": [{"value": "v"}]})
-        client.post("/topics/t/messages", json={"messages": [{"value": "v", "partition": 9}]})
-        client.get("/topics/t/messages")
-        client.get("/topics/t/partitions/0/messages", params={"offset": 77})
-        exported = set(re.findall(r"^# TYPE (goqueue_\w+) (\w+)$", client.get("/metrics").text, re.MULTILINE))
-    text = (ROOT / "docs/metrics.md").read_text()
-    documented = set(re.findall(r"^\| `(goqueue_\w+)` \| (\w+) \|", text, re.MULTILINE))
-    assert exported == documented
-
-
-def test_every_route_is_documented(server_url: str) -> None:
-    text = (ROOT / "docs/rest.md").read_text()
-    for path, methods in httpx.get(f"{server_url}/openapi.json").json()["paths"].items():
-        for method in methods:
-            assert f"{method.upper()} {path}" in text, f"{method} {path}"
-
-
-def test_every_error_code_that_a_door_can_give_is_documented() -> None:
-    text = (ROOT / "docs/rest.md").read_text()
-    for leaf in leaves():
-        if leaf.__mro__[1].__name__ != "Startup":
-            assert f"`{leaf.code}`" in text, leaf.code
-
-
-def test_the_kafka_page_lists_what_is_advertised(tmp_path: Path) -> None:
-    told = re.findall(r"\| (\w+) \| (\d+)(?: to (\d+))? (?=\|)", (ROOT / "docs/kafka.md").read_text())
-    documented = {name: (int(low), int(high or low)) for name, low, high in told}
-    request = b"".join(encode_request_frame(APIS[18], RequestHeader(18, 0, 1, "docs"), ApiVersionsRequest()))
-    with NodeProcess(tmp_path / "data") as node:
-        host, _, port = node.kafka.rpartition(":")
-        with socket.create_connection((host, int(port))) as line, line.makefile("rb") as answers:
-            line.sendall(request)
-            body = answers.read(int.from_bytes(answers.read(4), "big"))
-    found = APIS[18].decode_response(0, memoryview(body), 4)
-    advertised = {APIS[one.api_key].name: (one.min_version, one.max_version) for one in found.api_keys}
-    assert advertised.pop("Produce") == (0, documented.pop("Produce")[1]), "from 0 on, for old clients' sake"
-    assert advertised == documented
 
 
 def test_the_files_that_the_path_names_exist() -> None:

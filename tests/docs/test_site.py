@@ -3,21 +3,72 @@
 from __future__ import annotations
 
 import configparser
+import json
+import shutil
 from pathlib import Path
 
 import httpx
 import pytest
 
+from bench.node_process import NodeProcess
 from goqueue.base.errors import leaves
 from goqueue.base.settings import setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS
 from goqueue.cli import COMMANDS
-from tools.site.build import STAGE, moved
+from tools.site.build import SITE, STAGE, build, dead_links, moved, not_found_by_search
 from tools.site.contents import SECTIONS, config, sections
 from tools.site.drawings import drawings
+from tools.site.entries import Offered, ask, missing
 from tools.site.reference import pages, rest_page
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_the_site_can_be_built_with_every_link_anchor_and_page_in_place() -> None:
+    """Stops by itself at dead links, pages that the search does not know, and things without an entry."""
+    build()
+    found = json.loads((SITE / "search.json").read_text())["items"]
+    assert any(one["location"].startswith("queue.html#order-by-key") for one in found)
+    assert "https://unpkg.com" not in (SITE / "index.html").read_text()
+
+
+def test_dead_links_and_pages_without_search_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<h1 id="here">A</h1><a class="x" href="b.html#there">b</a><img src="c.svg">')
+    (tmp_path / "b.html").write_text('<h1 id="b">B</h1><a href="a.html#here">a</a><a href="https://x.org/#y">x</a>')
+    (tmp_path / "search.json").write_text('{"items": [{"location": "a.html#here"}]}')
+    assert sorted(dead_links(tmp_path)) == ["a.html: there is no b.html#there", "a.html: there is no c.svg"]
+    assert list(not_found_by_search(tmp_path)) == ["b.html: the search does not find it"]
+
+
+@pytest.fixture(scope="module")
+def offered(tmp_path_factory: pytest.TempPathFactory) -> Offered:
+    with NodeProcess(tmp_path_factory.mktemp("offered") / "data") as node:
+        return ask(node.url, node.kafka)
+
+
+def test_whatever_a_node_offers_has_its_entry(offered: Offered) -> None:
+    assert missing(ROOT / "docs", offered) == []
+
+
+@pytest.mark.parametrize(
+    ("page", "entry", "told"),
+    [
+        ("configuration.md", "| `log.fsync` |", "configuration.md: log.fsync"),
+        ("configuration.md", "| `retention.ms` |", "configuration.md: retention.ms of a topic"),
+        ("rest.md", "`stale-receipt`", "rest.md: error stale-receipt"),
+        ("rest.md", "`GET /delay/stats`", "rest.md: GET /delay/stats"),
+        ("cli.md", "goqueue doctor", "cli.md: goqueue doctor"),
+        ("metrics.md", "| `goqueue_consumer_lag` |", "metrics.md: goqueue_consumer_lag (gauge)"),
+        ("kafka.md", "| ElectLeaders |", "kafka.md: ElectLeaders"),
+    ],
+)
+def test_an_entry_that_is_missing_is_told(page: str, entry: str, told: str, offered: Offered, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    text = (tmp_path / "docs" / page).read_text()
+    assert entry in text
+    (tmp_path / "docs" / page).write_text(text.replace(entry, ""))
+    assert told in missing(tmp_path / "docs", offered)
 
 
 @pytest.mark.parametrize("name", drawings())

@@ -3,19 +3,21 @@ them asks the network for anything."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-
-import httpx
+from urllib.parse import unquote
 
 from bench.node_process import NodeProcess
 from tools.site.contents import config
+from tools.site.entries import ask, missing
 from tools.site.reference import pages, rest_page
 
 ROOT: Final = Path(__file__).parents[2]
@@ -33,6 +35,10 @@ _LINK: Final = re.compile(r"\[([^\[\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 _SHIM: Final = "assets/file-worker.js"
 _REMOTE_SHIM: Final = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim"[^>]*></script>')
 _REMOTE: Final = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"[^>]*>')
+_TARGET: Final = re.compile(
+    r'<(?:a|img|script|link)\b[^>]*?\s(?:href|src)="(?!(?:[a-z]+:|//|data:))([^"#]*)(?:#([^"]*))?"'
+)
+_ID: Final = re.compile(r'\sid="?([^"\s>]+)')
 _MAY_BE_REMOTE: Final = ('rel="canonical"', 'rel="prev"', 'rel="next"')
 
 
@@ -44,6 +50,7 @@ def build() -> None:
     for source, name in _ELSEWHERE.items():
         (STAGE / name).write_text(moved(ROOT / source, (ROOT / source).read_text(), STAGE / name))
     (STAGE / "decisions/index.md").write_text(_decisions())
+    shutil.copy(Path(__file__).parent / "site.css", STAGE)
     for name, text in reference_pages().items():
         (STAGE / "reference" / name).parent.mkdir(exist_ok=True)
         (STAGE / "reference" / name).write_text(text)
@@ -56,11 +63,37 @@ def build() -> None:
     command = [shutil.which("zensical", path=path) or "zensical", "build", "--strict", "--config-file", str(CONFIG)]
     subprocess.run(command, check=True, cwd=CONFIG.parent)
     _without_network()
+    if broken := [*dead_links(SITE), *not_found_by_search(SITE)]:
+        raise SystemExit("\n".join(broken))
+
+
+def dead_links(site: Path) -> Iterator[str]:
+    """Links, images and anchors that lead nowhere, in the pages as they were made."""
+    texts = {page: page.read_text() for page in site.rglob("*.html") if page.name != "404.html"}  # for servers alone
+    ids = {page: set(_ID.findall(text)) for page, text in texts.items()}
+    for page, text in texts.items():
+        for target, anchor in _TARGET.findall(text):
+            found = (page.parent / unquote(target)).resolve() if target else page
+            if not found.exists():
+                yield f"{page.relative_to(site)}: there is no {target}"
+            elif anchor and found in ids and unquote(anchor) not in ids[found]:
+                yield f"{page.relative_to(site)}: there is no {target}#{anchor}"
+
+
+def not_found_by_search(site: Path) -> Iterator[str]:
+    """Pages that the index of the search does not know."""
+    known = {item["location"].partition("#")[0] for item in json.loads((site / "search.json").read_text())["items"]}
+    pages_ = {str(page.relative_to(site)) for page in site.rglob("*.html")} - {"404.html", "index.html"}
+    yield from (f"{page}: the search does not find it" for page in sorted(pages_ - known))
 
 
 def reference_pages() -> dict[str, str]:
+    """Stops where something that a node offers has no entry in the pages that people write."""
     with tempfile.TemporaryDirectory() as folder, NodeProcess(Path(folder) / "data") as node:
-        return pages() | {"rest.md": rest_page(httpx.get(f"{node.url}/openapi.json").json())}
+        offered = ask(node.url, node.kafka)
+    if lacking := missing(ROOT / "docs", offered):
+        raise SystemExit("\n".join(["These have no entry, or a wrong one:", *lacking]))
+    return pages() | {"rest.md": rest_page(offered.described)}
 
 
 def _decisions() -> str:
@@ -71,7 +104,8 @@ def _decisions() -> str:
 
 
 def moved(page: Path, text: str, target: Path) -> str:
-    """The text with links that are right where it stands on the site; files that are no pages become plain text."""
+    """The text with links that are right where it stands on the site; files that are no pages become plain text, and an
+    empty default a word."""
 
     def link(match: re.Match[str]) -> str:
         staged = _staged((page.parent / match[2]).resolve())
@@ -80,7 +114,7 @@ def moved(page: Path, text: str, target: Path) -> str:
         depth = len(target.relative_to(STAGE).parts) - 1
         return f"[{match[1]}]({'../' * depth}{staged.relative_to(STAGE)}{match[3] or ''})"
 
-    return _LINK.sub(link, text)
+    return _LINK.sub(link, text).replace("| `` |", "| (empty) |")
 
 
 def _staged(path: Path) -> Path | None:

@@ -41,12 +41,25 @@ SECTIONS: Final[dict[str, list[str]]] = {
     "Reference": ["reference/settings.md", "reference/errors.md", "reference/rest.md", "reference/cli.md"],
     "Internals": ["architecture.md", "PATH.md", "cluster-tests.md", "chaos.md", "contributing.md", "changelog.md"],
 }
+# What the contents call a page, where its own title says the section again.
+_TITLES: Final = {
+    "start/kafka.md": "For Kafka users",
+    "start/sqs.md": "For SQS users",
+    "start/celery.md": "For Celery users",
+    "start/spark.md": "For Spark users",
+    "reporting.md": "Report a vulnerability",
+    "from-kafka.md": "Kafka",
+    "from-rabbitmq.md": "RabbitMQ",
+    "from-sqs.md": "SQS",
+    "from-celery.md": "Celery",
+}
 _HEAD: Final = """[project]
 site_name = "GoQueue"
 site_description = "One message broker that is both a log and a queue."
 docs_dir = "site-source"
 site_dir = "site"
 use_directory_urls = false
+extra_css = ["site.css"]
 nav = {nav}
 
 [project.theme]
@@ -54,16 +67,21 @@ font = false
 features = ["navigation.sections", "navigation.top", "content.code.copy", "toc.follow"]
 
 [[project.theme.palette]]
+media = "(prefers-color-scheme)"
+toggle.icon = "lucide/sun-moon"
+toggle.name = "As the system has it; switch to light"
+
+[[project.theme.palette]]
 media = "(prefers-color-scheme: light)"
 scheme = "default"
-toggle.icon = "lucide/moon"
-toggle.name = "Dark"
+toggle.icon = "lucide/sun"
+toggle.name = "Light; switch to dark"
 
 [[project.theme.palette]]
 media = "(prefers-color-scheme: dark)"
 scheme = "slate"
-toggle.icon = "lucide/sun"
-toggle.name = "Light"
+toggle.icon = "lucide/moon"
+toggle.name = "Dark; switch to the system's"
 
 [project.plugins.search]
 [project.plugins.offline]
@@ -86,5 +104,13 @@ def sections(pages: Set[str]) -> dict[str, list[str]]:
 def config(pages: Set[str]) -> str:
     """Settings as TOML; a list of inline tables reads like JSON with another sign."""
     parts = [json.dumps("index.md")]
-    parts += [f"{{{json.dumps(title)} = {json.dumps(listed)}}}" for title, listed in sections(pages).items()]
+    parts += [_entry(title, f"[{', '.join(map(_page, listed))}]") for title, listed in sections(pages).items()]
     return _HEAD.format(nav=f"[{', '.join(parts)}]")
+
+
+def _page(name: str) -> str:
+    return _entry(_TITLES[name], json.dumps(name)) if name in _TITLES else json.dumps(name)
+
+
+def _entry(title: str, value: str) -> str:
+    return f"{{{json.dumps(title)} = {value}}}"

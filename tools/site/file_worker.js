@@ -20,15 +20,18 @@ if (location.protocol === "file:") {
       addEventListener("worker-said", (event) => {
         const [from, data] = event.detail;
         if (from !== this.frame.contentWindow) return;
-        const told = new MessageEvent("message", { data });
-        this.dispatchEvent(told);
-        if (this.onmessage) this.onmessage(told);
+        // Later, as from a real worker: the page sets what it watches while it posts.
+        setTimeout(() => {
+          const told = new MessageEvent("message", { data });
+          this.dispatchEvent(told);
+          if (this.onmessage) this.onmessage(told);
+        });
       });
       document.body.append(this.frame);
     }
     postMessage(data) {
       if (this.waiting) this.waiting.push(data);
-      else this.frame.contentWindow.hear(data);
+      else setTimeout(() => this.frame.contentWindow.hear(data));
     }
     terminate() {
       this.frame.remove();

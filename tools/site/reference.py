@@ -64,7 +64,7 @@ def errors_page() -> str:
             )
 
     about = (
-        "Every error that a door can give, by its code. REST gives the code and the HTTP status; the other doors give "
+        "Every error that a node can give, by its code. REST gives the code and the HTTP status; other protocols give "
         "what their clients know. The message of an error says what to do."
     )
     return _page("Errors", about, _table(("code", "what it means", "HTTP", "Kafka", "SQS", "gRPC"), rows()))
@@ -92,8 +92,11 @@ def rest_page(described: Mapping[str, Any]) -> str:
                 query = ", ".join(f"`{param['name']}`" for param in one.get("parameters", ()) if param["in"] == "query")
                 row = (f"`{method.upper()} {path}`", one["summary"], query or "-")
                 tags.setdefault(one["tags"][0], []).append(row)
-    about = "Every route. [The REST door](../rest.md) tells how they are used; `/docs` of a node lets you try them."
-    parts = (f"## {tag}\n\n" + _table(("route", "what it does", "query"), iter(tags[tag])) for tag in sorted(tags))
+    about = "Every route. [The REST API](../rest.md) tells how they are used; `/docs` of a node lets you try them."
+    parts = (
+        f"## {tag.capitalize()}\n\n" + _table(("route", "what it does", "query"), iter(tags[tag]))
+        for tag in sorted(tags)
+    )
     return _page("REST routes", about, *parts)
 
 
