@@ -173,13 +173,3 @@ def anchors(page: Path) -> set[str]:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head).strip().lower().replace(" ", "-") for head in heads}
-
-
-def test_words_of_our_own_lead_to_the_glossary() -> None:
-    """Whoever meets a door, a lane or a letter on a page finds there what that is."""
-    ours = re.compile(r"\b(?:doors?|lanes?)\b|(?<!dead )(?<!dead-)\bletters?\b", re.IGNORECASE)
-    for page in PAGES:
-        text = page.read_text()
-        prose = re.sub(r"^```.*?^```|`[^`]*`|\]\([^)]*\)", "", text, flags=re.MULTILINE | re.DOTALL)
-        met = ours.search(prose)
-        assert met is None or page.name == "glossary.md" or "glossary.md" in text, f"{page.name}: {met[0]}"

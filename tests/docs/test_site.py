@@ -15,7 +15,7 @@ from goqueue.base.errors import leaves
 from goqueue.base.settings import setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS
 from goqueue.cli import COMMANDS
-from tools.site.build import SITE, STAGE, build, dead_links, moved, not_found_by_search
+from tools.site.build import SITE, STAGE, build, dead_links, explained, moved, not_found_by_search
 from tools.site.contents import SECTIONS, config, sections
 from tools.site.drawings import drawings
 from tools.site.entries import Offered, ask, missing
@@ -109,6 +109,16 @@ def test_links_are_right_where_a_page_stands_on_the_site() -> None:
     shown = moved(ROOT / "deploy/README.md", "[a](../docs/runbook.md#a-b)", STAGE / "deploy.md")
     assert shown == "[a](runbook.md#a-b)"
     assert moved(ROOT / "docs/start/sqs.md", "[a](../queue.md)", STAGE / "start/sqs.md") == "[a](../queue.md)"
+
+
+def test_a_word_of_our_own_leads_to_the_glossary_where_it_comes_first() -> None:
+    kept = "# A door\n\n`door` and [a door](x.md)\n```sh\ndoor\n```\n"
+    shown = f"{kept}Doors: all [doors](../glossary.md), each [lane](../glossary.md), a door.\n"
+    text = f"{kept}Doors: all doors, each lane, a door.\n"
+    assert explained(text, "../glossary.md") == shown
+    assert (
+        explained("a door, see the [glossary](glossary.md)", "glossary.md") == "a door, see the [glossary](glossary.md)"
+    )
 
 
 def test_the_systemd_unit_keeps_data_where_it_says() -> None:

@@ -32,6 +32,8 @@ _ELSEWHERE: Final = {
     "deploy/README.md": "deploy.md",
 }
 _LINK: Final = re.compile(r"\[([^\[\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+_OURS: Final = ("door", "lane")  # words that nobody else has
+_KEPT: Final = re.compile(r"(^```.*?^```$|^#[^\n]*$|`[^`\n]*`|!?\[[^\]]*\]\([^)]*\))", re.MULTILINE | re.DOTALL)
 _SHIM: Final = "assets/file-worker.js"
 _REMOTE_SHIM: Final = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim"[^>]*></script>')
 _REMOTE: Final = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"[^>]*>')
@@ -57,7 +59,8 @@ def build() -> None:
     for page in STAGE.rglob("*.md"):
         original = ROOT / "docs" / page.relative_to(STAGE)
         if original.exists():
-            page.write_text(moved(original, page.read_text(), page))
+            up = "../" * (len(page.relative_to(STAGE).parts) - 1)
+            page.write_text(explained(moved(original, page.read_text(), page), f"{up}glossary.md"))
     CONFIG.write_text(config({str(page.relative_to(STAGE)) for page in STAGE.rglob("*.md")}))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     command = [shutil.which("zensical", path=path) or "zensical", "build", "--strict", "--config-file", str(CONFIG)]
@@ -115,6 +118,24 @@ def moved(page: Path, text: str, target: Path) -> str:
         return f"[{match[1]}]({'../' * depth}{staged.relative_to(STAGE)}{match[3] or ''})"
 
     return _LINK.sub(link, text).replace("| `` |", "| (empty) |")
+
+
+def explained(text: str, glossary: str) -> str:
+    """The page with a link to the glossary where it first says a word of our own, unless it has one already."""
+    if "glossary.md" in text or text.startswith("# Glossary"):
+        return text
+    wanted = set(_OURS)
+    return "".join(_linked(part, wanted, glossary) for part in _KEPT.split(text))
+
+
+def _linked(part: str, wanted: set[str], glossary: str) -> str:
+    """Code, headings and links stay as they are."""
+    if _KEPT.fullmatch(part):
+        return part
+    for word in sorted(wanted):
+        part, count = re.subn(rf"\b{word}s?\b", lambda match: f"[{match[0]}]({glossary})", part, count=1)
+        wanted -= {word} if count else set()
+    return part
 
 
 def _staged(path: Path) -> Path | None:
