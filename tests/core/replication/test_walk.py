@@ -14,7 +14,7 @@ STEPS: Final = 250
 WALKS: Final = 20_000 if os.environ.get("GOQUEUE_LONG_TESTS") == "1" else 400
 WALKS_TO_FIND: Final = 4_000
 # What takes many walks to show: where to begin, so that it is shown soon, and how far each goes. A fetch that counts
-# in a later epoch has to be late by two elections. How many walks each rule takes from the first is in docs/cluster-tests.md.
+# in a later epoch has to be late by two elections. How many walks each rule takes is in docs/cluster-tests.md.
 RARE: Final = {
     ReplicationRule.EPOCH: (3_960, 800),
     ReplicationRule.CUT_AT_EPOCH: (1_470, STEPS),
