@@ -62,7 +62,8 @@ def test_scripts_stay_small(path: str) -> None:
 
 @pytest.mark.asyncio
 async def test_a_node_serves_the_page_and_every_route_it_calls(tmp_path: Path) -> None:
-    flags = {"data.dir": str(tmp_path), "rest.listen": "127.0.0.1:0", "grpc.listen": "off"}
+    flags = {"data.dir": str(tmp_path), "grpc.listen": "off"}
+    flags |= {f"{door}.listen": "127.0.0.1:0" for door in ("rest", "kafka", "sqs")}  # a node may run beside the tests
     node = Node(load_settings(None, {}, flags), pages())
     started = await node.start()
     try:

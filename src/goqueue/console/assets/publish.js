@@ -1,7 +1,7 @@
 // Sending messages: the dialog, and a message as a command or as code.
 
 import { call } from "./api.js";
-import { timeField } from "./format.js";
+import { time, timeField } from "./format.js";
 import { ask, link, notify, to } from "./ui.js";
 
 /** A W3C trace context that asks to be recorded. */
@@ -100,7 +100,7 @@ export function publishDialog(topic, partitions, message = null, after = () => {
       const [one] = results;
       const waits = one.deliverAt !== undefined;
       const href = waits ? to("delayed", topic) : to("topics", topic, "messages", { partition: one.partition, offset: one.offset, open: `${one.partition}:${one.offset}` });
-      notify(waits ? `It waits until ${one.deliverAt}.` : `Stored in partition ${one.partition} at offset ${one.offset}.`, "good", link("Show it", href));
+      notify(waits ? `It waits until ${time(Date.parse(one.deliverAt))}.` : `Stored in partition ${one.partition} at offset ${one.offset}.`, "good", link("Show it", href));
       after(one);
     },
   });

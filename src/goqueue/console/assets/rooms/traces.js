@@ -2,7 +2,7 @@
 
 import { call } from "../api.js";
 import { h, put } from "../dom.js";
-import { count } from "../format.js";
+import { count, time } from "../format.js";
 import { Table } from "../table.js";
 import { card, chip, empty, facts, field, head, link, to, values } from "../ui.js";
 
@@ -33,7 +33,7 @@ function openList(place) {
       { name: "last", label: "Last event", text: (one) => one.last },
       { name: "events", label: "Events", num: true, text: (one) => count(one.events), className: "least" },
       { name: "took", label: "Took", num: true, text: (one) => took(one.took_us), sort: (one) => one.took_us },
-      { name: "started", label: "Began", text: (one) => one.started.slice(0, 19).replace("T", " "), sort: (one) => one.started, className: "least" },
+      { name: "started", label: "Began", text: (one) => time(Date.parse(one.started)).slice(0, 19), sort: (one) => one.started, className: "least" },
     ],
     empty: empty("No traces fit.", "A message is traced if its producer asks for it (a traceparent header), or by a share of all: `traces.sample_rate`. “Publish” on this page can trace a message."),
   });
@@ -53,7 +53,7 @@ async function openTrace(id) {
     }
     drawn = trace.events;
     put(about, facts([["Status", chip(trace.status, MOOD[trace.status])], ["Message", link(`${trace.topic} ${trace.partition}:${trace.offset ?? ""}`, to("topics", trace.topic, "messages", { partition: trace.partition, offset: trace.offset ?? undefined, open: `${trace.partition}:${trace.offset}` }))],
-      ["Key", trace.key], ["Groups", trace.groups.join(", ")], ["Began", trace.started], ["Took", took(trace.took_us)]]));
+      ["Key", trace.key], ["Groups", trace.groups.join(", ")], ["Began", time(Date.parse(trace.started))], ["Took", took(trace.took_us)]]));
     put(fall, trace.spans.map((span) => row(span, Math.max(1, trace.took_us))));
   }
   return { content: [head(`Trace ${id.slice(0, 12)}…`, { up: ["Traces", "#/traces"], about: id }), card("", about), card("Waterfall", fall)], refresh };
