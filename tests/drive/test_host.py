@@ -221,6 +221,20 @@ def test_replies_are_held_back_until_the_records_are_durable() -> None:
     run(scenario, fsync="always")
 
 
+def test_an_answer_that_changes_nothing_waits_for_the_records_that_it_rests_on() -> None:
+    """They may be lost with their leader: whoever was told of them would be wrong."""
+
+    async def scenario(it: World) -> None:
+        asked = it.add("a")
+        again = it.wait("a", 1)
+        assert not it.host.is_durable and isinstance(again, asyncio.Future) and not again.done()
+        assert (await asked, await again) == (1, 1)
+        assert it.partition.log.synced_offset == 1
+        assert it.wait("a", 1) == 1, "at once when all is durable"
+
+    run(scenario, fsync="always")
+
+
 def test_effects_are_performed_in_order_and_only_when_durable() -> None:
     async def scenario(it: World) -> None:
         it.heard.gates["second"] = asyncio.Event()

@@ -215,7 +215,8 @@ class Host(Generic[M, R]):
             self._answers.hand_out(decision.at_once)
         if not decision.records:
             self._reset_timer()
-            return True
+            # What it says may rest on records that another leader does not have yet.
+            return not decision.replies or self.is_durable
         try:
             self.write(decision.records, epoch)
         except GoQueueError as error:
