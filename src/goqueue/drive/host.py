@@ -215,8 +215,7 @@ class Host(Generic[M, R]):
             self._answers.hand_out(decision.at_once)
         if not decision.records:
             self._reset_timer()
-            # What it says may rest on records that another leader does not have yet.
-            return not decision.replies or self.is_durable
+            return not decision.replies or self.is_durable  # it may rest on records that another leader lacks
         try:
             self.write(decision.records, epoch)
         except GoQueueError as error:
