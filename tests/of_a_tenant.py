@@ -19,6 +19,13 @@ OPERATORS: Final = {
         "door/grpc/test_admin.py::test_the_cluster_is_shown",
         "door/kafka/test_admin.py::test_settings_are_described_and_changed",
         "door/kafka/test_admin.py::test_the_cluster_and_topics_are_described",
+        "door/kafka/test_answers.py::test_the_cluster_and_its_directories",
+        "door/kafka/test_answers.py::test_the_node_answers_as_kafka_does[new-describe_configs]",
+        "door/kafka/test_configs.py::test_a_logger_is_told_to_speak",
+        "door/kafka/test_configs.py::test_defaults_of_topics_are_changed_while_the_node_runs_and_survive_a_crash",
+        "door/kafka/test_java.py::test_everything_is_allowed_and_said_to_those_who_ask",
+        "door/kafka/test_share.py::test_as_many_records_are_acquired_as_the_tenant_may_have_in_flight",
+        "door/schemas/test_doors.py::test_every_error_has_confluents_number",
         "door/schemas/test_openapi.py::test_every_answer_of_the_registry_is_as_the_document_says",
     ),
     "asks for numbers of the whole node": (
@@ -34,6 +41,8 @@ OPERATORS: Final = {
     ),
     "sets quotas": ("door/grpc/test_quotas.py",),
     "ends the transaction of another": (
+        "door/kafka/test_transaction_version.py::test_an_administrator_aborts_an_open_transaction_as_a_whole",
+        "door/kafka/test_transaction_version.py::test_a_marker_of_an_epoch_that_is_over_ends_nothing",
         "door/test_rest_transactions.py::test_transactions_are_listed_described_counted_and_ended_by_an_administrator",
         "door/test_rest_staged.py::test_staged_writers_are_transactions_like_others",
     ),
