@@ -78,3 +78,21 @@ def test_the_oldest_message_that_waits_is_told() -> None:
             assert (lane.ready, lane.in_flight, lane.oldest_waiting) == (2, 0, first_ms)
 
     run_virtually(scenario)
+
+
+def test_a_shard_that_is_still_loaded_does_not_hide_the_queues_of_others() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            for name in "tuvw":
+                await broker.topics.create(name, 1, {})
+                await publish(broker, name, "one")
+                await take(broker, name)
+            by_topic = {view.topic: runner for runner in broker.delivery_runners for view in runner.views}
+            assert len(set(by_topic.values())) > 1
+            loading = by_topic["t"]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(type(loading), "is_loaded", property(lambda one: one is not loading))
+                told = {one.topic for one in broker.queue_stats.reliability()}
+            assert told == {topic for topic, runner in by_topic.items() if runner is not loading}
+
+    run_virtually(scenario)

@@ -38,6 +38,10 @@ class DeliveryShards:
     def all(self) -> list[Delivery]:
         return [delivery for runner in self._runners for delivery in runner.views.values()]
 
+    def loaded(self) -> list[Delivery]:
+        """Those that can be asked now."""
+        return [delivery for runner in self._runners if runner.is_loaded for delivery in runner.views.values()]
+
     def leads(self, at: TopicPartition) -> bool:
         """Whether the partition's views are here."""
         return self._runners.leads(at)

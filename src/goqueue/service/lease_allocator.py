@@ -323,7 +323,7 @@ class LeaseAllocator:
     def _leased(self, tenant: str) -> list[int]:
         """By view; none of those of others."""
         leased = MessageState.LEASED
-        return [one.count(leased) if is_within(tenant, one.view.group) else 0 for one in self._runner.all()]
+        return [one.count(leased) if is_within(tenant, one.view.group) else 0 for one in self._runner.loaded()]
 
     def give_back(self, group: str, found: Iterable[Delivered]) -> None:
         """Nobody got these after all."""

@@ -214,7 +214,9 @@ class QueueStats:
         return min([*times, *(record.timestamp_ms for record in fresh)], default=None)
 
     def _views(self, group: str | None, topic: str | None) -> Iterator[tuple[Delivery, Partition]]:
-        for delivery in sorted(self._runner.all(), key=lambda one: one.view):
+        """Of all that there is, what can be asked now: a shard that is still loaded does not hide the others."""
+        found = self._runner.loaded() if group is topic is None else self._runner.all()
+        for delivery in sorted(found, key=lambda one: one.view):
             view = delivery.view
             known = self._topics.find(view.topic)
             if known is None or view.group == KEEPER or view.partition >= len(known.partitions):
