@@ -21,7 +21,7 @@ SECONDS: Final = 60.0 if LONG else 4.0
 
 CHEAP: Final = ("stamp", "synced", "start_offset")  # bugs that the first seeds show
 CHEAP_SEEDS: Final = 5
-DOCS: Final = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+DOCS: Final = Path(__file__).resolve().parents[2] / "docs" / "cluster-tests.md"
 
 
 @pytest.fixture(autouse=True)
