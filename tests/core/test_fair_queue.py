@@ -57,6 +57,16 @@ def test_what_one_used_alone_is_not_held_against_it_and_silence_is_not_saved_up(
     assert sorted(order[:2]) == ["a", "b"] and order[2:] == order[:2] * 4
 
 
+def test_what_one_used_while_nobody_waited_is_not_owed_to_who_comes_next() -> None:
+    line: FairQueue[str] = FairQueue(1.0)
+    for _ in range(100):  # served at once, without a turn in the line
+        line.charge(line.share("a"), 10.0)
+    fill(line, "b", 50)
+    fill(line, "a", 5)
+    order = [served(line, 10.0)[0] for _ in range(6)]
+    assert order.count("a") >= 2
+
+
 def test_costs_that_come_later_are_counted_before_the_next_turn() -> None:
     line: FairQueue[str] = FairQueue(1.0)
     fill(line, "a", 2)

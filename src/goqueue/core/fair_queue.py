@@ -90,7 +90,11 @@ class FairQueue(Generic[T]):
         return len(self._heap) > int(share.is_queued)
 
     def charge(self, share: Share[T], cost: float) -> None:
-        share.used = max(share.used, self._floor) + cost
+        """What is used while nobody waits is taken from nobody: the floor goes along, and nobody is owed it later."""
+        used = max(share.used, self._floor)
+        if not self._heap:
+            self._floor = used
+        share.used = used + cost
 
     def _queue(self, share: Share[T]) -> None:
         share.is_queued = True
