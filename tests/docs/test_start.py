@@ -1,5 +1,5 @@
-"""Each page for beginners, followed in an empty directory with an environment of its own, as somebody new would; how long
-that took is printed."""
+"""Each page for beginners, followed in an empty directory with an environment of its own, as somebody new would; how
+long that took is printed."""
 
 from __future__ import annotations
 
