@@ -60,13 +60,12 @@ def matches(printed: str, expected: str) -> bool:
 
 
 # Those that run pipelines share a Spark session: tests/pipeline/test_docs.py follows them on one node.
-ON_SPARK = ("pipeline.md", "lake.md", "pipeline-files.md")
-RUN_HERE = [page for page in PAGES if page.name not in ON_SPARK and list(examples(page))]
+ON_SPARK = ("start/spark.md", "pipeline.md", "lake.md", "pipeline-files.md")
 
 
 # Pages are followed one after the other on one node, in this order: no name of theirs is taken twice.
 TOGETHER = [
-    *("README.md", "start/kafka.md", "start/sqs.md", "start/celery.md", "start/spark.md", "queue.md", "groups.md"),
+    *("README.md", "start/kafka.md", "start/sqs.md", "start/celery.md", "queue.md", "groups.md"),
     *("dead-letters.md", "delay.md", "transactions.md", "schemas.md", "traces.md", "workers.md", "staged.md"),
     *("kafka.md", "sqs.md", "rest.md", "grpc.md", "python.md", "clients.md", "cli.md"),
     *("backup.md", "quotas.md", "security.md", "security-acls.md", "tenants.md"),
@@ -78,6 +77,9 @@ BY_THEMSELVES = {"cluster.md": "it starts three nodes of its own, and needs no o
 
 def name_of(page: Path) -> str:
     return page.name if page.parent == ROOT else str(page.relative_to(ROOT / "docs"))
+
+
+RUN_HERE = [page for page in PAGES if name_of(page) not in ON_SPARK and list(examples(page))]
 
 
 def follow(page: Path, node: NodeProcess, folder: Path) -> None:

@@ -40,7 +40,7 @@ def test_the_examples_work_as_printed(
 ) -> None:
     for module in (commands, pipeline_file):
         monkeypatch.setattr(module, "_session", lambda found, master: nullcontext(spark))
-    for language, code, expected in examples(PAGE.with_name(name)):
+    for language, code, expected in examples(PAGE.parent / name):
         placed = _placed(code, module_node, tmp_path)
         printed = _exec(placed) if language == "python" else "".join(_shell(placed, module_node))
         printed = printed.replace(f"{tmp_path}/", "/tmp/")

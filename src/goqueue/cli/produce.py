@@ -48,7 +48,7 @@ def _priority(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @click.option("--priority", metavar="LANE", callback=_priority, help="critical, high, normal, low, background or 0-4.")
 @click.option("--delay", metavar="SPAN", help="Wait so long, like 10s or 2h.")
 @click.option("--deliver-at", metavar="TIME", help="Wait until then, like 2030-01-31T12:00:00Z.")
-@click.option("--every", metavar="SPAN", help="Again and again, so often, like 15m; at least 1s.")
+@click.option("--every", metavar="SPAN", help="Again and again, so often, like 15m; at least 100ms.")
 @click.option("--cron", metavar="CRON", help="Again and again, by a crontab's five fields, like '0 3 * * *'.")
 @click.option("--timezone", metavar="ZONE", help="Of --cron, like Europe/Berlin; default UTC.")
 @click.option("--times", type=click.IntRange(1), metavar="N", help="At most so many of --every or --cron.")
