@@ -53,7 +53,7 @@ class PartitionOpener:
     """One for all partitions of a node."""
 
     def __init__(self, parts: OpenerParts, settings: LogSettings, descriptors: DescriptorPlan) -> None:
-        self.disk, self._flusher, self.offload, self._stats, self._clock, self._replay = parts
+        self.disk, self._flusher, self.offload, self._stats, self.clock, self._replay = parts
         self._settings = settings
         self._open_segments = OpenSegments(descriptors.sealed_segments, descriptors.active_segments)
         self.held = HeldLogs(self.disk)
@@ -67,7 +67,7 @@ class PartitionOpener:
         if shard.starts:
             self._check_held(log, topic_id, at)
         found.bytes_replayed = self._replay.take(log, topic_id)
-        dedupe, txns = recover_producers(log, found.was_clean, self._clock.now_ms())
+        dedupe, txns = recover_producers(log, found.was_clean, self.clock.now_ms())
         state = PartitionState(log.end_offset, self._settings.fsync == "always", shard, txns)
         return Partition(at, log, state, dedupe, self._flusher, self.offload), found
 

@@ -84,7 +84,7 @@ class SimNode:
         self.broker: Broker | None = None
         self.client: SimMetadata | None = None
         self._cluster = cluster
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in their order, which a set would not keep
 
     # --- life ------------------------------------------------------------------------------------------------
 
@@ -177,8 +177,8 @@ class SimNode:
         return self._cluster.loop.create_task(begun, context=context)
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     async def ask(self, question: Callable[[Broker], Awaitable[T]], within_s: float = 5.0) -> T:
         """As a client that reaches this node; `PeerLost` if it does not answer."""
