@@ -153,11 +153,15 @@ def _named(given: Mapping[str, str], side: Side) -> dict[str, str]:
     """The options under their proper names; what tunes Kafka's own client is noted and left out."""
     proper = {name.lower(): name for name in _BY_SIDE[side]}
     named: dict[str, str] = {}
+    of_table = _added_by_catalog(given)
+    passed_over = of_table | ({name for name in given if _is_of_other_side(name, side)} if of_table else set())
     for name, value in given.items():
         if name.lower() in proper:
             if name.lower().startswith("kafka."):
                 _check_refusal(name.lower().removeprefix("kafka."), value)
             named[proper[name.lower()]] = value
+        elif name in passed_over:
+            continue
         elif name.lower().startswith("kafka."):
             _check_setting(name.lower().removeprefix("kafka."), value)
         else:
@@ -167,12 +171,22 @@ def _named(given: Mapping[str, str], side: Side) -> dict[str, str]:
     return named
 
 
-def _unknown(name: str, side: Side) -> BadOption:
+def _added_by_catalog(given: Mapping[str, str]) -> set[str]:
+    """What Spark adds to the options of `CREATE TABLE ... USING goqueue`, which is read from and written to."""
+    found = {name for name, value in given.items() if name.lower() == "path" and ":/" in value}
+    return found | {name for name in given if found and name.lower() == "serialization.format"}
+
+
+def _is_of_other_side(name: str, side: Side) -> bool:
     other: Side = "write" if side == "read" else "read"
+    return name.lower() in {one.lower() for one in _BY_SIDE[other]}
+
+
+def _unknown(name: str, side: Side) -> BadOption:
     instead = "subscribe" if side == "read" else "topic"
     if name.lower() == "path":
         return BadOption(f"Topics have no path; name them with the option {instead!r} and call load() or save() bare.")
-    if name.lower() in {one.lower() for one in _BY_SIDE[other]}:
+    if _is_of_other_side(name, side):
         verb = "writing" if side == "read" else "reading"
         return BadOption(f"The option {name!r} is for {verb}; leave it out. Here topics are named by {instead!r}.")
     return unknown("option", name, _BY_SIDE[side])
