@@ -13,12 +13,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from goqueue.client import Client
 from goqueue.pipeline.lake.either import FoundTable
 from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.tending import tables_in
 from goqueue.pipeline.link.cluster import Cluster, cluster
 from goqueue.pipeline.link.doors import NodeAddresses
+from goqueue.pipeline.link.identity import node_client
 from goqueue.pipeline.link.place import OffsetRange, Place
 from goqueue.pipeline.link.reading import read_arrow
 
@@ -104,7 +104,7 @@ class Forgetting:
 
     def _tombstones(self, topic: str, partitions: Sequence[int]) -> KeyRemoved:
         assert self._node is not None
-        with Client(self._node.url) as client:
+        with node_client(self._node.url) as client:
             for partition in partitions:
                 client.publish(topic, None, key=self._key, partition=partition)
         return KeyRemoved(topic, "topic", 0, 0, f"{len(partitions)} tombstones sent; compaction does the rest")

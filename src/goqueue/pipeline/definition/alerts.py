@@ -9,14 +9,14 @@ from typing import Final
 
 import msgspec
 
-from goqueue.client import Client, GoQueueClientError
+from goqueue.client import GoQueueClientError
 from goqueue.pipeline.definition.serving import PipelineStatus
 from goqueue.pipeline.definition.words import Alerts
 from goqueue.pipeline.link.doors import doors
 from goqueue.pipeline.link.errors import PipelineError
+from goqueue.pipeline.link.identity import node_client
 
 _WAITING_MAX: Final = 1_000
-_TIMEOUT_S: Final = 5.0
 _PAUSE_S: Final = 2.0
 _STOP_S: Final = 10.0
 
@@ -104,7 +104,7 @@ class AlertSender:
         while True:
             try:
                 url = doors(node.get("kafka.bootstrap.servers"), node.get("url")).url
-                with Client(url, _TIMEOUT_S) as client:
+                with node_client(url) as client:
                     client.publish(topic, msgspec.json.encode(alert).decode(), key=alert.pipeline)
                 return
             except (GoQueueClientError, PipelineError) as error:
