@@ -36,7 +36,7 @@ SECTIONS: Final[dict[str, list[str]]] = {
         "comparison.md",
     ],
     "Security": ["security.md", "security-acls.md", "tenants.md", "quotas.md", "threat-model.md", "reporting.md"],
-    "Pipeline": ["pipeline.md", "pipeline-files.md", "lake.md"],
+    "Pipeline": ["pipeline.md", "pipeline-files.md", "lake.md", "sizing.md"],
     "Moving from": ["from-kafka.md", "from-rabbitmq.md", "from-sqs.md", "from-celery.md"],
     "Reference": ["reference/settings.md", "reference/errors.md", "reference/rest.md", "reference/cli.md"],
     "Internals": ["architecture.md", "PATH.md", "cluster-tests.md", "chaos.md", "contributing.md", "changelog.md"],

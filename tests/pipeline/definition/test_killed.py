@@ -1,0 +1,122 @@
+"""An example pipeline exactly once under SIGKILL: a join with state, a quarantine and a merge, whoever dies."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import random
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from deltalake import DeltaTable
+
+from bench.node_process import NodeProcess
+from tests.long import only_long
+from tests.pipeline.definition.files import publish
+from tests.pipeline.definition.test_examples import EXAMPLES
+from tests.pipeline.victims import Victim, free_address
+from tests.waiting import wait_until
+
+KILLS, SECONDS, ORDERS, BATCH_ROWS = 25, 2_400, 3_000, 60
+DEATHS: Final = ("driver", "all", "worker", "node")
+NEWEST = """
+[[sink]]
+view = "orders"
+table = "newest"
+mode = "merge"
+keys = ["customer"]
+order = "_offset"
+"""
+
+pytestmark = [only_long, pytest.mark.slow, pytest.mark.timeout(SECONDS + 60), pytest.mark.xdist_group("jvm")]
+
+
+def rows() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Orders, each seventh without an id, and payments for every second order; all within some minutes."""
+    at = "2026-01-31T12:0{}:00Z"
+    orders: list[dict[str, Any]] = [
+        {"customer": f"c{n % 17}", "total": float(n), "at": at.format(n * 4 // ORDERS)} for n in range(ORDERS)
+    ]
+    for n, order in enumerate(orders):
+        if n % 7:
+            order["id"] = f"o{n}"
+    payments = [
+        {"order_id": f"o{n}", "amount": float(n), "method": "card", "paid_at": at.format(5)}
+        for n in range(0, ORDERS, 2)
+    ]
+    return orders, payments
+
+
+def test_an_example_is_exact_whoever_dies(tmp_path: Path) -> None:
+    faulthandler.cancel_dump_traceback_later()  # the usual limit of one test is shorter than this one
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    text = (EXAMPLES / "orders_payments.toml").read_text().partition("[[test]]")[0] + NEWEST
+    file = tmp_path / "orders_payments.toml"
+    file.write_text(text.replace("watermark =", f"max_rows = {BATCH_ROWS}\nwatermark ="))
+    orders, payments = rows()
+    with NodeProcess(tmp_path / "data", "--kafka", free_address(), "--rest", free_address()) as node:
+        publish(node, "orders", orders, key="customer")
+        publish(node, "payments", payments, key="order_id")
+        under_fire(node, file, random.Random(seed))
+    check(tmp_path / "lake", orders, payments)
+
+
+def under_fire(node: NodeProcess, file: Path, chance: random.Random) -> None:
+    deadline, left, lake = time.monotonic() + SECONDS, KILLS, file.parent / "lake"
+    while True:
+        arguments = ("pipeline", "run", str(file), "--url", node.url)
+        with Victim(file.parent / "run.log", "tests.pipeline.definition.killed_run", *arguments) as run:
+            while left and not run.is_over:
+                seen = commits(lake)
+                wait_for_commit(run, lake, seen, deadline)
+                strike(run, node, chance)
+                left -= 1
+            if run.is_over and run.process.returncode < 0:
+                continue
+            assert run.process.wait(max(1.0, deadline - time.monotonic())) == 0, run.told
+            assert not left, f"the pipeline ended with {left} deaths to come"
+            return
+
+
+def wait_for_commit(run: Victim, lake: Path, seen: int, deadline: float) -> None:
+    wait_until(lambda: commits(lake) > seen or run.is_over, lambda: run.told, deadline - time.monotonic())
+
+
+def commits(lake: Path) -> int:
+    return len(list(lake.glob("*/_delta_log/*.json")))
+
+
+def strike(run: Victim, node: NodeProcess, chance: random.Random) -> None:
+    """At a random moment of the batch."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        run.process.wait(chance.uniform(0, 0.6))
+    match chance.choice(DEATHS):
+        case "driver":
+            run.kill_driver()
+        case "all":
+            run.kill_all()
+        case "worker":
+            run.kill_worker()
+        case _:
+            node.kill()
+            node.start()
+
+
+def check(lake: Path, orders: list[dict[str, Any]], payments: list[dict[str, Any]]) -> None:
+    """Against plain Python."""
+    known = {one["id"] for one in orders if "id" in one}
+    paid = DeltaTable(str(lake / "paid_orders")).to_pyarrow_table(columns=["id"])["id"].to_pylist()
+    assert Counter(paid) == Counter(one["order_id"] for one in payments if one["order_id"] in known)
+    broken = DeltaTable(str(lake / "quarantine")).to_pyarrow_table()["row"].to_pylist()
+    assert Counter(json.loads(row)["total"] for row in broken) == Counter(
+        one["total"] for one in orders if "id" not in one
+    )
+    last = {one["customer"]: one["id"] for one in orders if "id" in one}
+    newest = DeltaTable(str(lake / "newest")).to_pyarrow_table().to_pylist()
+    assert {row["customer"]: row["id"] for row in newest} == last
