@@ -146,6 +146,23 @@ def write_options(given: Mapping[str, str]) -> Options:
     return Options(kafka=kafka, url=url, topic=named.get("topic"), txn_app_id=app, txn_version=version)
 
 
+# Spark's own words about a table.
+_OF_TABLES: Final = frozenset(
+    {
+        "collation",
+        "comment",
+        "external",
+        "is_managed_location",
+        "location",
+        "owner",
+        "path",
+        "provider",
+        "serialization.format",
+        "table_type",
+    }
+)
+
+
 # --- names --------------------------------------------------------------------------------------------------------
 
 
@@ -173,8 +190,10 @@ def _named(given: Mapping[str, str], side: Side) -> dict[str, str]:
 
 def _added_by_catalog(given: Mapping[str, str]) -> set[str]:
     """What Spark adds to the options of `CREATE TABLE ... USING goqueue`, which is read from and written to."""
-    found = {name for name, value in given.items() if name.lower() == "path" and ":/" in value}
-    return found | {name for name in given if found and name.lower() == "serialization.format"}
+    has_path = any(name.lower() == "path" and ":/" in value for name, value in given.items())
+    if not has_path and not any(name.lower() == "provider" for name in given):
+        return set()
+    return {name for name in given if name.lower() in _OF_TABLES or name.lower().startswith("option.")}
 
 
 def _is_of_other_side(name: str, side: Side) -> bool:
