@@ -146,6 +146,7 @@ def write_options(given: Mapping[str, str]) -> Options:
     return Options(kafka=kafka, url=url, topic=named.get("topic"), txn_app_id=app, txn_version=version)
 
 
+_OPTION: Final = "option."
 # Spark's own words about a table.
 _OF_TABLES: Final = frozenset(
     {
@@ -171,6 +172,9 @@ def _named(given: Mapping[str, str], side: Side) -> dict[str, str]:
     proper = {name.lower(): name for name in _BY_SIDE[side]}
     named: dict[str, str] = {}
     of_table = _added_by_catalog(given)
+    if of_table:  # an INSERT is told the table's options by longer names alone
+        prefixed = {name[len(_OPTION) :]: value for name, value in given.items() if name.lower().startswith(_OPTION)}
+        given = {**prefixed, **given}
     passed_over = of_table | ({name for name in given if _is_of_other_side(name, side)} if of_table else set())
     for name, value in given.items():
         if name.lower() in proper:
@@ -193,7 +197,7 @@ def _added_by_catalog(given: Mapping[str, str]) -> set[str]:
     has_path = any(name.lower() == "path" and ":/" in value for name, value in given.items())
     if not has_path and not any(name.lower() == "provider" for name in given):
         return set()
-    return {name for name in given if name.lower() in _OF_TABLES or name.lower().startswith("option.")}
+    return {name for name in given if name.lower() in _OF_TABLES or name.lower().startswith(_OPTION)}
 
 
 def _is_of_other_side(name: str, side: Side) -> bool:
