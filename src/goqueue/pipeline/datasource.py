@@ -11,6 +11,13 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from goqueue.pipeline.options import Options, Use, read_options, write_options
+from goqueue.pipeline.source.catalog_tables import (
+    of_side,
+    options_for,
+    options_of_create,
+    with_options,
+    without_options,
+)
 from goqueue.pipeline.source.fields import check_asked, columns_of, schema_of
 
 if TYPE_CHECKING:
@@ -36,7 +43,10 @@ class GoQueueSource(DataSource):
 
     def schema(self) -> StructType:
         # Spark does not say here whether it will be a batch or a stream.
-        return self._schema(read_options(self.options))
+        of_table = options_of_create(self.options)
+        if of_table is None:
+            return self._schema(read_options(self.options))
+        return with_options(self._schema(read_options(of_side(of_table, "read"))), of_table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from goqueue.pipeline.source.readers import BatchReader, FilteringBatchReader
@@ -52,18 +62,18 @@ class GoQueueSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from goqueue.pipeline.sink import batch_writer
 
-        return batch_writer(write_options(self.options), schema, overwrite)
+        return batch_writer(write_options(options_for(schema, self.options, "write")), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from goqueue.pipeline.sink import stream_writer
 
-        return stream_writer(write_options(self.options), schema)
+        return stream_writer(write_options(options_for(schema, self.options, "write")), schema)
 
     def _planned(self, asked: StructType, use: Use) -> tuple[Options, SourceReadOptions]:
         from goqueue.pipeline.source.rows import SourceReadOptions
 
-        options = read_options(self.options, use)
-        check_asked(asked, self._schema(options))
+        options = read_options(options_for(asked, self.options, "read"), use)
+        check_asked(without_options(asked), self._schema(options))
         return options, SourceReadOptions(
             columns_of(options),
             options.isolation,

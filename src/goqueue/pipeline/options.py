@@ -146,24 +146,6 @@ def write_options(given: Mapping[str, str]) -> Options:
     return Options(kafka=kafka, url=url, topic=named.get("topic"), txn_app_id=app, txn_version=version)
 
 
-_OPTION: Final = "option."
-# Spark's own words about a table.
-_OF_TABLES: Final = frozenset(
-    {
-        "collation",
-        "comment",
-        "external",
-        "is_managed_location",
-        "location",
-        "owner",
-        "path",
-        "provider",
-        "serialization.format",
-        "table_type",
-    }
-)
-
-
 # --- names --------------------------------------------------------------------------------------------------------
 
 
@@ -171,18 +153,11 @@ def _named(given: Mapping[str, str], side: Side) -> dict[str, str]:
     """The options under their proper names; what tunes Kafka's own client is noted and left out."""
     proper = {name.lower(): name for name in _BY_SIDE[side]}
     named: dict[str, str] = {}
-    of_table = _added_by_catalog(given)
-    if of_table:  # an INSERT is told the table's options by longer names alone
-        prefixed = {name[len(_OPTION) :]: value for name, value in given.items() if name.lower().startswith(_OPTION)}
-        given = {**prefixed, **given}
-    passed_over = of_table | ({name for name in given if _is_of_other_side(name, side)} if of_table else set())
     for name, value in given.items():
         if name.lower() in proper:
             if name.lower().startswith("kafka."):
                 _check_refusal(name.lower().removeprefix("kafka."), value)
             named[proper[name.lower()]] = value
-        elif name in passed_over:
-            continue
         elif name.lower().startswith("kafka."):
             _check_setting(name.lower().removeprefix("kafka."), value)
         else:
@@ -192,24 +167,18 @@ def _named(given: Mapping[str, str], side: Side) -> dict[str, str]:
     return named
 
 
-def _added_by_catalog(given: Mapping[str, str]) -> set[str]:
-    """What Spark adds to the options of `CREATE TABLE ... USING goqueue`, which is read from and written to."""
-    has_path = any(name.lower() == "path" and ":/" in value for name, value in given.items())
-    if not has_path and not any(name.lower() == "provider" for name in given):
-        return set()
-    return {name for name in given if name.lower() in _OF_TABLES or name.lower().startswith(_OPTION)}
-
-
-def _is_of_other_side(name: str, side: Side) -> bool:
+def is_of_other_side(name: str, side: Side) -> bool:
+    """Whether reads know the option and writes do not, or the other way round."""
     other: Side = "write" if side == "read" else "read"
-    return name.lower() in {one.lower() for one in _BY_SIDE[other]}
+    here, there = ({one.lower() for one in _BY_SIDE[which]} for which in (side, other))
+    return name.lower() in there - here
 
 
 def _unknown(name: str, side: Side) -> BadOption:
     instead = "subscribe" if side == "read" else "topic"
     if name.lower() == "path":
         return BadOption(f"Topics have no path; name them with the option {instead!r} and call load() or save() bare.")
-    if _is_of_other_side(name, side):
+    if is_of_other_side(name, side):
         verb = "writing" if side == "read" else "reading"
         return BadOption(f"The option {name!r} is for {verb}; leave it out. Here topics are named by {instead!r}.")
     return unknown("option", name, _BY_SIDE[side])

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 def test_a_topic_is_a_table(spark: SparkSession, module_node: NodeProcess) -> None:
     publish(module_node, "in-sql", [{"id": n} for n in range(10)])
+    publish(module_node, "in-sql-2", [{"id": n} for n in range(3)])
     doors = f"url '{module_node.url}', subscribe 'in-sql'"
     try:
         spark.sql(f"CREATE TABLE in_sql USING goqueue OPTIONS ({doors}, topic 'in-sql')")
@@ -21,6 +22,7 @@ def test_a_topic_is_a_table(spark: SparkSession, module_node: NodeProcess) -> No
         counted = spark.sql("SELECT count(*) AS n, sum(get_json_object(STRING(value), '$.id')) AS total FROM in_sql")
         assert [tuple(row) for row in counted.collect()] == [(11, 45.0)]
         assert ("k", 10) in messages(spark, module_node, "in-sql")
+        assert spark.sql("SELECT * FROM in_sql WITH (subscribe 'in-sql-2')").count() == 3
         spark.sql(f"CREATE TEMPORARY VIEW in_view USING goqueue OPTIONS ({doors}, columns 'offset')")
         assert spark.table("in_view").columns == ["offset"] and spark.table("in_view").count() == 11
     finally:
