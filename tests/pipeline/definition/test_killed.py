@@ -15,22 +15,29 @@ from typing import Any, Final
 import pytest
 from deltalake import DeltaTable
 
-from bench.node_process import NodeProcess
+from bench.cluster_process import ClusterProcess
+from tests.etcd import etcd_program
 from tests.long import only_long
 from tests.pipeline.definition.files import publish
 from tests.pipeline.definition.test_examples import EXAMPLES
-from tests.pipeline.victims import Victim, free_address
+from tests.pipeline.topics import contents
+from tests.pipeline.victims import Victim
 from tests.waiting import wait_until
 
-KILLS, SECONDS, ORDERS, BATCH_ROWS = 25, 2_400, 3_000, 60
-DEATHS: Final = ("driver", "all", "worker", "node")
-NEWEST = """
+SECONDS, ORDERS, BATCH_ROWS = 2_400, 3_000, 60
+DEATHS: Final = ("driver", "all", "worker", "node", "leader")
+KILLS: Final = 5 * DEATHS
+MORE = """
 [[sink]]
 view = "orders"
 table = "newest"
 mode = "merge"
 keys = ["customer"]
 order = "_offset"
+[[sink]]
+view = "paid"
+topic = "paid"
+key = "id"
 """
 
 pytestmark = [only_long, pytest.mark.slow, pytest.mark.timeout(SECONDS + 60), pytest.mark.xdist_group("jvm")]
@@ -53,34 +60,37 @@ def rows() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 def test_an_example_is_exact_whoever_dies(tmp_path: Path) -> None:
+    etcd_program()
     faulthandler.cancel_dump_traceback_later()  # the usual limit of one test is shorter than this one
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
-    text = (EXAMPLES / "orders_payments.toml").read_text().partition("[[test]]")[0] + NEWEST
+    text = (EXAMPLES / "orders_payments.toml").read_text().partition("[[test]]")[0] + MORE
     file = tmp_path / "orders_payments.toml"
     file.write_text(text.replace("watermark =", f"max_rows = {BATCH_ROWS}\nwatermark ="))
     orders, payments = rows()
-    with NodeProcess(tmp_path / "data", "--kafka", free_address(), "--rest", free_address()) as node:
-        publish(node, "orders", orders, key="customer")
-        publish(node, "payments", payments, key="order_id")
-        under_fire(node, file, random.Random(seed))
-    check(tmp_path / "lake", orders, payments)
+    with ClusterProcess(tmp_path / "cluster") as cluster:
+        publish(cluster.nodes[0], "orders", orders, key="customer")
+        publish(cluster.nodes[1], "payments", payments, key="order_id")
+        publish(cluster.nodes[2], "paid", [])
+        under_fire(cluster, file, random.Random(seed))
+        copied = [json.loads(row.value or b"") for row in contents(cluster.nodes[0], "paid")]
+    check(tmp_path / "lake", [one["id"] for one in copied], orders, payments)
 
 
-def under_fire(node: NodeProcess, file: Path, chance: random.Random) -> None:
-    deadline, left, lake = time.monotonic() + SECONDS, KILLS, file.parent / "lake"
+def under_fire(cluster: ClusterProcess, file: Path, chance: random.Random) -> None:
+    deadline, lake = time.monotonic() + SECONDS, file.parent / "lake"
+    arguments = ("pipeline", "run", str(file), "--kafka", cluster.bootstrap)
+    deaths = chance.sample(KILLS, len(KILLS))
     while True:
-        arguments = ("pipeline", "run", str(file), "--url", node.url)
         with Victim(file.parent / "run.log", "tests.pipeline.definition.killed_run", *arguments) as run:
-            while left and not run.is_over:
-                seen = commits(lake)
-                wait_for_commit(run, lake, seen, deadline)
-                strike(run, node, chance)
-                left -= 1
+            while deaths and not run.is_over:
+                wait_for_commit(run, lake, commits(lake), deadline)
+                if not run.is_over:
+                    strike(run, cluster, deaths.pop(), chance)
             if run.is_over and run.process.returncode < 0:
                 continue
             assert run.process.wait(max(1.0, deadline - time.monotonic())) == 0, run.told
-            assert not left, f"the pipeline ended with {left} deaths to come"
+            assert not deaths, f"the pipeline ended with {len(deaths)} deaths to come"
             return
 
 
@@ -92,27 +102,36 @@ def commits(lake: Path) -> int:
     return len(list(lake.glob("*/_delta_log/*.json")))
 
 
-def strike(run: Victim, node: NodeProcess, chance: random.Random) -> None:
+def strike(run: Victim, cluster: ClusterProcess, death: str, chance: random.Random) -> None:
     """At a random moment of the batch."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         run.process.wait(chance.uniform(0, 0.6))
-    match chance.choice(DEATHS):
+    print(f"{time.strftime('%X')} {death}", flush=True)
+    match death:
         case "driver":
             run.kill_driver()
         case "all":
             run.kill_all()
         case "worker":
             run.kill_worker()
+        case "leader":
+            leader = cluster.leader_of("paid", chance.randrange(2))
+            kill_node(cluster, chance.choice(cluster.running) if leader is None else leader)
         case _:
-            node.kill()
-            node.start()
+            kill_node(cluster, chance.choice(cluster.running))
 
 
-def check(lake: Path, orders: list[dict[str, Any]], payments: list[dict[str, Any]]) -> None:
+def kill_node(cluster: ClusterProcess, number: int) -> None:
+    cluster.kill(number)
+    cluster.heal()
+
+
+def check(lake: Path, copied: list[str], orders: list[dict[str, Any]], payments: list[dict[str, Any]]) -> None:
     """Against plain Python."""
     known = {one["id"] for one in orders if "id" in one}
-    paid = DeltaTable(str(lake / "paid_orders")).to_pyarrow_table(columns=["id"])["id"].to_pylist()
-    assert Counter(paid) == Counter(one["order_id"] for one in payments if one["order_id"] in known)
+    expected = Counter(one["order_id"] for one in payments if one["order_id"] in known)
+    assert Counter(DeltaTable(str(lake / "paid_orders")).to_pyarrow_table(columns=["id"])["id"].to_pylist()) == expected
+    assert Counter(copied) == expected
     broken = DeltaTable(str(lake / "quarantine")).to_pyarrow_table()["row"].to_pylist()
     assert Counter(json.loads(row)["total"] for row in broken) == Counter(
         one["total"] for one in orders if "id" not in one
