@@ -69,7 +69,7 @@ TOGETHER = [
     *("dead-letters.md", "delay.md", "transactions.md", "schemas.md", "traces.md", "workers.md", "staged.md"),
     *("kafka.md", "sqs.md", "rest.md", "grpc.md", "python.md", "clients.md", "cli.md"),
     *("backup.md", "quotas.md", "security.md", "security-acls.md", "tenants.md"),
-    *("from-kafka.md", "from-rabbitmq.md", "from-sqs.md", "from-celery.md"),
+    *("from-kafka.md", "from-rabbitmq.md", "from-sqs.md", "from-celery.md", "sizing.md"),
 ]
 # The others, and why.
 BY_THEMSELVES = {"cluster.md": "it starts three nodes of its own, and needs no other"}

@@ -95,6 +95,24 @@ def test_a_checkpoint_of_another_pipeline_or_state_is_refused(
         run(spark, elsewhere, module_node)
 
 
+def test_a_pipeline_with_a_watermark_goes_on_in_its_next_run(
+    spark: SparkSession, module_node: NodeProcess, tmp_path: Path
+) -> None:
+    """Spark names a watermark anew in every plan; the state is the same."""
+    text = (
+        'name = "seen"\n[[source]]\nname = "clicks"\ntopic = "clicks"\ncolumns = "id string, at timestamp"\n'
+        'watermark = "at 1 hour"\n[[step]]\nname = "firsts"\nsql = "SELECT DISTINCT id, at FROM clicks"\n'
+        '[[sink]]\nview = "firsts"\ntable = "firsts"\nmode = "merge"\nkeys = ["id"]\n'
+    )
+    file = written(tmp_path, text)
+    for ids in (("a", "b"), ("b", "c")):
+        publish(module_node, "clicks", [{"id": one, "at": "2026-01-31T12:00:00Z"} for one in ids])
+        run(spark, file, module_node)
+    assert sorted(row["id"] for row in table(spark, file, "firsts")) == ["a", "b", "c"]
+    with pytest.raises(CheckpointMismatch, match="keeps between batches changed"):
+        run(spark, written(tmp_path, text.replace("1 hour", "2 hours")), module_node)
+
+
 def test_a_missing_topic_begins_nothing(spark: SparkSession, module_node: NodeProcess, tmp_path: Path) -> None:
     file = written(tmp_path, SHOP.replace("TOPIC", "nowhere"))
     with pytest.raises(PipelineFileError) as raised:

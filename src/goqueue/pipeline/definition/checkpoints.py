@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -19,7 +19,7 @@ _NOTE: Final = "goqueue-pipeline.json"
 _STATEFUL: Final = re.compile(
     r"^[\s:+\-~]*((?:Aggregate|Deduplicate|DeduplicateWithin|Join|EventTimeWatermark|FlatMapGroups|TransformWith|Sort).*)$"
 )
-_NUMBERS: Final = re.compile(r"#\d+L?|\[id=[^\]]*\]|plan_id=\d+")
+_NUMBERS: Final = re.compile(r"#\d+L?|\[id=[^\]]*\]|plan_id=\d+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}, ")
 
 
 class CheckpointMismatch(PipelineError):
@@ -43,7 +43,12 @@ def stateful(rows: DataFrame) -> list[str]:
     """The operators with state, in Spark's words without its running numbers."""
     plan = str(rows._jdf.queryExecution().analyzed().toString())
     found = (_STATEFUL.match(line) for line in plan.splitlines())
-    return [_NUMBERS.sub("", one[1]).strip() for one in found if one is not None]
+    return _without_numbers(one[1] for one in found if one is not None)
+
+
+def _without_numbers(operators: Iterable[str]) -> list[str]:
+    """Spark numbers columns and names watermarks anew each time."""
+    return [_NUMBERS.sub("", one).strip() for one in operators]
 
 
 def claim(place: SinkPlace, wanted: CheckpointOwner) -> None:
@@ -75,8 +80,9 @@ def _check_same(where: str, known: CheckpointOwner, wanted: CheckpointOwner) -> 
     if known.topics != wanted.topics:
         before, now = ", ".join(known.topics.values()), ", ".join(wanted.topics.values())
         raise CheckpointMismatch(f"{wanted.sink} read {before} before, and now {now}. {anew}")
-    if known.state != wanted.state:
-        changed = next((one for one in wanted.state if one not in known.state), "something is gone")
+    kept = _without_numbers(known.state)  # notes of older versions have some
+    if kept != wanted.state:
+        changed = next((one for one in wanted.state if one not in kept), "something is gone")
         raise CheckpointMismatch(f"What {wanted.sink} keeps between batches changed ({changed[:200]}). {anew}")
 
 
