@@ -7,7 +7,7 @@ import random
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -33,8 +33,9 @@ def main(arguments: list[str]) -> int:
         return _kubernetes(asked, tell)
     if why := no_lab():
         print(f"{why}; on loopback processes are killed and stand still, nothing else", flush=True)
+    _known(asked.nemesis, NEMESES)
     nemeses = tuple(asked.nemesis or (_ON_LOOPBACK if why else NEMESES))
-    plan = Plan(asked.seed, asked.minutes * 60, nemeses, tuple(asked.workload or workloads_here()), rounds=asked.rounds)
+    plan = _plan(asked, nemeses, tuple(asked.workload or workloads_here()))
     try:
         with _scratch(asked.scratch, asked.keep) as scratch:
             outcome = run(plan, scratch, tell)
@@ -49,14 +50,30 @@ def _kubernetes(asked: argparse.Namespace, tell: Tell) -> int:
 
     from chaos.pods import POD_NEMESES, run_on_kubernetes
 
-    plan = Plan(asked.seed, asked.minutes * 60, tuple(POD_NEMESES), tuple(asked.workload or DOORS))
+    _known(asked.nemesis, POD_NEMESES)
+    _known(asked.workload, DOORS)
+    plan = _plan(asked, tuple(asked.nemesis or POD_NEMESES), tuple(asked.workload or DOORS))
     try:
-        with tempfile.TemporaryDirectory(prefix="goqueue-chaos-", dir=asked.scratch) as scratch:
-            outcome = run_on_kubernetes(plan, Path(asked.kubernetes), Path(scratch), tell)
+        with _scratch(asked.scratch, asked.keep) as scratch:
+            outcome = run_on_kubernetes(plan, Path(asked.kubernetes), scratch, tell)
     except pytest.skip.Exception as missing:
         print(missing, file=sys.stderr)
         return 2
     return _told(outcome, asked.report)
+
+
+def _known(names: list[str] | None, here: Collection[str]) -> None:
+    """Not everything that there is can be had on every ground."""
+    if unknown := sorted(set(names or ()) - set(here)):
+        sys.exit(f"cannot be had there: {', '.join(unknown)}; choose from {', '.join(sorted(here))}")
+
+
+def _plan(asked: argparse.Namespace, nemeses: tuple[str, ...], workloads: tuple[str, ...]) -> Plan:
+    words = [f"--kubernetes {asked.kubernetes}"] if asked.kubernetes else []
+    words += [f"--seed {asked.seed}", f"--rounds {asked.rounds}" if asked.rounds else f"--minutes {asked.minutes:g}"]
+    words += [f"--nemesis {one}" for one in asked.nemesis or ()] + [f"--workload {one}" for one in asked.workload or ()]
+    command = " ".join(["python -m chaos", *words])
+    return Plan(asked.seed, asked.minutes * 60, nemeses, workloads, rounds=asked.rounds, command=command)
 
 
 def _told(outcome: Outcome, report: str | None) -> int:
@@ -97,7 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0, help="of faults; the checks come on top")
     parser.add_argument("--rounds", type=int, default=0, help="of faults, however long they take, in place of minutes")
-    parser.add_argument("--nemesis", action="append", choices=sorted(NEMESES), help="again for several; all if none")
+    parser.add_argument(
+        "--nemesis",
+        action="append",
+        metavar="NAME",
+        help=f"again for several; all if none: {', '.join(NEMESES)}; others on Kubernetes, see docs/chaos.md",
+    )
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="again for several; all if none")
     parser.add_argument(
         "--drill", action="append", choices=sorted(NAMES), help="of the runbook, in place of faults at random"

@@ -33,8 +33,7 @@ def write_report(outcome: Outcome, path: Path) -> None:
 def page(outcome: Outcome) -> str:
     head = page_head(f"GoQueue chaos · seed {outcome.plan.seed}", _STYLE)
     main = tag("main", tag("div", *map(tile, _tiles(outcome)), class_="tiles"), *_sections(outcome))
-    length = f"--rounds {outcome.plan.rounds}" if outcome.plan.rounds else f"--minutes {outcome.plan.seconds / 60:g}"
-    again = f"python -m chaos --seed {outcome.plan.seed} {length}"
+    again = outcome.plan.command or f"python -m chaos --seed {outcome.plan.seed}"
     foot = tag("footer", "Times count from the start of the run. The same faults again: ", tag("code", again))
     return "<!DOCTYPE html>\n" + tag("html", head, tag("body", _header(outcome), main, foot), lang="en") + "\n"
 

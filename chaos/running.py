@@ -31,6 +31,7 @@ class Plan(NamedTuple):
     workloads: tuple[str, ...]
     bug: str = ""  # planted
     rounds: int = 0  # of faults; by the seconds if 0
+    command: str = ""  # that does the same again
 
 
 class Fault(NamedTuple):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from bench import etcd_process
 from bench.etcd_process import EtcdMember
 from goqueue.cli.etcd_program import EtcdMissing, find_etcd
 
-__all__ = ["EtcdMember", "etcd_members", "etcd_program"]
+__all__ = ["EtcdMember", "allow_only_root", "etcd_members", "etcd_program"]
 
 
 def etcd_program() -> Path:
@@ -28,3 +30,15 @@ def etcd_members(directory: Path, count: int = 1, *flags: str, scheme: str = "ht
     etcd_program()
     with etcd_process.etcd_members(directory, count, *flags, scheme=scheme) as members:
         yield members
+
+
+def allow_only_root(url: str, trust: ssl.SSLContext | bool = True) -> None:
+    """From now on it asks for a user and a password: `root` and `secret`."""
+
+    def post(what: str, **body: str) -> None:
+        httpx.post(f"{url}/v3/auth/{what}", json=body, timeout=60, verify=trust).raise_for_status()
+
+    post("user/add", name="root", password="secret")
+    post("role/add", name="root")
+    post("user/grant", user="root", role="root")
+    post("enable")

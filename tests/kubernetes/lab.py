@@ -242,6 +242,12 @@ class KubernetesLab:
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": namespace}}
         return self._http.post(f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", json=body).status_code
 
+    def give_address(self, namespace: str, service: str, address: str) -> None:
+        """As the controller of a cloud tells which one its load balancer has."""
+        path, kind = f"/api/v1/namespaces/{namespace}/services/{service}/status", "application/merge-patch+json"
+        body = {"status": {"loadBalancer": {"ingress": [{"ip": address}]}}}
+        self._http.patch(path, json=body, headers={"Content-Type": kind}).raise_for_status()
+
     def kubectl(self, *arguments: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
         environ = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
         return run(str(kube_program()), "kubectl", *arguments, check=check, env=environ, **more)
@@ -262,9 +268,10 @@ class KubernetesLab:
 
     def volumes(self, each: int) -> None:
         """Folders of machines as volumes that claims can take."""
-        kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"}}
-        kind |= {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
-        kind["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}  # type: ignore[index]
+        meta = {"name": "local", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+        kind: dict[str, Any] = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": meta}
+        kind |= {"volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": True}
+        kind |= {"provisioner": "kubernetes.io/no-provisioner"}
         self._volumes = {_volume_name(one, number): (one, number) for one in self.machines for number in range(each)}
         self.apply(kind, *(_volume(*place) for place in self._volumes.values()))
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import tarfile
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -63,6 +65,19 @@ def require_programs() -> None:
         pytest.skip(f"missing from Debian: {' '.join(missing)}")
     if not (CNI / "ptp").exists():
         pytest.skip("missing from Debian: containernetworking-plugins")
+
+
+def module_folder(module: str, version: str) -> Path:
+    """The files of a Go module, for what is in it beside programs. Skips the test where it cannot be had."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip(f"{module} comes through Go, and there is none")
+    command = [go, "mod", "download", "-json", f"{module}@v{version}"]
+    with tempfile.TemporaryDirectory() as empty:  # not in a module of somebody's
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_S_MAX, cwd=empty)
+    if done.returncode:
+        pytest.skip(f"{module} could not be had: {done.stdout[-500:]}{done.stderr[-500:]}")
+    return Path(json.loads(done.stdout)["Dir"])
 
 
 def small_images(goqueue: Path, folder: Path) -> list[Path]:

@@ -43,7 +43,13 @@ def test_every_promise_is_kept_whatever_happens_to_pods_and_machines(lab: Kubern
 def drilled(lab: KubernetesLab, release: Release) -> Outcome:
     field = pods.PodField(lab, release)
     by_grpc(f"grpc://{lab.machines[0].address}:{release.ports()['grpc']}")
-    run = Run(Plan(SEED, 0, (), DOORS), field, (), random.Random(SEED), lambda word: print(word, flush=True))
+    run = Run(
+        Plan(SEED, 0, (), DOORS, command="make test-kubernetes"),
+        field,
+        (),
+        random.Random(SEED),
+        lambda word: print(word, flush=True),
+    )
     with run.running() as watch:
         run.wait_progress()
         steps = Steps(lab, release, run)

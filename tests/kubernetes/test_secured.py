@@ -19,6 +19,7 @@ from tests.certificates import Authority, CertificateFiles
 from tests.cluster.clients import Writer, check_kept, read_from
 from tests.kubernetes.lab import KubernetesLab
 from tests.kubernetes.release import NAME, Release
+from tests.kubernetes.secret import of_files, secret
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SPACE: Final = "secured"
@@ -40,7 +41,7 @@ def test_tls_users_rules_and_a_certificate_that_is_renewed(lab: KubernetesLab, t
     authority = Authority(tmp_path / "authority")
     files = certificate(lab, authority)
     lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
-    lab.apply(_secret("people", _people()), _secret("certificate", _tls(files)))
+    lab.apply(secret(SPACE, "people", _people()), secret(SPACE, "certificate", of_files(files)))
     release = Release(lab, tmp_path, VALUES, SPACE)
     with release.installed() as seconds:
         print(f"\ninstalled with TLS and rules after {seconds:.1f} s", flush=True)
@@ -86,15 +87,6 @@ def _people() -> dict[str, str]:
         "cluster": "what-nodes-prove-to-each-other",
         **scrape,
     }
-
-
-def _tls(files: CertificateFiles) -> dict[str, str]:
-    return {"tls.crt": files.cert.read_text(), "tls.key": files.key.read_text(), "ca.crt": files.ca.read_text()}
-
-
-def _secret(name: str, data: dict[str, str]) -> dict[str, Any]:
-    meta = {"name": name, "namespace": SPACE}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque", "stringData": data}
 
 
 def client(user: str, files: CertificateFiles) -> dict[str, Any]:
@@ -157,7 +149,7 @@ def renew(lab: KubernetesLab, release: Release, authority: Authority) -> None:
     """In the Secret, as cert-manager does; nodes take it over without a restart."""
     files = certificate(lab, authority)
     restarts = [release.restarts(f"{NAME}-{number}") for number in range(3)]
-    lab.apply(_secret("certificate", _tls(files)))
+    lab.apply(secret(SPACE, "certificate", of_files(files)))
     (expected,) = {ssl.PEM_cert_to_DER_cert(files.cert.read_text())}
     seconds = lab.wait(lambda: all(_shown(release, number) == expected for number in range(3)), "not taken over", 240)
     assert [release.restarts(f"{NAME}-{number}") for number in range(3)] == restarts

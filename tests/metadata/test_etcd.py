@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-import httpx
 import msgspec
 import pytest
 import uvloop
@@ -18,7 +17,7 @@ from goqueue.base.metadata import ABSENT, Commit, WatchedTooLate
 from goqueue.drive.etcd_calls import COMPACT, EtcdCalls, EtcdSettings
 from goqueue.drive.etcd_metadata import EtcdMetadata
 from goqueue.wire import etcd_pb2
-from tests.etcd import EtcdMember, etcd_members
+from tests.etcd import EtcdMember, allow_only_root, etcd_members
 from tests.waiting import wait_until_async
 
 SESSION_S = 2
@@ -239,15 +238,5 @@ def test_user_and_password_and_a_token_that_ran_out(tmp_path: Path) -> None:
             await stranger.close()
 
     with etcd_members(tmp_path, 1, "--auth-token-ttl=2") as (member,):
-        allow_only_root(member.client)
+        allow_only_root(f"http://{member.client}")
         on_store(EtcdSettings([member.client], user="root", password="secret", session_s=SESSION_S), scenario)
-
-
-def allow_only_root(member: str) -> None:
-    def post(what: str, **body: str) -> None:
-        httpx.post(f"http://{member}/v3/auth/{what}", json=body, timeout=60).raise_for_status()
-
-    post("user/add", name="root", password="secret")
-    post("role/add", name="root")
-    post("user/grant", user="root", role="root")
-    post("enable")
