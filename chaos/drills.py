@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 import shutil
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,7 @@ from tests.waiting import wait_until
 
 _WORKLOADS: Final = ("log", "queue")
 _STILL_S: Final = 1.5
+_LOOK_AT: Final = "openssl s_client -connect NODE:8080 </dev/null 2>/dev/null | openssl x509 -noout -enddate"
 
 
 class Drill:
@@ -46,6 +49,14 @@ class Drill:
         text = httpx.get(f"{self.cluster.nodes[node].url}/metrics", timeout=30).text
         found = [line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
         return sum(float(line.rpartition(" ")[2]) for line in found)
+
+    def type(self, *words: str) -> str:
+        """What the runbook says, word by word. What it showed."""
+        self.say(f"typed: goqueue {' '.join(words)}")
+        program = [sys.executable, "-c", "from goqueue.cli import main; main()", "--server", self.cluster.nodes[0].url]
+        done = subprocess.run([*program, *words], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
 
     def see(self, holds: Callable[[], object], what: str) -> None:
         began = time.monotonic()
@@ -79,6 +90,7 @@ def etcd_quorum(drill: Drill) -> None:
     drill.cluster.etcd[0].start()
     drill.say("one of them is started: a majority is back")
     drill.see(lambda: all(drill.status(node) == 200 for node in range(3)), "all nodes are ready")
+    drill.type("cluster", "status")
     drill.goes_on()
 
 
@@ -95,6 +107,7 @@ def lost_disk(drill: Drill) -> None:
     drill.say("node 1 is started on the empty disk")
     drill.cluster.wait_whole()
     drill.see(lambda: drill.metric(0, under) + drill.metric(2, under) == 0, "every shard is whole again")
+    drill.type("cluster", "shards")
     drill.goes_on()
 
 
@@ -109,8 +122,8 @@ def full_disk(drill: Drill) -> None:
     drill.field.fill_disk(1)
     drill.say("the disk of node 1 is full")
     drill.see(lambda: drill.metric(1, "goqueue_storage_writable") == 0, "node 1 says that it takes no writes")
-    httpx.delete(f"{url}/topics/archive", timeout=60).raise_for_status()
-    drill.say("the topic that nobody needs is deleted")
+    assert "archive" in drill.type("topic", "list")
+    drill.type("topic", "delete", "archive", "--yes")
     drill.see(lambda: drill.metric(1, "goqueue_storage_writable") == 1, "node 1 takes writes again")
     drill.goes_on()
     drill.cluster.wait_whole()
@@ -134,6 +147,7 @@ def split_racks(drill: Drill) -> None:
     lab.heal()
     drill.say("the network is whole")
     drill.cluster.wait_whole()
+    drill.type("cluster", "nodes")
     drill.goes_on()
 
 
@@ -175,6 +189,7 @@ def expired_certificate(root: Path, tell: Tell) -> None:
     authority.expire("node")
     with NodeProcess(root / "node", settings=settings) as node, httpx.Client(verify=trust, timeout=10) as client:
         tell("a node runs with a certificate that was over yesterday")
+        assert "Jan  2 00:00:00 2020" in _shown(node.url, tell)
         try:
             client.get(f"{node.url}/readyz")
             raise AssertionError("a client takes a certificate that is over")
@@ -186,6 +201,14 @@ def expired_certificate(root: Path, tell: Tell) -> None:
         began = time.monotonic()
         wait_until(lambda: _answers(node.url, trust), "the node shows its new certificate")
         tell(f"seen: clients come in again, after {time.monotonic() - began:.1f} s")
+        assert "2020" not in _shown(node.url, tell)
+
+
+def _shown(url: str, tell: Tell) -> str:
+    """Until when the certificate holds that the node shows."""
+    tell(f"typed: {_LOOK_AT}")
+    command = _LOOK_AT.replace("NODE:8080", url.removeprefix("https://"))
+    return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 def _answers(url: str, trust: ssl.SSLContext) -> bool:

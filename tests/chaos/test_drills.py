@@ -31,3 +31,6 @@ def test_a_drill_goes_as_the_runbook_says(name: str, tmp_path: Path) -> None:
     finally:
         print("\n".join(["", *told]))
     assert not broken, broken
+    section = RUNBOOK.read_text().partition(f"--drill {name}`")[2].partition("\n### ")[0]
+    typed = [line.partition("typed: ")[2] for line in told if "typed: " in line]
+    assert typed and all(line in section for line in typed), typed

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from chaos.ops import Op
 from chaos.running import Fault, Run
@@ -110,17 +110,26 @@ def lose_a_volume(steps: Steps) -> None:
     steps.done("volume-lost", "a volume lost, until everything is copied")
 
 
-def roll_back_what_does_not_start(steps: Steps) -> None:
+def roll_back_a_missing_image(steps: Steps) -> None:
+    _roll_back(steps, {"image": {"tag": "0.0.0-missing"}})
+    steps.done("rollback", "an image that does not start, rolled back")
+
+
+def roll_back_a_wrong_setting(steps: Steps) -> None:
+    _roll_back(steps, {"settings": {"log": {"fsync": "sometimes"}}})
+    steps.done("rollback", "a setting that no node takes, rolled back")
+
+
+def _roll_back(steps: Steps, poison: Mapping[str, Any]) -> None:
     """The last pod of the set is tried first; the others are left alone."""
     release = steps.release
     others = [release.uid(f"{NAME}-{number}") for number in (0, 1)]
-    release.upgrade({"image": {"tag": "0.0.0-missing"}}, check=False, within="30s")
+    release.upgrade(poison, check=False, within="30s")
     assert len(release.ready()) == 2
     release.rollback()
     release.delete(f"{NAME}-2")
     release.wait_whole(3)
     assert [release.uid(f"{NAME}-{number}") for number in (0, 1)] == others
-    steps.done("bad-image", "an image that does not start, rolled back")
 
 
 def scale(steps: Steps) -> None:
@@ -135,6 +144,16 @@ def scale(steps: Steps) -> None:
     steps.done("scale", "from five nodes to three")
 
 
+def lose_the_quorum_of_etcd(steps: Steps) -> None:
+    """Nobody may lead without it; nodes come back by themselves when its pods do."""
+    release, etcd = steps.release, ("statefulset", f"{NAME}-etcd", "--namespace", steps.release.space)
+    steps.lab.kubectl("scale", *etcd, "--replicas=1")
+    steps.lab.wait(lambda: release.ready() == [], "nodes are ready without an etcd", 120)
+    steps.lab.kubectl("scale", *etcd, "--replicas=3")
+    release.wait_whole(3)
+    steps.done("etcd-quorum", "two of three pods of etcd gone, until all is back")
+
+
 DRILLS: Final[dict[str, Callable[[Steps], None]]] = {
     "kill": kill_and_refuse_to_drain,
     "evict": evict_gently,
@@ -142,6 +161,8 @@ DRILLS: Final[dict[str, Callable[[Steps], None]]] = {
     "upgrade": upgrade,
     "cut": cut_a_machine_off,
     "volume": lose_a_volume,
-    "rollback": roll_back_what_does_not_start,
+    "rollback": roll_back_a_missing_image,
+    "rollback-setting": roll_back_a_wrong_setting,
     "scale": scale,
+    "etcd-quorum": lose_the_quorum_of_etcd,
 }

@@ -1,12 +1,14 @@
-"""The names that pods ask for, in the Kubernetes that tests make."""
+"""The names that pods ask for, in the Kubernetes that tests make, and those of drills."""
 
 from __future__ import annotations
 
 import socket
 import struct
+from pathlib import Path
 from typing import Any
 
 from tests.kubernetes.dns import answer_to, names_of
+from tests.kubernetes.drills import DRILLS
 
 
 def service(name: str, address: str, **selector: str) -> dict[str, Any]:
@@ -40,3 +42,8 @@ def test_a_name_that_is_known_has_its_addresses_and_another_does_not_exist() -> 
     assert struct.unpack(">HHHH", answer_to(asked("other"), names)[:8]) == (7, 0x8583, 1, 0)
     six = answer_to(asked("web.shop.svc.cluster.local", kind=28), names)
     assert struct.unpack(">HHHH", six[:8]) == (7, 0x8580, 1, 0), "it exists, without an address of that kind"
+
+
+def test_each_drill_is_in_the_runbook() -> None:
+    runbook = (Path(__file__).parents[2] / "docs/runbook.md").read_text().partition("## Drills on Kubernetes")[2]
+    assert [name for name in DRILLS if f"`{name}`" not in runbook] == []
