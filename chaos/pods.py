@@ -192,8 +192,7 @@ def run_on_kubernetes(plan: Plan, image: Path, root: Path, tell: Tell) -> Outcom
     with KubernetesLab(root / "lab", [image, *small_images(image, root)]) as lab:
         lab.volumes(6)
         release = Release(lab, root, VALUES)
-        with release.installed() as seconds:
-            tell(f"the chart is installed, and ready after {seconds:.1f} s")
-            field, chance = PodField(lab, release), random.Random(plan.seed)
-            acts = [POD_NEMESES[name](field, chance) for name in plan.nemeses]
-            return Run(plan, field, acts, chance, tell).run({})
+        tell(f"the chart is installed, and ready after {release.install():.1f} s")
+        field, chance = PodField(lab, release), random.Random(plan.seed)
+        acts = [POD_NEMESES[name](field, chance) for name in plan.nemeses]
+        return Run(plan, field, acts, chance, tell).run({})  # volumes stay as they are, for who keeps them

@@ -139,7 +139,7 @@ class Broker:
         self.fetching = Fetching(self.topics, self.metrics, hooks, node.read_replicas)
         unreadable = UnreadableRecords(self.metrics)
         self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
-        verbs = routed(self.publish), routed(self.browsing), routed(self.scheduling)
+        verbs = self.publish, routed(self.publish), routed(self.browsing), routed(self.scheduling)
         self.publish_once = DeduplicatedPublish(self.topics, *verbs, clock, settings.sqs.deduplication_ids_max)
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__, node.member)
         group_settings = group_settings_of(settings.groups)

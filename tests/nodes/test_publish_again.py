@@ -20,9 +20,10 @@ from goqueue.base.commands import (
     ScheduledAt,
     StoredAt,
 )
-from goqueue.base.errors import GoQueueError, PeerLost, ReplicasTimedOut
+from goqueue.base.errors import GoQueueError, NotLeader, PeerLost, ReplicasTimedOut
 from goqueue.base.ids import TopicPartition
 from goqueue.base.sqs_envelope import Envelope
+from goqueue.broker import Broker
 from goqueue.service.publish import Publish
 from goqueue.service.router import DO, Router
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
@@ -284,8 +285,7 @@ def test_a_deduplicated_publish_that_waits_for_replicas_in_vain_and_comes_again_
         at = TopicPartition("t", 0)
         broker = nodes.leader_of(at)
         log = broker.topics.require("t").partition(0).log
-        envelope = Envelope(id="one", sent_ms=broker.clock.now_ms(), sender="me", deduplication_id="d")
-        command = PublishOnce(DeduplicationScope("t"), [OnceMessage(InputMessage(b"g", b"a"), envelope)])
+        command = _once(broker, "a")
         with monkeypatch.context() as patched:
             patched.setattr("goqueue.service.publish._wait_for", waits)
             first = asyncio.ensure_future(broker.publish_once.messages(command))
@@ -293,7 +293,34 @@ def test_a_deduplicated_publish_that_waits_for_replicas_in_vain_and_comes_again_
             first.cancel()
             await asyncio.wait([first])
         (again,) = await broker.publish_once.messages(command)
-        assert isinstance(again, PublishedOnce) and again.message_id == "one"
+        assert isinstance(again, PublishedOnce) and again.message_id == "a"
         assert await read(nodes, at) == ["a"]
 
     run(story)
+
+
+def test_a_node_that_does_not_know_the_last_ids_of_a_queue_stores_nothing_under_them(run: Run) -> None:
+    """What was asked of it before another took over can reach it after that: from a client that has given up."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 1)
+        at = TopicPartition("t", 0)
+        before = nodes.leader_of(at)
+        await before.publish_once.messages(_once(before, "a"))
+        old, shard = before.node.shard_map.node, before.node.shard_map.of_partition(at)
+        await nodes.move(shard, (old + 1) % 3)
+        await until(lambda: nodes.leader_of(at) is not before)
+        after = nodes.leader_of(at)
+        await patiently(lambda: after.publish_once.messages(_once(after, "b")))
+        with pytest.raises(NotLeader):
+            await before.publish_once.messages(_once(before, "b"))
+        assert await stored(nodes, at) == ["a", "b"]
+        (found,) = await before.routed(before.publish_once).messages(_once(before, "b"))
+        assert isinstance(found, PublishedOnce) and await stored(nodes, at) == ["a", "b"]
+
+    run(story)
+
+
+def _once(broker: Broker, word: str) -> PublishOnce:
+    envelope = Envelope(id=word, sent_ms=broker.clock.now_ms(), sender="me", deduplication_id=word)
+    return PublishOnce(DeduplicationScope("t"), [OnceMessage(InputMessage(b"g", word.encode()), envelope)])

@@ -23,9 +23,10 @@ from goqueue.base.commands import (
     PublishedOnce,
     PublishMessages,
     PublishOnce,
+    PublishResult,
     Stored,
 )
-from goqueue.base.errors import GoQueueError, LeaderChanged, ReplicasTimedOut, StorageFailed, TooFewHaveIt
+from goqueue.base.errors import GoQueueError, NotLeader
 from goqueue.base.ids import Millis
 from goqueue.base.sqs_envelope import envelope_in, with_envelope
 from goqueue.core.dead_letter import origin_of
@@ -33,12 +34,12 @@ from goqueue.core.deduplication_ids import WINDOW_MS, DeduplicationIds, Used, ke
 from goqueue.drive.topic_table import Topic
 from goqueue.service.browse import Browsing
 from goqueue.service.publish import Publish
+from goqueue.service.repeatable_publish import is_unsure
 from goqueue.service.scheduling import Scheduling
 from goqueue.service.topics import Topics
 
 _PAGE: Final = 2_000
 _LOADS_MAX: Final = 10_000
-_MAY_BE_STORED: Final = (LeaderChanged, ReplicasTimedOut, StorageFailed, TooFewHaveIt)
 _PER_MS: Final = 1_000_000  # numbers that one millisecond has room for
 
 
@@ -49,13 +50,16 @@ class DeduplicatedPublish:
         self,
         topics: Topics,
         publish: Publish,
+        publish_anywhere: Publish,
         browsing: Browsing,
         scheduling: Scheduling,
         clock: SteadyClock,
         ids_max: int,
     ) -> None:
+        """`publish` is to partitions that are led here, `publish_anywhere` to all."""
         self._topics = topics
         self._publish = publish
+        self._publish_anywhere = publish_anywhere
         self._browsing = browsing
         self._scheduling = scheduling
         self._clock = clock
@@ -70,6 +74,7 @@ class DeduplicatedPublish:
         topic = self._topics.require(command.scope.topic)
         keys = [_key(topic, command.scope, one) for one in command.messages]
         await self._known(topic, command.scope, keys)
+        topic.partition(0).check_led()  # another leader has let messages in since, under ids that nobody knows here
         now = self._clock.monotonic_ms()
         self._ids.make_room(len(keys), now)
         results: dict[bytes, OnceResult] = {}
@@ -94,7 +99,7 @@ class DeduplicatedPublish:
         sequences = [self._next_sequence() for _ in fresh]
         messages = [_numbered(one, number) for one, number in zip(fresh.values(), sequences, strict=True)]
         try:
-            stored = await self._publish.messages(PublishMessages(command.scope.topic, messages, caller=command.caller))
+            stored = await self._published(topic, PublishMessages(topic.name, messages, caller=command.caller))
             results: dict[bytes, OnceResult] = {}
             for (key, one), sequence, result in zip(fresh.items(), sequences, stored, strict=True):
                 if isinstance(result, GoQueueError):
@@ -102,7 +107,7 @@ class DeduplicatedPublish:
                     continue
                 self._ids.add(key, Used(now, one.envelope.id, sequence))
                 results[key] = PublishedOnce(one.envelope.id, sequence)
-            is_known = not any(isinstance(one, _MAY_BE_STORED) for one in results.values())
+            is_known = not any(isinstance(one, GoQueueError) and is_unsure(one) for one in results.values())
             return results
         finally:
             if not is_known:
@@ -110,6 +115,17 @@ class DeduplicatedPublish:
             for key in fresh:
                 del self._under_way[key]
             done.set_result(None)
+
+    async def _published(self, topic: Topic, command: PublishMessages) -> list[PublishResult]:
+        """A queue has one partition, and its ids hold for nobody else's log: where another leads by now, that one is to
+        be asked. Queues for high throughput have several, at several nodes."""
+        if len(topic.partitions) > 1:
+            return await self._publish_anywhere.messages(command)
+        stored = await self._publish.messages(command)
+        for one in stored:
+            if isinstance(one, NotLeader):
+                raise one
+        return stored
 
     async def _known(self, topic: Topic, scope: DeduplicationScope, keys: list[bytes]) -> None:
         """Returns when it is known of every id whether it is used."""
