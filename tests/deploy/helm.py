@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from goqueue.cli.go_program import BuildFailed, build_program, cache_folder
+from tests.go_programs import cached, module_program
 from tests.long import LONG
 
 VERSION: Final = "3.19.5"
@@ -26,27 +26,12 @@ Manifest = dict[str, Any]
 def helm_program(may_build: bool = LONG) -> Path:
     """Skips the test where there is none."""
     found = os.environ.get("HELM") or shutil.which("helm")
-    built = cache_folder() / f"helm-{VERSION}"
+    built = cached("helm", VERSION)
     if found or built.exists():
         return Path(found or built)
-    go = shutil.which("go")
-    if go is None or not may_build:
+    if not may_build:
         pytest.skip("helm is not here; name one with HELM=/path, or let Go build it: GOQUEUE_LONG_TESTS=1")
-    try:
-        _build(go, built)
-    except BuildFailed as error:
-        pytest.skip(f"helm could not be built: {error}")
-    return built
-
-
-def _build(go: str, target: Path) -> None:
-    version = f"-X {_MODULE}/internal/version.version=v{VERSION}"
-    steps = [
-        ("mod", "init", "helm"),
-        ("get", f"{_MODULE}/cmd/helm@v{VERSION}"),
-        ("build", "-trimpath", f"-ldflags=-s -w {version}", "-o", "program", f"{_MODULE}/cmd/helm"),
-    ]
-    build_program(go, target, {}, steps)
+    return module_program("helm", f"{_MODULE}/cmd/helm", VERSION, f"-X {_MODULE}/internal/version.version=v{VERSION}")
 
 
 def helm(*arguments: str, values: Mapping[str, object] | None = None, folder: Path) -> subprocess.CompletedProcess[str]:

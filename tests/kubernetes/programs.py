@@ -7,9 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import tarfile
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -17,7 +15,8 @@ from typing import Final
 import pytest
 
 from goqueue.cli.etcd_program import find_etcd
-from goqueue.cli.go_program import BuildFailed, build_program, cache_folder
+from goqueue.cli.go_program import BuildFailed, build_program
+from tests.go_programs import cached, go_here
 from tools.image.oci import Layer, image_archive, layer
 
 VERSION: Final = "1.34.4"
@@ -36,13 +35,10 @@ _NEEDED: Final = {
 
 def kube_program() -> Path:
     """Skips the test where it cannot be had."""
-    built = cache_folder() / f"kube-{VERSION}"
+    built = cached("kube", VERSION)
     if not built.exists():
-        go = shutil.which("go")
-        if go is None:
-            pytest.skip("Kubernetes is built by Go, and there is none")
         try:
-            _build(go, built)
+            _build(go_here("Kubernetes"), built)
         except BuildFailed as error:
             pytest.skip(f"Kubernetes could not be built: {error}")
     return built
@@ -65,19 +61,6 @@ def require_programs() -> None:
         pytest.skip(f"missing from Debian: {' '.join(missing)}")
     if not (CNI / "ptp").exists():
         pytest.skip("missing from Debian: containernetworking-plugins")
-
-
-def module_folder(module: str, version: str) -> Path:
-    """The files of a Go module, for what is in it beside programs. Skips the test where it cannot be had."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip(f"{module} comes through Go, and there is none")
-    command = [go, "mod", "download", "-json", f"{module}@v{version}"]
-    with tempfile.TemporaryDirectory() as empty:  # not in a module of somebody's
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_S_MAX, cwd=empty)
-    if done.returncode:
-        pytest.skip(f"{module} could not be had: {done.stdout[-500:]}{done.stderr[-500:]}")
-    return Path(json.loads(done.stdout)["Dir"])
 
 
 def small_images(goqueue: Path, folder: Path) -> list[Path]:

@@ -22,9 +22,9 @@ from tests.cluster.clients import Writer, check_kept, make_topic, read_from
 from tests.deploy.helm import rendered
 from tests.deploy.test_chart import FORMS
 from tests.etcd import allow_only_root
+from tests.go_programs import module_folder
 from tests.kubernetes.balancers import ADDRESSES, LoadBalancers
 from tests.kubernetes.lab import HOST, KubernetesLab
-from tests.kubernetes.programs import module_folder
 from tests.kubernetes.release import NAME, Release
 from tests.kubernetes.secret import of_files, secret
 

@@ -14,6 +14,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: etcd
 {{- end }}
 
+{{- define "goqueue.hookSelector" -}}
+app.kubernetes.io/name: goqueue
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: hook
+{{- end }}
+
 {{- define "goqueue.labels" -}}
 app.kubernetes.io/name: goqueue
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -15,10 +15,7 @@ spec:
   activeDeadlineSeconds: {{ add (int $root.Values.drainSeconds) 120 }}
   template:
     metadata:
-      labels:
-        app.kubernetes.io/name: goqueue
-        app.kubernetes.io/instance: {{ $root.Release.Name }}
-        app.kubernetes.io/component: hook
+      labels: {{- include "goqueue.hookSelector" $root | nindent 8 }}
     spec:
       restartPolicy: Never
       automountServiceAccountToken: false
