@@ -68,7 +68,7 @@ from goqueue.service.node_config import NodeConfig
 from goqueue.service.partition_writer import PartitionWriter
 from goqueue.service.positions import Positions
 from goqueue.service.publish import Publish
-from goqueue.service.publish_once import DeduplicatedPublish
+from goqueue.service.publish_once import DeduplicatedPublish, OnceVerbs
 from goqueue.service.queue_events import QueueEvents
 from goqueue.service.queue_rules import QueueRules
 from goqueue.service.queue_stats import QueueStats
@@ -139,8 +139,8 @@ class Broker:
         self.fetching = Fetching(self.topics, self.metrics, hooks, node.read_replicas)
         unreadable = UnreadableRecords(self.metrics)
         self.browsing = Browsing(self.topics, self.fetching, decoding, unreadable)
-        verbs = self.publish, routed(self.publish), routed(self.browsing), routed(self.scheduling)
-        self.publish_once = DeduplicatedPublish(self.topics, *verbs, clock, settings.sqs.deduplication_ids_max)
+        verbs = OnceVerbs(self.publish, routed(self.publish), routed(self.browsing), routed(self.scheduling))
+        self.publish_once = DeduplicatedPublish(self.topics, verbs, clock, settings.sqs.deduplication_ids_max)
         self.health = Health(self.table, self.space, self.storage_stats, clock, __version__, node.member)
         group_settings = group_settings_of(settings.groups)
         self._counts: dict[str, int] = {}  # of partitions, by topic; made anew, never changed

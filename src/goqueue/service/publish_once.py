@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -43,25 +43,21 @@ _LOADS_MAX: Final = 10_000
 _PER_MS: Final = 1_000_000  # numbers that one millisecond has room for
 
 
+class OnceVerbs(NamedTuple):
+    """What messages are stored and looked for by; all but the first reach every node."""
+
+    publish: Publish
+    publish_anywhere: Publish
+    browsing: Browsing
+    scheduling: Scheduling
+
+
 class DeduplicatedPublish:
     """The verb."""
 
-    def __init__(
-        self,
-        topics: Topics,
-        publish: Publish,
-        publish_anywhere: Publish,
-        browsing: Browsing,
-        scheduling: Scheduling,
-        clock: SteadyClock,
-        ids_max: int,
-    ) -> None:
-        """`publish` is to partitions that are led here, `publish_anywhere` to all."""
+    def __init__(self, topics: Topics, verbs: OnceVerbs, clock: SteadyClock, ids_max: int) -> None:
         self._topics = topics
-        self._publish = publish
-        self._publish_anywhere = publish_anywhere
-        self._browsing = browsing
-        self._scheduling = scheduling
+        self._publish, self._publish_anywhere, self._browsing, self._scheduling = verbs
         self._clock = clock
         self._ids = DeduplicationIds(ids_max)
         self._loads: dict[str, asyncio.Task[None]] = {}  # by topic id
