@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import ceil
 from typing import Any, Final, Protocol
 
 from goqueue.base.clock import Clock
@@ -27,6 +28,7 @@ FETCH_WAIT_MS: Final = 500
 _FETCH_BYTES_MIN: Final = MIB
 _BATCHES_MAX: Final = 5_000  # in an answer, about: taking these holds up everything else here for some 20 ms
 _RETRY_S: Final = 0.1
+_REST_S_MIN: Final = 0.005  # before a shard is asked for again that was refused; twice as long each time
 
 
 class FetchServer:
@@ -102,6 +104,8 @@ class FollowedShard:
         self._moving: dict[LogKey, None] = {}  # those that may be elsewhere by now
         self._starts: dict[LogKey, Offset] = {}  # where the leader's begin, of those that begin earlier here
         self.heard_s = float("-inf")  # when the leader answered last, by the loop's clock
+        self.rests_until_s = float("-inf")  # by the loop's clock: it was refused
+        self._rest_s = 0.0
         self._batches = 0
 
     def keep(self, logs: Iterable[ReplicaLog]) -> None:
@@ -142,6 +146,15 @@ class FollowedShard:
         self._shorten()
         self._session = told.session
         return grown
+
+    def answered(self, now_s: float) -> None:
+        """By the leader, as it should be."""
+        self.heard_s, self._rest_s = now_s, 0.0
+
+    def refused(self, now_s: float) -> None:
+        """Usually one of the two has not heard yet who leads, and does in a moment."""
+        self._rest_s = min(_RETRY_S, max(_REST_S_MIN, 2 * self._rest_s))
+        self.rests_until_s = now_s + self._rest_s
 
     def _heard(self, asked: ShardFetch) -> None:
         """The leader knows what was asked. What is not on the disk yet will be."""
@@ -211,6 +224,7 @@ class ReplicaFetching:
         self._bytes_max = FETCH_BYTES
         self._task: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[FetchAnswer] | None = None
+        self._woken = asyncio.Event()
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -222,6 +236,7 @@ class ReplicaFetching:
 
     def ask_again(self) -> None:
         """There is more to ask for than the fetch under way does: it is not waited for."""
+        self._woken.set()
         if self._asking is not None:
             self._asking.cancel()
 
@@ -229,35 +244,55 @@ class ReplicaFetching:
         is_failing = False
         while True:
             try:
-                rests = await self._once()
+                await self._once()
                 is_failing = False
             except (GoQueueError, OSError) as error:
                 if not is_failing:
                     logger.warning("fetches from another node fail; trying again", extra={"error": str(error)})
-                rests = is_failing = True
-            if rests:
+                is_failing = True
                 await asyncio.sleep(_RETRY_S)
 
-    async def _once(self) -> bool:
-        """True if the leader refused, or there was nothing to ask for: then it is asked again a little later."""
-        asked = {shard: shard.ask() for shard in self._followed()}
+    async def _once(self) -> None:
+        """A shard that the leader refuses is asked for again a little later, and holds up no other."""
+        loop = asyncio.get_running_loop()
+        followed, now = self._followed(), loop.time()
+        rest_s = min((one.rests_until_s - now for one in followed if one.rests_until_s > now), default=_RETRY_S)
+        asked = {shard: shard.ask() for shard in followed if shard.rests_until_s <= now}
         if not asked:
-            return True
-        answer = await self._answer(FetchAsk(list(asked.values()), self._bytes_max, FETCH_WAIT_MS))
+            await self._rest(rest_s)
+            return
+        wait_ms = FETCH_WAIT_MS if len(asked) == len(followed) else ceil(rest_s * 1000)
+        answer = await self._answer(FetchAsk(list(asked.values()), self._bytes_max, wait_ms))
         if answer is None:
-            return False
-        told = {one.shard: one for one in answer.shards}
-        living, grown = set(self._followed()), list[ReplicaLog]()
-        for shard, places in asked.items():
-            if shard in living and (one := told.get(shard.shard)) is not None and not one.refusal:
-                grown += shard.take(places, one)
-                shard.heard_s = asyncio.get_running_loop().time()
-        self._taken(answer, sum(shard.batches_taken() for shard in asked))
+            return
+        grown = self._take(asked, answer)
         if self._waits_for_sync and grown:
             await asyncio.gather(*(log.wait_synced() for log in grown))
         if (failure := next((shard.failure for shard in asked if shard.failure is not None), None)) is not None:
             raise failure
-        return any(one.refusal not in ("", "unknown_session") for one in answer.shards)
+
+    def _take(self, asked: Mapping[FollowedShard, ShardFetch], answer: FetchAnswer) -> list[ReplicaLog]:
+        """The logs that grew."""
+        told, living = {one.shard: one for one in answer.shards}, self._followed()
+        now, grown = asyncio.get_running_loop().time(), list[ReplicaLog]()
+        for shard, places in asked.items():
+            one = told.get(shard.shard)
+            if one is None or shard not in living or one.refusal == "unknown_session":
+                continue
+            if one.refusal:
+                shard.refused(now)
+            else:
+                shard.answered(now)
+                grown += shard.take(places, one)
+        self._taken(answer, sum(shard.batches_taken() for shard in asked))
+        return grown
+
+    async def _rest(self, seconds: float) -> None:
+        """Until then, or until there is something else to ask for."""
+        self._woken.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
 
     def _taken(self, answer: FetchAnswer, batches: int) -> None:
         """The next one is so large that taking it holds nobody up for long, if its batches are like these."""
