@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import pytest
 
 from goqueue.base.errors import MetadataConflict
 from goqueue.base.metadata import Change, Commit, Session
 from goqueue.base.startup_errors import WrongNodeId
 from goqueue.core.cluster.controlling import Controlling
-from goqueue.core.cluster.records import CONTROLLER, NOBODY, SHARDS, NodeRecord, ShardRecord, encode
+from goqueue.core.cluster.records import CONTROLLER, NOBODY, NODES, SHARDS, NodeRecord, ShardRecord, encode
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.membership import NodeMembership
 from goqueue.sim.metadata import SimMetadata, SimMetadataStore
@@ -246,3 +247,49 @@ def test_a_node_that_stands_still_while_it_joins_joins_all_the_same() -> None:
         await late.leave()
 
     run(scenario)
+
+
+async def until_led(member: Member, shards: range, leaders: set[int]) -> float:
+    """Seconds of the loop's clock until then."""
+    loop, image = asyncio.get_running_loop(), member.follower.image
+    began = loop.time()
+    async with asyncio.timeout(60):
+        while not all(image.shard(shard).leader in leaders for shard in shards):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return loop.time() - began
+
+
+def test_shards_that_lose_their_leader_together_get_others_together() -> None:
+    """A store that takes 50 ms for each change does not make the last of forty wait for two seconds."""
+
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        store.commit(Commit({f"{SHARDS}{shard}": encode(members[0].shard) for shard in range(40)}))
+        for member in members:
+            member.client.delay_s = 0.05
+        await asyncio.sleep(1)
+        await members[0].membership.tell(leaving=True)
+        assert await until_led(members[1], range(40), {1, 2}) < 1.0
+
+    run(scenario)
+
+
+def test_what_happens_while_the_controller_decides_is_looked_at_at_once() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        for member in members:
+            member.client.delay_s = 0.03
+        await asyncio.sleep(1)
+        controller = deciding(members)
+        leaving, after = [one for one in members if one is not controller]
+        record = ShardRecord(NOBODY, 0, (0, 1, 2), (0, 1, 2), starts=members[0].shard.starts)
+        shard = ShardRecord(leaving.membership._node_id, 7, record.replicas, record.in_sync, starts=record.starts)
+        store.commit(Commit({f"{SHARDS}0": encode(shard), f"{SHARDS}1": encode(record)}))  # which has it decide
+        await asyncio.sleep(0.04)
+        store.commit(Commit({f"{NODES}{leaving.membership._node_id}": encode(gone(leaving))}))
+        staying = {one.membership._node_id for one in (controller, after)}
+        assert await until_led(after, range(1), staying) < 0.15
+
+    run(scenario)
+
+
+def gone(member: Member) -> NodeRecord:
+    return msgspec.structs.replace(member.record, leaving=True)

@@ -20,6 +20,7 @@ from goqueue.drive.image_follower import ImageFollower
 logger = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.2
+_COMMITS_MAX: Final = 16  # of the controller, under way at once
 _DEPOSE_S: Final = 3.0  # between two times that this node deposes another
 _STEADY_S: Final = 10.0  # before a node gets back what it led
 
@@ -138,6 +139,7 @@ class NodeMembership:
     async def _control(self) -> None:
         """Whoever makes the key decides, until its session ends. The others wait for that."""
         while True:
+            self._changed.clear()  # what changes while this node decides is looked at next
             try:
                 if (controlling := await self._elected()) is not None:
                     await self._decide(controlling)
@@ -147,7 +149,6 @@ class NodeMembership:
             await self._news()
 
     async def _news(self) -> None:
-        self._changed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(_RETRY_S):
                 await self._changed.wait()
@@ -195,7 +196,8 @@ class NodeMembership:
         holds nobody up."""
         with suppress(TimeoutError, GoQueueError):
             async with asyncio.timeout(within_s):
-                await self.tell(closing=True)
+                if not self._record.closing:
+                    await self.tell(closing=True)
                 while self.is_held and self._is_waited_for():
                     self._moved.clear()
                     await self._moved.wait()
@@ -231,8 +233,14 @@ class NodeMembership:
                 )
 
     async def _decide(self, controlling: Controlling) -> None:
-        for commit in list(controlling.commits(self._metadata.image, self._suspected, self._steady())):
-            try:
-                await self._metadata.commit(commit)
-            except MetadataConflict:
-                continue  # the image was old: the next look sees more
+        """Side by side: shards that lost their leader together do not wait for each other."""
+        commits = list(controlling.commits(self._metadata.image, self._suspected, self._steady()))
+        for first in range(0, len(commits), _COMMITS_MAX):
+            made = (self._commit(one) for one in commits[first : first + _COMMITS_MAX])
+            for error in await asyncio.gather(*made, return_exceptions=True):
+                if error is not None:
+                    raise error
+
+    async def _commit(self, commit: Commit) -> None:
+        with suppress(MetadataConflict):  # the image was old: the next look sees more
+            await self._metadata.commit(commit)
