@@ -20,14 +20,13 @@ from goqueue.base.clock import Clock
 from goqueue.base.encoding import decode, encode
 from goqueue.base.errors import GoQueueError, NotLeader
 from goqueue.base.ids import Millis
-from goqueue.base.metadata import Commit
 from goqueue.base.replication import FetchAnswer, FetchAsk, LogKey
 from goqueue.core.cluster.records import NOBODY, SHARDS, ShardRecord
-from goqueue.core.cluster.records import encode as encode_record
 from goqueue.core.replication.leader import InSyncRule, Replica, ShardLeader
 from goqueue.drive.cluster_member import ClusterMember
 from goqueue.drive.copy_throttle import CopyThrottle
 from goqueue.drive.image_follower import ImageFollower
+from goqueue.drive.in_sync_changes import InSyncChanges
 from goqueue.drive.leading_shard import LeadingShard
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_replica import PartitionReplica
@@ -164,6 +163,7 @@ class ShardRoles:
         self._stopping: dict[int, asyncio.Task[None]] = {}  # coordinators of shards that were given up
         self.server = FetchServer(self._leading, self._clock, CopyThrottle(metadata.image.copy_limit))
         member.verbs[FETCH] = self._answer_fetch
+        self._in_sync = InSyncChanges(metadata, self._leading, self._clock)
         self._is_held = True
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -179,6 +179,7 @@ class ShardRoles:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self._in_sync.stop()
         for fetching in self._fetches.values():
             await fetching.stop()
         for lead in self._leads.values():
@@ -230,10 +231,10 @@ class ShardRoles:
             for shard in self._metadata.image.shards():
                 try:
                     self._carry_out(shard)
-                    await self._ask_for_change(shard)
                 except (GoQueueError, OSError) as error:
                     logger.warning("a shard's role is tried again", extra={"shard": shard, "error": str(error)})
             await self._keep_fetches()
+            self._in_sync.look()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_S):
                     await self._changed.wait()
@@ -323,16 +324,6 @@ class ShardRoles:
         self._led.discard(shard)
         before = self._stopping.get(shard)
         self._stopping[shard] = asyncio.get_running_loop().create_task(_one_after_the_other(before, stopped))
-
-    async def _ask_for_change(self, shard: int) -> None:
-        leading = self._leading.get(shard)
-        if leading is None:
-            return
-        nodes = self._metadata.image.nodes().items()
-        living = {number: one.incarnation for number, one in nodes if shard not in one.damaged and not one.closing}
-        if (change := leading.wanted(living, self._clock.now_ms())) is not None:
-            key = f"{SHARDS}{shard}"
-            await self._metadata.commit(Commit({key: encode_record(change.record)}, modified={key: change.revision}))
 
     # --- follow ----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,90 @@
+"""Asks the store for the changes of in-sync sets that this node wants for the shards that it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from goqueue.base.clock import Clock
+from goqueue.base.errors import GoQueueError, MetadataConflict
+from goqueue.base.metadata import Commit, Revision
+from goqueue.core.cluster.records import SHARDS, encode
+from goqueue.core.replication.leader import SetChange
+from goqueue.drive.image_follower import ImageFollower
+from goqueue.drive.leading_shard import LeadingShard
+
+logger = logging.getLogger(__name__)
+
+_BEHIND_S: Final = 2.0  # before a change is asked for again that the store said is out of date
+
+
+class InSyncChanges:
+    """A store that is slow with one shard holds up no other, nor who leads what: nobody waits for an answer."""
+
+    def __init__(self, metadata: ImageFollower, leading: Mapping[int, LeadingShard], clock: Clock) -> None:
+        """`leading` are the shards as they are now."""
+        self._metadata = metadata
+        self._leading = leading
+        self._clock = clock
+        self._asking: dict[LeadingShard, asyncio.Task[None]] = {}
+        self._behind: dict[LeadingShard, tuple[Revision, float]] = {}  # what the store has a later record of, and when
+
+    def look(self) -> None:
+        """Asks for what is wanted now. A shard's change that was asked for is answered before the next."""
+        self._behind = {led: behind for led, behind in self._behind.items() if led in self._leading.values()}
+        for shard, leading in self._leading.items():
+            if leading in self._asking:
+                continue
+            try:
+                change = leading.wanted(self._living(shard), self._clock.now_ms())
+            except (GoQueueError, OSError) as error:
+                logger.warning("a shard's logs could not be looked at", extra={"shard": shard, "error": str(error)})
+                continue
+            if change is not None and self._is_due(leading, change.revision):
+                self._asking[leading] = asyncio.get_running_loop().create_task(self._ask(shard, leading, change))
+
+    async def stop(self) -> None:
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _living(self, shard: int) -> dict[int, str]:
+        """Nodes that may be in sync, with their starts."""
+        nodes = self._metadata.image.nodes().items()
+        return {number: one.incarnation for number, one in nodes if shard not in one.damaged and not one.closing}
+
+    def _is_due(self, leading: LeadingShard, revision: Revision) -> bool:
+        """Where the store has a later record, this node hears of it first, and decides anew."""
+        refused, since_s = self._behind.get(leading, (-1, 0.0))
+        return refused != revision or asyncio.get_running_loop().time() - since_s >= _BEHIND_S
+
+    async def _ask(self, shard: int, leading: LeadingShard, change: SetChange) -> None:
+        try:
+            is_made = await self._is_made(shard, leading, change)
+        finally:
+            del self._asking[leading]
+        if is_made:
+            self.look()
+
+    async def _is_made(self, shard: int, leading: LeadingShard, change: SetChange) -> bool:
+        key = f"{SHARDS}{shard}"
+        try:
+            await self._metadata.commit(Commit({key: encode(change.record)}, modified={key: change.revision}))
+        except MetadataConflict:
+            self._note_behind(shard, leading, change.revision)
+            return False
+        except GoQueueError as error:
+            extra = {"shard": shard, "error": error.message}
+            logger.warning("who is in sync is not written down yet; trying again", extra=extra)
+            return False
+        return True
+
+    def _note_behind(self, shard: int, leading: LeadingShard, revision: Revision) -> None:
+        """That another change came first is nothing; not to hear of it for long is."""
+        if leading in self._behind and self._behind[leading][0] == revision:
+            logger.warning("the store has a later record of a shard, of which nothing is heard", extra={"shard": shard})
+        self._behind[leading] = (revision, asyncio.get_running_loop().time())
