@@ -7,7 +7,7 @@ import resource
 import socket
 import time
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from goqueue import __version__
 from goqueue.base.access import Access
@@ -18,7 +18,7 @@ from goqueue.base.limits import DESCRIPTORS_SPARE
 from goqueue.base.settings import Settings, parse_address
 from goqueue.base.started import Started
 from goqueue.broker import Broker
-from goqueue.drive.cluster_member import ClusterPorts
+from goqueue.drive.cluster_member import ClusterMember, ClusterPorts
 from goqueue.drive.fair_turns import FairTurns
 from goqueue.drive.offload import Threads
 from goqueue.edge.doors import KAFKA, KAFKA_EXTERNAL, Address, DoorAddresses
@@ -84,6 +84,7 @@ from goqueue.service.storage import Storage
 
 logger = logging.getLogger(__name__)
 S = TypeVar("S")
+_MOVE_S: Final = 1.0  # for Kafka's clients to hear who leads, before a node of a cluster closes its door
 
 
 class Together(NamedTuple):
@@ -340,7 +341,7 @@ class Node:
         if self._balancing is not None:
             await self._balancing.stop()
         if self._broker is not None and self._broker.node.member is not None:
-            await self._broker.node.member.hand_over()
+            await self._hand_over(self._broker.node.member)
         if self._broker is not None:
             self._broker.stop_waiting()
         if self._kafka is not None:
@@ -366,6 +367,13 @@ class Node:
         if self._disk is not None:
             self._disk.close()
         self._data_dir.release()
+
+    async def _hand_over(self, member: ClusterMember) -> None:
+        """Others lead, nobody waits for this node, and clients know: then it may take its time."""
+        await member.hand_over()
+        await member.step_aside()
+        if self._kafka is not None and member.others():
+            await self._kafka.let_move(_MOVE_S)
 
 
 def _address_of(sock: socket.socket | None) -> Address | None:

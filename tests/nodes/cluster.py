@@ -261,10 +261,10 @@ async def _encoded(answer: Awaitable[bytes]) -> tuple[bool, bytes]:
         return True, encode(error)
 
 
-async def until(is_so: Callable[[], bool], within_s: float = _WAIT_S) -> None:
+async def until(is_so: Callable[[], bool], within_s: float = _WAIT_S, step_s: float = 0.01) -> None:
     async with asyncio.timeout(within_s):
         while not is_so():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(step_s)
 
 
 async def patiently(work: Callable[[], Awaitable[Any]], within_s: float = _WAIT_S) -> Any:

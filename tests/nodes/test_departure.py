@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from goqueue.base.commands import Acks, InputMessage, PublishMessages, StoredAt
 from goqueue.base.errors import MoveRefused
+from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.service.departure import Departure
 from tests.nodes.cluster import Nodes, run_nodes, until
@@ -29,7 +31,8 @@ def test_a_node_hands_over_what_it_leads_and_may_lead_again(monkeypatch: pytest.
         assert failing(nodes.brokers[0]) == {}
         found = await nodes.run_at(0, leaving.leave(0, 10_000))
         assert (found.node, found.is_safe, found.reasons, found.leads) == (0, True, [], [])
-        assert nodes.led_by(0) == [] and set(failing(nodes.brokers[0])) == {"leading"}
+        assert nodes.led_by(0) == []
+        await until(lambda: set(failing(nodes.brokers[0])) == {"leading"})
         await nodes.run_at(0, leaving.stay(0))
         await until(lambda: bool(nodes.led_by(0)))
         assert failing(nodes.brokers[0]) == {}
@@ -107,3 +110,41 @@ def test_nobody_waits_for_a_node_that_takes_its_time_to_stop(monkeypatch: pytest
         assert loop.time() - began > 3 and longest < 0.1, longest
 
     run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("hears_last", [0, 1, 2])
+def test_whoever_hears_last_who_leads_is_not_waited_for_longer_than_that(
+    monkeypatch: pytest.MonkeyPatch, hears_last: int
+) -> None:
+    """A follower that asks a leader that does not know of it yet asks again at once; who leaves is not waited for."""
+
+    async def story(nodes: Nodes) -> None:
+        loop = asyncio.get_running_loop()
+        await nodes.create("t", 3)
+        leaver, heirs = nodes.brokers[0], (nodes.brokers[1], nodes.brokers[2])
+        at = nodes.place_at(0, "t")
+        shard = leaver.node.shard_map.of_partition(at)
+        writing = nodes.run_at(0, _write_on(leaver, at.partition))
+        for node, client in nodes._clients.items():
+            client.delay_s = 0.02 if node == hears_last else 0.001
+        await asyncio.sleep(1)
+        leaving = nodes.run_at(0, departure_of(leaver).leave(0, 10_000))
+        await until(lambda: not leaver.node.shard_map.is_led(shard) or _serves(heirs, shard, at), step_s=0.001)
+        began = loop.time()
+        await until(lambda: _serves(heirs, shard, at), step_s=0.001)
+        assert loop.time() - began < 0.06
+        await asyncio.gather(leaving, writing)
+
+    run_nodes(story, monkeypatch)
+
+
+async def _write_on(broker: Broker, partition: int) -> None:
+    """Until the node does not lead any more."""
+    command = PublishMessages("t", [InputMessage(None, b"v", partition=partition)], Acks.ALL)
+    while isinstance((await broker.publish.messages(command))[0], StoredAt):  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
+def _serves(brokers: Sequence[Broker], shard: int, at: TopicPartition) -> bool:
+    led = [one for one in brokers if one.node.shard_map.is_led(shard)]
+    return any(one.topics.require(at.topic).partition(at.partition).state.is_served for one in led)

@@ -41,7 +41,9 @@ def test_the_first_replica_gets_its_shard_back_when_it_has_been_there_for_a_whil
 def test_who_is_leaving_hands_over_to_somebody_in_sync_or_stays() -> None:
     nodes = Nodes(leaving=(0,))
     found = handed_over(shard(0), nodes.living, steady={0, 1, 2})
-    assert found is not None and (found.leader, found.epoch, found.in_sync) == (1, 5, (0, 1, 2))
+    assert found is not None and (found.leader, found.epoch, found.in_sync) == (1, 5, (1, 2)), "it is not waited for"
+    found = handed_over(shard(0, (0, 1)), nodes.living, steady={0, 1, 2})
+    assert found is not None and (found.leader, found.in_sync) == (1, (0, 1)), "one alone is not enough"
     assert handed_over(shard(0, (0,)), nodes.living, steady={0, 1, 2}) is None
     assert handed_over(shard(1), nodes.living, steady={0, 1, 2}) is None, "nothing goes back to it"
 

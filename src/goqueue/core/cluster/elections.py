@@ -69,12 +69,17 @@ def needs_leader(record: ShardRecord, living: Mapping[int, NodeRecord], rules: R
 
 def handed_over(record: ShardRecord, living: Mapping[int, NodeRecord], steady: Set[int]) -> ShardRecord | None:
     """The record with a better leader than one that lives, if there is one: not one that is leaving; and the replica
-    that is named first, once it has been there for a while. None if it is well as it is."""
+    that is named first, once it has been there for a while. None if it is well as it is.
+
+    Who leaves is not waited for by who comes, if enough others stay: it may have to cut its log first.
+    """
     leader = living.get(record.leader)
     if leader is None:
         return None
     staying = {node for node, one in living.items() if not one.leaving and record.counts(node, one.incarnation)}
     if leader.leaving:
+        if len(staying) >= ENOUGH:
+            record = left(record, record.leader)
         return next((led_by(record, node, living) for node in record.replicas if node in staying), None)
     first = record.replicas[0]
     wanted = first if first in staying and first in steady else NOBODY

@@ -262,6 +262,11 @@ class KafkaConnection(asyncio.Protocol):
         """The client did not take any of its answers for a while."""
         return self._activity.is_stalled
 
+    @property
+    def asked_s(self) -> float:
+        """When its last request came; below 0 if none did."""
+        return self._activity.asked
+
     def overdue(self, now: float, frame_s: float, idle_s: float) -> str:
         """Why the connection has been silent for too long, or nothing."""
         unread = 0 if self._transport is None else self._transport.get_write_buffer_size()

@@ -6,10 +6,11 @@ from __future__ import annotations
 class Activity:
     """Times are seconds of the monotonic clock."""
 
-    __slots__ = ("_frame_since", "_moved", "_unread", "is_stalled")
+    __slots__ = ("_frame_since", "_moved", "_unread", "asked", "is_stalled")
 
     def __init__(self, now: float) -> None:
         self._moved = now  # bytes came or went
+        self.asked = -1.0  # a request came; below 0 if none did
         self._frame_since = -1.0  # since when a frame is not whole; below 0 if none is open
         self._unread = 0
         self.is_stalled = False  # answers wait, and since the last look the client took nothing
@@ -17,6 +18,8 @@ class Activity:
     def received(self, now: float, has_frames: bool, is_open: bool) -> None:
         """Bytes came: they ended frames or not, and left one open or not."""
         self._moved = now
+        if has_frames:
+            self.asked = now
         if not is_open:
             self._frame_since = -1.0
         elif has_frames or self._frame_since < 0:

@@ -23,6 +23,8 @@ from goqueue.service.metrics import BrokerMetrics
 logger = logging.getLogger(__name__)
 
 SWEEP_S: Final = 1.0
+_LOOK_S: Final = 0.02
+_SILENT_S: Final = 0.1  # of a client that was told where to go, and has asked what it had to
 
 
 class KafkaEntrance(NamedTuple):
@@ -130,6 +132,15 @@ class KafkaListener:
                     break
 
     # --- the end -----------------------------------------------------------------------------------------------
+
+    async def let_move(self, within_s: float) -> None:
+        """Before a stop, when others lead: goes on answering until every client has asked once more, and so was told
+        who leads now. One that finds its connection closed instead looks for the leader for a second or two."""
+        since = time.monotonic()
+        while self._connections and (now := time.monotonic()) < since + within_s:
+            if all(since <= one.asked_s <= now - _SILENT_S for one in self._connections):
+                return
+            await asyncio.sleep(_LOOK_S)
 
     async def stop(self, drain_ms: int) -> None:
         """Takes no new connections; requests under way get a while to be answered."""
