@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import boto3
-import httpx
 import pytest
 from deltalake import DeltaTable
 
 from bench.node_process import NodeProcess
+from goqueue.pipeline.lake.either import FoundTable
+from goqueue.pipeline.lake.iceberg import open_iceberg
 from tests.long import only_long
+from tests.pipeline.buckets import needs_s3, s3_server
 from tests.pipeline.definition.files import publish
-from tests.pipeline.victims import free_address
-from tests.waiting import wait_until
 
-SERVER = shutil.which("moto_server")
-pytestmark = [
-    only_long,
-    pytest.mark.xdist_group("jvm"),
-    pytest.mark.skipif(SERVER is None, reason="moto_server is not there: pip install 'moto[s3,server]'"),
-]
+pytestmark = [only_long, pytest.mark.xdist_group("jvm"), needs_s3]
 
+ICEBERG = """format = "iceberg"
+catalog = "sqlite:///{}/catalog.db"
+"""
 SHOP = """name = "shop"
 lake = "s3://lake/shop"
 checkpoints = "checkpoints"
@@ -63,36 +59,10 @@ mode = "overwrite"
 """
 
 
-def answers(url: str) -> bool:
-    try:
-        return httpx.get(url).status_code < 500
-    except httpx.TransportError:
-        return False
-
-
 @pytest.fixture
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    host, _, port = free_address().rpartition(":")
-    assert SERVER is not None
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    with (tmp_path / "moto.log").open("w") as log:
-        server = subprocess.Popen([SERVER, "-H", host, "-p", port], stdout=log, stderr=log, env=environ)
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "somebody",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ALLOW_HTTP": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
-    try:
-        wait_until(lambda: answers(f"http://{host}:{port}"), lambda: (tmp_path / "moto.log").read_text())
-        boto3.client("s3").create_bucket(Bucket="lake")
+    with s3_server(tmp_path, monkeypatch):
         yield
-    finally:
-        server.kill()
-        server.wait()
 
 
 def goqueue(*words: object) -> str:
@@ -102,22 +72,31 @@ def goqueue(*words: object) -> str:
     return ran.stdout
 
 
+def stored(table: str, is_iceberg: bool) -> list[dict[str, Any]]:
+    path = f"s3://lake/shop/{table}"
+    found = open_iceberg(path).scan().to_arrow() if is_iceberg else DeltaTable(path).to_pyarrow_table()
+    return list(found.to_pylist())
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("bucket")
-def test_a_pipeline_writes_reads_and_looks_after_tables_in_a_bucket(module_node: NodeProcess, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_iceberg", [False, True], ids=["delta", "iceberg"])
+def test_a_pipeline_writes_reads_and_looks_after_tables_in_a_bucket(
+    module_node: NodeProcess, tmp_path: Path, is_iceberg: bool
+) -> None:
     shop, totals = tmp_path / "shop.toml", tmp_path / "totals.toml"
-    shop.write_text(SHOP)
-    totals.write_text(TOTALS)
+    head = ICEBERG.format(tmp_path) if is_iceberg else ""
+    topic = f"bucket-orders-{is_iceberg}"
+    shop.write_text(head + SHOP.replace("bucket-orders", topic))
+    totals.write_text(head + TOTALS)
     for first in (0, 10):
         rows = [{"id": f"o{n}", "customer": f"c {n % 3}", "total": n} for n in range(first, first + 10)]
-        publish(module_node, "bucket-orders", rows, key="customer")
+        publish(module_node, topic, rows, key="customer")
         goqueue("run", shop, "--url", module_node.url)
     goqueue("run", totals, "--url", module_node.url)
-    found = {
-        row["customer"]: row["total"] for row in DeltaTable("s3://lake/shop/totals").to_pyarrow_table().to_pylist()
-    }
+    found = {row["customer"]: row["total"] for row in stored("totals", is_iceberg)}
     assert found == {f"c {k}": sum(n for n in range(20) if n % 3 == k) for k in range(3)}
-    newest = DeltaTable("s3://lake/shop/newest").to_pyarrow_table().to_pylist()
-    assert {row["customer"]: row["id"] for row in newest} == {"c 0": "o18", "c 1": "o19", "c 2": "o17"}
+    newest = {row["customer"]: row["id"] for row in stored("newest", is_iceberg)}
+    assert newest == {"c 0": "o18", "c 1": "o19", "c 2": "o17"}
     assert "orders" in goqueue("maintain", shop)
-    assert len(DeltaTable("s3://lake/shop/orders").file_uris()) == 3  # one for each customer
+    assert FoundTable("s3://lake/shop/orders").files() == 3  # one for each customer

@@ -8,7 +8,6 @@ same commit as its rows.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -34,19 +33,13 @@ from goqueue.pipeline.lake.errors import LakeBusy, LakeUnwritable, NoTable
 from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG as NOTE
 from goqueue.pipeline.lake.folders import folder, has_file, location
 from goqueue.pipeline.lake.growing import Growth, growth
+from goqueue.pipeline.lake.iceberg_storage import storage_properties
 from goqueue.pipeline.lake.schemas import arrow_schema, plain
 
 _NAMESPACE: Final = "lake"
 _MARK: Final = "goqueue.mark."
 _ATTEMPTS_MAX: Final = 8
 _PAUSE_S: Final = 0.1
-_STORAGE: Final = {
-    "AWS_ENDPOINT_URL": "s3.endpoint",
-    "AWS_ACCESS_KEY_ID": "s3.access-key-id",
-    "AWS_SECRET_ACCESS_KEY": "s3.secret-access-key",
-    "AWS_SESSION_TOKEN": "s3.session-token",
-    "AWS_REGION": "s3.region",
-}
 # A commit that lost a race is never repeated by the library: the other may have written the same batch.
 _PROPERTIES: Final = {
     "commit.retry.num-retries": "0",
@@ -184,12 +177,7 @@ def _catalog(address: str) -> SqlCatalog:
     """One for each database; the process ends with it."""
     if address.startswith("sqlite:///"):
         Path(address.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    found = SqlCatalog("lake", uri=address, init_catalog_tables="true", **_storage())
+    found = SqlCatalog("lake", uri=address, init_catalog_tables="true", **storage_properties())
     with contextlib.suppress(NamespaceAlreadyExistsError):
         found.create_namespace_if_not_exists(_NAMESPACE)
     return found
-
-
-def _storage() -> dict[str, str]:
-    """Object storage by the variables that Delta's tables are found with."""
-    return {name: os.environ[variable] for variable, name in _STORAGE.items() if variable in os.environ}
