@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,19 @@ def test_small_files_are_gathered_and_old_ones_go(tables: TableStore, tmp_path: 
     assert [row[0] for row in rows_of(path)] == ["c0", "c1", "c2", "c4"]
     tables.merge(customers(("c0", 0, 9, False)), path, RULE, CUSTOMERS, QueryBatch("q", 5))  # the mark is still there
     assert ("c0", 0, 1, False) in rows_of(path)
+
+
+def test_files_that_wait_for_their_commit_stay_whatever_the_retention(tables: TableStore, tmp_path: Path) -> None:
+    path = str(tmp_path / "customers")
+    tables.merge(customers(("a", 1, 1, False)), path, RULE, CUSTOMERS, None)
+    waiting = Path(path, "data", "part-waiting.parquet")
+    waiting.parent.mkdir(exist_ok=True)
+    waiting.write_bytes(b"rows of a batch that is not committed yet")
+    FoundTable(path).tend("customers", 1 << 20, 0)
+    assert waiting.exists()
+    os.utime(waiting, (0, 0))  # nobody commits files of 1970
+    FoundTable(path).tend("customers", 1 << 20, 0)
+    assert not waiting.exists() and rows_of(path) == [("a", 1, 1, False)]
 
 
 def test_tables_grow_and_refuse_what_would_lose(tables: TableStore, tmp_path: Path) -> None:

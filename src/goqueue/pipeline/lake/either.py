@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from goqueue.pipeline.lake.errors import LakeError
-from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG, has_file
+from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG, ORPHAN_MS, has_file
 from goqueue.pipeline.lake.tables import exists as is_delta
 from goqueue.pipeline.lake.tables import open_table
 from goqueue.pipeline.lake.tending import Tended, delete_rows, gather, keep_log, sweep
@@ -76,7 +76,10 @@ class FoundTable:
         return self.delete(f"{column} < '{before}'")
 
     def tend(self, name: str, file_bytes: int, retention_ms: int) -> Tended:
-        """Small files together, files nobody needs away, and no more of the log than the retention asks for."""
+        """Small files together, files nobody needs away, and no more of the log than the retention asks for.
+
+        Files that no version names may belong to a batch that is not committed yet: they stay for a day at least.
+        """
         before = self.files()
         if self._is_iceberg:
             from goqueue.pipeline.lake.iceberg_upkeep import gather_iceberg, sweep_iceberg
@@ -86,7 +89,7 @@ class FoundTable:
         else:
             table = open_table(self._path)
             gather(table, file_bytes)
-            removed = sweep(table, retention_ms)
+            removed = sweep(table, retention_ms, orphans=False) + sweep(table, max(retention_ms, ORPHAN_MS))
             keep_log(table, retention_ms)
         return Tended(name, before, self.files(), 0, removed)
 

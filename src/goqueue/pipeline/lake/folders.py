@@ -16,6 +16,7 @@ from goqueue.pipeline.lake.errors import LakeError
 
 # What an Iceberg table's folder has beside pyiceberg's own files: where its catalogue is.
 NOTE_OF_ICEBERG: Final = "metadata/goqueue-table.json"
+ORPHAN_MS: Final = 86_400_000  # a file of this age that no version names will not be committed any more
 NOTHING: Final = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f \"#%'*/:=?\\{}\[\]^~|<>`]")
 

@@ -15,7 +15,7 @@ from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file
 from pyiceberg.table import Table
 
 from goqueue.pipeline.lake.errors import LakeError
-from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG, folder, location
+from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG, ORPHAN_MS, folder, location
 from goqueue.pipeline.lake.iceberg import data_files, open_iceberg, transact
 from goqueue.pipeline.lake.parts import Parts
 
@@ -76,28 +76,32 @@ def _rewrite(group: Sequence[Any], table: Table, transaction: Any) -> None:
 
 
 def sweep_iceberg(path: str, retention_ms: int) -> int:
-    """Forgets versions of that age, then removes files that none needs, also those no version ever named."""
-    table = open_iceberg(path)
+    """Forgets versions of that age and removes what only they named, then old files that no version ever named."""
     oldest = dt.datetime.now(dt.UTC) - dt.timedelta(milliseconds=retention_ms)
-    table.maintenance.expire_snapshots().older_than(oldest).commit()
-    table = open_iceberg(path)
-    needed = _needed(table)
+    removed = _forget_versions(path, oldest)
+    needed = _needed(open_iceberg(path))
     where = folder(location(path))
-    old = [
+    orphans = [
         one.path
         for one in where.get_file_info(fs.FileSelector("", recursive=True, allow_not_found=True))
-        if one.type is fs.FileType.File and one.path not in needed and _age_ms(one) >= retention_ms
+        if one.type is fs.FileType.File
+        and one.path not in needed
+        and _age_ms(one) >= max(retention_ms, ORPHAN_MS)  # younger ones may wait for their commit
     ]
-    for name in old:
+    for name in orphans:
         where.delete_file(name)
-    return sum(1 for name in old if name.startswith("data/"))
+    return removed + sum(1 for name in orphans if name.startswith("data/"))
 
 
 def purge_iceberg(path: str) -> int:
     """Forgets all older versions and removes what only they named; how many data files that were."""
+    return _forget_versions(path, dt.datetime.now(dt.UTC))
+
+
+def _forget_versions(path: str, oldest: dt.datetime) -> int:
     table = open_iceberg(path)
     before = _needed(table)
-    table.maintenance.expire_snapshots().older_than(dt.datetime.now(dt.UTC)).commit()
+    table.maintenance.expire_snapshots().older_than(oldest).commit()
     gone = before - _needed(open_iceberg(path))
     where = folder(location(path))
     for name in gone:
