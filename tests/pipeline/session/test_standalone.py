@@ -1,4 +1,4 @@
-"""A standalone cluster whose workers have Spark's own needs and nothing of ours: `session()` ships the rest."""
+"""A standalone cluster of two workers that have Spark's own needs and nothing of ours: `session()` ships the rest."""
 
 from __future__ import annotations
 
@@ -51,18 +51,37 @@ def daemon(kind: str, directory: Path, *arguments: str) -> Iterator[None]:
         running.wait()
 
 
-def test_executors_elsewhere_get_what_they_need(node: NodeProcess, tmp_path: Path) -> None:
+class Standalone:
+    """A master and two workers with a core and a Python each."""
+
+    def __init__(self, root: Path, stack: ExitStack) -> None:
+        self.workers = [root / "worker-1", root / "worker-2"]
+        port = free_address().rpartition(":")[2]
+        self.master = f"spark://127.0.0.1:{port}"
+        stack.enter_context(daemon("Master", root, "--port", port))
+        for folder in self.workers:
+            folder.mkdir()
+            bare_python(folder)
+            stack.enter_context(daemon("Worker", folder, "--cores", "1", "--memory", "600m", self.master))
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tests.pipeline.session.standalone_job", self.master, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=250)
+
+
+def test_executors_elsewhere_get_what_they_need_or_it_is_said(node: NodeProcess, tmp_path: Path) -> None:
     topic = make_topic(node, "elsewhere", 2)
-    bare_python(tmp_path)
-    port = free_address().rpartition(":")[2]
-    master = f"spark://127.0.0.1:{port}"
-    with ExitStack() as cluster:
-        cluster.enter_context(daemon("Master", tmp_path, "--port", port))
-        cluster.enter_context(daemon("Worker", tmp_path, "--cores", "2", "--memory", "1g", master))
-        command = [sys.executable, "-m", "tests.pipeline.session.standalone_job", master, node.url, topic]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=250)
-    assert ran.returncode == 0, "\n".join(line for line in ran.stderr.splitlines() if "Error" in line)[:6000]
-    told = json.loads(ran.stdout.splitlines()[-1])
-    assert told["count"] == 100
-    assert told["at"].startswith(str(tmp_path / "work")) and ".unpacked/" in told["at"]
+    with ExitStack() as stack:
+        cluster = Standalone(tmp_path, stack)
+        ran = cluster.run(node.url, topic)
+        assert ran.returncode == 0, "\n".join(line for line in ran.stderr.splitlines() if "Error" in line)[:6000]
+        told = json.loads(ran.stdout.splitlines()[-1])
+        assert told["count"] == 100 and len(contents(node, topic)) == 100
+        for folder in cluster.workers:
+            assert any(at.startswith(str(folder / "work")) and ".unpacked/" in at for at in told["at"]), told
+        (cluster.workers[1] / "library" / "pyarrow").unlink()
+        refused = cluster.run(node.url, topic)
+    assert refused.returncode == 1
+    last = refused.stderr.splitlines()[-1]
+    assert "Spark's workers cannot run pipelines: " in last and "cannot load pyarrow" in last, refused.stderr[-3000:]
     assert len(contents(node, topic)) == 100

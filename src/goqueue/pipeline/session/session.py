@@ -16,6 +16,7 @@ from goqueue.pipeline.session.java import Java, find_java
 from goqueue.pipeline.session.settings import local_cores, settings_for
 from goqueue.pipeline.session.shipping import py_files
 from goqueue.pipeline.session.spark_home import overlay
+from goqueue.pipeline.session.worker_check import check_workers
 from goqueue.pipeline.update_mode import allow_update_mode
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def session(
 
     `master` is Spark's, by default all cores of this machine, or what `spark-submit` was told. For one on other
     machines the code that executors need is shipped along. `settings` are Spark's and win over the ones made here.
-    Raises `JavaMissing` or `JavaTooOld` where Spark could not start, and `WrongPython` if the running session's workers
-    cannot find the format.
+    Raises `JavaMissing` or `JavaTooOld` where Spark could not start, and `WrongPython` or `WorkersUnfit` if workers
+    here or elsewhere cannot find the format.
     """
     if find_spec("pyspark") is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
@@ -51,6 +52,7 @@ def session(
         spark = _built(app, settings_for(chosen, ui, own, None if java is None else java.version))
     if pack is not None:
         spark.sparkContext.addPyFile(str(pack))
+        check_workers(spark)
     elif _SUBMITTED not in os.environ:
         check_python(spark)  # it may be a running one that others made
     allow_update_mode()
