@@ -39,11 +39,11 @@ def test_nothing_that_was_promised_is_broken(seed: int) -> None:
 
 def test_a_seed_is_the_same_to_the_last_event_every_time_and_in_every_process() -> None:
     """With nodes killed, so that the order in which what they had begun ends is the same too."""
-    here = run_minute(Minute(77, "interval", 12.0))
+    here = run_minute(Minute(77, "interval", 20.0))
     assert sum("kill" in told for told in here.told) > 2, here.told
     program = (
         "import logging; logging.disable(); from goqueue.sim.minute import *; "
-        "print(run_minute(Minute(77, 'interval', 12.0)).digest)"
+        "print(run_minute(Minute(77, 'interval', 20.0)).digest)"
     )
     elsewhere = [
         subprocess.check_output(
@@ -52,7 +52,7 @@ def test_a_seed_is_the_same_to_the_last_event_every_time_and_in_every_process() 
         for number in ("1", "2")
     ]
     assert [one.strip() for one in elsewhere] == [here.digest] * 2
-    assert run_minute(Minute(77, "interval", 12.0)).digest == here.digest
+    assert run_minute(Minute(77, "interval", 20.0)).digest == here.digest
     assert run_minute(Minute(78, "interval", 12.0)).digest != here.digest
 
 
