@@ -16,9 +16,12 @@ from goqueue.core.txn.effects import WriteMarker
 from goqueue.core.txn.errors import InvalidProducerMapping, InvalidTxnState
 from goqueue.core.txn.questions import MayWrite
 from goqueue.core.txn.records import TxnStage
+from goqueue.drive.shard_roles import FETCH
 from goqueue.format.batch import read_header, split
 from goqueue.format.records import decode
+from goqueue.service.txn_partitions import TransactionPartitions
 from goqueue.service.txn_sending import PERFORM, SentEffect
+from goqueue.wire.node_frames import Hello
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 from tests.txn.world import transactional_batch
 
@@ -227,6 +230,39 @@ async def _move_all(nodes: Nodes) -> None:
     for shard in range(6):
         leader = nodes.any.node.shard_map.leader(shard)
         await nodes.move(shard, (leader + 1) % 3)
+
+
+def test_a_marker_that_went_with_its_leader_is_written_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator's own node led the partition, and nobody fetched the marker before another did."""
+
+    async def story(nodes: Nodes) -> None:
+        await begin(nodes)
+        producer, shards = Producer(nodes, nodes.id_at(0)), nodes.any.node.shard_map
+        (shard,) = set(nodes.led_by(0)) - {shards.of_id(producer.name)}
+        at = next(one for number in range(6) if shards.of_partition(one := TopicPartition(TOPIC, number)) == shard)
+        await producer.init()
+        await producer.write(at, "v")
+        moving: list[asyncio.Task[None]] = []
+        mark, call = TransactionPartitions.mark, nodes.call
+
+        def marked(partitions: TransactionPartitions, marker: WriteMarker) -> None:
+            if not moving:
+                moving.append(asyncio.ensure_future(nodes.move(shard, 1)))
+            mark(partitions, marker)
+
+        async def lossy(by: Hello, node: int, verb: str, body: bytes, within_s: float) -> bytes:
+            told = await call(by, node, verb, body, within_s)
+            if moving and not moving[0].done() and (node, verb) == (0, FETCH):
+                raise PeerLost("The answer is lost.")
+            return told
+
+        monkeypatch.setattr(TransactionPartitions, "mark", marked)
+        monkeypatch.setattr(nodes, "call", lossy)
+        await producer.end()
+        assert await read(nodes, at) == ["v"]
+        assert is_whole(nodes, at)
+
+    run_nodes(story, monkeypatch)
 
 
 def test_a_former_coordinator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,16 +192,18 @@ class ShardEffects:
                 self._here.add(part)
 
     async def wait_durable(self, effects: Sequence[TxnEffect]) -> None:
-        """What another node did is durable. Whose partition has another leader since is sent there once more: this node
-        does not know whether the new one has it."""
-        mine = [one for one in effects if isinstance(one, WriteMarker) and one in self._here]
-        self._here.difference_update(mine)
-        try:
-            for marker in mine:
+        """What another node did is durable. What was done here is done once more before it is waited for: if another
+        node leads the partition by now, or did meanwhile, the marker may be gone. What fails stays to be waited for."""
+        for marker in [one for one in effects if isinstance(one, WriteMarker) and one in self._here]:
+            self._here.discard(marker)
+            try:
                 await self.perform(marker)
-            await self._sent.wait_durable([one for one in mine if one in self._here])
-        finally:
-            self._here.difference_update(mine)
+                if marker in self._here:
+                    await self._sent.wait_durable([marker])
+            except Exception:
+                self._here.add(marker)
+                raise
+            self._here.discard(marker)
 
     async def force(self) -> None:
         await self._sent.force()
