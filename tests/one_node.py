@@ -36,7 +36,11 @@ ONE_NODE: Final[Mapping[str, Sequence[str]]] = {
         "door/kafka/test_configs.py::test_defaults_of_topics_are_changed_while_the_node_runs_and_survive_a_crash",
     ),
     "counts what one node did, in its metrics and totals": (
+        "door/schemas/test_doors.py::test_metrics_count_what_was_checked",
         "door/test_rest_transactions.py::test_transactions_are_listed_described_counted_and_ended_by_an_administrator",
+    ),
+    "three messages in one order of priorities: each node orders what it leads, and nodes are asked in turn": (
+        "door/sqs/test_other_doors.py::test_priorities_order_a_queue",
     ),
     "cuts or counts what goes through a tunnel to one node; others are spoken to past it": (
         "pipeline/link/test_writing.py::test_rows_are_there_once_and_in_order_over_a_line_that_breaks",
