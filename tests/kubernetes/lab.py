@@ -20,7 +20,7 @@ import yaml
 from bench.etcd_process import etcd_members
 from goqueue.cli.cert import Authority
 from tests.kubernetes.dns import ClusterNames
-from tests.kubernetes.programs import CNI, kube_program
+from tests.kubernetes.programs import CNI, alone, kube_program
 from tests.waiting import let_pass, wait_until
 
 NETWORK: Final = "10.171.0"
@@ -74,6 +74,7 @@ class KubernetesLab:
 
     def __enter__(self) -> Self:
         kube_program()
+        self._stack.enter_context(alone())
         try:
             self._network()
             self._control_plane()
@@ -94,12 +95,12 @@ class KubernetesLab:
         for machine in self.machines:
             self._end_containers(machine)
         _stopped([*reversed(self._processes)])
-        self._http.close()
-        self._stack.close()
         self._unmount()
         for machine in self.machines:
             run("ip", "netns", "delete", machine.namespace, check=False)
         run("ip", "link", "delete", BRIDGE, check=False)
+        self._stack.close()
+        self._http.close()
 
     def _end_containers(self, machine: Machine) -> None:
         ctr = self._ctr(machine.name)

@@ -4,11 +4,13 @@ and images. Everything comes from the path or the cache, or is built once.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -61,6 +63,14 @@ def require_programs() -> None:
         pytest.skip(f"missing from Debian: {' '.join(missing)}")
     if not (CNI / "ptp").exists():
         pytest.skip("missing from Debian: containernetworking-plugins")
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One lab at a time on a machine: their bridge and addresses are the same. Another one is waited for."""
+    with Path("/tmp/goqueue-kubernetes.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def small_images(goqueue: Path, folder: Path) -> list[Path]:
