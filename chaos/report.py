@@ -54,7 +54,7 @@ def _tiles(outcome: Outcome) -> list[Tile]:
         Tile(
             "Promises", "kept" if not broken else f"{broken} broken", f"{promises} checks", "bad" if broken else "good"
         ),
-        Tile("Faults", str(len(outcome.faults)), f"of {kinds} kinds"),
+        Tile("Faults", str(len(outcome.faults)), f"of {kinds} kinds" if kinds != 1 else "of one kind"),
         Tile("Acknowledged", f"{acked:,}", f"{refused:,} refused or without an answer"),
         Tile("Longest until all went on", _span(slowest), "after a fault was over"),
     ]

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from tests.long import LONG
 from tests.waiting import wait_until
 from tools.image.__main__ import SETTINGS, build
 from tools.image.oci import image_archive, layer
+
+TREE = Path(__file__).parents[2]
 
 
 def small_tree(root: Path) -> Path:
@@ -37,6 +40,20 @@ def test_the_same_tree_gives_the_same_bytes(tmp_path: Path) -> None:
     os.utime(small_tree(tmp_path / "b") / "usr/bin/program", (1, 1))
     shutil.rmtree(tmp_path / "b")
     assert small_image(tmp_path / "b") == first
+
+
+def test_code_is_compiled_to_the_same_bytes_whoever_does_it(tmp_path: Path) -> None:
+    made = []
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        folder.mkdir()
+        (folder / "one.py").write_text("def f(x):\n    return x in {'a', 'b', 'c', 'd', 'e', 'f', 'g'}\n")
+        code = "import sys; from pathlib import Path; from tools.image.root import compile_all; "
+        command = [sys.executable, "-c", f"{code}compile_all(Path(sys.argv[1]), '/shown')", str(folder)]
+        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, timeout=60, cwd=TREE)
+        (compiled,) = folder.rglob("*.pyc")
+        made.append(compiled.read_bytes())
+    assert made[0] == made[1]
 
 
 def test_every_part_is_named_by_its_digest_for_docker_and_for_others(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import compileall
 import os
-import py_compile
 import shutil
 import subprocess
 import sys
@@ -27,6 +25,12 @@ _UNUSED: Final = (
     *("usr/share/binfmts", "usr/share/pixmaps", "usr/share/applications", "usr/lib/python3.11/lib2to3", "usr/sbin"),
     *("usr/lib/python3.11/idlelib", "usr/lib/python3.11/ensurepip", "usr/lib/python3.11/pydoc_data"),
 )
+_COMPILE: Final = """
+import compileall, py_compile, sys
+folder, shown = sys.argv[1:]
+mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+compileall.compile_dir(folder, maxlevels=20, quiet=2, stripdir=folder, prependdir=shown, invalidation_mode=mode)
+"""
 _LAUNCHER: Final = "#!/usr/bin/python3.11 -P\nfrom goqueue.cli import main\n\nmain()\n"
 
 
@@ -45,7 +49,7 @@ def debian_root(root: Path, downloads: Path) -> list[tuple[str, str]]:
     _python_names(root)
     _certificates(root)
     _accounts(root)
-    _compile(root / "usr/lib/python3.11", "/usr/lib/python3.11")
+    compile_all(root / "usr/lib/python3.11", "/usr/lib/python3.11")
     return sorted(_name_and_version(archive) for archive in downloads.glob("*.deb"))
 
 
@@ -61,7 +65,7 @@ def packages_root(root: Path, tree: Path, scratch: Path) -> None:
     (wheel,) = scratch.glob("goqueue-*.whl")
     _run([*pip, "install", *into, str(wheel)])
     _leave_out(target)
-    _compile(target, f"/{PACKAGES}")
+    compile_all(target, f"/{PACKAGES}")
     program = root / "usr/local/bin/goqueue"
     program.parent.mkdir(parents=True)
     program.write_text(_LAUNCHER)
@@ -76,6 +80,9 @@ def _leave_out(target: Path) -> None:
         shutil.rmtree(found, ignore_errors=True)
     for found in target.rglob("direct_url.json"):  # names a folder of the machine that built it
         found.unlink()
+    for found in target.glob("*.dist-info/RECORD"):  # the digests of programs name its Python
+        lines = found.read_text().splitlines(keepends=True)
+        found.write_text("".join(line for line in lines if not line.startswith("../../bin/")))
 
 
 def _python_names(root: Path) -> None:
@@ -101,16 +108,10 @@ def _accounts(root: Path) -> None:
         (root / name).chmod(mode)
 
 
-def _compile(folder: Path, shown: str) -> None:
-    """Compiled once, for a root that nobody can write to; checked by content, so that times do not matter."""
-    compileall.compile_dir(
-        str(folder),
-        maxlevels=20,
-        quiet=2,
-        stripdir=str(folder),
-        prependdir=shown,
-        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-    )
+def compile_all(folder: Path, shown: str) -> None:
+    """Compiled once, for a root that nobody can write to; checked by content, so that times do not matter. In a process
+    of its own: the order of constant sets is the hash seed's."""
+    _run([sys.executable, "-c", _COMPILE, str(folder), shown])
 
 
 def _name_and_version(archive: Path) -> tuple[str, str]:
