@@ -54,7 +54,8 @@ def let_through(manifests: Sequence[Manifest], connections: Sequence[Connection]
     program = module_program("cyclonus", "github.com/mattfenwick/cyclonus/cmd/cyclonus", "0.5.6")
     policies = [one for one in manifests if one["kind"] == "NetworkPolicy"]
     placed = [{**one, "metadata": {**one["metadata"], "namespace": "apps"}} for one in policies]
-    (folder / "policies.yaml").write_text(yaml.safe_dump_all(placed))
+    all_ = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicyList", "items": placed}
+    (folder / "policies.yaml").write_text(yaml.safe_dump(all_))
     (folder / "traffic.json").write_text(json.dumps([one.asked() for one in connections]))
     command = [str(program), "analyze", "--mode", "query-traffic", "--policy-path", str(folder / "policies.yaml")]
     done = subprocess.run([*command, "--traffic-path", str(folder / "traffic.json")], capture_output=True, text=True)
