@@ -25,6 +25,11 @@ class HeardFetch:
         self._asked = asked
         self._heard = heard
 
+    def end(self, now: Millis) -> None:
+        """It is answered, or given up."""
+        if isinstance(self._heard, FollowerSession):
+            self.shard.ended(self._heard.by, now)
+
     def has_news(self) -> bool:
         """Something to answer at once."""
         return self.is_refused() or self.has_more() or self._has_marks()
@@ -167,9 +172,14 @@ class LeadingShard:
         return "fenced_epoch" if epoch < self.epoch else "unknown_epoch"
 
     def hear(self, by: Replica, asked: ShardFetch, now: Millis) -> HeardFetch:
-        """Notes where the follower is."""
+        """Notes where the follower is, and that it waits until the fetch has its `end`."""
         heard = self.refusal(asked.epoch) or self._hear(by, asked, now)
+        if isinstance(heard, FollowerSession):
+            self._leader.begun(by)
         return HeardFetch(self, asked, heard, is_added(self.record, by.node) and not self.record.counts(*by))
+
+    def ended(self, by: Replica, now: Millis) -> None:
+        self._leader.ended(by, now)
 
     def _hear(self, by: Replica, asked: ShardFetch, now: Millis) -> FollowerSession | Refusal:
         session = self._sessions.next(by, asked.session, asked.number) if asked.session else self._sessions.begin(by)

@@ -13,6 +13,7 @@ from goqueue.drive.peers import Peers
 PING: Final = "ping"
 _EVERY_S: Final = 0.15
 _ANSWER_S: Final = 1.0
+_LATE_S: Final = 0.2  # behind that time, who asks has stood still: it says nothing of the other
 _FAILURES: Final = 2  # in a row
 
 
@@ -54,11 +55,14 @@ class Probing:
             await asyncio.sleep(_EVERY_S)
 
     async def _probe(self, node: int) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             await self._peers.call(node, PING, b"", _ANSWER_S, lane=PING)
             self._failures.pop(node, None)
         except PeerLost:
-            self._failures[node] = self._failures.get(node, 0) + 1
+            if loop.time() - began <= _ANSWER_S + _LATE_S:
+                self._failures[node] = self._failures.get(node, 0) + 1
         except GoQueueError:
             self._failures.pop(node, None)  # it is there, and says no
         self._note()

@@ -50,11 +50,16 @@ class FetchServer:
         """Waits for news up to the time asked for. What the follower has is noted at once: others wait for that."""
         deadline = asyncio.get_running_loop().time() + min(ask.wait_ms_max, 10 * FETCH_WAIT_MS) / 1000
         heard = {one.shard: self._hear(by, one) for one in ask.shards}
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(deadline):
-                while not any(self._has_news(shard, one) for shard, one in heard.items()):
-                    await self._wait(heard.values())
-        return FetchAnswer(self._answers(by.node, heard, min(ask.bytes_max, FETCH_BYTES)))
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    while not any(self._has_news(shard, one) for shard, one in heard.items()):
+                        await self._wait(heard.values())
+            return FetchAnswer(self._answers(by.node, heard, min(ask.bytes_max, FETCH_BYTES)))
+        finally:
+            for one in heard.values():
+                if one is not None:
+                    one.end(self._clock.now_ms())
 
     async def _wait(self, heard: Iterable[HeardFetch | None]) -> None:
         """For news, or until a new replica may be sent more."""

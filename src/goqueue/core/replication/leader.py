@@ -52,6 +52,7 @@ class Follower(msgspec.Struct):
     goals_ms: Millis = 0
     caught_up_ms: Millis = 0
     heard_ms: Millis = 0
+    fetches: int = 0  # under way: it waits for the leader, and not the leader for it
 
     def forget(self, log: LogKey) -> None:
         self.ends.pop(log, None)
@@ -166,6 +167,15 @@ class ShardLeader:
         self._note_caught_up(follower, now)
         return [log for log in named if self._advance(log)]
 
+    def begun(self, by: Replica) -> None:
+        """A fetch of the follower waits for an answer."""
+        self._heard(by).fetches += 1
+
+    def ended(self, by: Replica, now: Millis) -> None:
+        """It is answered, or given up, however late: the leader may have stood still. It is the follower's turn."""
+        follower = self._follower(by)
+        follower.fetches, follower.heard_ms = max(0, follower.fetches - 1), max(follower.heard_ms, now)
+
     def _heard(self, by: Replica) -> Follower:
         known = by if ReplicationRule.START in self._rules else Replica(by.node, "")
         if (follower := self._followers.get(known)) is None:
@@ -272,7 +282,7 @@ class ShardLeader:
 
     def _is_lagging(self, follower: Follower, now: Millis) -> bool:
         behind_ms = now - max(follower.caught_up_ms, self._began_ms)
-        silent_ms = now - max(follower.heard_ms, self._began_ms)
+        silent_ms = 0 if follower.fetches else now - max(follower.heard_ms, self._began_ms)
         return behind_ms > self._in_sync.lag_ms or silent_ms > self._in_sync.silent_ms
 
     def _with_caught_up(self, living: Mapping[int, str], now: Millis) -> ShardRecord | None:
