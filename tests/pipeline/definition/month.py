@@ -1,0 +1,357 @@
+"""A month of `goqueue pipeline serve` in compressed time, on a cluster of three nodes.
+
+    python -m tests.pipeline.definition.month --days 30 --events 10000 --plot docs/images/pipeline-month.svg
+
+Each day is published and worked off. On the way: two upgrades, a schema change, a pause, a node replaced by an empty
+one. At the end tables, quarantine and topic are held against plain Python, and what grew is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import msgspec
+from deltalake import DeltaTable
+
+from bench.cluster_process import ClusterProcess
+from tests.pipeline.definition.month_plot import draw
+from tests.pipeline.topics import Row, contents, fill, make_topic
+from tests.pipeline.victims import Victim, free_address
+from tests.waiting import wait_until
+
+BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
+CUSTOMERS: Final = 20
+DAY_S: Final = 600.0  # to work one off, at most
+
+ORDERS: Final = """name = "orders"
+[node]
+kafka = "KAFKA"
+[[source]]
+name = "orders"
+topic = "orders"
+columns = "id bigint, customer string, total bigint, at timestampNEW_COLUMNS"
+[[rule]]
+name = "total-is-positive"
+view = "orders"
+must = "total > 0"
+[[step]]
+name = "kept"
+sql = "SELECT id, customer, total, atMORE FROM orders"
+[[step]]
+name = "large"
+sql = "SELECT id, customer, total FROM orders WHERE total >= LARGE"
+[[sink]]
+view = "kept"
+table = "orders"
+[[sink]]
+view = "large"
+topic = "large"
+key = "customer"
+[maintenance]
+every = "1m"
+retention = "0s"
+"""
+DAILY: Final = """name = "daily"
+[node]
+kafka = "KAFKA"
+[[source]]
+name = "orders"
+topic = "orders"
+columns = "id bigint, customer string, total bigint, at timestamp"
+watermark = "at 2 days"
+[[step]]
+name = "daily"
+sql = '''
+SELECT customer, date(window.start) AS day, count(*) AS orders, sum(total) AS total
+FROM orders WHERE total > 0 GROUP BY customer, window(at, '1 day')
+'''
+[[sink]]
+view = "daily"
+table = "daily"
+mode = "merge"
+keys = ["customer", "day"]
+[maintenance]
+every = "1m"
+retention = "0s"
+"""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """What there was when a day had been worked off."""
+
+    day: int
+    seconds: float
+    jvm_mib: float
+    python_mib: float
+    checkpoint_files: int
+    data_files: int
+    log_files: int
+    state_rows: int
+
+
+class Order(msgspec.Struct, frozen=True):
+    id: int
+    customer: str
+    total: int
+    at: str
+    channel: str | None = None
+
+
+class Calendar(msgspec.Struct, frozen=True):
+    """Which day has what; each is a day's beginning."""
+
+    days: int
+    events: int
+
+    def at(self, share: float) -> int:
+        return round(self.days * share)
+
+    @property
+    def what(self) -> dict[int, str]:
+        return {
+            self.at(0.27): "upgrade",
+            self.at(0.4): "pause",
+            self.at(0.5): "schema",
+            self.at(0.6): "node",
+            self.at(0.75): "upgrade 2",
+        }
+
+    def day_of(self, what: str) -> int:
+        return next(day for day, one in self.what.items() if one == what)
+
+    def orders(self, day: int) -> Iterator[Order]:
+        has_channel = day >= self.day_of("schema")
+        for n in range(self.events):
+            number = day * self.events + n
+            at = BEGIN + timedelta(days=day, seconds=86_400 * n / self.events)
+            channel = ("web", "shop")[number % 2] if has_channel else None
+            yield Order(number, f"c{n % CUSTOMERS}", n * 7 % 100, at.isoformat(timespec="seconds"), channel)
+
+    def large_from(self, day: int) -> int:
+        return 80 if day >= self.day_of("upgrade 2") else 90
+
+
+class Month:
+    def __init__(self, folder: Path, calendar: Calendar, cluster: ClusterProcess) -> None:
+        self.calendar, self.cluster, self.lake = calendar, cluster, folder / "lake"
+        self.folder = folder / "pipelines"
+        self.folder.mkdir()
+        self.log, self.listen = folder / "serve.log", free_address()
+        self.samples: list[Sample] = []
+        self.began = time.monotonic()
+        self.more, self.columns, self.large = "", "", 90
+
+    def run(self) -> None:
+        make_topic(self.cluster.nodes[0], "orders", 4)
+        make_topic(self.cluster.nodes[0], "large", 2)
+        self.write_orders()
+        (self.folder / "daily.toml").write_text(DAILY.replace("KAFKA", self.cluster.bootstrap))
+        command = ("pipeline", "serve", str(self.folder), "--every", "1s", "--listen", self.listen)
+        with Victim(self.log, "tests.pipeline.definition.month_serve", *command, "--lake", str(self.lake)) as serve:
+            for day in range(self.calendar.days):
+                self.turn(day, serve)
+                self.samples.append(self.sample(day, serve))
+                print(msgspec.json.encode(self.samples[-1]).decode(), flush=True)
+        self.check()
+
+    def turn(self, day: int, serve: Victim) -> None:
+        what = self.calendar.what.get(day, "")
+        if what:
+            print(f"day {day}: {what}", flush=True)
+        if what == "pause":
+            self.order("pause")
+            wait_until(lambda: self.state("orders") == "paused", lambda: serve.told, DAY_S)
+        self.change(what, serve)
+        self.publish(day)
+        if what == "pause":
+            self.wait(lambda: self.rows("daily", "orders") == self.expected(day), serve)
+            assert self.rows("orders") == self.expected(day - 1), "rows came while it was paused"
+            self.order("resume")
+        if what == "node":
+            self.replace_node()
+        self.wait(lambda: self.is_done(day), serve)
+
+    def change(self, what: str, serve: Victim) -> None:
+        """Between days: all that was published went by what was asked then."""
+        if what == "upgrade":
+            self.more = ", total >= 50 AS is_half"
+        elif what == "schema":
+            self.columns, self.more = ", channel string", f"{self.more}, channel"
+        elif what == "upgrade 2":
+            self.large = 80
+        else:
+            return
+        starts = self.starts()
+        self.write_orders()
+        self.wait(lambda: self.starts() > starts, serve)
+
+    def write_orders(self) -> None:
+        text = ORDERS.replace("KAFKA", self.cluster.bootstrap).replace("NEW_COLUMNS", self.columns)
+        draft = self.folder / "orders.draft"
+        draft.write_text(text.replace("MORE", self.more).replace("LARGE", str(self.large)))
+        draft.replace(self.folder / "orders.toml")
+
+    def starts(self) -> int:
+        return self.log.read_text(errors="replace").count("orders: running")
+
+    def order(self, word: str) -> None:
+        code = "from goqueue.cli import main; main()"
+        command = [sys.executable, "-c", code, "pipeline", word, "orders", "--dir", str(self.folder)]
+        subprocess.run(command, check=True, timeout=120, stdout=subprocess.DEVNULL)
+
+    def replace_node(self) -> None:
+        number = self.cluster.leader_of("orders", 0)
+        gone = self.cluster.running[0] if number is None else number
+        self.cluster.kill(gone)
+        shutil.rmtree(self.cluster.nodes[gone].data_dir)
+        self.cluster.heal()
+
+    def publish(self, day: int) -> None:
+        rows = (Row(msgspec.json.encode(one), one.customer.encode()) for one in self.calendar.orders(day))
+        fill(self.cluster.nodes[self.cluster.running[0]], "orders", rows)
+
+    # --- what is there --------------------------------------------------------------------------------------------
+
+    def state(self, name: str) -> str:
+        return next((one["state"] for one in self.status() if one["name"] == name), "")
+
+    def status(self) -> list[dict[str, Any]]:
+        try:
+            found: list[dict[str, Any]] = httpx.get(f"http://{self.listen}/status", timeout=10).json()
+        except httpx.HTTPError:
+            return []
+        return found
+
+    def wait(self, holds: Callable[[], bool], serve: Victim) -> None:
+        wait_until(lambda: holds() or serve.is_over, lambda: f"{self.status()}\n{serve.told}", DAY_S)
+        assert not serve.is_over, serve.told
+
+    def expected(self, day: int) -> int:
+        """Valid orders up to the end of the day."""
+        return (day + 1) * sum(one.total > 0 for one in self.calendar.orders(0))
+
+    def rows(self, table: str, summed: str | None = None) -> int:
+        path = self.lake / table
+        if not (path / "_delta_log").exists():
+            return 0
+        found = DeltaTable(str(path))
+        if summed is not None:
+            return int(sum(found.to_pyarrow_table(columns=[summed])[summed].to_pylist()))
+        return int(sum(found.get_add_actions(flatten=True).column("num_records").to_pylist()))
+
+    def is_done(self, day: int) -> bool:
+        expected = self.expected(day)
+        if self.rows("orders") < expected or self.rows("daily", "orders") < expected:
+            return False
+        if self.rows("quarantine") < (day + 1) * self.calendar.events - expected:
+            return False
+        if not self.calendar.what.get(day + 1, "").startswith("upgrade"):
+            return True
+        return len(self.copied()) >= sum(self.large_ids(day).values())
+
+    def copied(self) -> list[Any]:
+        return contents(self.cluster.nodes[self.cluster.running[0]], "large")
+
+    def large_ids(self, last: int) -> Counter[int]:
+        days = range(last + 1)
+        return Counter(one.id for day in days for one in self.calendar.orders(day) if one.total >= self.large_on(day))
+
+    def large_on(self, day: int) -> int:
+        return self.calendar.large_from(day)
+
+    def sample(self, day: int, serve: Victim) -> Sample:
+        memory = memory_mib(serve.process.pid)
+        files = [path for path in self.lake.rglob("*") if path.is_file()]
+        checkpoints = sum("_checkpoints" in path.parts for path in files)
+        logs = sum("_delta_log" in path.parts for path in files)
+        state = sum(int(one["numbers"].get("state_rows", 0)) for one in self.status())
+        others = len(files) - checkpoints - logs
+        return Sample(day, time.monotonic() - self.began, *memory, checkpoints, others, logs, state)
+
+    # --- what has to be there -------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Against plain Python."""
+        days = range(self.calendar.days)
+        all_of = [(day, one) for day in days for one in self.calendar.orders(day)]
+        wait_until(lambda: len(self.copied()) >= sum(self.large_ids(days[-1]).values()), lambda: "large", DAY_S)
+        assert Counter(json.loads(row.value)["id"] for row in self.copied()) == self.large_ids(days[-1])
+        upgrade = self.calendar.day_of("upgrade")
+        kept = DeltaTable(str(self.lake / "orders")).to_pyarrow_table().select(["id", "total", "is_half", "channel"])
+        assert Counter(tuple(row.values()) for row in kept.to_pylist()) == Counter(
+            (one.id, one.total, None if day < upgrade else one.total >= 50, one.channel)
+            for day, one in all_of
+            if one.total > 0
+        )
+        broken = DeltaTable(str(self.lake / "quarantine")).to_pyarrow_table()["row"].to_pylist()
+        assert Counter(json.loads(row)["id"] for row in broken) == Counter(
+            one.id for _, one in all_of if one.total == 0
+        )
+        daily: dict[tuple[str, Any], tuple[int, int]] = {}
+        for day, one in all_of:
+            if one.total > 0:
+                key = one.customer, (BEGIN + timedelta(days=day)).date()
+                count, total = daily.get(key, (0, 0))
+                daily[key] = count + 1, total + one.total
+        found = DeltaTable(str(self.lake / "daily")).to_pyarrow_table().to_pylist()
+        assert {(row["customer"], row["day"]): (row["orders"], row["total"]) for row in found} == daily
+        assert len(found) == len(daily)
+
+
+def memory_mib(session: int) -> tuple[float, float]:
+    """Resident memory of the JVM, and of all Pythons, of what was started in a session of processes."""
+    found = {"java": 0.0, "python": 0.0}
+    for process in Path("/proc").iterdir():
+        try:
+            if not process.name.isdecimal() or os.getsid(int(process.name)) != session:
+                continue
+            pages = int((process / "statm").read_text().split()[1])
+            kind = "java" if (process / "comm").read_text().startswith("java") else "python"
+        except OSError:
+            continue
+        found[kind] += pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return found["java"], found["python"]
+
+
+def check_bounds(samples: list[Sample]) -> None:
+    """Nothing is larger in the last third than in the middle one, but for a margin."""
+    third = len(samples) // 3
+    for name, margin in (("jvm_mib", 250), ("python_mib", 250), ("checkpoint_files", 60), ("data_files", 60)):
+        middle, last = (max(getattr(one, name) for one in part) for part in (samples[third:-third], samples[-third:]))
+        assert last <= 1.3 * middle + margin, f"{name} grew from {middle} to {last}"
+
+
+def month(folder: Path, days: int, events: int, plot: Path | None = None) -> list[Sample]:
+    calendar = Calendar(days, events)
+    with ClusterProcess(folder / "cluster") as cluster:
+        lived = Month(folder, calendar, cluster)
+        try:
+            lived.run()
+        finally:
+            if plot is not None and len(lived.samples) > 1:
+                plot.write_text(draw(lived.samples, calendar.what, events))
+    return lived.samples
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--events", type=int, default=10_000)
+    parser.add_argument("--plot", type=Path)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="goqueue-month-") as scratch:
+        check_bounds(month(Path(scratch), asked.days, asked.events, asked.plot))
+    print("exact, and bounded")
