@@ -24,7 +24,7 @@ from tests.pipeline.topics import contents
 from tests.pipeline.victims import Victim
 from tests.waiting import wait_until
 
-SECONDS, ORDERS, BATCH_ROWS = 2_400, 3_000, 60
+SECONDS, ORDERS, BATCH_ROWS = 2_400, 1_600, 40
 DEATHS: Final = ("driver", "all", "worker", "node", "leader")
 KILLS: Final = 5 * DEATHS
 MORE = """
