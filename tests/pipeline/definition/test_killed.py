@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import json
+import os
 import random
 import subprocess
 import time
@@ -24,9 +25,10 @@ from tests.pipeline.topics import contents
 from tests.pipeline.victims import Victim
 from tests.waiting import wait_until
 
-SECONDS, ORDERS, BATCH_ROWS = 2_400, 1_600, 40
+ROUNDS = int(os.environ.get("ROUNDS", "5"))  # of all deaths
+SECONDS, ORDERS, BATCH_ROWS = 2_400, 320 * ROUNDS, 40
 DEATHS: Final = ("driver", "all", "worker", "node", "leader")
-KILLS: Final = 5 * DEATHS
+KILLS: Final = ROUNDS * DEATHS
 MORE = """
 [[sink]]
 view = "orders"
