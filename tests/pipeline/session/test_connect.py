@@ -11,6 +11,8 @@ from bench.node_process import NodeProcess
 from tests.long import only_long
 from tests.pipeline.definition.files import publish
 
+pytest.importorskip("grpc_status", reason="Spark Connect needs more packages: pip install 'pyspark[connect]'")
+
 pytestmark = [only_long, pytest.mark.xdist_group("jvm")]
 
 JOB = """
