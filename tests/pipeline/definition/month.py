@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -153,6 +154,7 @@ class Month:
         self.samples: list[Sample] = []
         self.began = time.monotonic()
         self.more, self.columns, self.large = "", "", 90
+        self.valid = sum(one.total > 0 for one in calendar.orders(0))  # of each day
 
     def run(self) -> None:
         make_topic(self.cluster.nodes[0], "orders", 4)
@@ -241,7 +243,7 @@ class Month:
 
     def expected(self, day: int) -> int:
         """Valid orders up to the end of the day."""
-        return (day + 1) * sum(one.total > 0 for one in self.calendar.orders(0))
+        return (day + 1) * self.valid
 
     def rows(self, table: str, summed: str | None = None) -> int:
         path = self.lake / table
@@ -267,10 +269,8 @@ class Month:
 
     def large_ids(self, last: int) -> Counter[int]:
         days = range(last + 1)
-        return Counter(one.id for day in days for one in self.calendar.orders(day) if one.total >= self.large_on(day))
-
-    def large_on(self, day: int) -> int:
-        return self.calendar.large_from(day)
+        large_from = self.calendar.large_from
+        return Counter(one.id for day in days for one in self.calendar.orders(day) if one.total >= large_from(day))
 
     def sample(self, day: int, serve: Victim) -> Sample:
         memory = memory_mib(serve.process.pid)
@@ -312,17 +312,18 @@ class Month:
 
 
 def memory_mib(session: int) -> tuple[float, float]:
-    """Resident memory of the JVM, and of all Pythons, of what was started in a session of processes."""
+    """Memory of the JVM, and of all Pythons, of what was started in a session of processes."""
     found = {"java": 0.0, "python": 0.0}
     for process in Path("/proc").iterdir():
         try:
             if not process.name.isdecimal() or os.getsid(int(process.name)) != session:
                 continue
-            pages = int((process / "statm").read_text().split()[1])
+            told = (process / "smaps_rollup").read_text()
             kind = "java" if (process / "comm").read_text().startswith("java") else "python"
         except OSError:
             continue
-        found[kind] += pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+        shares = re.search(r"^Pss:\s+(\d+) kB", told, re.MULTILINE)  # what processes share is counted once
+        found[kind] += int(shares[1]) / 1024 if shares else 0.0
     return found["java"], found["python"]
 
 

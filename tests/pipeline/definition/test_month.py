@@ -18,5 +18,5 @@ def test_days_of_serving_are_exact_through_upgrades_a_pause_and_a_new_node(tmp_p
     etcd_program()
     faulthandler.cancel_dump_traceback_later()  # the usual limit of one test is shorter than this one
     plot = tmp_path / "month.svg"
-    assert len(month(tmp_path, 11, 2_000, plot)) == 11
+    assert len(month(tmp_path, 8, 2_000, plot)) == 8
     assert "<path" in plot.read_text()
