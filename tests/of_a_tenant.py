@@ -16,6 +16,7 @@ OPERATORS: Final = {
         "door/test_rest.py::test_every_path_tells_all_its_methods",
         "door/test_rest.py::test_every_described_path_is_served_under_both_roots",
         "door/test_rest.py::test_the_node_describes_itself",
+        "door/http/test_connections.py::test_some_requests_may_wait_behind_another_and_are_answered_in_order",
         "door/grpc/test_admin.py::test_the_cluster_is_shown",
         "door/kafka/test_admin.py::test_settings_are_described_and_changed",
         "door/kafka/test_admin.py::test_the_cluster_and_topics_are_described",
@@ -29,6 +30,9 @@ OPERATORS: Final = {
         "door/schemas/test_openapi.py::test_every_answer_of_the_registry_is_as_the_document_says",
     ),
     "asks for numbers of the whole node": (
+        "door/http/test_answers.py::test_a_long_poll_ends_when_its_reader_goes",
+        "door/http/test_answers.py::test_a_tail_with_a_request_behind_it_ends_when_its_reader_goes",
+        "door/http/test_connections.py::test_thousands_of_requests_behind_one_another_are_not",
         "door/test_delay.py::test_a_life_over_rest",
         "door/test_delay.py::test_nothing_is_lost_or_doubled_or_early_in_many_kills",
         "door/test_rest_groups.py::test_the_lag_is_the_same_on_all_surfaces",

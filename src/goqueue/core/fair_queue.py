@@ -66,18 +66,30 @@ class FairQueue(Generic[T]):
 
     def pop(self) -> tuple[Share[T], T] | None:
         """The oldest entry of whoever used least; None if nobody waits."""
+        share = self._next()
+        if share is None:
+            return None
+        heappop(self._heap)
+        self._floor = max(self._floor, share.used)
+        share.is_queued = False
+        entry = share.entries.popleft()
+        if share.entries:
+            self._queue(share)
+        return share, entry
+
+    def would_be_next(self, share: Share[T]) -> bool:
+        """Whether somebody of it who began to wait now would be before all others."""
+        if share.is_queued:
+            return False
+        first = self._next()
+        return first is None or max(share.used, self._floor) <= first.used
+
+    def _next(self) -> Share[T] | None:
         while self._heap:
             used, number, share = self._heap[0]
-            if share.used > used:  # it was charged since
-                heapreplace(self._heap, (share.used, number, share))
-                continue
-            heappop(self._heap)
-            self._floor = max(self._floor, used)
-            share.is_queued = False
-            entry = share.entries.popleft()
-            if share.entries:
-                self._queue(share)
-            return share, entry
+            if share.used == used:
+                return share
+            heapreplace(self._heap, (share.used, number, share))  # it was charged since
         return None
 
     @property

@@ -46,6 +46,7 @@ class FairTurns:
         self._shared_until = 0.0
         self._spent = self._budget = 0.0  # in this pass
         self._is_scheduled = False
+        self._has_granted = False  # in the pass before: those requests run in this one
         self._served: Share[Callable[[], None]] | None = None  # in this pass
         self._is_mixed = False  # several were
 
@@ -95,7 +96,7 @@ class FairTurns:
             await self._turn(share, caller.door)
 
     async def _turn(self, share: Share[Callable[[], None]], door: str) -> None:
-        if self.may_begin():
+        if self.may_begin(share):
             self._spent += share.request_cost
             return
         granted, since = asyncio.get_running_loop().create_future(), perf_counter()
@@ -103,6 +104,7 @@ class FairTurns:
         def grant() -> None:
             if not granted.done():  # whoever waited may have gone
                 self._spent += share.request_cost
+                self._has_granted = True
                 granted.set_result(None)
 
         self.wait(share, grant)
@@ -116,12 +118,15 @@ class FairTurns:
 
     # --- turns -----------------------------------------------------------------------------------------------
 
-    def may_begin(self) -> bool:
-        """Whether a request may begin at once: nobody waits, and not too many began in this pass."""
-        if self._line.is_empty and self._spent <= self._budget:
+    def may_begin(self, share: Share[Callable[[], None]]) -> bool:
+        """Whether a request may begin at once: nobody waits, and not too many began in this pass; or others wait, and
+        it would be before them all."""
+        if self._line.is_empty:
+            if self._spent > self._budget:
+                return False
             self._schedule()
             return True
-        return False
+        return self._line.would_be_next(share)
 
     def may_go_on(self, share: Share[Callable[[], None]], since: float) -> bool:
         """Whether whoever has had its turn since then may begin another request in it: several answers of a connection
@@ -149,13 +154,17 @@ class FairTurns:
 
     def _pass(self) -> None:
         self._is_scheduled = False
+        if self._has_granted:  # who comes while they run finds nobody before it in the next pass
+            self._has_granted = False
+            self._schedule()
+            return
         self._spent = 0.0
         self._budget = _PASS_SHARED_S if self._is_mixed or self._line.is_shared else _PASS_S
         self._is_mixed, self._served = False, None
         try:
             while (found := self._line.pop()) is not None:
                 found[1]()
-                if self._spent > self._budget:
+                if self._spent > (_PASS_SHARED_S if self._has_granted else self._budget):
                     break
         finally:
             if not self._line.is_empty:
@@ -194,7 +203,7 @@ class ConnectionTurn:
     def _may_begin(self, share: Share[Callable[[], None]]) -> bool:
         if self._has_turn:
             return self._is_new or self._turns.may_go_on(share, self._since)
-        return self._turns.may_begin()
+        return self._turns.may_begin(share)
 
     def begun(self) -> None:
         """What was done at once is done."""

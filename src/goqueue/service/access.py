@@ -11,6 +11,8 @@ from goqueue.base.errors import (
     AccessDenied,
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
+    NamelessGroup,
+    NamelessTopic,
     SubjectAuthorizationFailed,
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
@@ -30,6 +32,10 @@ _DENIED: Final[dict[ResourceKind, type[AccessDenied]]] = {
     ResourceKind.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
     ResourceKind.CLUSTER: ClusterAuthorizationFailed,
     ResourceKind.SUBJECT: SubjectAuthorizationFailed,
+}
+_NAMELESS: Final[dict[ResourceKind, type[AccessDenied]]] = {
+    ResourceKind.TOPIC: NamelessTopic,
+    ResourceKind.GROUP: NamelessGroup,
 }
 
 
@@ -84,6 +90,8 @@ class AccessControl:
 
     def admit(self, caller: Caller, operation: AclOperation, resource: AclResource) -> None:
         if not self.allows(caller, operation, resource):
+            if caller.tenant and not resource.name and resource.kind in _NAMELESS:
+                raise _NAMELESS[resource.kind](f"The {resource.kind.value} has no name; give it one.")
             self._count(operation.value, resource.kind.value)
             if self._audit is not None:
                 self._audit.note("refused", caller, "", ((operation, resource),), "refused")

@@ -39,6 +39,8 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.InvalidTimestamp: codes.INVALID_TIMESTAMP,
     errors.KeyRequired: codes.INVALID_RECORD,
     errors.InternalTopic: codes.INVALID_TOPIC_EXCEPTION,
+    errors.NamelessTopic: codes.INVALID_TOPIC_EXCEPTION,
+    errors.NamelessGroup: codes.INVALID_GROUP_ID,
     errors.GroupAuthorizationFailed: codes.GROUP_AUTHORIZATION_FAILED,
     errors.ClusterAuthorizationFailed: codes.CLUSTER_AUTHORIZATION_FAILED,
     errors.TransactionalIdAuthorizationFailed: codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
