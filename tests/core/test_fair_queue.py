@@ -31,6 +31,23 @@ def test_whoever_has_much_in_the_line_gets_no_more_than_another() -> None:
     assert [served(line) for _ in range(7)] == ["a0", "b0", "a1", "b1", "a2", "b2", "a3"]
 
 
+def test_whoever_used_no_more_than_all_who_wait_would_be_next() -> None:
+    line: FairQueue[str] = FairQueue(1.0)
+    few = line.share("b")
+    assert line.would_be_next(few), "nobody waits"
+    fill(line, "a", 5)
+    served(line)
+    assert line.would_be_next(few)
+    line.charge(few, 5.0)
+    assert not line.would_be_next(few)
+    for _ in range(4):
+        served(line)
+    fill(line, "a", 1)
+    assert line.would_be_next(few), "the other has had as much"
+    fill(line, "b", 1)
+    assert not line.would_be_next(few), "it waits itself"
+
+
 def test_what_is_charged_counts_and_not_how_many() -> None:
     line: FairQueue[str] = FairQueue(1.0)
     fill(line, "a", 30)

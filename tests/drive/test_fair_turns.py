@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from time import perf_counter
 
 import pytest
@@ -89,6 +90,38 @@ async def test_one_request_beside_many_is_served_before_them() -> None:
     over.set()
     await flooding
     assert sorted(before)[10] <= 10, "passes of the loop until it was served, of which each has a bounded time"
+
+
+@pytest.mark.asyncio
+async def test_whoever_had_less_than_all_who_wait_begins_at_once() -> None:
+    turns = Turns()
+    await turns.serve(B, work(0))
+    flooding = [asyncio.ensure_future(turns.serve(A, work(0.002, steps=1))) for _ in range(20)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not turns.waits["grpc"]
+    one = asyncio.ensure_future(turns.serve(Caller("bert", "grpc", tenant="b"), _answer))
+    await asyncio.sleep(0)
+    assert one.done() and not turns.waits["grpc"]
+    await asyncio.gather(*flooding)
+
+
+@pytest.mark.asyncio
+async def test_a_pass_without_requests_of_the_line_follows_one_with_some() -> None:
+    """Who comes meanwhile does not wait for two of them."""
+    turns, begun, now = Turns(), set[int](), 0
+
+    async def run() -> None:
+        begun.add(now)
+        busy(0.0005)
+
+    await turns.serve(B, work(0))
+    flooding = [asyncio.ensure_future(turns.serve(A, run)) for _ in range(20)]
+    while not all(one.done() for one in flooding):
+        await asyncio.sleep(0)
+        now += 1
+    times = sorted(begun)
+    assert len(times) >= 10 and all(later - earlier > 1 for earlier, later in pairwise(times[1:])), times
 
 
 @pytest.mark.asyncio

@@ -14,7 +14,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from goqueue.wire import goqueue_pb2 as pb
-from goqueue.wire.codes import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID
+from goqueue.wire.codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_GROUP_ID,
+    INVALID_TOPIC_EXCEPTION,
+    UNKNOWN_TOPIC_ID,
+)
 from goqueue.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from goqueue.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from goqueue.wire.messages.describe_acls import DescribeAclsRequest
@@ -26,7 +31,7 @@ from goqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 from goqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from goqueue.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.door.grpc.stubs import stubs
-from tests.door.kafka.raw import Line
+from tests.door.kafka.raw import Line, join, new_topic
 from tests.door.security.test_grpc_logins import basic
 from tests.door.tenants.conftest import PASSWORD, Tenants
 
@@ -122,6 +127,12 @@ def test_rules_and_disks_are_the_operators(secret: Tenants) -> None:
         assert raw.ask(DescribeAclsRequest(1, None, 1, None, None, 1, 1)).error_code == CLUSTER_AUTHORIZATION_FAILED
         assert raw.ask(DescribeLogDirsRequest(None)).results == []
         assert raw.ask(ListPartitionReassignmentsRequest(1_000, None)).error_code == CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_group_and_a_topic_without_a_name_are_refused_as_kafka_does(secret: Tenants) -> None:
+    with logged_in(secret, "anna") as raw:
+        assert raw.ask(join("")).error_code == INVALID_GROUP_ID
+        assert raw.ask(new_topic("")).topics[0].error_code == INVALID_TOPIC_EXCEPTION
 
 
 def test_errors_do_not_tell_the_prefix(secret: Tenants) -> None:

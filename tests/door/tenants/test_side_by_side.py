@@ -45,7 +45,9 @@ def started(node: NodeProcess, tenant: str, grpc: str, suites: tuple[str, ...]) 
     told = {door: address.replace("0.0.0.0", here).replace("127.0.0.1", here) for door, address in doors.items()}
     paths = [str(ROOT / "tests" / name) for name in suites]
     chosen = () if LONG else ("-m", "not slow")
-    environ = {name: value for name, value in os.environ.items() if name != "GOQUEUE_LONG_TESTS"}  # each in its usual form
+    environ = {
+        name: value for name, value in os.environ.items() if name != "GOQUEUE_LONG_TESTS"
+    }  # each in its usual form
     return subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *chosen, *paths],
         stdout=subprocess.PIPE,
