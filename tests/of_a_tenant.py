@@ -16,6 +16,7 @@ OPERATORS: Final = {
         "door/test_rest.py::test_every_path_tells_all_its_methods",
         "door/test_rest.py::test_every_described_path_is_served_under_both_roots",
         "door/test_rest.py::test_the_node_describes_itself",
+        "door/test_console_routes.py::test_the_node_tells_who_asks_what_settings_mean_and_its_last_hours",
         "door/http/test_connections.py::test_some_requests_may_wait_behind_another_and_are_answered_in_order",
         "door/grpc/test_admin.py::test_the_cluster_is_shown",
         "door/kafka/test_admin.py::test_settings_are_described_and_changed",
@@ -34,6 +35,7 @@ OPERATORS: Final = {
         "door/http/test_answers.py::test_a_tail_with_a_request_behind_it_ends_when_its_reader_goes",
         "door/http/test_connections.py::test_thousands_of_requests_behind_one_another_are_not",
         "door/test_delay.py::test_a_life_over_rest",
+        "door/test_live.py::test_a_stopping_node_lets_its_readers_go",
         "door/test_delay.py::test_nothing_is_lost_or_doubled_or_early_in_many_kills",
         "door/test_rest_groups.py::test_the_lag_is_the_same_on_all_surfaces",
         "door/schemas/test_doors.py::test_metrics_count_what_was_checked",
@@ -42,6 +44,10 @@ OPERATORS: Final = {
         "door/sqs/test_standard.py::test_a_stopping_node_ends_the_polls",
         "door/sqs/test_raw.py::test_requests_are_counted",
         "traces/test_lives_of_a_node.py",
+    ),
+    "about a setting or an address that is another on a node that many use": (
+        "door/test_doors.py::test_doors_at_one_address_are_told_as_they_are",
+        "door/kafka/test_configs.py::test_a_group_has_settings_of_its_own_at_once_and_after_a_crash",
     ),
     "sets quotas": ("door/grpc/test_quotas.py",),
     "ends the transaction of another": (

@@ -58,13 +58,15 @@ class Queue:
     def publish(self, *messages: Mapping[str, object]) -> None:
         self.post(f"/topics/{self.topic}/messages", {"messages": messages})
 
-    def reject(self, reason: str = "no good", limit: int = 10_000) -> int:
-        """Takes what is there and rejects it."""
+    def reject(self, reason: str = "no good", limit: int = 10_000, least: int = 0) -> int:
+        """Takes what is there and rejects it; waits until so many were there."""
         group = f"/groups/g-{self.topic}"
         joined = self.post(f"{group}/join", {"topics": [self.topic], "client_id": "t"})
         member = {"member_id": joined["member_id"], "generation": joined["generation"]}
         count = 0
-        while found := self.get(f"{group}/poll", **member, limit=limit, timeout="0s")["messages"]:
+        while found := self.get(f"{group}/poll", **member, limit=limit, timeout="0s" if count >= least else "20s")[
+            "messages"
+        ]:
             self.post("/messages/reject", {"receipts": [one["receipt"] for one in found], "reason": reason})
             count += len(found)
         self.post_leave(group, joined["member_id"])

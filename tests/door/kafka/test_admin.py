@@ -152,7 +152,7 @@ def test_a_groups_life(kafka: str, admin: AdminClient, topic: str, group: str, p
     assert found.state == ConsumerGroupState.STABLE
     assert found.type == (ConsumerGroupType.CLASSIC if protocol == "classic" else ConsumerGroupType.CONSUMER)
     assert sorted(one.partition for one in member.assignment.topic_partitions) == [0, 1, 2]
-    assert member.host == "/127.0.0.1"
+    assert member.host == "/" + kafka.rpartition(":")[0]
     listing = admin.list_consumer_groups(states={ConsumerGroupState.STABLE}).result(WAIT_S)
     assert group in [one.group_id for one in listing.valid] and not listing.errors
     assert code_of(lambda: only(admin.delete_consumer_groups([group]))) == KafkaError.NON_EMPTY_GROUP
