@@ -62,6 +62,8 @@ OPERATORS: Final = {
     ),
     "names the broker's own topics, which are in no tenant": (
         "door/schemas/test_doors.py::test_internal_books_are_closed_to_publishers",
+        "door/test_rest_groups_refused.py::test_bad_requests"
+        "[join-{'client_id': 'c', 'topics': ['__consumer_offsets'-403-internal-topic-topics]",
     ),
     "looks into files or exports, where names are whole": (
         "traces/test_producers_trace.py::test_a_batch_is_stored_to_the_byte_as_it_was_sent",
