@@ -16,6 +16,7 @@ from bench.node_process import NodeProcess
 from tests.door.tenants.coming_from import coming_from
 from tests.long import LONG
 from tests.of_a_tenant import PROGRAM
+from tests.one_of_cluster import SETTINGS
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("sqs", "kafka", "http", "schemas", "grpc", "acls", "security", "tenants")
@@ -66,7 +67,7 @@ def test_two_tenants_run_the_suites_of_the_doors_side_by_side(
 ) -> None:
     monkeypatch.setenv("NODE_PROGRAM", PROGRAM)
     monkeypatch.setenv("NODE_TENANTS", ",".join(f"{place}={tenant}" for tenant, place in PLACES.items()))
-    settings = {"GOQUEUE_SECURITY_INSECURE": "on", "GOQUEUE_GROUPS_HEARTBEAT_MS": "300"}
+    settings = {"GOQUEUE_SECURITY_INSECURE": "on", **SETTINGS}
     anywhere = [part for door in ("rest", "kafka", "sqs", "grpc") for part in (f"--{door}", "0.0.0.0:0")]
     with ExitStack() as stack:
         node = stack.enter_context(NodeProcess(tmp_path / "data", *anywhere, settings=settings))
