@@ -167,14 +167,6 @@ class GroupAuthorizationFailed(AccessDenied):
     """The caller may not do that to the group."""
 
 
-class NamelessTopic(TopicAuthorizationFailed):
-    """In a tenant no topic has an empty name."""
-
-
-class NamelessGroup(GroupAuthorizationFailed):
-    """In a tenant no group has an empty name."""
-
-
 class TransactionalIdAuthorizationFailed(AccessDenied):
     """The caller may not use the transactional id."""
 

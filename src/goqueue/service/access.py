@@ -11,8 +11,6 @@ from goqueue.base.errors import (
     AccessDenied,
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
-    NamelessGroup,
-    NamelessTopic,
     SubjectAuthorizationFailed,
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
@@ -20,6 +18,7 @@ from goqueue.base.errors import (
 from goqueue.base.limits import ACL_DECISIONS_KNOWN_MAX
 from goqueue.base.metadata import Change
 from goqueue.base.security_settings import SecuritySettings
+from goqueue.base.tenant_errors import NamelessGroup, NamelessTopic
 from goqueue.base.tenants import is_within
 from goqueue.core.acls import AclTable
 from goqueue.core.cluster.image import Image

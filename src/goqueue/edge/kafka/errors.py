@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from goqueue.base import errors
+from goqueue.base import errors, tenant_errors
 from goqueue.core.cluster import errors as cluster_errors
 from goqueue.core.groups import errors as group_errors
 from goqueue.core.patterns import InvalidPattern
@@ -39,8 +39,8 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
     errors.InvalidTimestamp: codes.INVALID_TIMESTAMP,
     errors.KeyRequired: codes.INVALID_RECORD,
     errors.InternalTopic: codes.INVALID_TOPIC_EXCEPTION,
-    errors.NamelessTopic: codes.INVALID_TOPIC_EXCEPTION,
-    errors.NamelessGroup: codes.INVALID_GROUP_ID,
+    tenant_errors.NamelessTopic: codes.INVALID_TOPIC_EXCEPTION,
+    tenant_errors.NamelessGroup: codes.INVALID_GROUP_ID,
     errors.GroupAuthorizationFailed: codes.GROUP_AUTHORIZATION_FAILED,
     errors.ClusterAuthorizationFailed: codes.CLUSTER_AUTHORIZATION_FAILED,
     errors.TransactionalIdAuthorizationFailed: codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
