@@ -76,6 +76,7 @@ from goqueue.rest_door import RestDoor
 from goqueue.service.authentication import Authentication
 from goqueue.service.auto_balance import AutoBalance
 from goqueue.service.backups import BackupPorts, Backups
+from goqueue.service.cluster_backups import ClusterBackups
 from goqueue.service.cluster_metrics import LeaderChanges
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.front import Front
@@ -189,6 +190,12 @@ class Node:
         held = BackupPorts(self._threads, services.clock, services.entropy)
         self._backups = Backups(self._data_dir.path, broker.cleaner, services.own_metadata, held)
         await self._backups.start()
+        if broker.routing is not None:
+            is_machine = self._together is not None
+            every = ClusterBackups(
+                broker.routing.router, self._backups, services.metadata, services.entropy, is_machine
+            )
+            broker.routing.backups(every)
         operations = made.operations(doors, cluster, page, moves, self._metrics.history, self._backups)
         app = build_app(operations, broker.metrics, self._pages, guard, broker.client_quotas)
         over_grpc = app.behind(DoorGuard(gate, rest_connections, logins.grpc()))

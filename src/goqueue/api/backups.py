@@ -10,7 +10,8 @@ from goqueue.base.limits import BACKUP_PARTS_MAX, BACKUP_READ_BYTES_MAX
 
 
 class BackupOut(msgspec.Struct, frozen=True):
-    """One under way: the node's files as they were at `taken_ms`. `pause_ms` is how long the node stood still."""
+    """One under way: the files as they were at `taken_ms`. `pause_ms` is how long the node stood still; of several, the
+    one that did so longest. `nodes` are those of a cluster; empty of one machine."""
 
     id: str
     taken_ms: int
@@ -18,6 +19,7 @@ class BackupOut(msgspec.Struct, frozen=True):
     files: int
     size_bytes: int
     pause_ms: float
+    nodes: list[int] = []
 
 
 class BackupListOut(msgspec.Struct, frozen=True):

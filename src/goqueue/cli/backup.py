@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -9,7 +11,18 @@ from pathlib import Path
 import click
 import msgspec
 
+from goqueue.base.settings import load_settings
+from goqueue.base.startup_errors import SettingsInvalid
 from goqueue.cli.backup_copy import BackupCopy
+from goqueue.cli.backup_nodes import (
+    check_settings,
+    files_of_node,
+    mark_restored,
+    metadata_file,
+    restore_files,
+    restore_store,
+    without_metadata,
+)
 from goqueue.cli.backup_restore import Restore, damaged_files, refuse_damaged
 from goqueue.cli.backup_source import BackupSource, NodeSource, running, stopped
 from goqueue.cli.backup_store import BackupStore, Manifest
@@ -51,9 +64,9 @@ class _Done(msgspec.Struct):
 def backup(
     directory: Path, data: Path | None, keep: int | None, is_list: bool, verify: bool, output: str, server: str
 ) -> None:
-    """Back up a node into a directory.
+    """Back up a node or a cluster into a directory.
 
-    It may hold earlier backups: only what is new is copied. The node goes on meanwhile. With --data the directory of
+    It may hold earlier backups: only what is new is copied. Nodes go on meanwhile. With --data the directory of
     a node that does not run is backed up. A backup that was interrupted goes on when the command is given again. The
     exit code is 1 if --verify finds damage.
     """
@@ -117,16 +130,61 @@ def _name(taken_ms: int) -> str:
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--data", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Where; it must be empty.")
+@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Where; it must be empty.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Of a cluster: the node's settings.")
 @click.option("--backup", "name", metavar="NAME", help="Which backup; default: the newest.")
-def restore(directory: Path, data: Path, name: str | None) -> None:
-    """Make a data directory from a backup. Start a node with it: goqueue serve --data DIR."""
+def restore(directory: Path, data: Path | None, config: Path | None, name: str | None) -> None:
+    """Make a data directory from a backup. Start a node with it: goqueue serve --data DIR.
+
+    A backup of a cluster is restored on each machine, with the settings file of its node, into a new store.
+    """
     store = BackupStore(directory)
     names = store.names()
     if not names:
         raise Failed(f"There is no backup in {directory}.")
     name = name or names[-1]
     manifest = store.manifest(name)
+    if manifest.nodes:
+        files, place = _restore_node(store, name, manifest, data, config)
+    elif data is None:
+        raise Misused("Say where the data is to be: --data DIR.")
+    else:
+        files, place = _restore_machine(store, name, manifest, data), data
+    remark(f"Restored {name}, taken {time_text(manifest.taken_ms)}: {counted(files, 'file')} in {place}.")
+
+
+def _restore_machine(store: BackupStore, name: str, manifest: Manifest, data: Path) -> int:
+    """One node, or all processes of one machine."""
+    shared, own = metadata_file(manifest), without_metadata(manifest)
     with progress_bar("restore", manifest.size_bytes, "bytes") as show:
-        Restore(store, data, show).run(name, manifest)
-    remark(f"Restored {name}, taken {time_text(manifest.taken_ms)}: {counted(len(manifest.files), 'file')} in {data}.")
+        restoring = Restore(store, data, show)
+
+        def finish() -> None:
+            mark_restored(data)
+            if shared is not None:
+                restore_files(data, restoring.metadata(name, shared))
+
+        restoring.run(name, own, finish)
+    return len(own.files)
+
+
+def _restore_node(
+    store: BackupStore, name: str, manifest: Manifest, data: Path | None, config: Path | None
+) -> tuple[int, Path]:
+    """One node of a cluster. The first one also brings the metadata of all."""
+    try:
+        settings = load_settings(
+            config, os.environ, {} if data is None else {"data.dir": str(data)}, socket.gethostname()
+        )
+    except SettingsInvalid as error:
+        raise Misused(str(error)) from error
+    check_settings(manifest, settings)
+    shared, own, place = metadata_file(manifest), files_of_node(manifest, settings.node.id), Path(settings.data.dir)
+    assert shared is not None
+    with progress_bar("restore", own.size_bytes, "bytes") as show:
+        restoring = Restore(store, place, show)
+        entries = restoring.metadata(name, shared)
+        restoring.run(name, own, lambda: mark_restored(place))
+    if restore_store(settings, entries):
+        remark(f"The metadata of the cluster is in {settings.cluster.store}.")
+    return len(own.files), place

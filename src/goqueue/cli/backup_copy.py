@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -12,8 +13,13 @@ from goqueue.base.limits import BACKUP_PARTS_MAX, BACKUP_READ_BYTES_MAX
 from goqueue.cli.backup_source import BackupSource
 from goqueue.cli.backup_store import FORMAT, BackupEntry, BackupStore, Manifest, ObjectPart
 from goqueue.log.snapshot import SnapshotFile
+from goqueue.service.cluster_backups import STORE
 
 _CHUNK: Final = BACKUP_READ_BYTES_MAX
+
+
+_Twin: TypeAlias = tuple[str, str, int]
+_OF_NODE: Final = re.compile(r"node-\d+/")
 
 
 class Copied(msgspec.Struct):
@@ -32,6 +38,7 @@ class BackupCopy:
         self._store = store
         self._progress = progress
         self._parts: dict[int, list[ObjectPart]] = {}
+        self._twins: dict[_Twin, list[ObjectPart]] = {}  # whole files, which other replicas have too
         self._pack: list[BackupPart] = []  # of several files, read at once and kept as one object
         self._done = 0
         self.copied = Copied()
@@ -43,12 +50,19 @@ class BackupCopy:
         self._flush()
         files = [self._entry(number) for number in range(len(self._source.files))]
         self.copied.files, self.copied.size_bytes = len(files), sum(file.size_bytes for file in files)
-        return Manifest(FORMAT, self._source.taken_ms, self._source.version, files)
+        is_one = all(file.path != STORE for file in files)
+        format_ = 1 if is_one else FORMAT
+        return Manifest(format_, self._source.taken_ms, self._source.version, files, self._source.nodes)
 
     def _copy(self, number: int, file: SnapshotFile, known: BackupEntry | None) -> None:
         self._parts[number] = []
         if known is not None and file.version and (known.version, known.size_bytes) == (file.version, file.size_bytes):
-            self._parts[number] = known.parts
+            self._parts[number] = self._twins[_twin_of(file)] = known.parts
+            self._count(file.size_bytes)
+            return
+        twin = _twin_of(file)
+        if file.version and twin in self._twins:
+            self._parts[number] = self._twins[twin]
             self._count(file.size_bytes)
             return
         if known is not None:
@@ -58,6 +72,7 @@ class BackupCopy:
             self._add(BackupPart(number, position, min(_CHUNK, file.size_bytes - position)))
         if file.version and not any(part.file == number for part in self._pack):
             self._store.note([self._entry(number)])
+            self._twins[twin] = self._parts[number]
 
     def _take_over(self, number: int, file: SnapshotFile, known: BackupEntry) -> None:
         """The beginning of a log that grew, as far as it is the same: whole objects, asked for by their digests."""
@@ -112,3 +127,8 @@ def _positions(pack: list[BackupPart]) -> Iterator[int]:
     for part in pack:
         yield position
         position += part.size
+
+
+def _twin_of(file: SnapshotFile) -> _Twin:
+    """The same for the same file of another node of the cluster."""
+    return _OF_NODE.sub("", file.path, count=1), file.version, file.size_bytes

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from goqueue.base.decoders import from_json
 from goqueue.cli.backup_store import BackupEntry, BackupStore, Manifest, sync_directory, write_safely
 from goqueue.cli.failures import Failed, Misused
 from goqueue.log.data_dir import LOCK_FILE
@@ -48,7 +49,8 @@ class Restore:
         self._last = ("", b"")  # small files share an object
         self._done = 0
 
-    def run(self, name: str, manifest: Manifest) -> None:
+    def run(self, name: str, manifest: Manifest, finish: Callable[[], None]) -> None:
+        """`finish` does what is left when all files are there."""
         self._check_empty()
         make_private_dirs(self._data)
         write_safely(self._data / UNFINISHED, f"{name}\n".encode())
@@ -58,6 +60,7 @@ class Restore:
             directories |= self._write(name, file)
         for directory in sorted(directories, reverse=True):
             sync_directory(directory)
+        finish()
         (self._data / UNFINISHED).unlink()
         sync_directory(self._data)
 
@@ -73,17 +76,25 @@ class Restore:
         make_private_dirs(path.parent)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
         with os.fdopen(fd, "wb") as out:
-            for part in file.parts:
-                data = self._object(part.object)
-                if data is None or part.position + part.size > len(data):
-                    refuse_damaged(name, [file.path])
-                    raise AssertionError("refused")
-                out.write(memoryview(data)[part.position : part.position + part.size])
+            for data in self._contents(name, file):
+                out.write(data)
             out.flush()
             os.fsync(fd)
         self._done += file.size_bytes
         self._progress(self._done)
         return {path.parents[depth] for depth in range(len(Path(file.path).parts))}
+
+    def metadata(self, name: str, file: BackupEntry) -> dict[str, str]:
+        """Of several nodes, by key."""
+        return from_json(b"".join(self._contents(name, file)), dict[str, str])
+
+    def _contents(self, name: str, file: BackupEntry) -> Iterator[memoryview]:
+        for part in file.parts:
+            data = self._object(part.object)
+            if data is None or part.position + part.size > len(data):
+                refuse_damaged(name, [file.path])
+                raise AssertionError("refused")
+            yield memoryview(data)[part.position : part.position + part.size]
 
     def _object(self, name: str) -> bytes | None:
         if self._last[0] != name:

@@ -16,12 +16,13 @@ from goqueue.api.backups import BackupPart
 from goqueue.base.limits import DESCRIPTORS_SPARE
 from goqueue.cli.connecting import connect
 from goqueue.cli.failures import Misused
+from goqueue.cli.processes import was_shared
 from goqueue.client import Client, GoQueueClientError
 from goqueue.client import backups as calls
 from goqueue.drive.disk_note import check_alone
 from goqueue.log.data_dir import DataDir
 from goqueue.log.real_disk import RealDisk
-from goqueue.log.snapshot import SnapshotFile, files_of
+from goqueue.log.snapshot import SnapshotFile, files_of, process_directories
 
 _PARTS_ASKED = 64  # of which a node is asked for the digests at once: 256 MiB
 
@@ -32,6 +33,7 @@ class BackupSource(Protocol):
     taken_ms: int
     version: str
     files: list[SnapshotFile]
+    nodes: list[int]
 
     def read(self, parts: Sequence[BackupPart]) -> bytes: ...
 
@@ -47,6 +49,7 @@ class NodeSource:
         self._client = client
         begun = client.perform(calls.begin_backup())
         self.id, self.taken_ms, self.version, self.pause_ms = begun.id, begun.taken_ms, begun.version, begun.pause_ms
+        self.nodes = begun.nodes
         self.files = list(self._list())
 
     def _list(self) -> Iterator[SnapshotFile]:
@@ -89,6 +92,7 @@ class DirectorySource:
         self.taken_ms = time.time_ns() // 1_000_000
         self.version = __version__
         self.files = files_of(data, is_stopped=True)
+        self.nodes: list[int] = []
 
     def read(self, parts: Sequence[BackupPart]) -> bytes:
         return b"".join(map(self._read, parts))
@@ -103,17 +107,22 @@ class DirectorySource:
 
 @contextmanager
 def stopped(data: Path) -> Iterator[DirectorySource]:
-    """Raises `DataDirInUse` if a node runs there."""
+    """Of one node, or of all processes of a machine. Raises `DataDirInUse` if one runs there."""
     if not (data / "metadata").is_dir():
         raise Misused(f"{data} is not a node's data directory: it has no metadata.")
-    held = DataDir(data)
-    held.acquire()
-    try:
-        disk = RealDisk(data, DESCRIPTORS_SPARE)
-        try:
-            check_alone(disk)
-        finally:
-            disk.close()
+    with contextlib.ExitStack() as stack:
+        for place in (data, *process_directories(data)):
+            held = DataDir(place)
+            held.acquire()
+            stack.callback(held.release)
+        if not was_shared(data):
+            _check_alone(data)
         yield DirectorySource(data)
+
+
+def _check_alone(data: Path) -> None:
+    disk = RealDisk(data, DESCRIPTORS_SPARE)
+    try:
+        check_alone(disk)
     finally:
-        held.release()
+        disk.close()

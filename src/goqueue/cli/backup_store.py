@@ -22,7 +22,7 @@ from goqueue.cli.failures import Failed
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 from goqueue.log.private import DIR_MODE, FILE_MODE, make_private_dirs
 
-FORMAT: Final = 1
+FORMAT: Final = 2  # of a backup of several nodes; of one node it is 1
 _MANIFESTS: Final = "backups"
 _OBJECTS: Final = "objects"
 _SUFFIX: Final = ".json"
@@ -53,6 +53,7 @@ class Manifest(msgspec.Struct, frozen=True):
     taken_ms: int
     version: str  # of GoQueue
     files: list[BackupEntry]
+    nodes: list[int] = []  # of a cluster
 
     @property
     def size_bytes(self) -> int:

@@ -70,3 +70,10 @@ def lost_tail(note: DiskNote, boot: str, syncs_always: bool) -> bool:
 
 def write_note(disk: Disk, note: DiskNote) -> None:
     disk.write_file(_PATH, encode_crc_json(note))
+
+
+def note_restored(disk: Disk) -> None:
+    """A backup was written here and synced: nothing is missing at its end."""
+    found = decode_crc_json(disk.read_file(_PATH), DiskNote)
+    if found is not None:
+        write_note(disk, msgspec.structs.replace(found, was_stopped=True))

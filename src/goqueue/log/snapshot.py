@@ -16,10 +16,11 @@ import msgspec
 
 UNFINISHED: Final = "restore-unfinished"  # in a data directory that a restore did not fill yet
 SNAPSHOTS: Final = "snapshots"
-_WHOLE: Final = ("metadata", "redrives", "topics")
-_NOTES: Final = ("identity", "producer")
+_METADATA: Final = "metadata"
+_WHOLE: Final = (_METADATA, "redrives", "topics", "held")
+_NOTES: Final = ("identity", "producer", "disk-note")
 _JOURNAL: Final = "journal-"
-_PROCESS: Final = re.compile(r"process-\d+")
+PROCESS_DIRECTORY: Final = re.compile(r"process-\d+")
 _SEGMENT: Final = re.compile(r"(\d{20})\.(log|seal|damage|index|timeindex)")
 _SEALED: Final = ("log", "index", "timeindex")
 _LITTER: Final = (".tmp", ".compact", ".cut")
@@ -40,12 +41,20 @@ def files_of(data: Path, is_stopped: bool) -> list[SnapshotFile]:
     return sorted(_files(data, "", is_stopped), key=lambda file: file.path)
 
 
-def link_files(data: Path, target: Path) -> list[SnapshotFile]:
-    """The files of a running node, linked as `target/0`, `target/1` and so on, in the order of the answer.
+def process_directories(data: Path) -> list[Path]:
+    """Of the further processes of a machine."""
+    return sorted(path for path in data.iterdir() if PROCESS_DIRECTORY.fullmatch(path.name))
+
+
+def link_files(data: Path, target: Path, is_alone: bool) -> list[SnapshotFile]:
+    """The files of a running node, linked as `target/0`, `target/1` and so on, in the order of the answer. The metadata
+    of a node of several is not its own.
 
     It runs on the event loop, so that nothing else happens meanwhile: what is linked is what a `kill -9` would leave.
     """
     found = files_of(data, is_stopped=False)
+    if not is_alone:
+        found = [file for file in found if not file.path.startswith(f"{_METADATA}/")]
     for number, file in enumerate(found):
         os.link(f"{data}/{file.path}", f"{target}/{number}")
     return found
@@ -60,7 +69,7 @@ def _files(data: Path, prefix: str, is_stopped: bool) -> Iterator[SnapshotFile]:
             yield from _logs(data, path, is_stopped)
         elif is_dir and name in _WHOLE:
             yield from _tree(data, path)
-        elif is_dir and _PROCESS.fullmatch(name) and is_stopped:
+        elif is_dir and PROCESS_DIRECTORY.fullmatch(name) and is_stopped:
             yield from _files(data, f"{path}/", is_stopped)
         elif not is_dir and (name.startswith(_NOTES) or (is_stopped and name.startswith(_JOURNAL))):
             yield SnapshotFile(path, (data / path).stat().st_size)

@@ -14,7 +14,8 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -37,11 +38,12 @@ from goqueue.drive.embedded_metadata import EmbeddedMetadata
 from goqueue.drive.offload import Offload
 from goqueue.drive.repeating import Repeating
 from goqueue.log.private import DIR_MODE
-from goqueue.log.snapshot import SNAPSHOTS, SnapshotFile, link_files
+from goqueue.log.snapshot import PROCESS_DIRECTORY, SNAPSHOTS, SnapshotFile, link_files
 
 logger = logging.getLogger(__name__)
 
 _LOOK_S: Final = 30.0
+_STILL_S_MAX: Final = 1.0
 _ATTEMPTS: Final = 5  # a topic that is just being deleted takes files away
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV, errno.EMLINK, errno.ENOSYS)
 
@@ -51,6 +53,13 @@ class _Held(msgspec.Struct):
     directory: Path
     files: list[SnapshotFile]
     used_at: float
+
+
+class HeldHere(msgspec.Struct, frozen=True):
+    """Of one node of several. `place` is its data directory within that of all processes of a machine."""
+
+    shown: BackupOut
+    place: str
 
 
 class BackupPorts(msgspec.Struct, frozen=True):
@@ -82,25 +91,47 @@ class Backups:
         await self._remove(self._data / SNAPSHOTS)
 
     async def begin(self) -> BackupOut:
-        if self._metadata is None:
-            raise BackupRefused(
-                "A node of several cannot be backed up while it runs: its metadata is not its own. Copy the topics "
-                "with `goqueue copy`, or stop the processes and back up the data directory."
-            )
+        """Of a node that is alone; of several, `service/cluster_backups.py` begins one."""
+        assert self._metadata is not None
         if len(self._held) >= BACKUPS_MAX:
             raise BackupRefused(f"{BACKUPS_MAX} backups are under way; end one, or wait until it ends.")
         try:
             async with asyncio.timeout(BACKUP_WAIT_S), self._cleaner.quiet(), self._metadata.quiet():
-                held = self._hold()
+                held = self._hold(new_uuid(self._entropy))
         except TimeoutError:
             raise Overloaded("The node compacts a log or changes its metadata; try again in a moment.") from None
         self._held[held.shown.id] = held
         return held.shown
 
-    def _hold(self) -> _Held:
+    @asynccontextmanager
+    async def quiet(self) -> AsyncIterator[None]:
+        """While it is held, no file of a log is replaced or deleted."""
+        async with asyncio.timeout(BACKUP_WAIT_S) as waiting, self._cleaner.quiet():
+            waiting.reschedule(None)
+            yield
+
+    async def hold(self, name: str, still_s: float) -> HeldHere:
+        """One node of several: it holds its files, and then does nothing for so long, before it answers."""
+        try:
+            async with asyncio.timeout(still_s / 4), self._cleaner.quiet():
+                held = self.hold_now(name)
+                _stand_still(still_s)
+        except TimeoutError:
+            raise Overloaded("The node compacts a log; try again in a moment.") from None
+        paused = msgspec.structs.replace(held.shown, pause_ms=held.shown.pause_ms + round(still_s * 1000))
+        return HeldHere(paused, held.place)
+
+    def hold_now(self, name: str) -> HeldHere:
+        held = self._held[name] = self._hold(name)
+        own = self._data.name
+        return HeldHere(held.shown, f"{own}/" if PROCESS_DIRECTORY.fullmatch(own) else "")
+
+    def holds(self, name: str) -> bool:
+        return name in self._held
+
+    def _hold(self, name: str) -> _Held:
         """Blocks the loop, for that is what makes it one moment."""
         began = time.perf_counter()
-        name = new_uuid(self._entropy)
         directory = self._data / SNAPSHOTS / name
         files = self._linked(directory)
         pause_ms = round((time.perf_counter() - began) * 1000, 3)
@@ -114,7 +145,7 @@ class Backups:
             try:
                 directory.mkdir(DIR_MODE, parents=True)
                 directory.parent.chmod(DIR_MODE)
-                return link_files(self._data, directory)
+                return link_files(self._data, directory, is_alone=self._metadata is not None)
             except OSError as error:
                 shutil.rmtree(directory, ignore_errors=True)
                 if error.errno in _NO_LINKS:
@@ -129,7 +160,7 @@ class Backups:
     def list(self) -> list[BackupOut]:
         return [held.shown for held in self._held.values()]
 
-    def files(self, name: str, after: int) -> BackupFilesOut:
+    async def files(self, name: str, after: int) -> BackupFilesOut:
         """From a place in the list on, as many as fit an answer."""
         held = self._find(name)
         page = held.files[after : after + BACKUP_FILES_LISTED_MAX]
@@ -171,6 +202,11 @@ class Backups:
         await self._offload(lambda: shutil.rmtree(directory, ignore_errors=True))
 
 
+def _stand_still(seconds: float) -> None:
+    """Blocks the loop: nothing happens at this node meanwhile."""
+    time.sleep(min(seconds, _STILL_S_MAX))
+
+
 def _read(directory: Path, parts: Sequence[BackupPart], digests: bool) -> bytes:
     found: list[bytes] = []
     for part in parts:
@@ -181,5 +217,9 @@ def _read(directory: Path, parts: Sequence[BackupPart], digests: bool) -> bytes:
             os.close(fd)
         if len(data) < part.size:
             raise StorageFailed("A file is shorter than it was when the backup began; begin another.")
-        found.append(hashlib.sha256(data).digest() if digests else data)
+        found.append(digest_of(data) if digests else data)
     return b"".join(found)
+
+
+def digest_of(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

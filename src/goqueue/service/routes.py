@@ -320,7 +320,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
         "owner": _BY_NAME,
         "owners": SPLIT,
     },
-    Backups: _all(HERE, "begin", "list", "files", "read", "end"),
+    Backups: {"list": HERE, **_all(SPLIT, "begin", "files", "read", "end")},
     Storage: _all(HERE, "usage", "data_dir", "delete_records"),
     NodeConfig: _all(HERE, "static", "check", "alter", "set_log_levels", "dynamic"),
     Quotas: _all(HERE, "list", "alter"),

@@ -8,7 +8,9 @@ from typing import Any, TypeVar, cast
 
 from goqueue.base.ids import TopicPartition
 from goqueue.service.audit_trail import AuditTrail, RoutedAudit
+from goqueue.service.backups import Backups
 from goqueue.service.browse import Browsing
+from goqueue.service.cluster_backups import ClusterBackups, RoutedBackups
 from goqueue.service.consume import Consuming
 from goqueue.service.dead_letter_view import DeadLetterView
 from goqueue.service.dead_letters import Redrives
@@ -45,6 +47,8 @@ Verb = Callable[..., Any]
 
 # What other nodes ask of a service beside the verbs that doors have.
 _BETWEEN_NODES: Mapping[type, tuple[str, ...]] = {
+    Backups: ("hold",),
+    ClusterBackups: ("files", "read", "end"),
     Browsing: ("marks",),
     Consuming: ("answered", "shared_take"),
     Groups: ("progress",),
@@ -114,6 +118,11 @@ class Routing:
         """Dead letters at all nodes."""
         routed = self._splits[DeadLetterView] = RoutedLetters(self.router, letters, self._topics)
         return routed
+
+    def backups(self, backups: ClusterBackups) -> None:
+        """Backups of all nodes."""
+        self.router.serve(backups, _BETWEEN_NODES[ClusterBackups])
+        self._splits[Backups] = RoutedBackups(self.router, backups)
 
     def serve_all(self, node: Any) -> None:
         """Every service that has a verb for other nodes, of the node's attributes; so all of them can be asked."""

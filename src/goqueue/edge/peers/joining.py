@@ -41,7 +41,7 @@ class ClusterDoor:
         assert address is not None
         self._security = security_of(self._settings)
         is_local = self._settings.store.startswith(SCHEME)
-        store = self._local_store() if is_local else _etcd(self._settings)
+        store = self._local_store() if is_local else etcd_store(self._settings)
         self._socket = listen(*address, "cluster.listen")
         try:
             await store.open()
@@ -70,7 +70,7 @@ class ClusterDoor:
             await self._door.stop()
 
 
-def _etcd(settings: ClusterSettings) -> EtcdMetadata:
+def etcd_store(settings: ClusterSettings) -> EtcdMetadata:
     try:
         from goqueue.drive.etcd_calls import EtcdSettings
         from goqueue.drive.etcd_metadata import EtcdMetadata

@@ -44,7 +44,7 @@ class BackupRoutes:
 
     async def files(self, request: Request) -> Response:
         after = number(Query(request, "after").text("after", "0"), "after", 0, _AFTER_MAX)
-        return json(self._backups.by(caller_of(request)).files(request.path_params["backup"], after))
+        return json(await self._backups.by(caller_of(request)).files(request.path_params["backup"], after))
 
     async def read(self, request: Request) -> Response:
         Query(request)
