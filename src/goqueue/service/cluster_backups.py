@@ -28,8 +28,8 @@ from goqueue.service.backups import Backups, HeldHere, digest_of
 from goqueue.service.router import Router, together
 
 STORE: Final = "store"  # the file of a backup that has the metadata: JSON, a value for each key
-_STILL_S: Final = (0.3, 0.6, 0.9)  # longer each time; nodes that are silent for two seconds are taken for dead
-_PAUSE_S: Final = 0.5
+_STILL_S: Final = (0.3, 0.6, *[0.9] * 8)  # nodes that are silent for two seconds are taken for dead
+_PAUSE_S: Final = 1.0  # in which work goes on
 _TOUCH_S: Final = 60.0
 
 
