@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from bench.cluster_process import ClusterProcess
-from bench.node_process import NodeProcess
 from tests.cli.running import goqueue
 from tests.cli.test_backup import Worker, back_up, publish, values_of
 from tests.etcd import etcd_program
@@ -197,8 +196,9 @@ def test_the_processes_of_a_machine_come_back_as_they_were_at_one_moment(tmp_pat
     assert done.exit_code == 0, done.output
     done = goqueue("restore", str(tmp_path / "copies"), "--data", str(tmp_path / "last"))
     assert done.exit_code == 0, done.output
-    with NodeProcess(tmp_path / "last") as node:
-        assert all_of(node.url) == values, "a stopped machine was backed up, and one process goes on with it"
+    with Machine(tmp_path / "last", 2) as machine:
+        machine.wait_whole(2)
+        assert all_of(machine.url) == values, "a stopped machine was backed up"
 
 
 def all_of(url: str) -> set[str]:
