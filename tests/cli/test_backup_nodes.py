@@ -14,6 +14,7 @@ from bench.cluster_process import ClusterProcess
 from tests.cli.running import goqueue
 from tests.cli.test_backup import Worker, back_up, publish, values_of
 from tests.etcd import etcd_program
+from tests.long import only_long
 from tests.processes.machine import Machine
 from tests.waiting import wait_until
 
@@ -191,14 +192,22 @@ def test_the_processes_of_a_machine_come_back_as_they_were_at_one_moment(tmp_pat
     with Machine(tmp_path / "new", 2) as machine:
         machine.wait_whole(2)
         check(machine.url, machine.kafka, taken, *before)
-        values = all_of(machine.url)
-    done = goqueue("backup", str(tmp_path / "copies"), "--data", str(tmp_path / "new"))
-    assert done.exit_code == 0, done.output
-    done = goqueue("restore", str(tmp_path / "copies"), "--data", str(tmp_path / "last"))
-    assert done.exit_code == 0, done.output
-    with Machine(tmp_path / "last", 2) as machine:
+
+
+@only_long
+@pytest.mark.timeout(400)
+def test_the_processes_of_a_machine_that_is_stopped_are_backed_up_from_their_directory(tmp_path: Path) -> None:
+    with Machine(tmp_path / "old", 2) as machine:
         machine.wait_whole(2)
-        assert all_of(machine.url) == values, "a stopped machine was backed up"
+        prepare(machine.url)
+        values = all_of(machine.url)
+    done = goqueue("backup", str(tmp_path / "copies"), "--data", str(tmp_path / "old"))
+    assert done.exit_code == 0, done.output
+    done = goqueue("restore", str(tmp_path / "copies"), "--data", str(tmp_path / "new"))
+    assert done.exit_code == 0, done.output
+    with Machine(tmp_path / "new", 2) as machine:
+        machine.wait_whole(2)
+        assert all_of(machine.url) == values
 
 
 def all_of(url: str) -> set[str]:
