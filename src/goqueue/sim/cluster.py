@@ -39,6 +39,7 @@ SESSION_MS: Final = 3_000
 _STOP_S: Final = 20.0
 STORE_S: Final = 0.002  # until the store answers
 _SCRUB_MS: Final = 2_000
+_AGAIN_S: Final = 1.0  # after a start that failed
 _SYNC_S: Final = 0.001  # of the journal: not so short that it would be done on the loop
 
 
@@ -91,7 +92,17 @@ class SimNode:
     def start(self) -> None:
         """In the background: a new cluster waits for its nodes."""
         self.is_up = True
-        self.run(self._serve())
+        self.run(self._serve()).add_done_callback(self._started)
+
+    def _started(self, serving: asyncio.Task[bytes]) -> None:
+        """A process that could not start ends, and is started again, as a supervisor does."""
+        if self.is_up and not serving.cancelled() and isinstance(serving.exception(), OSError | GoQueueError):
+            self.kill()
+            self._cluster.loop.call_later(_AGAIN_S, self._start_again)
+
+    def _start_again(self) -> None:
+        if not self.is_up:
+            self.start()
 
     async def _serve(self) -> bytes:
         cluster = self._cluster
