@@ -28,6 +28,7 @@ OPERATORS: Final = {
         "door/kafka/test_java.py::test_everything_is_allowed_and_said_to_those_who_ask",
         "door/kafka/test_share.py::test_as_many_records_are_acquired_as_the_tenant_may_have_in_flight",
         "door/schemas/test_doors.py::test_every_error_has_confluents_number",
+        "pipeline/link/test_doors.py::test_the_node_tells_its_other_door",
         "door/schemas/test_openapi.py::test_every_answer_of_the_registry_is_as_the_document_says",
     ),
     "asks for numbers of the whole node": (
@@ -55,6 +56,7 @@ OPERATORS: Final = {
         "door/kafka/test_transaction_version.py::test_a_marker_of_an_epoch_that_is_over_ends_nothing",
         "door/test_rest_transactions.py::test_transactions_are_listed_described_counted_and_ended_by_an_administrator",
         "door/test_rest_staged.py::test_staged_writers_are_transactions_like_others",
+        "pipeline/link/test_writing.py::test_a_transaction_that_was_ended_behind_the_writers_back_is_told",
     ),
     "chooses ids of schemas": (
         "door/schemas/test_answers.py::test_errors_have_confluents_words",
