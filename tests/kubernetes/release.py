@@ -36,6 +36,7 @@ class Release:
         self._folder = folder
         self._values = {**VALUES, **values}
         self._operator: tuple[str, str] | None = None
+        self._forced: set[str] = set()  # pods by uid, whose hooks had no time
         self.space = space
 
     # --- helm --------------------------------------------------------------------------------------------------
@@ -168,6 +169,12 @@ class Release:
     def _claimed(self, pod: str) -> str:
         return str(self._lab.get(self.space, "persistentvolumeclaims", f"data-{pod}")["spec"]["volumeName"])
 
+    def failed_hooks(self) -> list[str]:
+        """What Kubernetes says of hooks that failed, but for pods that were taken away by force."""
+        found = [one for one in self._lab.objects("events") if one["metadata"]["namespace"] == self.space]
+        failed = [one for one in found if one["reason"] == "FailedPreStopHook"]
+        return [str(one["message"]) for one in failed if one["involvedObject"]["uid"] not in self._forced]
+
     # --- what is done ------------------------------------------------------------------------------------------
 
     def evict(self, pod: str) -> int:
@@ -201,6 +208,7 @@ class Release:
     def lose_volume(self, pod: str) -> None:
         """With what is on it, and the process that used it: nothing is handed over."""
         volume = self._claimed(pod)
+        self._forced.add(self.uid(pod))
         self._lab.kubectl("delete", "pvc", f"data-{pod}", "--namespace", self.space, "--wait=false")
         self.delete(pod, "--grace-period=0", "--force")
         self._lab.kubectl("delete", "pv", volume, "--wait=false")

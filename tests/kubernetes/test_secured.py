@@ -52,7 +52,7 @@ def test_tls_users_rules_and_a_certificate_that_is_renewed(lab: KubernetesLab, t
             writer.wait_more()
             renew(lab, release, authority)
             replace_a_pod(release, writer)
-        assert "FailedPreStopHook" not in lab.kubectl("get", "events", "--namespace", SPACE).stdout
+        assert release.failed_hooks() == []
         assert writer.failed == []
         check_kept(writer, read_from(servers, TOPIC, client("admin", files)))
 
