@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from pyspark.sql.types import StructField, StructType
 
+from goqueue.base.decoders import from_json
 from goqueue.pipeline.options import Side, is_of_other_side
 
 _OPTION: Final = "option."  # how the catalogue names what stands in OPTIONS (...)
@@ -40,7 +41,7 @@ def options_for(schema: StructType, given: Mapping[str, str], side: Side) -> Map
     """The options of a read or write: the statement's own, and behind them the table's."""
     for one in schema.fields:
         if one.metadata and _METADATA in one.metadata:
-            return {**of_side(msgspec.json.decode(one.metadata[_METADATA], type=dict[str, str]), side), **given}
+            return {**of_side(from_json(one.metadata[_METADATA], dict[str, str]), side), **given}
     return given
 
 
