@@ -138,13 +138,22 @@ class Chromium:
         """Until the expression is true."""
         until = time.monotonic() + wait_s
         while True:
-            found = self.run(f"Boolean({script})")
+            found = self._run_here(f"Boolean({script})")
             if found:
                 return found
             if time.monotonic() > until:
                 text = self.run("document.body.innerText.slice(0, 3000)")
                 raise AssertionError(f"never true: {script}\n{text}\n{self.errors}")
-            self.run("new Promise((done) => setTimeout(done, 40))")
+            self._run_here("new Promise((done) => setTimeout(done, 40))")
+
+    def _run_here(self, script: str) -> Any:
+        """None if the page goes away meanwhile, for another one."""
+        try:
+            return self.run(script)
+        except RuntimeError as error:
+            if "navigated" in str(error):
+                return None
+            raise
 
     def see(self, text: str, wait_s: float = WAIT_S) -> None:
         """Until the page shows the text."""

@@ -14,7 +14,6 @@ import httpx
 from confluent_kafka.admin import AdminClient
 
 from bench.node_process import NodeProcess
-from goqueue.cli.cluster_dir import free_ports
 from goqueue.cli.processes import was_shared
 from goqueue.wire import goqueue_pb2, goqueue_pb2_grpc
 from tests.door.sqs.clients import client as sqs_client
@@ -194,10 +193,8 @@ def test_a_process_that_stands_still_is_waited_for_and_the_others_answer(tmp_pat
 
 def test_a_port_in_use_is_told_and_nothing_is_changed(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with socket.socket() as taken:
-        port = free_ports(2) + 1
-        taken.bind(("127.0.0.1", port))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
         machine = Machine(data, 2, "--kafka", f"127.0.0.1:{port - 1}")
         try:
             machine.start()

@@ -51,5 +51,6 @@ def snapshot(folder: Path) -> dict[str, int]:
 
 
 def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", "from goqueue.cli import main; main()", *arguments[1:]]
+    """Without compiled files: Python takes one for current whose source had the same size in the same second."""
+    command = [sys.executable, "-B", "-c", "from goqueue.cli import main; main()", *arguments[1:]]
     return subprocess.Popen(command, env={**os.environ, "GOQUEUE_WORKER_CHILD": "1"})
