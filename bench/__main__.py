@@ -68,6 +68,9 @@ SUITES: dict[str, list[Callable[[Path], Iterator[Figure]]]] = {
 
 
 def main(names: list[str]) -> int:
+    if unknown := [name for name in names if name not in SUITES]:
+        print(f"{unknown[0]} is no suite. Name some of these, or none for all: {', '.join(SUITES)}", file=sys.stderr)
+        return 2
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}")
     missed = 0
     for name in names or SUITES:
