@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ import uvloop
 
 from goqueue.base.errors import PeerLost, SessionLost
 from goqueue.base.metadata import Commit
-from goqueue.base.settings import Settings, load_settings
+from goqueue.base.settings import Settings, load_settings, parse_address
 from goqueue.base.startup_errors import AddressUnusable, SettingsInvalid
 from goqueue.cli.process import NodeChild
 from goqueue.cli.process_doors import ProcessDoors
@@ -25,6 +26,7 @@ from goqueue.drive.embedded_metadata import file_of
 from goqueue.drive.local_metadata import CLUSTER, KEEPER, SCHEME, LocalMetadata
 from goqueue.drive.peer_security import PeerSecurity
 from goqueue.drive.peers import connect
+from goqueue.edge.listening import listen
 from goqueue.log.real_disk import RealDisk
 from goqueue.service.process_numbers import labelled, merged
 from goqueue.wire.node_frames import PROTOCOL, Hello
@@ -69,6 +71,23 @@ def test_doors_are_bound_once_and_let_go_when_one_is_taken() -> None:
             ProcessDoors(given, 2)
     doors.close()
     ProcessDoors(second, 1).close()
+
+
+def test_doors_are_free_again_at_once_though_clients_were_connected_when_they_closed() -> None:
+    flags = {"rest.listen": "127.0.0.1:0", "kafka.listen": "off", "sqs.listen": "off", "grpc.listen": "off"}
+    doors = ProcessDoors(load_settings(None, {}, flags), 1)
+    settled = doors.settled(load_settings(None, {}, flags), 0)
+    address = parse_address(settled.rest.listen)
+    assert address is not None
+    with listen(*address, "rest.listen", is_shared=True) as door:
+        door.listen()
+        door.setblocking(True)
+        with socket.create_connection(address) as client:
+            door.accept()[0].close()  # the side that closes first is the one that the system remembers
+            assert client.recv(1) == b""
+    doors.close()
+    ProcessDoors(settled, 1).close()
+    listen(*address, "rest.listen").close()
 
 
 # --- a process ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import msgspec
 from goqueue.base.settings import Settings, parse_address
 from goqueue.base.startup_errors import AddressUnusable
 from goqueue.edge.doors import Address
-from goqueue.edge.listening import listen
+from goqueue.edge.listening import hold, listen
 
 _SHARED = ("rest", "sqs", "grpc")
 
@@ -56,7 +56,7 @@ class ProcessDoors:
         """Free until now, and from now on for these processes alone."""
         with listen(*address, setting) as free:
             host, port = free.getsockname()[:2]
-        self._sockets.append(listen(host, port, setting, is_shared=True))
+        self._sockets.append(hold(host, port, setting))
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def settled(self, settings: Settings, number: int) -> Settings:
