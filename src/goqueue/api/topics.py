@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from goqueue.base.ids import Millis, Offset
@@ -12,8 +14,12 @@ class DamagedOffsets(msgspec.Struct, frozen=True):
     last_offset: Offset
 
 
+UNKNOWN: Final = -1
+
+
 class PartitionInfo(msgspec.Struct, frozen=True):
-    """One partition: readable are the offsets from `start_offset` up to, not including, `high_watermark`."""
+    """One partition: readable are the offsets from `start_offset` up to, not including, `high_watermark`. They are -1
+    while the partition's leader does not answer."""
 
     partition: int
     start_offset: Offset

@@ -19,6 +19,7 @@ from goqueue.cli.options import server_option
 from goqueue.cli.readable import ReadableForms, hex_form
 from goqueue.cli.show import bytes_text, headers_text, remark, time_text
 from goqueue.cli.taking import Form, GroupOptions, TakeOptions, answer_of, group_options
+from goqueue.cli.whole_topic import whole_topic
 from goqueue.client import Client, Message, Page
 from goqueue.client.leases import encode_leased
 from goqueue.client.member_calls import Begin
@@ -115,7 +116,7 @@ def _begin(start: str | None, partition: int | None, offset: int | None) -> Begi
 
 def _pages(client: Client, topic: str, place: str, count: int | None) -> Iterator[Message]:
     """Everything up to where the log ended when the reading began."""
-    ends = {one.partition: one.high_watermark for one in client.topic(topic).partitions}
+    ends = {one.partition: one.high_watermark for one in whole_topic(client, topic)}
     left = count
     while True:
         limit = _PAGE if left is None else min(left, _PAGE)
@@ -135,7 +136,7 @@ def _is_at_end(page: Page, ends: dict[int, int]) -> bool:
 
 def _cursor(client: Client, topic: str, partition: int, place: str) -> str:
     """A place as the cursor of one partition."""
-    found = {one.partition: one for one in client.topic(topic).partitions}
+    found = {one.partition: one for one in whole_topic(client, topic)}
     if partition not in found:
         raise Failed(f"Topic {topic!r} has no partition {partition}; it has 0 to {len(found) - 1} (unknown-partition)")
     if place == "earliest":

@@ -10,6 +10,7 @@ import msgspec
 from goqueue.base.decoders import from_json
 from goqueue.cli.copy_parts import GROUP_PREFIX, CopyBatch, CopyNote, cursor_offsets, parse_note
 from goqueue.cli.failures import Failed
+from goqueue.cli.whole_topic import whole_topic
 from goqueue.client import Client, GoQueueClientError, Message, NewMessage
 from goqueue.client.calls import RestCall, group_path
 
@@ -34,7 +35,7 @@ class BrokerSource:
     def __init__(self, client: Client, topic: str) -> None:
         self._client = client
         self._topic = topic
-        self._partitions = client.topic(topic).partitions
+        self._partitions = whole_topic(client, topic)
 
     def total(self, position: str | None) -> int:
         begin = {} if position is None else cursor_offsets(position)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from goqueue.api.topics import UNKNOWN, PartitionInfo
 from goqueue.cli.asking import confirm, yes_option
 from goqueue.cli.connecting import connect
 from goqueue.cli.live_names import TOPIC
@@ -146,7 +147,7 @@ def _describe(found: Topic) -> None:
             one.messages,
             one.size_bytes,
             one.segments,
-            _state(one.writable, len(one.damaged)),
+            _state(one),
         )
         for one in found.partitions
     ]
@@ -157,6 +158,8 @@ def _set_by(found: Topic, name: str) -> str:
     return "topic" if name in found.overrides else "default"
 
 
-def _state(writable: bool, damaged: int) -> str:
-    state = "ok" if writable else "read-only"
+def _state(partition: PartitionInfo) -> str:
+    if partition.high_watermark == UNKNOWN:
+        return "no leader answers"
+    state, damaged = "ok" if partition.writable else "read-only", len(partition.damaged)
     return f"{state}, {counted(damaged, 'damaged stretch')}" if damaged else state
