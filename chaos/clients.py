@@ -20,7 +20,9 @@ from tests.cluster.clients import Cluster
 
 LEASE_S: Final = 20
 PAUSE_S: Final = 0.03
+QUIET: Final = {"log_level": 0}  # connections that are lost on purpose are not worth a line
 _PATIENT: Final = {
+    **QUIET,
     "socket.timeout.ms": 5_000,
     "topic.metadata.refresh.interval.ms": 500,
     "reconnect.backoff.max.ms": 200,

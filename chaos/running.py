@@ -68,6 +68,13 @@ class Outcome(NamedTuple):
         )
         return list(found)
 
+    @property
+    def is_only_slow(self) -> bool:
+        """No promise about messages is broken."""
+        return not any(
+            list_ for all_ in self.findings.values() for promise, list_ in all_.items() if promise != PROGRESS
+        )
+
 
 Tell = Callable[[str], None]
 

@@ -12,7 +12,7 @@ from typing import Final
 import boto3
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from chaos.clients import Client, RestSender, SqsReceiver, SqsSender, Tail, Transactor, Worker
+from chaos.clients import QUIET, Client, RestSender, SqsReceiver, SqsSender, Tail, Transactor, Worker
 from chaos.fifo_clients import FifoReceiver, FifoSender
 from chaos.histories import CLIENTS, DOUBLED, LOST, ORDER, Ends, Findings, Groups, Leases, merged
 from chaos.lake_workload import LakeWorkload, no_spark
@@ -29,7 +29,7 @@ _PARTITIONS: Final = 3
 
 class TimedWriter(Writer):
     def __init__(self, cluster: Cluster, topic: str) -> None:
-        super().__init__(cluster, topic, pause_s=0.01)
+        super().__init__(cluster, topic, pause_s=0.01, client=QUIET)
         self.ops = Ops()
 
     def _told(self, error: KafkaError | None, message: Message) -> None:
@@ -45,7 +45,7 @@ class EndWatcher(Client):
         super().__init__(cluster, seed)
         self._topic = topic
         self._ends = ends
-        self._consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": f"ends-{topic}"})
+        self._consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": f"ends-{topic}", **QUIET})
 
     def work(self) -> None:
         for partition in range(_PARTITIONS):
