@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -43,29 +43,29 @@ def make_topic(node: NodeProcess, name: str, partitions: int = 1, **config: Any)
 def fill(node: NodeProcess, topic: str, rows: Iterable[Row | bytes]) -> None:
     """Writes them all, in order within a partition, and returns when the node has them."""
     failures: list[object] = []
-    producer = Producer({"bootstrap.servers": node.kafka, "linger.ms": 5, "enable.idempotence": True})
-    for given in rows:
-        row = given if isinstance(given, Row) else Row(given)
-        _produce(producer, topic, row, failures)
-    left = producer.flush(_SECONDS)
-    assert not left and not failures, (left, failures[:3])
 
-
-def _produce(producer: Producer, topic: str, row: Row, failures: list[object]) -> None:
     def done(error: object, _: object) -> None:
         if error is not None:
             failures.append(error)
 
-    while True:
-        try:
-            producer.produce(
-                topic, row.value, row.key, row.partition, headers=list(row.headers) or None, on_delivery=done
-            )
-        except BufferError:
+    producer = Producer({"bootstrap.servers": node.kafka, "linger.ms": 5, "enable.idempotence": True})
+    for given in rows:
+        row = given if isinstance(given, Row) else Row(given)
+        while not _is_taken(producer, topic, row, done):
             producer.poll(0.1)
-        else:
-            producer.poll(0)
-            return
+        producer.poll(0)
+    left = producer.flush(_SECONDS)
+    assert not left and not failures, (left, failures[:3])
+
+
+def _is_taken(producer: Producer, topic: str, row: Row, done: Callable[[object, object], None]) -> bool:
+    """Not if too much waits."""
+    headers: list[tuple[str, str | bytes | None]] = [*row.headers]
+    try:
+        producer.produce(topic, row.value, row.key, row.partition, headers=headers or None, on_delivery=done)
+    except BufferError:
+        return False
+    return True
 
 
 def contents(node: NodeProcess, topic: str, isolation: str = "read_committed") -> list[Stored]:

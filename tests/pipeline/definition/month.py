@@ -1,6 +1,6 @@
 """A month of `goqueue pipeline serve` in compressed time, on a cluster of three nodes.
 
-    python -m tests.pipeline.definition.month --days 30 --events 10000 --plot docs/images/pipeline-month.svg
+    python -m tests.pipeline.definition.month --days 30 --events 1000000 --plot docs/images/pipeline-month.svg
 
 Each day is published and worked off. On the way: two upgrades, a schema change, a pause, a node replaced by an empty
 one. At the end tables, quarantine and topic are held against plain Python, and what grew is told.
@@ -9,7 +9,6 @@ one. At the end tables, quarantine and topic are held against plain Python, and 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -17,9 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,13 +25,12 @@ import msgspec
 from deltalake import DeltaTable
 
 from bench.cluster_process import ClusterProcess
+from tests.pipeline.definition.month_check import Calendar, Copies, check, large_ids
 from tests.pipeline.definition.month_plot import draw
-from tests.pipeline.topics import Row, contents, fill, make_topic
+from tests.pipeline.topics import Row, fill, make_topic
 from tests.pipeline.victims import Victim, free_address
 from tests.waiting import wait_until
 
-BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
-CUSTOMERS: Final = 20
 DAY_S: Final = 600.0  # to work one off, at most
 
 ORDERS: Final = """name = "orders"
@@ -103,48 +99,6 @@ class Sample(msgspec.Struct, frozen=True):
     state_rows: int
 
 
-class Order(msgspec.Struct, frozen=True):
-    id: int
-    customer: str
-    total: int
-    at: str
-    channel: str | None = None
-
-
-class Calendar(msgspec.Struct, frozen=True):
-    """Which day has what; each is a day's beginning."""
-
-    days: int
-    events: int
-
-    def at(self, share: float) -> int:
-        return round(self.days * share)
-
-    @property
-    def what(self) -> dict[int, str]:
-        return {
-            self.at(0.27): "upgrade",
-            self.at(0.4): "pause",
-            self.at(0.5): "schema",
-            self.at(0.6): "node",
-            self.at(0.75): "upgrade 2",
-        }
-
-    def day_of(self, what: str) -> int:
-        return next(day for day, one in self.what.items() if one == what)
-
-    def orders(self, day: int) -> Iterator[Order]:
-        has_channel = day >= self.day_of("schema")
-        for n in range(self.events):
-            number = day * self.events + n
-            at = BEGIN + timedelta(days=day, seconds=86_400 * n / self.events)
-            channel = ("web", "shop")[number % 2] if has_channel else None
-            yield Order(number, f"c{n % CUSTOMERS}", n * 7 % 100, at.isoformat(timespec="seconds"), channel)
-
-    def large_from(self, day: int) -> int:
-        return 80 if day >= self.day_of("upgrade 2") else 90
-
-
 class Month:
     def __init__(self, folder: Path, calendar: Calendar, cluster: ClusterProcess) -> None:
         self.calendar, self.cluster, self.lake = calendar, cluster, folder / "lake"
@@ -159,6 +113,7 @@ class Month:
     def run(self) -> None:
         make_topic(self.cluster.nodes[0], "orders", 4)
         make_topic(self.cluster.nodes[0], "large", 2)
+        self.copies = Copies(self.cluster.bootstrap, "large", 2)
         self.write_orders()
         (self.folder / "daily.toml").write_text(DAILY.replace("KAFKA", self.cluster.bootstrap))
         command = ("pipeline", "serve", str(self.folder), "--every", "1s", "--listen", self.listen)
@@ -167,7 +122,9 @@ class Month:
                 self.turn(day, serve)
                 self.samples.append(self.sample(day, serve))
                 print(msgspec.json.encode(self.samples[-1]).decode(), flush=True)
-        self.check()
+            wait_until(lambda: self.has_copied(self.calendar.days - 1), lambda: "large", DAY_S)
+        check(self.calendar, self.lake, self.copies.ids())
+        self.copies.close()
 
     def turn(self, day: int, serve: Victim) -> None:
         what = self.calendar.what.get(day, "")
@@ -251,7 +208,7 @@ class Month:
             return 0
         found = DeltaTable(str(path))
         if summed is not None:
-            return int(sum(found.to_pyarrow_table(columns=[summed])[summed].to_pylist()))
+            return sum(found.to_pyarrow_table(columns=[summed])[summed].to_pylist())
         return int(sum(found.get_add_actions(flatten=True).column("num_records").to_pylist()))
 
     def is_done(self, day: int) -> bool:
@@ -262,15 +219,10 @@ class Month:
             return False
         if not self.calendar.what.get(day + 1, "").startswith("upgrade"):
             return True
-        return len(self.copied()) >= sum(self.large_ids(day).values())
+        return self.has_copied(day)
 
-    def copied(self) -> list[Any]:
-        return contents(self.cluster.nodes[self.cluster.running[0]], "large")
-
-    def large_ids(self, last: int) -> Counter[int]:
-        days = range(last + 1)
-        large_from = self.calendar.large_from
-        return Counter(one.id for day in days for one in self.calendar.orders(day) if one.total >= large_from(day))
+    def has_copied(self, day: int) -> bool:
+        return len(self.copies.ids()) >= len(large_ids(self.calendar, day))
 
     def sample(self, day: int, serve: Victim) -> Sample:
         memory = memory_mib(serve.process.pid)
@@ -280,35 +232,6 @@ class Month:
         state = sum(int(one["numbers"].get("state_rows", 0)) for one in self.status())
         others = len(files) - checkpoints - logs
         return Sample(day, time.monotonic() - self.began, *memory, checkpoints, others, logs, state)
-
-    # --- what has to be there -------------------------------------------------------------------------------------
-
-    def check(self) -> None:
-        """Against plain Python."""
-        days = range(self.calendar.days)
-        all_of = [(day, one) for day in days for one in self.calendar.orders(day)]
-        wait_until(lambda: len(self.copied()) >= sum(self.large_ids(days[-1]).values()), lambda: "large", DAY_S)
-        assert Counter(json.loads(row.value)["id"] for row in self.copied()) == self.large_ids(days[-1])
-        upgrade = self.calendar.day_of("upgrade")
-        kept = DeltaTable(str(self.lake / "orders")).to_pyarrow_table().select(["id", "total", "is_half", "channel"])
-        assert Counter(tuple(row.values()) for row in kept.to_pylist()) == Counter(
-            (one.id, one.total, None if day < upgrade else one.total >= 50, one.channel)
-            for day, one in all_of
-            if one.total > 0
-        )
-        broken = DeltaTable(str(self.lake / "quarantine")).to_pyarrow_table()["row"].to_pylist()
-        assert Counter(json.loads(row)["id"] for row in broken) == Counter(
-            one.id for _, one in all_of if one.total == 0
-        )
-        daily: dict[tuple[str, Any], tuple[int, int]] = {}
-        for day, one in all_of:
-            if one.total > 0:
-                key = one.customer, (BEGIN + timedelta(days=day)).date()
-                count, total = daily.get(key, (0, 0))
-                daily[key] = count + 1, total + one.total
-        found = DeltaTable(str(self.lake / "daily")).to_pyarrow_table().to_pylist()
-        assert {(row["customer"], row["day"]): (row["orders"], row["total"]) for row in found} == daily
-        assert len(found) == len(daily)
 
 
 def memory_mib(session: int) -> tuple[float, float]:
@@ -350,7 +273,7 @@ def month(folder: Path, days: int, events: int, plot: Path | None = None) -> lis
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=int, default=30)
-    parser.add_argument("--events", type=int, default=10_000)
+    parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--plot", type=Path)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="goqueue-month-") as scratch:
