@@ -13,9 +13,10 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import count, islice
 from typing import Final
 
-from goqueue.sim.minute import Minute, MinuteOutcome, run_minute
+from goqueue.sim.minute import Minute, MinuteOutcome, has_moves, run_minute
 
 _TELL_S: Final = 10.0
 _PER_PROCESS: Final = 50  # then another one takes over, so that none grows
@@ -23,7 +24,7 @@ _PER_PROCESS: Final = 50  # then another one takes over, so that none grows
 
 def main(words: Sequence[str]) -> int:
     asked = _arguments().parse_args(words)
-    seeds = range(asked.first, asked.first + asked.seeds)
+    seeds = list(islice((one for one in count(asked.first) if has_moves(one) or not asked.moves), asked.seeds))
     minutes = [Minute(seed, fsync, asked.seconds) for seed in seeds for fsync in asked.fsync]
     began = told = time.monotonic()
     broken = 0
@@ -41,6 +42,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m goqueue.sim", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--from", dest="first", type=int, default=0, metavar="SEED", help="the first of them")
+    parser.add_argument("--moves", action="store_true", help="only seeds with nodes that join and leave, half of all")
     parser.add_argument("--seconds", type=float, default=60.0, help="of faults in each")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--fsync", nargs="+", choices=("interval", "always"), default=("interval", "always"))

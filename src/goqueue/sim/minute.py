@@ -69,6 +69,11 @@ class MinuteOutcome(NamedTuple):
     events: int
 
 
+def has_moves(seed: int) -> bool:
+    """Whether there is a fourth node, so that shards move, and nodes join and leave."""
+    return bool(seed & 2)
+
+
 def run_minute(minute: Minute) -> MinuteOutcome:
     """In virtual time; the same every time."""
     return run_virtually(lambda loop: _Run(loop, minute).outcome())
@@ -78,7 +83,7 @@ class _Run:
     def __init__(self, loop: VirtualLoop, minute: Minute) -> None:
         self._minute = minute
         skews_ms = _SKEWS_MS[minute.seed % len(_SKEWS_MS)]
-        plan = ClusterPlan(4 if minute.seed & 2 else 3, fsync=minute.fsync, skews_ms=skews_ms)
+        plan = ClusterPlan(4 if has_moves(minute.seed) else 3, fsync=minute.fsync, skews_ms=skews_ms)
         self._cluster = cluster = SimCluster(loop, minute.seed, plan)
         self._faults = Faults(cluster, minute.seed)
         self._places = [TopicPartition(QUEUE, number) for number in range(PARTITIONS)]
