@@ -68,7 +68,7 @@ TOGETHER = [
     *("README.md", "start/kafka.md", "start/sqs.md", "start/celery.md", "queue.md", "groups.md"),
     *("dead-letters.md", "delay.md", "transactions.md", "schemas.md", "traces.md", "workers.md", "staged.md"),
     *("kafka.md", "sqs.md", "rest.md", "grpc.md", "python.md", "clients.md", "cli.md"),
-    *("backup.md", "quotas.md", "security.md", "security-acls.md", "tenants.md"),
+    *("backup.md", "file-formats.md", "quotas.md", "security.md", "security-acls.md", "tenants.md"),
     *("from-kafka.md", "from-rabbitmq.md", "from-sqs.md", "from-celery.md", "sizing.md"),
 ]
 # The others, and why.

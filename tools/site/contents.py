@@ -39,7 +39,15 @@ SECTIONS: Final[dict[str, list[str]]] = {
     "Pipeline": ["pipeline.md", "pipeline-files.md", "lake.md", "sizing.md"],
     "Moving from": ["from-kafka.md", "from-rabbitmq.md", "from-sqs.md", "from-celery.md"],
     "Reference": ["reference/settings.md", "reference/errors.md", "reference/rest.md", "reference/cli.md"],
-    "Internals": ["architecture.md", "PATH.md", "cluster-tests.md", "chaos.md", "contributing.md", "changelog.md"],
+    "Internals": [
+        "architecture.md",
+        "PATH.md",
+        "file-formats.md",
+        "cluster-tests.md",
+        "chaos.md",
+        "contributing.md",
+        "changelog.md",
+    ],
 }
 # What the contents call a page, where its own title says the section again.
 _TITLES: Final = {
