@@ -24,6 +24,7 @@ class Running:
         self,
         *,
         kafka: str = "",
+        amqp_port: int = 0,
         factor: int = 1,
         queue: tuple[str, int] | None = None,
         sqs: str = "",
@@ -37,6 +38,7 @@ class Running:
         """`queue` is a client below `bench.peers` and its port; `crash` is kill -9 of all of it, `restart` brings it
         back; `kill_leader` ends the node that leads a topic, `heal` brings it back."""
         self.kafka = kafka
+        self.amqp_port = amqp_port
         self.factor = factor
         self.queue = queue
         self.sqs = sqs
@@ -49,7 +51,7 @@ class Running:
 
 
 class System(msgspec.Struct, frozen=True):
-    """`doors` are kafka, queue, sqs, delay, lanes; `start` raises PeerMissing where it cannot be had."""
+    """`doors` are kafka, log, queue, lanes, tasks, sqs, start; `start` raises PeerMissing where it cannot be had."""
 
     key: str
     name: str

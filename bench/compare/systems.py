@@ -110,6 +110,13 @@ def _peer(
     return start
 
 
+@contextmanager
+def _rabbitmq_stream(root: Path) -> Iterator[Running]:
+    with _peer("rabbitmq", "pika", rabbitmq.server)(root) as running:
+        assert running.queue is not None
+        yield Running(amqp_port=running.queue[1], pids=running.pids)
+
+
 _ELASTICMQ_CONFIG = """include classpath("application.conf")
 node-address {{ protocol = http, host = localhost, port = {port}, context-path = "" }}
 rest-sqs {{ enabled = true, bind-port = {port}, bind-hostname = "127.0.0.1", sqs-limits = strict }}
@@ -131,6 +138,7 @@ def _elasticmq(root: Path) -> Iterator[Running]:
         yield Running(sqs=f"http://127.0.0.1:{port}", pids=running.pids)
 
 
+_LOG = frozenset({"kafka", "log"})
 _SQS = frozenset({"sqs"}) if find_spec("boto3") is not None else frozenset()
 
 TASKS: dict[str, TaskPeer] = {OURS: GOQUEUE} | {peer.name.lower().replace(" ", "-"): peer for peer in PEERS}
@@ -147,7 +155,7 @@ SYSTEMS: list[System] = [
         OURS,
         "GoQueue",
         1,
-        frozenset({"kafka", "queue", "lanes", "tasks", "start"}) | _SQS,
+        _LOG | {"queue", "lanes", "tasks", "start"} | _SQS,
         "fsync=interval (1 s in the background), 8 shards",
         _goqueue,
     ),
@@ -155,7 +163,7 @@ SYSTEMS: list[System] = [
         "kafka",
         "Apache Kafka",
         1,
-        frozenset({"kafka", "start"}),
+        _LOG | {"start"},
         f"{SHARE_VERSION}, KRaft, -Xmx512m SerialGC, no flush by the broker (its default)",
         _kafka(1),
     ),
@@ -183,12 +191,21 @@ SYSTEMS: list[System] = [
         "quorum queue (classic for priorities), publisher confirms (it syncs before it confirms), prefetch 100",
         _peer("rabbitmq", "pika", rabbitmq.server),
     ),
+    System(
+        "rabbitmq-stream",
+        "RabbitMQ stream",
+        1,
+        frozenset({"log"}),
+        "one stream over AMQP 0.9.1 with pika, publisher confirms (written, not synced: its way), read from "
+        "x-stream-offset=first, prefetch 5,000",
+        _rabbitmq_stream,
+    ),
     System("elasticmq", "ElasticMQ", 1, _SQS, f"{ELASTICMQ[2]}, in memory (its default), -Xmx512m", _elasticmq),
     System(
         OURS_THREE,
         "GoQueue, 3 nodes",
         3,
-        frozenset({"kafka"}),
+        _LOG,
         "factor 3, min.insync.replicas 2, fsync=interval, one etcd",
         _goqueue_three,
     ),
@@ -196,7 +213,7 @@ SYSTEMS: list[System] = [
         "kafka-3",
         "Apache Kafka, 3 brokers",
         3,
-        frozenset({"kafka"}),
+        _LOG,
         f"{SHARE_VERSION}, KRaft, factor 3, min.insync.replicas 2, -Xmx512m SerialGC each",
         _kafka(3),
     ),

@@ -1,4 +1,4 @@
-"""RabbitMQ: a quorum queue, publisher confirms, manual acks, prefetch 100. It syncs its log before it confirms."""
+"""RabbitMQ over AMQP: confirms and manual acks. A quorum queue syncs its log before it confirms, a stream does not."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bench.peers.client import QUEUE, Handle, Taken
 from bench.peers.server import Server, free_port, program, serve
 
 PREFETCH = 100
+QUORUM: Final = {"x-queue-type": "quorum"}
+STREAM: Final = {"x-queue-type": "stream"}
 
 
 @contextmanager
@@ -44,16 +46,17 @@ def server(root: Path) -> Iterator[Server]:
 class Client:
     """Over pika's asyncio connections, the fastest of the usual clients."""
 
-    def __init__(self, port: int, arguments: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, port: int, arguments: Mapping[str, Any] = QUORUM, queue: str = QUEUE) -> None:
         self._port = port
-        self._arguments = dict(arguments or {"x-queue-type": "quorum"})
+        self._arguments = dict(arguments)
+        self._queue = queue
         self._channel: Any = None
         self._last_tag = 0
         self._unconfirmed: dict[int, asyncio.Future[None]] = {}
 
     async def create(self) -> None:
         self._channel = await open_channel(self._port)
-        await answered(self._channel.queue_declare, QUEUE, durable=True, arguments=self._arguments)
+        await answered(self._channel.queue_declare, self._queue, durable=True, arguments=self._arguments)
         await answered(self._channel.confirm_delivery, ack_nack_callback=self._confirmed)
 
     async def publish(self, bodies: Sequence[bytes], priority: int | None = None) -> None:
@@ -63,22 +66,27 @@ class Client:
             await self.create()
         persistent = BasicProperties(delivery_mode=2, priority=priority)
         for body in bodies:
-            self._channel.basic_publish("", QUEUE, body, persistent)
+            self._channel.basic_publish("", self._queue, body, persistent)
         self._last_tag += len(bodies)
         waiting = asyncio.get_running_loop().create_future()
         self._unconfirmed[self._last_tag] = waiting
         await waiting
 
     def _confirmed(self, frame: Any) -> None:
-        """A quorum queue confirms in order."""
+        """Quorum queues and streams confirm in order."""
         for tag in [tag for tag in self._unconfirmed if tag <= frame.method.delivery_tag]:
-            self._unconfirmed.pop(tag).set_result(None)
+            waiting = self._unconfirmed.pop(tag)
+            if frame.method.NAME == "Basic.Nack":
+                waiting.set_exception(RuntimeError("the broker refused a message"))
+            else:
+                waiting.set_result(None)
 
-    async def consumer(self) -> Consumer:
+    async def consumer(self, prefetch: int = PREFETCH, arguments: Mapping[str, Any] | None = None) -> Consumer:
+        """`arguments` are of the consumer: a stream's says where it begins."""
         channel = await open_channel(self._port)
-        await answered(channel.basic_qos, prefetch_count=PREFETCH)
+        await answered(channel.basic_qos, prefetch_count=prefetch)
         consumer = Consumer(channel)
-        channel.basic_consume(QUEUE, consumer.receive)
+        channel.basic_consume(self._queue, consumer.receive, arguments=arguments)
         return consumer
 
     async def close(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.compare import log_load
+from bench.compare import log_load, stream_load
 from bench.compare.bodies import Ledger, body, number_of
 from bench.compare.guard import accept, losses, read
 from bench.compare.harness import Outcome, Result, compare
 from bench.compare.model import OURS, QUICK, CheckFailed, Metric, Running, Sample, Scenario, System, Turn
 from bench.compare.results import Machine, Report, drawing, page, rows
+from bench.peers.client import Taken
 from bench.peers.server import PeerMissing
 
 MESSAGES = 1_000_000
@@ -141,6 +143,52 @@ def test_a_system_that_is_measured_from_its_own_queue_is_found_by_the_time_each_
 def test_a_system_that_acknowledges_what_is_not_there_yet_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CheckFailed, match="after it was acknowledged"):
         measured(monkeypatch, Wire(acks_early=True))
+
+
+class FakeStream:
+    """A stream in this process, which may drop one message or hand one out twice."""
+
+    def __init__(self, dropped: int = -1, doubled: int = -1) -> None:
+        self._dropped = dropped
+        self._doubled = doubled
+        self._log: list[bytes] = []
+        self._read = 0
+
+    async def create(self) -> None: ...
+
+    async def publish(self, bodies: Sequence[bytes]) -> None:
+        for one in bodies:
+            number = number_of(one)
+            self._log += [one] * ((number != self._dropped) + (number == self._doubled))
+
+    async def reader(self) -> FakeStream:
+        return self
+
+    async def take(self, limit: int, wait_ms: int) -> list[Taken]:
+        taken = self._log[self._read : self._read + limit]
+        self._read += len(taken)
+        return [(one, 0) for one in taken]
+
+    async def ack(self, handles: object) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def test_a_stream_is_read_back_whole() -> None:
+    found = asyncio.run(stream_load.throughput(FakeStream(), 20_000, 100))
+    assert found["publish"] > 0 and found["consume"] > 0
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [(FakeStream(dropped=7), "1 messages never came, 7"), (FakeStream(doubled=7), "7 came twice")],
+)
+def test_a_stream_that_drops_or_doubles_a_message_has_no_figure(
+    monkeypatch: pytest.MonkeyPatch, stream: FakeStream, message: str
+) -> None:
+    monkeypatch.setattr(stream_load, "_WAIT_S", 1.0)
+    with pytest.raises(CheckFailed, match=message):
+        asyncio.run(stream_load.throughput(stream, 2_000, 100))
 
 
 # --- rounds --------------------------------------------------------------------------------------------------------

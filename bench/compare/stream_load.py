@@ -1,0 +1,108 @@
+"""A RabbitMQ stream over AMQP: `python -m bench.compare.stream_load PORT STREAM COUNT SIZE`, one line of JSON.
+
+The same work as that of `log_load`: everything is published and confirmed, then read from the first offset and checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import uvloop
+
+from bench.compare.bodies import Ledger, body, number_of
+from bench.compare.model import CheckFailed
+from bench.peers import rabbitmq
+from bench.peers.client import Consumer
+
+BATCH: Final = 1_000
+BATCHES_IN_FLIGHT: Final = 8
+PREFETCH: Final = 5_000
+_WAIT_S: Final = 180.0
+_FIRST: Final = {"x-stream-offset": "first"}
+
+Found = dict[str, float]
+
+
+class Stream(Protocol):
+    async def create(self) -> None: ...
+
+    async def publish(self, bodies: Sequence[bytes]) -> None:
+        """Returns when all are confirmed."""
+
+    async def reader(self) -> Consumer:
+        """From the first message on."""
+
+    async def close(self) -> None: ...
+
+
+class RabbitStream(rabbitmq.Client):
+    def __init__(self, port: int, name: str) -> None:
+        super().__init__(port, rabbitmq.STREAM, name)
+
+    async def reader(self) -> Consumer:
+        return await self.consumer(PREFETCH, _FIRST)
+
+
+async def throughput(stream: Stream, count: int, size: int) -> Found:
+    """Publishes, then reads from the beginning; both rates."""
+    await stream.create()
+    bodies = [body(number, size) for number in range(count)]
+    await stream.publish([body(count, size)])
+    began = time.perf_counter()
+    await _publish(stream, bodies)
+    published = time.perf_counter() - began
+    spent = await _read_back(stream, count + 1, size)
+    return {"publish": count / published, "consume": (count + 1) / spent}
+
+
+async def _publish(stream: Stream, bodies: Sequence[bytes]) -> None:
+    """Returns when all were confirmed; some batches are on their way at a time."""
+    starts = iter(range(0, len(bodies), BATCH))
+
+    async def run() -> None:
+        for start in starts:
+            await stream.publish(bodies[start : start + BATCH])
+
+    async with asyncio.timeout(_WAIT_S):
+        await asyncio.gather(*(run() for _ in range(BATCHES_IN_FLIGHT)))
+
+
+async def _read_back(stream: Stream, count: int, size: int) -> float:
+    """Seconds from the first message to the last. They are checked when the clock has stopped."""
+    reader = await stream.reader()
+    values: list[bytes | str] = []
+    began = ended = 0.0
+    until = time.monotonic() + _WAIT_S
+    while len(values) < count and time.monotonic() < until:
+        taken = await reader.take(PREFETCH, 500)
+        if taken:
+            await reader.ack([handle for _, handle in taken])
+            ended = time.perf_counter()
+            began = began or ended
+            values += [value for value, _ in taken]
+    await reader.close()
+    ledger = Ledger(0, count)
+    ledger.note(number_of(one, size) for one in values)
+    ledger.close()
+    return ended - began
+
+
+async def main(arguments: Sequence[str]) -> Found:
+    port, name, count, size = arguments
+    stream = RabbitStream(int(port), name)
+    try:
+        return await throughput(stream, int(count), int(size))
+    finally:
+        await stream.close()
+
+
+if __name__ == "__main__":
+    try:
+        print(json.dumps(uvloop.run(main(sys.argv[1:]))))
+    except (CheckFailed, TimeoutError) as error:
+        print(json.dumps({"failed": str(error) or "not everything was confirmed in time"}))
