@@ -61,6 +61,7 @@ test-kubernetes: $(VENV)/.test
 	@for one in containerd:containerd runc:runc ip:iproute2 nft:nftables; do \
 	  PATH="$$PATH:/usr/sbin" command -v $${one%%:*} >/dev/null || tools/need.sh $${one##*:} || true; done
 	@test -x /usr/lib/cni/ptp || tools/need.sh containernetworking-plugins || true
+	GOQUEUE_LONG_TESTS=1 $(BIN)/python -m tests.kubernetes.built
 	GOQUEUE_KUBERNETES_TESTS=1 GOQUEUE_LONG_TESTS=1 PATH="$$PATH:/usr/sbin" $(BIN)/pytest -s tests/kubernetes
 
 # The quick round for every edit.

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.deploy.helm import Manifest, rendered
-from tests.go_programs import module_program
+from tests.kubernetes.built import cyclonus_program
 from tests.long import only_long
 
 pytestmark = [pytest.mark.slow, only_long, pytest.mark.timeout(1200)]
@@ -51,7 +51,7 @@ def _peer(labels: Labels, namespace: str, address: str) -> dict[str, Any]:
 
 
 def let_through(manifests: Sequence[Manifest], connections: Sequence[Connection], folder: Path) -> list[bool]:
-    program = module_program("cyclonus", "github.com/mattfenwick/cyclonus/cmd/cyclonus", "0.5.6")
+    program = cyclonus_program()
     policies = [one for one in manifests if one["kind"] == "NetworkPolicy"]
     placed = [{**one, "metadata": {**one["metadata"], "namespace": "apps"}} for one in policies]
     all_ = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicyList", "items": placed}
