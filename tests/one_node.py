@@ -36,6 +36,7 @@ ONE_NODE: Final[Mapping[str, Sequence[str]]] = {
         "door/kafka/test_configs.py::test_defaults_of_topics_are_changed_while_the_node_runs_and_survive_a_crash",
     ),
     "counts what one node did, in its metrics and totals": (
+        "door/http/test_answers.py::test_a_long_poll_ends_when_its_reader_goes",
         "door/schemas/test_doors.py::test_metrics_count_what_was_checked",
         "door/test_rest_transactions.py::test_transactions_are_listed_described_counted_and_ended_by_an_administrator",
     ),
