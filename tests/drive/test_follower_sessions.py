@@ -196,3 +196,29 @@ def test_where_a_log_begins_is_told_when_it_moves() -> None:
     pair.leading.wanted({0: "0.1", 1: "1.1"}, pair.now)
     _, answer = pair.fetch()
     assert [(one.log, one.start) for one in answer.logs] == [(KEYS[0], 1)]
+
+
+def test_an_empty_log_that_begins_behind_the_leaders_start_goes_on_where_it_is() -> None:
+    pair = Pair(KEYS[:1], KEYS[:1])
+    for number in range(5):
+        pair.append(KEYS[0], f"v{number}", epoch=number + 1)
+    pair.theirs[KEYS[0]].log.begin_anew(2)  # whoever led before had dropped more
+    pair.ours[KEYS[0]].begin_anew(4)
+    for number in range(2, 6):
+        pair.append(KEYS[0], f"v{number}", epoch=1)
+    for _ in range(3):
+        pair.fetch()
+        assert pair.followed.failure is None
+    assert pair.ours[KEYS[0]].start_offset == 4, "it counted as having everything up to there, and goes on doing so"
+    assert pair.ours[KEYS[0]].values(6) == ["v4", "v5"]
+
+
+def test_a_log_of_which_nothing_is_the_leaders_begins_anew() -> None:
+    pair = Pair(KEYS[:1], KEYS[:1])
+    for number in range(3):
+        pair.append(KEYS[0], f"v{number}")
+    pair.ours[KEYS[0]].begin_anew(4)  # as after an election of somebody who had less
+    for _ in range(3):
+        pair.fetch()
+        assert pair.followed.failure is None
+    assert pair.ours[KEYS[0]].values(3) == ["v0", "v1", "v2"]

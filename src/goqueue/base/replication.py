@@ -18,14 +18,15 @@ class LogKey(NamedTuple):
 
 
 class LogFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How far the follower has a log, how much of it is on its disk, the epoch of its last batch (-1: none), and before
-    where it was asked to delete everything, which earlier versions do not tell."""
+    """How far the follower has a log, how much of it is on its disk, and the epoch of its last batch (-1: none). Earlier
+    versions do not tell before where it was asked to delete everything, and whether it holds nothing."""
 
     log: LogKey
     end: Offset
     safe: Offset
     last_epoch: Epoch
     deleted: Offset = 0
+    is_empty: bool = False
 
 
 class ShardFetch(msgspec.Struct, frozen=True, array_like=True):

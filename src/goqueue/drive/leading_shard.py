@@ -219,6 +219,8 @@ def _parting(log: ReplicaLog, place: LogFetch) -> LogAnswer | None:
         return LogAnswer(place.log, 0, log.start_offset)  # what it lacks is gone: it begins anew
     if place.last_epoch < 0 and place.end == log.start_offset:
         return None  # as it does here
+    if place.last_epoch < 0 and place.is_empty and place.end <= log.end_offset:
+        return None  # nothing there can part: it began where the log of an earlier leader did, behind this one's start
     told = parting(LogPlace(place.end, place.last_epoch), *log.end_of_epoch(place.last_epoch))
     return None if told is None else LogAnswer(place.log, 0, log.start_offset, parting=(told.epoch, told.end))
 

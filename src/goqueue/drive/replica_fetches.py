@@ -193,14 +193,19 @@ class FollowedShard:
 
 
 def _place(log: ReplicaLog) -> LogFetch:
-    return LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch, log.deleted_to)
+    is_empty = log.start_offset == log.end_offset
+    return LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch, log.deleted_to, is_empty)
 
 
 def _take(log: ReplicaLog, answer: LogAnswer) -> int:
     """How many batches the log has more."""
     if answer.parting is not None:
         place, told = LogPlace(log.end_offset, log.last_epoch), Parting(*answer.parting)
-        log.cut(cut_at(place, told, Parting(*log.end_of_epoch(told.epoch)), log.high_watermark))
+        offset = cut_at(place, told, Parting(*log.end_of_epoch(told.epoch)), log.high_watermark)
+        if offset < log.start_offset:
+            log.begin_anew(offset)  # nothing of it is the leader's
+        else:
+            log.cut(offset)
         return 0
     if log.end_offset < answer.start:
         log.begin_anew(answer.start)
