@@ -8,10 +8,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -20,6 +20,7 @@ from bench.bare_kafka import PARTITIONS
 from bench.cluster_process import ClusterProcess
 from bench.failover import KafkaPulse
 from bench.report import Figure
+from bench.share import SETTINGS as SHARE_SETTINGS
 from bench.share import configure
 from bench.share_load import has_client
 from goqueue.cli.etcd_program import EtcdMissing
@@ -32,14 +33,17 @@ READ = int(os.environ.get("CLUSTER_READ", "1000000"))  # messages that are consu
 SHARED = int(os.environ.get("CLUSTER_SHARED", "300000"))  # messages that are leased and acknowledged
 LATENCY = 1_000  # messages a second
 SETTINGS = {"min.insync.replicas": "2"}
+# How many records of a partition a group holds at most is a setting of Apache Kafka's brokers, and the same there.
+_BROKERS_SHARE = {"share.auto.offset.reset": SHARE_SETTINGS["share.auto.offset.reset"]}
 
 
 class Side(NamedTuple):
-    """One of the two clusters. `kill` ends a node and `heal` brings it back."""
+    """One of the two clusters. `kill` ends a node and `heal` brings it back; `share` are settings of share groups."""
 
     bootstrap: str
     kill: Callable[[int], None]
     heal: Callable[[], None]
+    share: Mapping[str, str]
 
 
 class Pair(NamedTuple):
@@ -60,9 +64,9 @@ def cluster_figures(root: Path) -> Iterator[Figure]:
         except EtcdMissing as error:
             yield Figure("three nodes", "left out", error.message.split(";")[0])
             return
-        sides = [Side(ours.bootstrap, ours.kill, ours.heal)]
+        sides = [Side(ours.bootstrap, ours.kill, ours.heal, SHARE_SETTINGS)]
         if (brokers := _apache(root / "apache", stack)) is not None:
-            sides.append(Side(brokers.bootstrap, brokers.kill, brokers.heal))
+            sides.append(Side(brokers.bootstrap, brokers.kill, brokers.heal, _BROKERS_SHARE))
         else:
             yield Figure("Apache Kafka's three brokers", "left out", "there are no jars")
         yield from _figures(sides)
@@ -76,25 +80,52 @@ def _apache(scratch: Path, stack: ExitStack) -> ApacheBrokers | None:
 
 
 def _figures(sides: Sequence[Side]) -> Iterator[Figure]:
-    for side in sides:
-        for topic in ("load", "latency", "shared", "failover"):
-            _make(side.bootstrap, topic, 1 if topic == "failover" else PARTITIONS)
+    for part in PARTS:
+        yield from _PARTS[part](sides)
+
+
+def _produce_figures(sides: Sequence[Side]) -> Iterator[Figure]:
+    _make(sides, "load", PARTITIONS)
     yield _rate("produce 100-byte messages, acks=all, factor 3", _in_turn(sides, _produce))
-    for side in sides:
-        _fill(side.bootstrap, "load", READ)
+
+
+def _consume_figures(sides: Sequence[Side]) -> Iterator[Figure]:
+    _make(sides, "read", PARTITIONS)
+    _fill(sides, "read", READ)
     yield _rate("consume 100-byte messages", _in_turn(sides, _consume))
+
+
+def _latency_figures(sides: Sequence[Side]) -> Iterator[Figure]:
+    _make(sides, "latency", PARTITIONS)
     latencies = [
         [_load("latency", side.bootstrap, "latency", LATENCY, SECONDS) for side in sides] for _ in range(ROUNDS)
     ]
     for name in ("p50", "p99"):
         pair = _pair([[one[name] for one in found] for found in latencies])
         yield _time(f"acknowledged latency at 1,000 a second, {name}", pair, "{:.2f} ms")
+
+
+def _lease_figures(sides: Sequence[Side]) -> Iterator[Figure]:
     if has_client():
-        for side in sides:
-            _fill(side.bootstrap, "shared", SHARED * 1.2)
+        _make(sides, "shared", PARTITIONS)
+        _fill(sides, "shared", SHARED * 1.2)
         yield _rate("lease and acknowledge, C client", _in_turn(sides, _share))
+
+
+def _failover_figures(sides: Sequence[Side]) -> Iterator[Figure]:
+    _make(sides, "failover", 1)
     kills = [[_failover(side) for side in sides] for _ in range(KILLS)]
     yield _time("kill -9 of the leader to the next write, C client", _pair(kills), "{:.0f} ms")
+
+
+_PARTS: Final = {
+    "produce": _produce_figures,
+    "consume": _consume_figures,
+    "latency": _latency_figures,
+    "lease": _lease_figures,
+    "failover": _failover_figures,
+}
+PARTS = os.environ.get("CLUSTER_PARTS", ",".join(_PARTS)).split(",")
 
 
 # --- one round of one side ---------------------------------------------------------------------------------------
@@ -105,19 +136,20 @@ def _produce(side: Side, number: int) -> float:
 
 
 def _consume(side: Side, number: int) -> float:
-    return _load("consume", side.bootstrap, "load", PARTITIONS, READ)["rate"]
+    return _load("consume", side.bootstrap, "read", PARTITIONS, READ)["rate"]
 
 
-def _fill(bootstrap: str, topic: str, count: float) -> None:
+def _fill(sides: Sequence[Side], topic: str, count: float) -> None:
     """Every round begins at the beginning."""
-    stored = 0.0
-    while stored < count:
-        stored += _load("produce", bootstrap, topic, 100, 1.0)["count"]
+    for side in sides:
+        stored = 0.0
+        while stored < count:
+            stored += _load("produce", side.bootstrap, topic, 100, 1.0)["count"]
 
 
 def _share(side: Side, number: int) -> float:
     group = f"group-{number}"
-    configure(side.bootstrap, group, {"share.auto.offset.reset": "earliest"})
+    configure(side.bootstrap, group, side.share)
     command = [sys.executable, "-m", "bench.share_load", "client", side.bootstrap, group, "shared", str(SHARED)]
     found = _run(command)
     return found["count"] / (found["ended"] - found["began"])
@@ -140,10 +172,11 @@ def _leader(bootstrap: str) -> int:
     return int(found.topics["failover"].partitions[0].leader)
 
 
-def _make(bootstrap: str, topic: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic(topic, partitions, 3, config=SETTINGS)]).values():
-        made.result(60)
+def _make(sides: Sequence[Side], topic: str, partitions: int) -> None:
+    for side in sides:
+        admin = AdminClient({"bootstrap.servers": side.bootstrap})
+        for made in admin.create_topics([NewTopic(topic, partitions, 3, config=SETTINGS)]).values():
+            made.result(60)
 
 
 def _load(kind: str, address: str, topic: str, first: float, second: float) -> dict[str, float]:
