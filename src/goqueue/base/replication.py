@@ -18,8 +18,8 @@ class LogKey(NamedTuple):
 
 
 class LogFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How far the follower has a log, how much of it is on its disk, and the epoch of its last batch (-1: none). Earlier
-    versions do not tell before where it was asked to delete everything, and whether it holds nothing."""
+    """How far the follower has a log, how much of it is on its disk, the epoch of its last batch (-1: none), before
+    where it was asked to delete everything, and whether it holds nothing. Earlier versions do not tell the last two."""
 
     log: LogKey
     end: Offset
