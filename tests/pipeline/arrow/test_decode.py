@@ -133,6 +133,19 @@ def test_only_the_columns_asked_for_come_in_their_order() -> None:
     assert found.to_pydict() == {"offset": [0], "value": [b"v"]}
 
 
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(st.none() | st.sampled_from([b"", b"a", b"b", b"long key"]), min_size=1), st.sets(st.binary(max_size=1))
+)
+def test_of_given_keys_only_their_messages_come(found: list[bytes | None], keys: set[bytes]) -> None:
+    batch = build([NewRecord(key, b"%d" % at, (), 7) for at, key in enumerate(found)])
+    (records,) = unfold(batch, [Spot(read_header(batch), 0)], 1 << 20)
+    chosen = decode(records, OffsetRange("t", 0, 0, len(found)), ("value", "offset"), sorted(keys))
+    chosen.validate(full=True)
+    assert chosen["offset"].to_pylist() == [at for at, key in enumerate(found) if key in keys]
+    assert chosen["value"].to_pylist() == [b"%d" % at for at, key in enumerate(found) if key in keys]
+
+
 def test_the_schema_is_what_spark_expects() -> None:
     schema = arrow_schema((*BASE, HEADERS, *METADATA))
     assert all(field.nullable for field in schema)

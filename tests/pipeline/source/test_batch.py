@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import (
+    EqualNullSafe,
     EqualTo,
     Filter,
     GreaterThan,
@@ -110,6 +111,30 @@ def test_a_time_only_helps_as_logs_need_not_be_in_order_of_time(cluster: Any) ->
     )
     later = GreaterThan(("timestamp",), datetime.fromtimestamp(40, UTC))
     assert _narrowed(cluster, later) == ([OffsetRange("a", 1, 40, 50)], [later])
+
+
+@pytest.mark.parametrize(
+    ("filters", "keys"),
+    [
+        ([EqualTo(("key",), b"a")], (b"a",)),
+        ([In(("key",), (b"a", b"b"))], (b"a", b"b")),
+        ([In(("key",), (b"a", b"b")), EqualNullSafe(("key",), b"b")], (b"b",)),
+        ([EqualTo(("key",), b"a"), EqualTo(("key",), b"b")], ()),
+    ],
+)
+def test_filters_on_the_key_are_left_to_the_tasks(filters: list[Filter], keys: tuple[bytes, ...]) -> None:
+    narrow = Narrow()
+    assert all(narrow.take(one) for one in filters)
+    assert narrow.keys == keys
+
+
+@pytest.mark.parametrize(
+    "one", [EqualTo(("key",), "text"), In(("key",), (b"a", None)), Not(EqualTo(("key",), b"a")), IsNotNull(("key",))]
+)
+def test_other_filters_on_the_key_are_sparks(one: Filter) -> None:
+    narrow = Narrow()
+    assert not narrow.take(one)
+    assert narrow.keys is None
 
 
 def test_other_filters_are_sparks(cluster: Any) -> None:

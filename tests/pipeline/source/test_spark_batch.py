@@ -104,6 +104,9 @@ def test_filters_are_pushed_down_when_asked_for(spark: SparkSession, module_node
         found = frame.where("partition = 1 and offset >= 10 and offset < 30 and timestamp > '2020-01-01'")
         assert _places(found) == [(1, offset) for offset in range(10, 30)]
         assert found.rdd.getNumPartitions() == 8
+        with_key = [(stored[0], stored[1]) for stored in contents(module_node, orders) if stored[2] == b"key-9"]
+        assert _places(frame.where("key = binary('key-9')")) == sorted(with_key) != []
+        assert frame.where("key = binary('no such key')").count() == 0
         # Nothing is read: Spark makes one empty task, where eight would have been asked for.
         nothing = frame.where("timestamp > timestamp'2100-01-01'")
         assert (nothing.count(), nothing.rdd.getNumPartitions()) == (0, 1)

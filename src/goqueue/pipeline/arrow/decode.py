@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from goqueue.base.errors import CorruptBatch
 from goqueue.format.batch import Buffer, read_header
@@ -15,7 +16,7 @@ from goqueue.pipeline.arrow import varints
 from goqueue.pipeline.arrow.binary import gather
 from goqueue.pipeline.arrow.columns import HEADERS, METADATA, TYPES, arrow_schema
 from goqueue.pipeline.arrow.headers import NO_HEADERS, HeaderTable, read_headers
-from goqueue.pipeline.arrow.memory import array_of, scalar_of
+from goqueue.pipeline.arrow.memory import array_of, binaries_of, bools_of, scalar_of
 from goqueue.pipeline.arrow.metadata import METADATA_OF
 from goqueue.pipeline.arrow.spots import RecordSpots, Spot, unfold
 from goqueue.pipeline.arrow.varints import Bytes, Ints
@@ -42,12 +43,19 @@ class Fields(NamedTuple):
         return Fields(self.data, *(column[wanted] for column in self[1:]))
 
 
-def decode(records: RecordSpots, wanted: OffsetRange, columns: Sequence[str]) -> pa.RecordBatch:
-    """The records with offsets in the range, as these columns. `CorruptBatch` if they make no sense."""
+def decode(
+    records: RecordSpots, wanted: OffsetRange, columns: Sequence[str], keys: Sequence[bytes] | None = None
+) -> pa.RecordBatch:
+    """The records with offsets in the range, and with one of the keys if any are given, as these columns.
+
+    `CorruptBatch` if they make no sense.
+    """
     fields = _fields(records)
     inside = (fields.offsets >= wanted.start) & (fields.offsets < wanted.end)
     if not inside.all():
         fields = fields.only(inside)
+    if keys is not None:
+        fields = fields.only(_have_key(fields, keys))
     headers = _headers(fields) if HEADERS in columns or any(name in METADATA for name in columns) else NO_HEADERS
     arrays = [_column(name, fields, headers, wanted) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
@@ -73,9 +81,8 @@ def _fields(records: RecordSpots) -> Fields:
     at = _behind(keys, key_sizes, ends)
     value_sizes, values = varints.read(data, at)
     _behind(values, value_sizes, ends)
-    if (offset_deltas < 0).any() or (
-        offset_deltas > records.of_batch([header.last_offset_delta for header in records.batches])
-    ).any():
+    lasts = records.of_batch([header.last_offset_delta for header in records.batches])
+    if (offset_deltas < 0).any() or (offset_deltas > lasts).any():
         raise CorruptBatch("A record claims an offset outside its batch.")
     stamped = records.of_batch([int(header.uses_append_time) for header in records.batches])
     times = records.of_batch([header.base_timestamp for header in records.batches]) + deltas
@@ -87,9 +94,15 @@ def _fields(records: RecordSpots) -> Fields:
 
 def _behind(starts: Ints, sizes: Ints, ends: Ints) -> Ints:
     """The places behind fields of these sizes. Something has to follow each in its record."""
-    if (sizes < -1).any() or (np.maximum(sizes, 0) >= ends - starts).any():
+    present = np.maximum(sizes, 0)
+    if (sizes < -1).any() or (present >= ends - starts).any():
         raise CorruptBatch("A field of a record runs past its record.")
-    return starts + np.maximum(sizes, 0)
+    return starts + present
+
+
+def _have_key(fields: Fields, keys: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+    found = gather(fields.data, fields.keys, fields.key_sizes)
+    return bools_of(pc.is_in(found, value_set=binaries_of(keys)))
 
 
 def _headers(fields: Fields) -> HeaderTable:

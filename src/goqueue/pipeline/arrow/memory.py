@@ -6,6 +6,7 @@ an executor would wait for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,12 @@ def binary_array(
     bounds: npt.NDArray[np.integer[Any]], data: Any, kind: pa.DataType, are_null: Bools | None = None
 ) -> pa.Array:
     """Pieces of some bytes; there is one bound more than pieces."""
-    buffers = [_validity(are_null), pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data)]
+    buffers = [_validity(are_null), pa.py_buffer(bounds.astype(np.int32, copy=False)), pa.py_buffer(data)]
     return pa.Array.from_buffers(kind, bounds.size - 1, buffers)
+
+
+def binaries_of(values: Sequence[bytes]) -> pa.Array:
+    return binary_array(np.cumsum([0, *map(len, values)]), b"".join(values), pa.binary())
 
 
 def scalar_of(value: bytes, kind: pa.DataType) -> pa.Scalar:

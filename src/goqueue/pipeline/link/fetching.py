@@ -40,17 +40,27 @@ class FetchedBatches(NamedTuple):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """How to read. Without `fail_on_loss` what the log no longer has is skipped and told."""
+    """How to read. Without `fail_on_loss` what the log no longer has is skipped and told.
+
+    With `keys` only messages with one of them are of interest.
+    """
 
     isolation: str = "read_committed"
     fail_on_loss: bool = True
     fetch_bytes: int = 8 * MIB
     on_loss: OnLoss | None = None
+    keys: tuple[bytes, ...] | None = None
 
 
-def rules_for(isolation: str, fail_on_loss: bool, batch_bytes: int, on_loss: OnLoss | None) -> Rules:
+def rules_for(
+    isolation: str,
+    fail_on_loss: bool,
+    batch_bytes: int,
+    on_loss: OnLoss | None,
+    keys: tuple[bytes, ...] | None = None,
+) -> Rules:
     size = min(max(2 * batch_bytes, _FETCH_BYTES_MIN), _FETCH_BYTES_MAX)
-    return Rules(isolation, fail_on_loss, size, on_loss)
+    return Rules(isolation, fail_on_loss, size, on_loss, keys)
 
 
 class RangeFetcher:

@@ -35,8 +35,9 @@ def read_arrow(
     batch_bytes: int = BATCH_BYTES,
     on_loss: Callable[[OffsetRange, int], None] | None = None,
     patience_s: float = PATIENCE_S,
+    keys: tuple[bytes, ...] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The messages with offsets in the ranges, range by range in the order of their offsets.
+    """The messages with offsets in the ranges, range by range in the order of their offsets; of given keys only.
 
     Control batches are left out, and under `read_committed` aborted transactions too. Offsets that the log no longer
     has, or that cannot be read, raise, or are skipped and told to `on_loss` with their range and number. A node that
@@ -44,7 +45,7 @@ def read_arrow(
     """
     if not arrow_schema(columns).names:
         raise PipelineError("No column was asked for; name at least one.")
-    rules = rules_for(isolation, fail_on_loss, batch_bytes, on_loss)
+    rules = rules_for(isolation, fail_on_loss, batch_bytes, on_loss, keys)
     fetching = RangeFetcher(cluster(kafka, patience_s, patience_s), ranges, rules)
     return _in_pieces(_read(fetching, columns, batch_bytes, rules))
 
@@ -62,7 +63,7 @@ def _decoded(
     done = 0
     try:
         for records in unfold(fetched.buffer, fetched.spots, batch_bytes):
-            yield decode(records, fetched.wanted, columns)
+            yield decode(records, fetched.wanted, columns, rules.keys)
             done += len(records.batches)
     except CorruptBatch:
         for spot in fetched.spots[done:]:
@@ -73,7 +74,7 @@ def _alone(fetched: FetchedBatches, spot: Spot, columns: Sequence[str], rules: R
     """A producer can put anything under a right checksum: an error with its place, or told and skipped."""
     try:
         for records in unfold(fetched.buffer, [spot], 1):
-            yield decode(records, fetched.wanted, columns)
+            yield decode(records, fetched.wanted, columns, rules.keys)
     except CorruptBatch as error:
         wanted, header = fetched.wanted, spot.header
         if rules.fail_on_loss:

@@ -1,4 +1,4 @@
-"""Filters that need not be read to be applied: on topic, partition, offset and timestamp."""
+"""Filters that are applied before rows are made: on topic, partition, offset, timestamp and key."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ _COMPARED: Final[dict[type[Filter], Callable[[Any, Any], bool]]] = {
 }
 _LEAST: Final = {EqualTo: 0, EqualNullSafe: 0, GreaterThan: 1, GreaterThanOrEqual: 0}
 _MOST: Final = {EqualTo: 1, EqualNullSafe: 1, LessThan: 0, LessThanOrEqual: 1}
+_ONE_OF: Final = (EqualTo, EqualNullSafe, In)
 _NEVER_NULL: Final = frozenset({"topic", "partition", "offset", "timestamp"})
 
 
@@ -45,6 +46,7 @@ class Narrow:
         self._least = 0
         self._most = (1 << 63) - 1
         self._since_ms: int | None = None
+        self.keys: tuple[bytes, ...] | None = None  # a task leaves out messages with others
 
     def take(self, one: Filter) -> bool:
         """Whether this filter is done with here. A time is only a help: logs need not be in order of time."""
@@ -58,9 +60,18 @@ class Narrow:
             return True
         if column == "offset" and isinstance(value, int):
             return self._take_offset(one, value)
+        if column == "key" and type(one) in _ONE_OF:
+            return self._take_keys(value if isinstance(one, In) else [value])
         if column == "timestamp" and isinstance(value, datetime) and type(one) in _LEAST:
             self._since_ms = max(self._since_ms or 0, _ms(value))
         return False
+
+    def _take_keys(self, values: Sequence[Any]) -> bool:
+        if not all(isinstance(value, bytes) for value in values):
+            return False
+        before = values if self.keys is None else self.keys
+        self.keys = tuple(value for value in values if value in before)
+        return True
 
     def _take_offset(self, one: Filter, value: int) -> bool:
         if type(one) in _LEAST:

@@ -41,6 +41,7 @@ class SourceReadOptions(msgspec.Struct, frozen=True):
     patience_s: float
     typed: Typed | None = None
     keep_corrupt: bool = False
+    keys: tuple[bytes, ...] | None = None  # only messages with one of them
 
 
 def read_slice(partition: InputPartition, how: SourceReadOptions) -> Iterator[pa.RecordBatch]:
@@ -77,6 +78,7 @@ def _read(
         fail_on_loss=how.fail_on_loss,
         on_loss=_warn,
         patience_s=how.patience_s,
+        keys=how.keys,
     )
 
 
