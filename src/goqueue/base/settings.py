@@ -35,8 +35,9 @@ from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig
 Doc = msgspec.Meta
 ENV_PREFIX: Final = "GOQUEUE_"
 CLIENT_VARIABLES: Final = frozenset(
-    {"GOQUEUE_SERVER", "GOQUEUE_CONTEXT", "GOQUEUE_KEY", "GOQUEUE_KEY_FILE", "GOQUEUE_CA_FILE"}
-)  # read by the command line's client side, not by the node
+    f"GOQUEUE_{one}"
+    for one in ("SERVER", "CONTEXT", "KEY", "KEY_FILE", "CA_FILE", "CERT_FILE", "CERT_KEY_FILE", "RACK")
+)  # read by clients, not by the node
 
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB)?")
 _UNITS = {None: 1, "B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}

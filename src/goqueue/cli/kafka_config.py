@@ -48,7 +48,7 @@ def kafka_options(file: str | None) -> dict[str, Any]:
 
 def identity_options(target: BrokerTarget) -> dict[str, Any]:
     """The same for a broker of ours: the key is shown by SASL PLAIN, to a node with a certificate of that authority."""
-    from goqueue.client.transport import identity_of
+    from goqueue.client.transport import identity_of, tls_context
 
     identity = identity_of(target.key or None, target.ca_file or None)
     is_secret = target.server.startswith("https://")
@@ -57,7 +57,7 @@ def identity_options(target: BrokerTarget) -> dict[str, Any]:
         name, _, password = identity.key.partition(":" if ":" in identity.key else ".")
         found = {"sasl_mechanism": "PLAIN", "sasl_plain_username": name, "sasl_plain_password": password}
     if is_secret:
-        found["ssl_context"] = ssl.create_default_context(cafile=identity.ca_file or None)
+        found["ssl_context"] = tls_context(identity)
     kind = ("SASL_" if identity.key else "") + ("SSL" if is_secret else "PLAINTEXT")
     return found | {"security_protocol": kind}
 

@@ -64,8 +64,8 @@ class _Channels:
     def _new(self, url: str) -> Any:
         if not url.startswith(GRPC_TLS):
             return self._plain(grpc_target(url), options=_OPTIONS)
-        authority = self._identity.ca_file
-        trusted = grpc.ssl_channel_credentials(Path(authority).read_bytes() if authority else None)
+        files = self._identity.ca_file, self._identity.cert_key_file, self._identity.cert_file
+        trusted = grpc.ssl_channel_credentials(*(Path(file).read_bytes() if file else None for file in files))
         return self._secure(grpc_target(url), trusted, options=_OPTIONS)
 
     def take(self) -> list[Any]:

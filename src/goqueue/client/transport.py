@@ -65,10 +65,12 @@ def _invalid_url(url: str, why: str) -> GoQueueClientError:
 
 
 class ClientIdentity(msgspec.Struct, frozen=True):
-    """Who asks, an API key's token or `user:password`, and whom it trusts."""
+    """Who asks, an API key's token or `user:password`, and whom it trusts; the files of a certificate that it shows."""
 
     key: str = ""
     ca_file: str = ""
+    cert_file: str = ""
+    cert_key_file: str = ""
 
 
 def client_options(timeout: float, identity: ClientIdentity) -> dict[str, Any]:
@@ -81,10 +83,29 @@ def client_options(timeout: float, identity: ClientIdentity) -> dict[str, Any]:
     }
 
 
-def identity_of(key: str | None, ca_file: str | None) -> ClientIdentity:
-    """The environment names what is not given: GOQUEUE_KEY or GOQUEUE_KEY_FILE, and GOQUEUE_CA_FILE."""
+def identity_of(
+    key: str | None, ca_file: str | None, cert_file: str | None = None, cert_key_file: str | None = None
+) -> ClientIdentity:
+    """The environment names what is not given: GOQUEUE_KEY or GOQUEUE_KEY_FILE, GOQUEUE_CA_FILE, GOQUEUE_CERT_FILE and
+    GOQUEUE_CERT_KEY_FILE. The private key may be in the certificate's file."""
     shown = key or os.environ.get("GOQUEUE_KEY") or _first_line(os.environ.get("GOQUEUE_KEY_FILE", ""))
-    return ClientIdentity(shown, ca_file or os.environ.get("GOQUEUE_CA_FILE", ""))
+    if not cert_file:
+        cert_file, cert_key_file = os.environ.get("GOQUEUE_CERT_FILE", ""), os.environ.get("GOQUEUE_CERT_KEY_FILE", "")
+    return ClientIdentity(
+        shown, ca_file or os.environ.get("GOQUEUE_CA_FILE", ""), cert_file, cert_key_file or cert_file
+    )
+
+
+def tls_context(identity: ClientIdentity) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=identity.ca_file or None)
+    if identity.cert_file:
+        context.load_cert_chain(identity.cert_file, identity.cert_key_file, password=_no_password)
+    return context
+
+
+def _no_password() -> str:
+    """Without this OpenSSL would ask on the terminal, and wait."""
+    raise GoQueueClientError("invalid-field", "The certificate's private key is encrypted; it may not be.", "cert_file")
 
 
 def _identity_options(identity: ClientIdentity) -> dict[str, Any]:
@@ -93,8 +114,8 @@ def _identity_options(identity: ClientIdentity) -> dict[str, Any]:
         found["auth"] = httpx.BasicAuth(*identity.key.split(":", 1))
     elif identity.key:
         found["headers"] = {"authorization": f"Bearer {identity.key}"}
-    if identity.ca_file:
-        found["verify"] = ssl.create_default_context(cafile=identity.ca_file)
+    if identity.ca_file or identity.cert_file:
+        found["verify"] = tls_context(identity)
     return found
 
 

@@ -14,7 +14,15 @@ import msgspec
 
 from goqueue.base.errors import InvalidField
 from goqueue.base.times import parse_duration_ms
-from goqueue.pipeline.link.identity import CA_FILE, KEY_FILE, PLAIN, NodeIdentity, with_identity
+from goqueue.pipeline.link.identity import (
+    CA_FILE,
+    CERT_FILE,
+    CERT_KEY_FILE,
+    KEY_FILE,
+    PLAIN,
+    NodeIdentity,
+    with_identity,
+)
 from goqueue.pipeline.source import kafka_settings
 from goqueue.pipeline.source.edges import Edge, StartingOffsets, parse_edge
 from goqueue.pipeline.source.errors import BadOption, unknown
@@ -27,7 +35,8 @@ Side = Literal["read", "write"]
 Use = Literal["batch", "stream"]
 
 _DOORS: Final = ("kafka.bootstrap.servers", "url")
-_WHO: Final = (KEY_FILE, CA_FILE, "kafka.security.protocol", "kafka.sasl.mechanism")
+_WHO: Final = (KEY_FILE, CA_FILE, CERT_FILE, CERT_KEY_FILE, "kafka.security.protocol", "kafka.sasl.mechanism")
+_RACK: Final = "kafka.client.rack"
 _ENDING: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _PACE: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 # Known to Spark's Kafka source, and without meaning here.
@@ -35,6 +44,7 @@ _IDLE: Final = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupI
 READ: Final = (
     *_DOORS,
     *_WHO,
+    _RACK,
     *WAYS,
     "startingTimestamp",
     "startingOffsetsByTimestamp",
@@ -214,7 +224,12 @@ def _identity(named: Mapping[str, str], url: str) -> NodeIdentity:
     protocol = named.get("kafka.security.protocol", "").strip().upper()
     tls = protocol.endswith("SSL") or (not protocol and url.startswith("https://"))
     mechanism = named.get("kafka.sasl.mechanism", PLAIN).strip().upper()
-    return NodeIdentity(named.get(KEY_FILE, "").strip(), named.get(CA_FILE, "").strip(), tls, mechanism)
+    key, ca, cert, cert_key, rack = (
+        named.get(name, "").strip() for name in (KEY_FILE, CA_FILE, CERT_FILE, CERT_KEY_FILE, _RACK)
+    )
+    if cert_key and not cert:
+        raise BadOption("The option 'certKeyFile' is the private key of a certificate; name that by 'certFile'.")
+    return NodeIdentity(key, ca, tls, mechanism, cert, cert_key, rack)
 
 
 def _flag(named: Mapping[str, str], name: str, default: bool) -> bool:

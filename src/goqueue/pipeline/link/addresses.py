@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from goqueue.pipeline.link.errors import PipelineError
 
+Address: TypeAlias = tuple[str, int]
 
-def addresses_of(kafka: str) -> list[tuple[str, int]]:
+
+def addresses_of(kafka: str) -> list[Address]:
     """Reads `host:port,host:port`."""
     found = [_address(part.strip()) for part in kafka.split(",") if part.strip()]
     if not found:
@@ -13,7 +17,7 @@ def addresses_of(kafka: str) -> list[tuple[str, int]]:
     return found
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(text: str) -> Address:
     host, colon, port = text.rpartition(":")
     host = host.strip("[]")
     if not colon or not host or "/" in host or not port.isdecimal() or not 0 < int(port) <= 65_535:

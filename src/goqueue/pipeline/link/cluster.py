@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.pipeline.link.addresses import addresses_of
+from goqueue.pipeline.link.addresses import Address, addresses_of
 from goqueue.pipeline.link.connection import BrokerConnection
 from goqueue.pipeline.link.errors import BrokerRefused, PipelineError
 from goqueue.pipeline.link.identity import split_identity
-from goqueue.pipeline.link.leaders import Address, Leaders
+from goqueue.pipeline.link.leaders import Leaders
+from goqueue.pipeline.link.nearest import NearestReplicas
 from goqueue.pipeline.link.patience import Patience
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.refusals import PASSING, refusal
@@ -78,6 +79,7 @@ class Cluster:
         self._first_answer_s = patience_s if first_answer_s is None else min(first_answer_s, patience_s)
         self._has_answered = False
         self.leaders = Leaders(self._ask)
+        self.nearest = NearestReplicas(self._identity.client_rack())
         self._idle: dict[Address | None, list[BrokerConnection]] = {}
         self._lock = threading.Lock()
 

@@ -50,7 +50,8 @@ class BrokerConnection:
 
     def __init__(self, host: str, port: int, identity: NodeIdentity = _NOBODY) -> None:
         self._address = f"{host}:{port}"
-        context, self._login = identity.context(), NodeLogin(identity, self._address)
+        self._identity, self._login = identity, NodeLogin(identity, self._address)
+        context = identity.context()
         self._socket = socket.create_connection((host, port), timeout=CONNECT_S)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -60,7 +61,7 @@ class BrokerConnection:
             self._sent = 0
             self._awaited: deque[tuple[ClientApi, int, int]] = deque()  # with version and correlation id
             self._versions: dict[int, tuple[int, int]] = {}
-            self._versions = self._ask_versions()
+            self._versions = self._ask_versions() if context is None else self._greet()
             if _SASL in self._versions:  # one that asks nobody is not told
                 self._login.show(self.ask)
         except BaseException:
@@ -75,6 +76,13 @@ class BrokerConnection:
                 f"The node at {self._address} shows a certificate that is not trusted ({error.verify_message}); check "
                 "the address, and the file that caFile names."
             ) from None
+
+    def _greet(self) -> dict[int, tuple[int, int]]:
+        """By TLS 1.3 a node objects to the client's certificate, or to none, when the line is open for the client."""
+        try:
+            return self._ask_versions()
+        except OSError as error:
+            raise ConnectionResetError(f"{error}; {self._identity.objection()}") from error
 
     @property
     def address(self) -> str:

@@ -11,10 +11,10 @@ from goqueue.base.errors import CorruptBatch
 from goqueue.base.limits import KIB, MIB
 from goqueue.format.batch import Buffer
 from goqueue.pipeline.arrow.spots import Spot
+from goqueue.pipeline.link.addresses import Address
 from goqueue.pipeline.link.cluster import Cluster, TopicFacts, isolation_level
 from goqueue.pipeline.link.connection import BrokerConnection, ReceiveBuffer
 from goqueue.pipeline.link.errors import BrokerRefused, CorruptData, OffsetOutOfLog
-from goqueue.pipeline.link.leaders import Address
 from goqueue.pipeline.link.place import OffsetRange
 from goqueue.pipeline.link.refusals import refusal
 from goqueue.pipeline.link.visible import sound_batches, visible
@@ -76,7 +76,7 @@ class RangeFetcher:
         self._topics: dict[str, TopicFacts] = {}
         self._patience = cluster.patience()
         self._connection: BrokerConnection | None = None
-        self._leader: Address | None = None  # whom it leads to
+        self._node: Address | None = None  # whom it leads to
         self._room = ReceiveBuffer()
 
     def __iter__(self) -> Generator[FetchedBatches, None, None]:
@@ -96,7 +96,7 @@ class RangeFetcher:
     def _receive(self) -> fetch.PartitionData | None:
         """The answer to the request for the place where we are; None if it has to be asked again."""
         try:
-            self._turn_to_leader()
+            self._turn_to_node()
             assert self._connection is not None
             if self._connection.is_quiet:
                 self._request()
@@ -109,7 +109,8 @@ class RangeFetcher:
         except (OSError, BrokerRefused) as error:
             if isinstance(error, OSError):
                 self._drop()
-            self._cluster.pause(error, self._patience)
+            if not self._left_replica():
+                self._cluster.pause(error, self._patience)
         return None
 
     def _request(self) -> None:
@@ -126,6 +127,7 @@ class RangeFetcher:
                 isolation_level=self._level,
                 session_epoch=_NO_SESSION,
                 topics=[topic],
+                rack_id=self._cluster.nearest.rack_for(wanted.place),
             ),
         )
 
@@ -136,6 +138,12 @@ class RangeFetcher:
 
     def _accepted(self, found: fetch.PartitionData) -> fetch.PartitionData | None:
         place = self._left[-1].place
+        if found.preferred_read_replica >= 0:
+            nodes = self._cluster.leaders
+            self._cluster.nearest.send(place, nodes.node(found.preferred_read_replica))
+            return None
+        if found.error_code and self._left_replica():  # only the leader knows where the log begins and ends
+            return None
         if found.error_code == OFFSET_OUT_OF_RANGE:
             self._lost()
             return None
@@ -155,6 +163,8 @@ class RangeFetcher:
         try:
             spots, reached = sound_batches(buffer, offset, wanted.end)
         except CorruptBatch as error:
+            if self._left_replica():
+                return
             raise CorruptData(wanted.place, offset, error.message) from error
         self._move_to(reached, len(buffer))
         self._ahead()
@@ -179,7 +189,7 @@ class RangeFetcher:
         """Asks for what comes next before the answer is looked at closely. A failure shows when it is received."""
         if self._left and self._connection is not None:
             try:
-                self._turn_to_leader()
+                self._turn_to_node()
                 self._request()
             except OSError:
                 self._drop()
@@ -192,7 +202,7 @@ class RangeFetcher:
         limit = answer.last_stable_offset if self._level else answer.high_watermark
         if limit >= wanted.end:
             self._next_range()
-        elif self._patience.is_over():
+        elif self._patience.is_over() and not self._left_replica():
             self._lose(
                 wanted.end,
                 OffsetOutOfLog(
@@ -235,15 +245,26 @@ class RangeFetcher:
 
     # --- the line --------------------------------------------------------------------------------------------
 
-    def _turn_to_leader(self) -> None:
-        """A line to who leads the partition where we are. Nothing may be under way on one to another."""
+    def _turn_to_node(self) -> None:
+        """A line to who leads the partition where we are, or to the replica that it sent us to. Nothing may be under
+        way on one to another."""
         if self._connection is not None and not self._connection.is_quiet:
             return
-        leader = self._cluster.leaders.of(self._left[-1].place)
-        if leader != self._leader:
+        place = self._left[-1].place
+        node = self._cluster.nearest.of(place) or self._cluster.leaders.of(place)
+        if node != self._node:
             self._hang_up()
         if self._connection is None:
-            self._connection, self._leader = self._cluster.connect(leader), leader
+            self._node = node  # first: if it does not answer, it is known who
+            self._connection = self._cluster.connect(node)
+
+    def _left_replica(self) -> bool:
+        """Whether a replica was asked; then the leader is next, at once."""
+        replica = self._cluster.nearest.of(self._left[-1].place)
+        if replica is None or replica != self._node:
+            return False
+        self._cluster.nearest.fail(replica)
+        return True
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -254,4 +275,4 @@ class RangeFetcher:
     def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._cluster.give_back(connection, self._leader)
+            self._cluster.give_back(connection, self._node)

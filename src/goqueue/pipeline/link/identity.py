@@ -27,22 +27,30 @@ KEY_FILE: Final = "keyFile"
 CA_FILE: Final = "caFile"
 TLS: Final = "tls"
 MECHANISM: Final = "mechanism"
+CERT_FILE: Final = "certFile"
+CERT_KEY_FILE: Final = "certKeyFile"
+RACK: Final = "rack"
 PLAIN: Final = "PLAIN"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 BEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = (PLAIN, *SCRAM, BEARER)
 _KEY_BYTES_MAX: Final = 16 * KIB
 _MARK: Final = "#"
+_PARTS: Final = frozenset({KEY_FILE, CA_FILE, TLS, MECHANISM, CERT_FILE, CERT_KEY_FILE, RACK})
 
 
 class NodeIdentity(msgspec.Struct, frozen=True):
-    """What is empty is as the environment says: GOQUEUE_KEY or GOQUEUE_KEY_FILE, GOQUEUE_CA_FILE. With an authority, or
-    if `tls` says so, Kafka's door is spoken to by TLS. There the key is shown by `mechanism`."""
+    """What is empty is as the environment says: GOQUEUE_KEY or GOQUEUE_KEY_FILE, GOQUEUE_CA_FILE, GOQUEUE_CERT_FILE and
+    GOQUEUE_CERT_KEY_FILE, GOQUEUE_RACK. With an authority or a certificate, or if `tls` says so, Kafka's door is spoken
+    to by TLS. There the key is shown by `mechanism`. `rack` is where the reader stands."""
 
     key_file: str = ""
     ca_file: str = ""
     tls: bool = False
     mechanism: str = PLAIN
+    cert_file: str = ""
+    cert_key_file: str = ""
+    rack: str = ""
 
     def login(self) -> tuple[str, str] | None:
         """Name and password, or id and secret of an API key, as the file has them now; None without one."""
@@ -73,21 +81,43 @@ class NodeIdentity(msgspec.Struct, frozen=True):
     def authority(self) -> str:
         return self.ca_file or os.environ.get("GOQUEUE_CA_FILE", "")
 
+    def certificate(self) -> tuple[str, str]:
+        """Files with the certificate that is shown, and with its private key; nothing without one."""
+        if self.cert_file:
+            return self.cert_file, self.cert_key_file or self.cert_file
+        file = os.environ.get("GOQUEUE_CERT_FILE", "")
+        return file, os.environ.get("GOQUEUE_CERT_KEY_FILE", "") or file
+
+    def objection(self) -> str:
+        """Why a node may close a connection as soon as TLS is spoken: it gives no reason."""
+        cert, _ = self.certificate()
+        if cert:
+            return f"it may not trust the client certificate in {cert}, see certFile"
+        return "it may want a client certificate, see certFile"
+
+    def client_rack(self) -> str:
+        return self.rack or os.environ.get("GOQUEUE_RACK", "")
+
     def context(self) -> ssl.SSLContext | None:
         """For Kafka's door; None without TLS."""
-        file = self.authority()
-        if not file and not self.tls:
+        authority, (cert, key) = self.authority(), self.certificate()
+        if not authority and not cert and not self.tls:
             return None
-        try:
-            return _context(file, Path(file).stat().st_mtime_ns if file else 0)
-        except OSError as error:
-            raise PipelineError(f"The authority in {file} cannot be read ({error.strerror or error}).") from None
+        return _context(authority, cert, key, tuple(map(_changed_ns, (authority, cert, key))))
 
     def client(self, url: str) -> Client:
         """Of the REST door."""
         from goqueue.client import Client
 
-        return Client(url, key=self.key() or None, ca_file=self.authority() or None)
+        self.context()  # which tells what is wrong with a file
+        cert, key = self.certificate()
+        return Client(
+            url,
+            key=self.key() or None,
+            ca_file=self.authority() or None,
+            cert_file=cert or None,
+            cert_key_file=key or None,
+        )
 
 
 def _first_line(file: str) -> str:
@@ -100,18 +130,52 @@ def _first_line(file: str) -> str:
         raise PipelineError(f"The key in {file} cannot be read ({what}); it has to be on this machine too.") from None
 
 
+def _changed_ns(file: str) -> int:
+    try:
+        return Path(file).stat().st_mtime_ns if file else 0
+    except OSError as error:
+        raise _unusable(file, error) from None
+
+
 @lru_cache(maxsize=8)
-def _context(file: str, changed_ns: int) -> ssl.SSLContext:
+def _context(authority: str, cert: str, key: str, changed_ns: tuple[int, ...]) -> ssl.SSLContext:
     """Made once for each content: it takes longer than a connection."""
-    return ssl.create_default_context(cafile=file or None)
+    try:
+        context = ssl.create_default_context(cafile=authority or None)
+    except OSError as error:
+        raise _unusable(authority, error) from None
+    if cert:
+        try:
+            context.load_cert_chain(cert, key, password=_no_password)
+        except OSError as error:
+            raise _unusable(cert if cert == key else f"{cert} and {key}", error) from None
+    return context
+
+
+def _no_password() -> str:
+    """Without this OpenSSL would ask on the terminal, and wait."""
+    raise OSError("the private key is encrypted")
+
+
+def _unusable(files: str, error: OSError) -> PipelineError:
+    return PipelineError(
+        f"What is in {files} cannot be used for TLS ({error.strerror or error}): caFile is the authority's "
+        "certificate, certFile the client's, certKeyFile its private key, all in PEM."
+    )
 
 
 def with_identity(address: str, identity: NodeIdentity) -> str:
     """One that says already who it is stays so."""
-    said = {KEY_FILE: identity.key_file, CA_FILE: identity.ca_file, TLS: "true" if identity.tls else ""}
+    said = {
+        KEY_FILE: identity.key_file,
+        CA_FILE: identity.ca_file,
+        TLS: "true" if identity.tls else "",
+        MECHANISM: identity.mechanism if identity.mechanism != PLAIN else "",
+        CERT_FILE: identity.cert_file,
+        CERT_KEY_FILE: identity.cert_key_file,
+        RACK: identity.rack,
+    }
     told = {name: value for name, value in said.items() if value}
-    if identity.mechanism != PLAIN:
-        told[MECHANISM] = identity.mechanism
     return address if _MARK in address or not told else address + _MARK + urlencode(told)
 
 
@@ -119,12 +183,23 @@ def split_identity(address: str) -> tuple[str, NodeIdentity]:
     """The address as the network knows it, and who asks there."""
     bare, _, told = address.partition(_MARK)
     said = dict(parse_qsl(told))
-    if unknown := sorted(said.keys() - {KEY_FILE, CA_FILE, TLS, MECHANISM}):
-        raise PipelineError(f"{unknown[0][:40]!r} behind the # of an address is not known; use keyFile and caFile.")
+    if unknown := sorted(said.keys() - _PARTS):
+        known = ", ".join(sorted(_PARTS))
+        raise PipelineError(f"{unknown[0][:40]!r} behind the # of an address is not known; these are: {known}.")
     mechanism = said.get(MECHANISM, PLAIN).upper()
     if mechanism not in MECHANISMS:
         raise PipelineError(f"The mechanism {mechanism[:40]!r} of an address is none of {', '.join(MECHANISMS)}.")
-    return bare, NodeIdentity(said.get(KEY_FILE, ""), said.get(CA_FILE, ""), said.get(TLS) == "true", mechanism)
+    if CERT_KEY_FILE in said and CERT_FILE not in said:
+        raise PipelineError("certKeyFile of an address is the key of a certificate; name that by certFile.")
+    return bare, NodeIdentity(
+        said.get(KEY_FILE, ""),
+        said.get(CA_FILE, ""),
+        said.get(TLS) == "true",
+        mechanism,
+        said.get(CERT_FILE, ""),
+        said.get(CERT_KEY_FILE, ""),
+        said.get(RACK, ""),
+    )
 
 
 def node_client(url: str) -> Client:

@@ -10,13 +10,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from goqueue.pipeline.link.addresses import Address
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.refusals import refusal
 from goqueue.wire.codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
 from goqueue.wire.messages import find_coordinator, metadata
 from goqueue.wire.shape import ClientApi
 
-Address: TypeAlias = tuple[str, int]
 Ask: TypeAlias = Callable[[ClientApi, Any], Any]
 GROUP: Final = 0  # kinds of what is kept somewhere
 TRANSACTION: Final = 1
@@ -37,7 +37,14 @@ class Leaders:
         self._ask = ask
         self._known: _Known | None = None
         self._keepers: dict[tuple[int, str], Address] = {}
-        self.nodes: list[Address] = []  # of a cluster, even when the one that told it is gone
+        self._nodes: dict[int, Address] = {}  # of a cluster, even when the one that told it is gone
+
+    @property
+    def nodes(self) -> list[Address]:
+        return list(self._nodes.values())
+
+    def node(self, number: int) -> Address | None:
+        return self._nodes.get(number)
 
     def forget(self) -> None:
         self._known = None
@@ -49,7 +56,7 @@ class Leaders:
         if len(nodes) <= 1:
             self._known = known = _Known(True)
             return known
-        self.nodes = list(nodes.values())
+        self._nodes = nodes
         known = self._known if self._known is not None and not self._known.is_alone else _Known(False)
         for place, leader in _leaders_of(answer):
             if leader in nodes:

@@ -13,10 +13,10 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from goqueue.format.batch import Buffer
+from goqueue.pipeline.link.addresses import Address
 from goqueue.pipeline.link.cluster import Cluster
 from goqueue.pipeline.link.connection import ANSWER_S, BrokerConnection, ReceiveBuffer
 from goqueue.pipeline.link.errors import BrokerRefused
-from goqueue.pipeline.link.leaders import Address
 from goqueue.pipeline.link.place import Place
 from goqueue.pipeline.link.refusals import PASSING, refusal
 from goqueue.wire.messages import produce

@@ -97,6 +97,10 @@ _SECRETS: Final = (
     "leave it out: put ID.SECRET of an API key, USER:PASSWORD or a signed token into a file, and name that by keyFile"
 )
 _TRUST: Final = "leave it out: name a file with the authority's certificate, in PEM, by caFile"
+_SHOWN: Final = (
+    "leave it out: name files with the client's certificate and its key, in PEM, by certFile and certKeyFile"
+)
+_OWN_CERTIFICATE: Final = ("ssl.key.", "ssl.keystore.")
 _SECURITY: Final = ("sasl.", "ssl.", "security.providers")
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SECURITY: Final = frozenset({"security.protocol", "sasl.mechanism"})  # they mean something here
@@ -114,4 +118,6 @@ def refusal(setting: str, value: str) -> str | None:
         return None if value.strip().upper() in MECHANISMS else f"it is one of {', '.join(MECHANISMS)}"
     if setting.startswith("sasl."):
         return _SECRETS
+    if setting.startswith(_OWN_CERTIFICATE):
+        return _SHOWN
     return _TRUST if setting.startswith(_SECURITY) else None
