@@ -17,8 +17,8 @@ from goqueue.pipeline.definition.frames import NodeFrames
 from goqueue.pipeline.definition.mistakes import Mistake
 from goqueue.pipeline.definition.planning import PipelinePlan, empty_frames, plan
 from goqueue.pipeline.definition.reading import PipelineFile
+from goqueue.pipeline.definition.reasons import causes, reason
 from goqueue.pipeline.definition.sinks import SinkPlace, start_quarantine, start_sink, write_static
-from goqueue.pipeline.lake.errors import LakeError
 from goqueue.pipeline.lake.stores import store
 from goqueue.pipeline.link.cluster import cluster
 from goqueue.pipeline.link.doors import doors
@@ -187,14 +187,7 @@ def check_query(name: str, query: StreamingQuery) -> None:
     except StreamingQueryException as raised:
         failed = raised
     if failed is not None:
-        raise QueryFailed(f"{name}: {reason(str(failed))}")
-
-
-def reason(text: str) -> str:
-    """What was raised inside, without Spark's words around it."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ours = [line for line in lines if LakeError.__name__ in line or "goqueue." in line]
-    return " ".join((ours[-1] if ours else lines[0] if lines else "it ended without a word").split())[:1000]
+        raise QueryFailed(f"{name}: {reason(causes(failed))}")
 
 
 def _summary(file: PipelineFile, done: list[SinkCounts], seconds: float) -> Summary:
