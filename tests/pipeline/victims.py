@@ -36,6 +36,12 @@ class Victim:
         """The end of what it printed."""
         return self._log.read_text(errors="replace")[-4000:]
 
+    @property
+    def last_line(self) -> str:
+        """Of this process, and not of one before it."""
+        lines = self._log.read_bytes()[self._begin :].decode(errors="replace").splitlines()
+        return lines[-1] if lines else ""
+
     def has_said(self, line: str) -> bool:
         """Whether it printed that line, and not one before it that wrote to the same log."""
         return line.encode() in self._log.read_bytes()[self._begin :].splitlines()
