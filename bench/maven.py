@@ -10,9 +10,10 @@ from pathlib import Path
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>local</groupId><artifactId>beside</artifactId><version>1</version><dependencies>{}
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
 </dependencies></project>"""
-_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+_QUIET = ("org.slf4j", "slf4j-nop", "1.7.36")
 CLIENTS = ("4.2.0", "4.1.0")  # with share consumers, the newest first
 
 
@@ -20,11 +21,13 @@ def kafka_jars(scratch: Path, artifacts: Sequence[str], version: str) -> Path | 
     return maven_jars(scratch, [("org.apache.kafka", one, version) for one in artifacts])
 
 
-def maven_jars(scratch: Path, artifacts: Sequence[tuple[str, str, str]]) -> Path | None:
-    """A directory with these (group, name, version) and all that they need; None if they cannot be had."""
+def maven_jars(scratch: Path, artifacts: Sequence[tuple[str, str, str]], alone: bool = False) -> Path | None:
+    """A directory with these (group, name, version) and, unless `alone`, all that they need; None if they cannot be
+    had."""
     if shutil.which("mvn") is None:
         return None
-    dependencies = "".join(_DEPENDENCY.format(*one) for one in artifacts)
+    wanted, rule = (artifacts, _ALONE) if alone else ([*artifacts, _QUIET], "")
+    dependencies = "".join(_DEPENDENCY.format(*one, rule) for one in wanted)
     (scratch / "pom.xml").write_text(_POM.format(dependencies))
     online = [] if os.environ.get("KAFKA_FETCH") == "1" else ["-o"]
     command = ["mvn", "-q", "-B", *online, "dependency:copy-dependencies", f"-DoutputDirectory={scratch / 'jars'}"]

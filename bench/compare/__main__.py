@@ -15,7 +15,18 @@ import msgspec
 from bench.compare.guard import ACCEPTED, accept, losses, read
 from bench.compare.harness import Tell, compare
 from bench.compare.model import FULL, QUICK, System
-from bench.compare.results import Machine, Report, drawing, drawing_name, now, page, rows, table
+from bench.compare.results import (
+    Machine,
+    Report,
+    drawing,
+    drawing_name,
+    durations,
+    now,
+    page,
+    rows,
+    table,
+    total_seconds,
+)
 from bench.compare.scenarios import SCENARIOS
 from bench.compare.systems import SYSTEMS, java_version
 from bench.storage import scratch
@@ -58,6 +69,7 @@ def main(given: Sequence[str]) -> int:
         for outcome in compare(scenarios, systems, QUICK if asked.quick else FULL, root, _tell(began)):
             report.outcomes.append(outcome)
             print(table(msgspec.structs.replace(report, outcomes=[outcome]), SCENARIOS, SYSTEMS), flush=True)
+            print(f"{outcome.scenario} took {outcome.seconds:.0f} s; {total_seconds(report):.0f} s so far", flush=True)
     return finish(report, asked)
 
 
@@ -67,6 +79,7 @@ def _tell(began: float) -> Tell:
 
 def finish(report: Report, asked: argparse.Namespace) -> int:
     print("\n" + table(report, SCENARIOS, SYSTEMS))
+    print("\n" + durations(report))
     if asked.json is not None:
         asked.json.write_bytes(msgspec.json.encode(report))
     if asked.docs is not None:

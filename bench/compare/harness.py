@@ -41,18 +41,23 @@ class Outcome(msgspec.Struct):
     results: list[Result]
     seconds: float = 0.0
 
-    def of(self, system: str) -> Result | None:
-        return next((one for one in self.results if one.system == system), None)
-
 
 def compare(
     scenarios: Sequence[Scenario], systems: Sequence[System], effort: Effort, root: Path, tell: Tell
 ) -> Iterator[Outcome]:
+    plan = list(_plan(scenarios, systems))
+    for at, (scenario, nodes, chosen) in enumerate(plan, 1):
+        tell(f"{scenario.key}, {nodes} {'node' if nodes == 1 else 'nodes'}: scenario {at} of {len(plan)}")
+        yield _one(scenario, nodes, chosen, effort, root, tell)
+
+
+def _plan(scenarios: Sequence[Scenario], systems: Sequence[System]) -> Iterator[tuple[Scenario, int, list[System]]]:
+    """Each scenario once for each number of nodes that somebody has."""
     for scenario in scenarios:
         for nodes in scenario.nodes:
             chosen = [one for one in systems if one.nodes == nodes and scenario.door in one.doors]
             if chosen:
-                yield _one(scenario, nodes, chosen, effort, root, tell)
+                yield scenario, nodes, chosen
 
 
 def _one(scenario: Scenario, nodes: int, systems: Sequence[System], effort: Effort, root: Path, tell: Tell) -> Outcome:
@@ -89,13 +94,15 @@ def _rounds(
         return {one.key: _start_of(scenario, one) for one in systems}
     found: dict[str, Round] = {}
     for system in systems:
+        found[system.key] = _nothing
         try:
             running = stack.enter_context(system.start(_home(scratch / system.key)))
         except PeerMissing as error:
             results[system.key].absent = str(error)
-            found[system.key] = _nothing
-            continue
-        found[system.key] = _measure_of(scenario, running)
+        except Exception as error:  # one that does not start must not end the others' measurement
+            results[system.key].failed = _failure(error)
+        else:
+            found[system.key] = _measure_of(scenario, running)
     return found
 
 
@@ -106,6 +113,10 @@ def _home(path: Path) -> Path:
 
 def _nothing(turn: Turn) -> Sample:
     return {}
+
+
+def _failure(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
 
 
 def _measure_of(scenario: Scenario, running: Running) -> Round:
@@ -130,7 +141,7 @@ def _round(measure: Round, result: Result, turn: Turn, counts: bool) -> None:
     except CheckFailed as error:
         result.failed, result.samples = str(error), {}
     except Exception as error:  # a system that breaks must not end the others' measurement
-        result.failed, result.samples = f"{type(error).__name__}: {error}"[:500], {}
+        result.failed, result.samples = _failure(error), {}
     else:
         if counts:
             for name, value in found.items():

@@ -11,6 +11,8 @@ import msgspec
 
 OURS: Final = "goqueue"
 OURS_THREE: Final = "goqueue-3"
+OURS_SYNCED: Final = "goqueue-fsync"
+ALL_OURS: Final = frozenset({OURS, OURS_THREE, OURS_SYNCED})
 
 
 class CheckFailed(Exception):
@@ -24,25 +26,30 @@ class Running:
         self,
         *,
         kafka: str = "",
-        amqp_port: int = 0,
+        stream: tuple[str, int] | None = None,
         factor: int = 1,
         queue: tuple[str, int] | None = None,
         sqs: str = "",
         rest: str = "",
+        files: Path | None = None,
+        topic_config: Mapping[str, str] | None = None,
         pids: Callable[[], list[int]] = list,
         crash: Callable[[], None] | None = None,
         restart: Callable[[], None] | None = None,
         kill_leader: Callable[[str], None] | None = None,
         heal: Callable[[], None] | None = None,
     ) -> None:
-        """`queue` is a client below `bench.peers` and its port; `crash` is kill -9 of all of it, `restart` brings it
-        back; `kill_leader` ends the node that leads a topic, `heal` brings it back."""
+        """`queue` is a client below `bench.peers` and its port, `stream` one of `stream_load`; `files` is a directory
+        for what is no broker; `topic_config` is that of every topic; `crash` is kill -9 of all of it, `restart` brings
+        it back; `kill_leader` ends the node that leads a topic, `heal` brings it back."""
         self.kafka = kafka
-        self.amqp_port = amqp_port
+        self.stream = stream
         self.factor = factor
         self.queue = queue
         self.sqs = sqs
         self.rest = rest
+        self.files = files
+        self.topic_config = dict(topic_config or {})
         self.pids = pids
         self.crash = crash
         self.restart = restart
@@ -51,7 +58,10 @@ class Running:
 
 
 class System(msgspec.Struct, frozen=True):
-    """`doors` are kafka, log, queue, lanes, tasks, sqs, start; `start` raises PeerMissing where it cannot be had."""
+    """`doors` are kafka, log, synced, queue, lanes, tasks, sqs, spark and start.
+
+    `start` raises PeerMissing where the system cannot be had.
+    """
 
     key: str
     name: str

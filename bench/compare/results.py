@@ -9,7 +9,7 @@ from html import escape
 import msgspec
 
 from bench.compare.harness import Outcome, Result
-from bench.compare.model import OURS, OURS_THREE, Metric, Scenario, System
+from bench.compare.model import ALL_OURS, Metric, Scenario, System
 
 
 class Machine(msgspec.Struct):
@@ -51,7 +51,7 @@ def now() -> str:
 def rows(report: Report, scenarios: Sequence[Scenario]) -> Iterator[Row]:
     known = {one.key: one for one in scenarios}
     for outcome in report.outcomes:
-        ours = outcome.of(OURS if outcome.nodes == 1 else OURS_THREE)
+        ours = next((one for one in outcome.results if one.system in ALL_OURS), None)
         if ours is None:
             continue
         for metric in known[outcome.scenario].metrics:
@@ -83,6 +83,16 @@ def table(report: Report, scenarios: Sequence[Scenario], systems: Sequence[Syste
     return "\n".join(lines)
 
 
+def durations(report: Report) -> str:
+    """How long each scenario took with all its systems and rounds, and their sum."""
+    lines = [f"{one.seconds:>7.0f} s  {one.scenario}, {one.nodes} node(s)" for one in report.outcomes]
+    return "\n".join([*lines, f"{total_seconds(report):>7.0f} s  altogether"])
+
+
+def total_seconds(report: Report) -> float:
+    return sum(one.seconds for one in report.outcomes)
+
+
 def without(report: Report, systems: Sequence[System]) -> Iterator[str]:
     """Who is missing, and whose figures do not count, and why."""
     names = {one.key: one.name for one in systems}
@@ -99,26 +109,49 @@ def without(report: Report, systems: Sequence[System]) -> Iterator[str]:
 def page(report: Report, scenarios: Sequence[Scenario], systems: Sequence[System]) -> str:
     found = {(one.scenario, one.nodes): one for one in report.outcomes}
     known = {one.key: one for one in scenarios}
-    parts = [_HEAD.format(made=report.made, effort=report.effort, **msgspec.structs.asdict(report.machine))]
+    made = _MADE.format(made=report.made, effort=report.effort, **msgspec.structs.asdict(report.machine))
+    parts = [f"# Side by side\n\n{made}\n\n{HOW}"]
     parts.append(_ratios(report, scenarios, systems))
     parts.append("## Configurations\n\n" + "\n".join(f"- **{one.name}**: {one.configuration}." for one in systems))
     for (key, _), outcome in found.items():
         parts.append(_section(known[key], outcome, systems))
     if gone := list(without(report, systems)):
         parts.append("## Absent or failed\n\n" + "\n".join(f"- {one}" for one in gone))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, LEFT_OUT]) + "\n"
 
 
-_HEAD = """# Side by side
+_MADE = """`python -m bench.compare` ran all of this on one machine and wrote this page, on {made} (the {effort}
+form). Run it on yours: `make compare QUICK=1` takes a few minutes, `make compare` about an hour. Do not edit the page
+by hand.
 
-Made by `python -m bench.compare` on {made} ({effort} form). Do not edit it by hand.
+The machine: {cores} cores, {system}, Python {python}, {java}. Servers and load share it."""
 
-{cores} cores, {system}, Python {python}, {java}. Server and load share the machine.
+HOW = """How to read the tables:
 
-Each system is started fresh on loopback with the configuration below, warmed up, and run in turn with the others.
-Figures are medians of all rounds, with the smallest and largest in brackets. The load is the same client where systems
-speak the same protocol. Every message is read back and checked; a system that loses, doubles or damages one has no
-figure. A ratio above 1 means that GoQueue is ahead; one below 1 is printed bold."""
+- A ratio above 1 means that GoQueue is ahead: faster, or with less memory, or sooner. A ratio below 1 is bold.
+- A figure is the median of all rounds, with the smallest and the largest in brackets.
+
+How it was measured:
+
+- Each system is started fresh on loopback with the configuration below. A first round warms it up and does not count.
+  Then the systems work one at a time, in an order that changes with every round.
+- Systems that speak Kafka's protocol get the same client, librdkafka; those that speak SQS get boto3. Others get their
+  own client for Python, which costs more for each message than librdkafka: their rates are a lower bound.
+- Every message is read back and compared with what was sent. A system that loses, doubles or damages one has no figure.
+- Latency is counted from the moment when a message was due, not from when it was sent, so that a system that stands
+  still cannot hide it.
+- A system that cannot be installed is listed as absent. Nothing is estimated."""
+
+LEFT_OUT = """## What is not compared
+
+- **Delayed messages** with Kafka, Redis Streams, NATS and RabbitMQ: these versions have no delay for a single message;
+  RabbitMQ needs a plugin for it. ElasticMQ has one, and is compared.
+- **Urgent messages** with all but RabbitMQ: the others have no priorities.
+- **Synced writes** with RabbitMQ and NATS: a RabbitMQ stream and this version of NATS confirm before the sync, and
+  have no setting for it. A RabbitMQ quorum queue always syncs, and is among the work queues.
+- **Latency in an open loop, fan-out, many topics, transactions, recovery and failover** with systems other than Kafka:
+  the load is one for Kafka's protocol. What queues take for a message is in "Publish, take, acknowledge one by one".
+- **Clusters** of others than GoQueue and Kafka, and more than three nodes: two cores cannot carry more."""
 
 
 def _ratios(report: Report, scenarios: Sequence[Scenario], systems: Sequence[System]) -> str:
@@ -163,8 +196,7 @@ def drawing(outcome: Outcome, metric: Metric, systems: Sequence[System]) -> str:
     shown_results = [one for one in outcome.results if one.samples]
     widest = max((one.spread(metric.key)[1] for one in shown_results), default=1.0) or 1.0
     bars = "".join(
-        _bar(at, names[one.system], one, metric, widest, one.system in (OURS, OURS_THREE))
-        for at, one in enumerate(shown_results)
+        _bar(at, names[one.system], one, metric, widest, one.system in ALL_OURS) for at, one in enumerate(shown_results)
     )
     better = "more is better" if metric.more_is_better else "less is better"
     height = 34 + 30 * len(shown_results)

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.compare.log_load import PARTITIONS
 from bench.compare.model import CheckFailed, Metric, Running, Sample, Scenario, System, Turn
+from bench.compare.spark_load import TRIGGERS, Parquet, Table, Topic, measure, require_connector
 from bench.compare.sqs_load import delays, round_trips
 from bench.compare.systems import TASKS, memory_mib
 from bench.failover import KafkaPulse
@@ -26,6 +27,7 @@ _TRANSACTION = 100
 _IDLE_S = 3.0
 _BACKLOG = 15_000
 _LOAD_S = 900
+_FRESH = 32  # the share of a full log that is written just before a crash
 _SLOWER = 5  # a client in Python gets fewer messages, which take it longer still
 
 
@@ -33,7 +35,7 @@ def topic_of(running: Running, name: str, partitions: int = PARTITIONS, count: i
     """A topic (or several, numbered) that nobody used before; its name."""
     admin = AdminClient({"bootstrap.servers": running.kafka, "log_level": 0})
     names = [name] if count == 1 else [f"{name}-{number}" for number in range(count)]
-    config = {"min.insync.replicas": str(min(2, running.factor))}
+    config = {"min.insync.replicas": str(min(2, running.factor)), **running.topic_config}
     for at in range(0, len(names), 100):
         topics = [NewTopic(one, partitions, running.factor, config=config) for one in names[at : at + 100]]
         for made in admin.create_topics(topics).values():
@@ -61,8 +63,9 @@ def load(kind: str, running: Running, topic: str, first: float, second: float) -
 def _throughput(size: int) -> Callable[[Running, Turn], Sample]:
     def measure(running: Running, turn: Turn) -> Sample:
         name, count = f"throughput-{size}-{turn.number}", turn.effort.messages * 100 // max(size // 4, 100)
-        if running.amqp_port:
-            command = ["-m", "bench.compare.stream_load", str(running.amqp_port), name]
+        if running.stream is not None:
+            peer, port = running.stream
+            command = ["-m", "bench.compare.stream_load", peer, str(port), name]
             return _checked([*command, str(count // _SLOWER), str(size)])
         return load("throughput", running, topic_of(running, name), count, size)
 
@@ -92,9 +95,14 @@ def _many_topics(running: Running, turn: Turn) -> Sample:
 
 
 def _recovery(running: Running, turn: Turn) -> Sample:
-    """kill -9 with much in the log, until the next write is acknowledged; then everything is looked for."""
+    """kill -9 with much in the log, until the next write is acknowledged; then everything is looked for.
+
+    The log is filled in the round that does not count. Every round adds some, which a crash finds just written.
+    """
     assert running.crash is not None and running.restart is not None
-    topic, count = f"recovery-{turn.number}", turn.effort.log_mib * _KIB // turn.effort.rounds
+    if turn.number == 0:
+        load("fill", running, topic_of(running, "full"), turn.effort.log_mib * _KIB, _KIB)
+    topic, count = f"recovery-{turn.number}", turn.effort.log_mib * _KIB // _FRESH
     load("fill", running, topic_of(running, topic), count, _KIB)
     running.crash()
     began = time.perf_counter()
@@ -102,6 +110,7 @@ def _recovery(running: Running, turn: Turn) -> Sample:
     load("fill", running, topic, 1, _KIB)
     spent = time.perf_counter() - began
     load("recovered", running, topic, count, _KIB)
+    load("recovered", running, "full", turn.effort.log_mib * _KIB, _KIB)
     return {"recovery": spent}
 
 
@@ -137,7 +146,7 @@ def _work(consumers: int) -> Callable[[Running, Turn], Sample]:
 def _trips(running: Running, turn: Turn) -> Sample:
     assert running.queue is not None
     found = run_load("paced", *running.queue, 8, 500, turn.effort.seconds)
-    return {"trip-p50": found["p50"], "trip-p99": found["p99"]}
+    return {"trip-p50": found["p50"], "trip-p99": found["p99"], "trip-p999": found["p99.9"]}
 
 
 def _lanes(running: Running, turn: Turn) -> Sample:
@@ -149,6 +158,21 @@ def _lanes(running: Running, turn: Turn) -> Sample:
 
 def _tasks(system: System, turn: Turn) -> Sample:
     return {"tasks": TaskBench(TASKS[system.key], turn.scratch).rate(turn.number)}
+
+
+# --- Spark ---------------------------------------------------------------------------------------------------------
+
+
+def _spark(running: Running, turn: Turn) -> Sample:
+    name = f"spark-{turn.number}"
+    if running.files is not None:
+        table: Table = Parquet(running.files / name)
+    elif running.rest:
+        table = Topic("goqueue", running.kafka, topic_of(running, name))
+    else:
+        require_connector(turn.scratch)
+        table = Topic("kafka", running.kafka, topic_of(running, name))
+    return measure(table, turn.effort.messages, turn.scratch)
 
 
 # --- the server itself ---------------------------------------------------------------------------------------------
@@ -193,6 +217,8 @@ _BOTH = (1, 3)
 SCENARIOS: list[Scenario] = [
     Scenario("log-100", "Log, 100-byte messages", "log", _RATES, _throughput(100), nodes=_BOTH),
     Scenario("log-1k", "Log, 1 KiB messages", "log", _RATES, _throughput(_KIB), nodes=_BOTH),
+    Scenario("log-100-fsync", "Log, 100-byte messages, on the disk", "synced", _RATES, _throughput(100)),
+    Scenario("log-1k-fsync", "Log, 1 KiB messages, on the disk", "synced", _RATES, _throughput(_KIB)),
     Scenario("latency-1k", "Open loop, 1,000 messages a second", "kafka", _ACK, _latency(1_000), nodes=_BOTH),
     Scenario("latency-10k", "Open loop, 10,000 messages a second", "kafka", _ACK, _latency(10_000)),
     Scenario("fan-out", "Every message to 10 groups", "kafka", (Metric("fan-out", "read", "msg/s"),), _fan_out),
@@ -218,7 +244,11 @@ SCENARIOS: list[Scenario] = [
         "trips",
         "Publish, take, acknowledge one by one, 500 a second",
         "queue",
-        (Metric("trip-p50", "p50", "ms", False), Metric("trip-p99", "p99", "ms", False)),
+        (
+            Metric("trip-p50", "p50", "ms", False),
+            Metric("trip-p99", "p99", "ms", False),
+            Metric("trip-p999", "p99.9", "ms", False),
+        ),
         _trips,
     ),
     Scenario(
@@ -270,5 +300,16 @@ SCENARIOS: list[Scenario] = [
         (Metric("failover", "until the next write", "ms", False), Metric("failover-worst", "worst", "ms", False)),
         _failover,
         nodes=(3,),
+    ),
+    Scenario(
+        "spark",
+        "Spark in and out, 200-byte messages",
+        "spark",
+        (
+            Metric("spark-read", "read", "row/s"),
+            Metric("spark-stream", f"read as a stream of {TRIGGERS} portions", "row/s"),
+            Metric("spark-write", "write", "row/s"),
+        ),
+        _spark,
     ),
 ]

@@ -41,11 +41,15 @@ def round_trips(running: Running, turn: Turn) -> Sample:
 
 
 def delays(running: Running, turn: Turn) -> Sample:
-    """How late messages come that were delayed by seconds, beside many that wait for a quarter of an hour."""
+    """How late messages come that were delayed by seconds, beside many that wait for a quarter of an hour.
+
+    Those are sent in the round that does not count, and wait through all others.
+    """
     client = client_of(running)
     url = client.create_queue(QueueName="delays")["QueueUrl"]
-    for first in range(0, turn.effort.pending // turn.effort.rounds, 10):
-        _send(client, url, [(first + one, _LONG_S) for one in range(10)])
+    if turn.number == 0:
+        for first in range(0, turn.effort.pending, 10):
+            _send(client, url, [(first + one, _LONG_S) for one in range(10)])
     due: dict[int, float] = {}
     for number in range(_PROBES):
         due[number] = time.perf_counter() + _DELAY_S

@@ -1,6 +1,7 @@
-"""A RabbitMQ stream over AMQP: `python -m bench.compare.stream_load PORT STREAM COUNT SIZE`, one line of JSON.
+"""Logs that do not speak Kafka's protocol: `python -m bench.compare.stream_load PEER PORT STREAM COUNT SIZE`.
 
-The same work as that of `log_load`: everything is published and confirmed, then read from the first offset and checked.
+One line of JSON on stdout. The same work as that of `log_load`, by each system's client for Python: everything is
+published and confirmed, then read from the first offset and checked.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 import uvloop
 
 from bench.compare.bodies import Ledger, body, number_of
 from bench.compare.model import CheckFailed
-from bench.peers import rabbitmq
-from bench.peers.client import Consumer
+from bench.peers import nats, rabbitmq, redis_streams
+from bench.peers.client import Consumer, Handle, Taken
 
 BATCH: Final = 1_000
 BATCHES_IN_FLIGHT: Final = 8
@@ -46,6 +47,76 @@ class RabbitStream(rabbitmq.Client):
 
     async def reader(self) -> Consumer:
         return await self.consumer(PREFETCH, _FIRST)
+
+
+class RedisStream:
+    """XADD in pipelines, XREAD from the beginning."""
+
+    def __init__(self, port: int, name: str) -> None:
+        self._redis = redis_streams.connection(port)
+        self._name = name
+        self._last: Any = "0"
+
+    async def create(self) -> None: ...
+
+    async def publish(self, bodies: Sequence[bytes]) -> None:
+        pipeline = self._redis.pipeline(transaction=False)
+        for one in bodies:
+            pipeline.xadd(self._name, {"v": one})
+        await pipeline.execute()
+
+    async def reader(self) -> Consumer:
+        return self
+
+    async def take(self, limit: int, wait_ms: int) -> Sequence[Taken]:
+        found = await self._redis.xread({self._name: self._last}, count=limit, block=wait_ms)
+        taken = [(fields[b"v"], name) for _, entries in found for name, fields in entries]
+        self._last = taken[-1][1] if taken else self._last
+        return taken
+
+    async def ack(self, handles: Sequence[Handle]) -> None: ...
+
+    async def close(self) -> None:
+        await self._redis.aclose()
+
+
+class NatsStream(nats.Client):
+    """A stream that keeps everything; the last message of a batch acknowledges all before it."""
+
+    def __init__(self, port: int, name: str) -> None:
+        super().__init__(port)
+        self._name = name
+
+    async def create(self) -> None:
+        from nats.js.api import StorageType
+
+        stream = await self._stream()
+        await stream.add_stream(name=self._name, subjects=[self._name], storage=StorageType.FILE)
+
+    async def publish(self, bodies: Sequence[bytes]) -> None:
+        stream = await self._stream()
+        await asyncio.gather(*[await stream.publish_async(self._name, one) for one in bodies])
+
+    async def reader(self) -> Consumer:
+        from nats.js.api import AckPolicy, ConsumerConfig
+
+        connection = await self._connect()
+        stream = connection.jetstream()
+        config = ConsumerConfig(durable_name="reader", ack_policy=AckPolicy.ALL, max_ack_pending=4 * PREFETCH)
+        await stream.add_consumer(self._name, config)
+        return NatsReader(connection, await stream.pull_subscribe_bind("reader", self._name))
+
+
+class NatsReader(nats.Consumer):
+    async def ack(self, handles: Sequence[Handle]) -> None:
+        await handles[-1].ack()
+
+
+STREAMS: Final[dict[str, Callable[[int, str], Stream]]] = {
+    "rabbitmq": RabbitStream,
+    "redis_streams": RedisStream,
+    "nats": NatsStream,
+}
 
 
 async def throughput(stream: Stream, count: int, size: int) -> Found:
@@ -93,8 +164,8 @@ async def _read_back(stream: Stream, count: int, size: int) -> float:
 
 
 async def main(arguments: Sequence[str]) -> Found:
-    port, name, count, size = arguments
-    stream = RabbitStream(int(port), name)
+    peer, port, name, count, size = arguments
+    stream = STREAMS[peer](int(port), name)
     try:
         return await throughput(stream, int(count), int(size))
     finally:

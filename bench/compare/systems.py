@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient
 
 from bench.apache_brokers import ApacheBrokers
 from bench.cluster_process import ClusterProcess
-from bench.compare.model import OURS, OURS_THREE, Running, System
+from bench.compare.model import OURS, OURS_SYNCED, OURS_THREE, Running, System
+from bench.compare.spark_load import TRIGGERS
 from bench.maven import maven_jars
 from bench.node_process import NodeProcess
 from bench.peers import nats, rabbitmq, redis_streams
@@ -27,8 +28,8 @@ ELASTICMQ = ("org.elasticmq", "elasticmq-server_2.13", "1.6.12")
 
 
 @contextmanager
-def _goqueue(root: Path) -> Iterator[Running]:
-    node = NodeProcess(root / "data")
+def _goqueue(root: Path, fsync: str = "interval") -> Iterator[Running]:
+    node = NodeProcess(root / "data", settings={"GOQUEUE_LOG_FSYNC": fsync})
     with node:
         port = urlsplit(node.url).port or 0
         running = Running(
@@ -65,7 +66,7 @@ def _goqueue_three(root: Path) -> Iterator[Running]:
         raise PeerMissing(error.message.split(";")[0]) from None
 
 
-def _kafka(nodes: int) -> Callable[[Path], AbstractContextManager[Running]]:
+def _kafka(nodes: int, **topic_config: str) -> Callable[[Path], AbstractContextManager[Running]]:
     @contextmanager
     def start(root: Path) -> Iterator[Running]:
         scratch = root.resolve()
@@ -77,6 +78,7 @@ def _kafka(nodes: int) -> Callable[[Path], AbstractContextManager[Running]]:
             yield Running(
                 kafka=brokers.bootstrap,
                 factor=nodes,
+                topic_config=topic_config,
                 pids=brokers.pids,
                 crash=lambda: _each(brokers, brokers.kill),
                 restart=brokers.heal,
@@ -105,7 +107,7 @@ def _peer(
         if find_spec(client) is None:
             raise PeerMissing(f"its client {client} is missing")
         with server(root) as running:
-            yield Running(queue=(module, running.port), pids=running.pids)
+            yield Running(queue=(module, running.port), stream=(module, running.port), pids=running.pids)
 
     return start
 
@@ -113,8 +115,12 @@ def _peer(
 @contextmanager
 def _rabbitmq_stream(root: Path) -> Iterator[Running]:
     with _peer("rabbitmq", "pika", rabbitmq.server)(root) as running:
-        assert running.queue is not None
-        yield Running(amqp_port=running.queue[1], pids=running.pids)
+        yield Running(stream=running.stream, pids=running.pids)
+
+
+@contextmanager
+def _parquet(root: Path) -> Iterator[Running]:
+    yield Running(files=root)
 
 
 _ELASTICMQ_CONFIG = """include classpath("application.conf")
@@ -139,6 +145,7 @@ def _elasticmq(root: Path) -> Iterator[Running]:
 
 
 _LOG = frozenset({"kafka", "log"})
+_SYNCED = frozenset({"synced"})
 _SQS = frozenset({"sqs"}) if find_spec("boto3") is not None else frozenset()
 
 TASKS: dict[str, TaskPeer] = {OURS: GOQUEUE} | {peer.name.lower().replace(" ", "-"): peer for peer in PEERS}
@@ -155,7 +162,7 @@ SYSTEMS: list[System] = [
         OURS,
         "GoQueue",
         1,
-        _LOG | {"queue", "lanes", "tasks", "start"} | _SQS,
+        _LOG | {"queue", "lanes", "tasks", "spark", "start"} | _SQS,
         "fsync=interval (1 s in the background), 8 shards",
         _goqueue,
     ),
@@ -163,7 +170,7 @@ SYSTEMS: list[System] = [
         "kafka",
         "Apache Kafka",
         1,
-        _LOG | {"start"},
+        _LOG | {"spark", "start"},
         f"{SHARE_VERSION}, KRaft, -Xmx512m SerialGC, no flush by the broker (its default)",
         _kafka(1),
     ),
@@ -171,7 +178,7 @@ SYSTEMS: list[System] = [
         "redis",
         "Redis Streams",
         1,
-        frozenset({"queue", "start"}),
+        frozenset({"log", "queue", "start"}),
         "appendonly yes, appendfsync everysec",
         _peer("redis_streams", "redis", lambda root: redis_streams.server(root, "everysec")),
     ),
@@ -179,8 +186,8 @@ SYSTEMS: list[System] = [
         "nats",
         "NATS JetStream",
         1,
-        frozenset({"queue", "start"}),
-        "file storage, work queue, sync in the background (its default)",
+        frozenset({"log", "queue", "start"}),
+        "file storage, a work queue or a log, sync in the background (its default)",
         _peer("nats", "nats", nats.server),
     ),
     System(
@@ -201,6 +208,38 @@ SYSTEMS: list[System] = [
         _rabbitmq_stream,
     ),
     System("elasticmq", "ElasticMQ", 1, _SQS, f"{ELASTICMQ[2]}, in memory (its default), -Xmx512m", _elasticmq),
+    System(
+        OURS_SYNCED,
+        "GoQueue, synced",
+        1,
+        _SYNCED,
+        "fsync=always: a write is acknowledged when it is on the disk; 8 shards",
+        lambda root: _goqueue(root, "always"),
+    ),
+    System(
+        "kafka-fsync",
+        "Apache Kafka, synced",
+        1,
+        _SYNCED,
+        f"{SHARE_VERSION}, KRaft, -Xmx512m SerialGC, flush.messages=1: every batch is synced before it is acknowledged",
+        _kafka(1, **{"flush.messages": "1"}),
+    ),
+    System(
+        "redis-fsync",
+        "Redis Streams, synced",
+        1,
+        _SYNCED,
+        "appendonly yes, appendfsync always",
+        _peer("redis_streams", "redis", lambda root: redis_streams.server(root, "always")),
+    ),
+    System(
+        "parquet",
+        "Parquet",
+        1,
+        frozenset({"spark"}),
+        f"Spark's own, {TRIGGERS} files, on the local disk and not synced",
+        _parquet,
+    ),
     System(
         OURS_THREE,
         "GoQueue, 3 nodes",

@@ -30,16 +30,17 @@ def server(root: Path, appendfsync: str) -> Iterator[Server]:
         yield running
 
 
+def connection(port: int) -> Any:
+    from redis.asyncio import BlockingConnectionPool, Redis
+
+    return Redis.from_pool(BlockingConnectionPool(CONNECTIONS, timeout=60, host="127.0.0.1", port=port))
+
+
 class Client:
     def __init__(self, port: int) -> None:
         self._port = port
-        self._redis = self._connection()
+        self._redis = connection(port)
         self._names = 0
-
-    def _connection(self) -> Any:
-        from redis.asyncio import BlockingConnectionPool, Redis
-
-        return Redis.from_pool(BlockingConnectionPool(CONNECTIONS, timeout=60, host="127.0.0.1", port=self._port))
 
     async def create(self) -> None:
         from redis.exceptions import ResponseError
@@ -58,7 +59,7 @@ class Client:
 
     async def consumer(self) -> Consumer:
         self._names += 1
-        return Consumer(self._connection(), f"consumer-{self._names}")
+        return Consumer(connection(self._port), f"consumer-{self._names}")
 
     async def close(self) -> None:
         await self._redis.aclose()

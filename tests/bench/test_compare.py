@@ -18,7 +18,7 @@ from bench.compare.bodies import Ledger, body, number_of
 from bench.compare.guard import accept, losses, read
 from bench.compare.harness import Outcome, Result, compare
 from bench.compare.model import OURS, QUICK, CheckFailed, Metric, Running, Sample, Scenario, System, Turn
-from bench.compare.results import Machine, Report, drawing, page, rows
+from bench.compare.results import HOW, LEFT_OUT, Machine, Report, drawing, durations, page, rows
 from bench.peers.client import Taken
 from bench.peers.server import PeerMissing
 
@@ -59,9 +59,13 @@ def test_a_message_that_comes_back_damaged_is_found(damaged: bytes) -> None:
 class Wire:
     """A broker in this process, which cheats as it is told."""
 
-    def __init__(self, acks_early: bool = False, stands_still_s: float = 0.0) -> None:
+    def __init__(
+        self, acks_early: bool = False, stands_still_s: float = 0.0, dropped: int = -1, ends_after_crash: int = 0
+    ) -> None:
         self.acks_early = acks_early
         self.stands_still_s = stands_still_s
+        self.dropped = dropped
+        self.ends_after_crash = ends_after_crash  # of each partition
         self.log: deque[bytes] = deque()
 
 
@@ -75,7 +79,7 @@ class FakeProducer:
         self._sent = 0
 
     def produce_batch(self, topic: str, messages: list[dict[str, bytes]]) -> int:
-        self._wire.log += [one["value"] for one in messages]
+        self._wire.log += [one["value"] for one in messages if number_of(one["value"]) != self._wire.dropped]
         return len(messages)
 
     def produce(self, topic: str, value: bytes, on_delivery: Any) -> None:
@@ -123,12 +127,25 @@ class FakeConsumer:
             _pause(0.0002)
             return None
 
+    def consume(self, count: int, seconds: float) -> list[FakeMessage]:
+        taken = [self._wire.log.popleft() for _ in range(min(count, len(self._wire.log)))]
+        if not taken:
+            _pause(0.01)
+        return [FakeMessage(one) for one in taken]
+
+    def get_watermark_offsets(self, place: object, seconds: float) -> tuple[int, int]:
+        return 0, self._wire.ends_after_crash
+
     def close(self) -> None: ...
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, wire: Wire) -> dict[str, float]:
+def with_clients_of(monkeypatch: pytest.MonkeyPatch, wire: Wire) -> None:
     monkeypatch.setattr(log_load, "Producer", lambda _: FakeProducer(wire))
     monkeypatch.setattr(log_load, "Consumer", lambda _: FakeConsumer(wire))
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, wire: Wire) -> dict[str, float]:
+    with_clients_of(monkeypatch, wire)
     return log_load.latency("nowhere", "t", 100, 2)
 
 
@@ -143,6 +160,21 @@ def test_a_system_that_is_measured_from_its_own_queue_is_found_by_the_time_each_
 def test_a_system_that_acknowledges_what_is_not_there_yet_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CheckFailed, match="after it was acknowledged"):
         measured(monkeypatch, Wire(acks_early=True))
+
+
+def test_a_log_that_drops_one_message_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_load, "_WAIT_S", 1.0)
+    with_clients_of(monkeypatch, Wire())
+    assert log_load.throughput("nowhere", "t", 10_000, 100)["consume"] > 0
+    with_clients_of(monkeypatch, Wire(dropped=6_543))
+    with pytest.raises(CheckFailed, match="1 messages never came, 6543 the first"):
+        log_load.throughput("nowhere", "t", 10_000, 100)
+
+
+def test_a_log_that_loses_acknowledged_messages_in_a_crash_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_clients_of(monkeypatch, Wire(ends_after_crash=333))
+    with pytest.raises(CheckFailed, match="1 acknowledged messages are gone after the crash"):
+        log_load.recovered("nowhere", "t", 1_000, 100)
 
 
 class FakeStream:
@@ -186,7 +218,7 @@ def test_a_stream_is_read_back_whole() -> None:
 def test_a_stream_that_drops_or_doubles_a_message_has_no_figure(
     monkeypatch: pytest.MonkeyPatch, stream: FakeStream, message: str
 ) -> None:
-    monkeypatch.setattr(stream_load, "_WAIT_S", 1.0)
+    monkeypatch.setattr(stream_load, "_WAIT_S", 3.0)
     with pytest.raises(CheckFailed, match=message):
         asyncio.run(stream_load.throughput(stream, 2_000, 100))
 
@@ -194,15 +226,25 @@ def test_a_stream_that_drops_or_doubles_a_message_has_no_figure(
 # --- rounds --------------------------------------------------------------------------------------------------------
 
 
-def system(key: str, starts: list[str], missing: bool = False) -> System:
+def system(key: str, starts: list[str], missing: bool = False, breaks: bool = False) -> System:
     @contextmanager
     def start(root: Path) -> Iterator[Running]:
         if missing:
             raise PeerMissing("it is not installed")
+        if breaks:
+            raise RuntimeError("it did not start")
         starts.append(key)
         yield Running(rest=key)
 
     return System(key, key.title(), 1, frozenset({"kafka"}), "as it comes", start)
+
+
+def test_a_system_that_does_not_start_has_no_figure_and_stops_nobody(tmp_path: Path) -> None:
+    found = run(lambda running, turn: {"speed": 1.0}, [system(OURS, []), system("broken", [], breaks=True)], tmp_path)
+    assert [(bool(one.samples), one.failed) for one in found.results] == [
+        (True, ""),
+        (False, "RuntimeError: it did not start"),
+    ]
 
 
 def run(measure: Any, systems: list[System], tmp_path: Path) -> Outcome:
@@ -271,6 +313,18 @@ def test_the_page_has_ratios_configurations_spread_and_who_is_absent() -> None:
     assert "- **Peer**: as it comes." in text
     assert "s, Gone: absent: not there" in text
     assert drawing(shown.outcomes[0], SPEED, SYSTEMS).count("<rect") == 2
+
+
+def test_the_page_in_the_tree_says_what_a_new_one_would() -> None:
+    text = (Path(__file__).parents[2] / "docs/comparison.md").read_text()
+    assert HOW in text and text.endswith(f"{LEFT_OUT}\n")
+
+
+def test_how_long_each_scenario_took_is_told_with_the_sum() -> None:
+    shown = report(50.0, 8.0)
+    shown.outcomes = [msgspec.structs.replace(shown.outcomes[0], seconds=took) for took in (61.0, 30.4)]
+    told = [line.strip() for line in durations(shown).splitlines()]
+    assert told == ["61 s  s, 1 node(s)", "30 s  s, 1 node(s)", "91 s  altogether"]
 
 
 def test_a_loss_of_a_fifth_against_what_was_accepted_is_told_and_a_new_value_can_be_accepted(tmp_path: Path) -> None:
