@@ -113,7 +113,7 @@ pipeline-demo: $(VENV)/.pipeline java
 # The tests' lock is resolved first; the others take the same versions.
 lock: setup
 	$(INSTALL) uv
-	$(COMPILE) --extra schemas --extra security --extra cluster --extra grpc --extra link --extra pipeline --extra iceberg --extra dev --output-file requirements-test.lock
+	$(COMPILE) --extra schemas --extra security --extra cluster --extra grpc --extra link --extra pipeline --extra iceberg --extra s3 --extra dev --output-file requirements-test.lock
 	$(COMPILE) --constraint requirements-test.lock --extra schemas --extra security --extra link --output-file requirements-node.lock
 	$(COMPILE) --constraint requirements-test.lock --extra cluster --output-file requirements-cluster.lock
 	$(COMPILE) --constraint requirements-test.lock --extra grpc --output-file requirements-grpc.lock

@@ -29,7 +29,7 @@ def back_up(target: Path, server: str, *flags: str) -> dict[str, Any]:
 
 
 @contextmanager
-def restored(source: Path, data: Path, *flags: str) -> Iterator[NodeProcess]:
+def restored(source: Path | str, data: Path, *flags: str) -> Iterator[NodeProcess]:
     done = goqueue("restore", str(source), "--data", str(data), *flags)
     assert done.exit_code == 0, done.stderr
     with NodeProcess(data, settings=SETTINGS) as node:

@@ -25,7 +25,7 @@ from goqueue.cli.backup_nodes import (
 )
 from goqueue.cli.backup_restore import Restore, damaged_files, refuse_damaged
 from goqueue.cli.backup_source import BackupSource, NodeSource, running, stopped
-from goqueue.cli.backup_store import BackupStore, Manifest
+from goqueue.cli.backup_store import BackupStore, Manifest, place_of
 from goqueue.cli.failures import Failed, Misused
 from goqueue.cli.options import output_option, server_option
 from goqueue.cli.progress import progress_bar
@@ -54,23 +54,23 @@ class _Done(msgspec.Struct):
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("target", metavar="DIR|s3://BUCKET/PREFIX")
 @click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="The data directory of a stopped node.")
 @click.option("--keep", type=click.IntRange(1), metavar="N", help="Delete all but the newest N backups afterwards.")
-@click.option("--list", "is_list", is_flag=True, help="Show the backups in the directory; make none.")
-@click.option("--verify", is_flag=True, help="Read the backups in the directory and check every byte; make none.")
+@click.option("--list", "is_list", is_flag=True, help="Show the backups there; make none.")
+@click.option("--verify", is_flag=True, help="Read the backups there and check every byte; make none.")
 @output_option
 @server_option
 def backup(
-    directory: Path, data: Path | None, keep: int | None, is_list: bool, verify: bool, output: str, server: str
+    target: str, data: Path | None, keep: int | None, is_list: bool, verify: bool, output: str, server: str
 ) -> None:
-    """Back up a node or a cluster into a directory.
+    """Back up a node or a cluster into a directory, or into a bucket of S3.
 
     It may hold earlier backups: only what is new is copied. Nodes go on meanwhile. With --data the directory of
     a node that does not run is backed up. A backup that was interrupted goes on when the command is given again. The
     exit code is 1 if --verify finds damage.
     """
-    store = BackupStore(directory)
+    store = BackupStore(place_of(target))
     if is_list:
         _list(store, output)
     elif verify:
@@ -96,7 +96,7 @@ def _shown(name: str, manifest: Manifest) -> _Shown:
 def _verify(store: BackupStore) -> None:
     names = store.names()
     if not names:
-        raise Misused(f"There is no backup in {store.path}.")
+        raise Misused(f"There is no backup in {store.name}.")
     for name in names:
         manifest = store.manifest(name)
         with progress_bar(name, manifest.size_bytes, "bytes") as show:
@@ -129,19 +129,19 @@ def _name(taken_ms: int) -> str:
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("source", metavar="DIR|s3://BUCKET/PREFIX")
 @click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Where; it must be empty.")
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Of a cluster: the node's settings.")
 @click.option("--backup", "name", metavar="NAME", help="Which backup; default: the newest.")
-def restore(directory: Path, data: Path | None, config: Path | None, name: str | None) -> None:
+def restore(source: str, data: Path | None, config: Path | None, name: str | None) -> None:
     """Make a data directory from a backup. Start a node with it: goqueue serve --data DIR.
 
     A backup of a cluster is restored on each machine, with the settings file of its node, into a new store.
     """
-    store = BackupStore(directory)
+    store = BackupStore(place_of(source))
     names = store.names()
     if not names:
-        raise Failed(f"There is no backup in {directory}.")
+        raise Failed(f"There is no backup in {source}.")
     name = name or names[-1]
     manifest = store.manifest(name)
     if manifest.nodes:

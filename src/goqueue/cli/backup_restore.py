@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from goqueue.base.decoders import from_json
-from goqueue.cli.backup_store import BackupEntry, BackupStore, Manifest, sync_directory, write_safely
+from goqueue.cli.backup_directory import sync_directory, write_safely
+from goqueue.cli.backup_store import BackupEntry, BackupStore, Manifest
 from goqueue.cli.failures import Failed, Misused
 from goqueue.log.data_dir import LOCK_FILE
 from goqueue.log.private import FILE_MODE, make_private_dirs

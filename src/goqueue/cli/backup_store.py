@@ -1,6 +1,7 @@
-"""Where backups are kept: a directory of objects, each named by the SHA-256 of its bytes, and one manifest a backup.
+"""Where backups are kept: objects, each named by the SHA-256 of its bytes, and one manifest a backup.
 
-Objects never change, so any tool that copies new files can carry the directory elsewhere. A manifest names the parts of
+They are in a directory or in a bucket. Objects never change, so any tool that copies new files can carry them
+elsewhere. A manifest names the parts of
 each file; it appears when everything that it names is safe. What an interrupted backup copied is noted meanwhile, and
 is not copied again.
 """
@@ -8,19 +9,19 @@ is not copied again.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from goqueue.base.decoders import from_json
+from goqueue.cli.backup_bucket import SCHEME, BucketPlace
+from goqueue.cli.backup_directory import DirectoryPlace
 from goqueue.cli.failures import Failed
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
-from goqueue.log.private import DIR_MODE, FILE_MODE, make_private_dirs
 
 FORMAT: Final = 2  # of a backup of several nodes; of one node it is 1
 _MANIFESTS: Final = "backups"
@@ -64,83 +65,92 @@ class Manifest(msgspec.Struct, frozen=True):
         return {part.object for file in self.files for part in file.parts}
 
 
-class BackupStore:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+class BackupPlace(Protocol):
+    """Bytes by key. A key has slashes, as a path has."""
 
-    @contextlib.contextmanager
-    def changing(self) -> Iterator[None]:
+    name: str  # as somebody wrote it
+
+    def changing(self) -> AbstractContextManager[None]:
+        """One at a time writes to it; raises `Failed` for the others."""
+        ...
+
+    def read(self, key: str) -> bytes | None:
+        """None if there is no such key."""
+        ...
+
+    def size(self, key: str) -> int:
+        """-1 if there is no such key."""
+        ...
+
+    def keys(self, below: str) -> list[str]: ...
+
+    def write(self, key: str, data: bytes) -> None:
+        """It is there whole, or not at all."""
+
+    def append(self, key: str, data: bytes) -> None:
+        """A note, which may be lost."""
+
+    def delete(self, key: str) -> None: ...
+
+    def settle(self) -> None:
+        """What was written stays, whatever happens."""
+
+
+def place_of(target: str) -> BackupPlace:
+    return BucketPlace(target) if target.startswith(SCHEME) else DirectoryPlace(Path(target))
+
+
+class BackupStore:
+    def __init__(self, place: BackupPlace) -> None:
+        self._place = place
+        self.name = place.name
+
+    def changing(self) -> AbstractContextManager[None]:
         """One at a time writes to it."""
-        make_private_dirs(self.path)
-        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-        except BlockingIOError:
-            raise Failed(f"Another backup writes to {self.path}; wait until it ends.") from None
-        finally:
-            os.close(fd)
+        return self._place.changing()
 
     # --- objects -----------------------------------------------------------------------------------------
 
     def put(self, data: bytes) -> str:
         """Its name. One that is there already is not written again."""
         name = hashlib.sha256(data).hexdigest()
-        path = self._object(name)
-        if not path.exists() or path.stat().st_size != len(data):
-            path.parent.mkdir(DIR_MODE, parents=True, exist_ok=True)
-            write_safely(path, data)
+        if self._place.size(_object(name)) != len(data):
+            self._place.write(_object(name), data)
         return name
 
     def get(self, name: str) -> bytes | None:
         """None if it is damaged or missing."""
         try:
-            data = self._object(name).read_bytes()
-        except OSError:
+            data = self._place.read(_object(name))
+        except OSError:  # the disk cannot read it
             return None
-        return data if hashlib.sha256(data).hexdigest() == name else None
-
-    def size(self, name: str) -> int:
-        """-1 if it is missing."""
-        try:
-            return self._object(name).stat().st_size
-        except OSError:
-            return -1
-
-    def _object(self, name: str) -> Path:
-        return self.path / _OBJECTS / name[:2] / name
+        return data if data is not None and hashlib.sha256(data).hexdigest() == name else None
 
     # --- manifests ---------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
         """Of backups, the oldest first."""
-        return sorted(path.stem for path in (self.path / _MANIFESTS).glob(f"*{_SUFFIX}"))
+        found = (key for key in self._place.keys(_MANIFESTS) if key.endswith(_SUFFIX))
+        return sorted(key.removeprefix(f"{_MANIFESTS}/").removesuffix(_SUFFIX) for key in found)
 
     def manifest(self, name: str) -> Manifest:
-        path = self.path / _MANIFESTS / f"{name}{_SUFFIX}"
-        if not path.exists():
-            raise Failed(f"There is no backup {name!r} in {self.path}; `goqueue backup {self.path} --list` shows them.")
-        found = decode_crc_json(path.read_bytes(), Manifest)
+        data = self._place.read(_manifest(name))
+        if data is None:
+            raise Failed(f"There is no backup {name!r} in {self.name}; `goqueue backup {self.name} --list` shows them.")
+        found = decode_crc_json(data, Manifest)
         if found is None:
-            raise Failed(f"The backup {name} is damaged: {path} cannot be read. Use another one.")
+            raise Failed(
+                f"The backup {name} is damaged: {self.name}/{_manifest(name)} cannot be read. Use another one."
+            )
         if found.format > FORMAT:
             raise Failed(f"The backup {name} was made by GoQueue {found.version}; use that version or a later one.")
         return found
 
     def finish(self, name: str, manifest: Manifest) -> None:
-        path = self.path / _MANIFESTS / f"{name}{_SUFFIX}"
-        path.parent.mkdir(DIR_MODE, parents=True, exist_ok=True)
-        self._sync_objects()
-        write_safely(path, encode_crc_json(manifest))
-        sync_directory(path.parent)
-        sync_directory(self.path)
-        self._unfinished.unlink(missing_ok=True)
-
-    def _sync_objects(self) -> None:
-        for directory in sorted((self.path / _OBJECTS).glob("*")):
-            sync_directory(directory)
-        if (self.path / _OBJECTS).exists():
-            sync_directory(self.path / _OBJECTS)
+        self._place.settle()
+        self._place.write(_manifest(name), encode_crc_json(manifest))
+        self._place.settle()
+        self._place.delete(_COPIED)
 
     # --- what need not be copied -------------------------------------------------------------------------
 
@@ -157,23 +167,17 @@ class BackupStore:
     def _has(self, parts: Sequence[ObjectPart], sizes: dict[str, int]) -> bool:
         for part in parts:
             if part.object not in sizes:
-                sizes[part.object] = self.size(part.object)
+                sizes[part.object] = self._place.size(_object(part.object))
         return all(part.position + part.size <= sizes[part.object] for part in parts)
 
     def note(self, entries: Sequence[BackupEntry]) -> None:
         """These are copied whole, should the backup end here."""
-        with self._unfinished.open("ab") as file:
-            file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
+        self._place.append(_COPIED, b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
 
     def _read_unfinished(self) -> Iterator[BackupEntry]:
-        if self._unfinished.exists():
-            for line in self._unfinished.read_bytes().splitlines():
-                with contextlib.suppress(msgspec.MsgspecError):  # the last line may be cut
-                    yield from_json(line, BackupEntry)
-
-    @property
-    def _unfinished(self) -> Path:
-        return self.path / _COPIED
+        for line in (self._place.read(_COPIED) or b"").splitlines():
+            with contextlib.suppress(msgspec.MsgspecError):  # the last line may be cut
+                yield from_json(line, BackupEntry)
 
     # --- pruning -----------------------------------------------------------------------------------------
 
@@ -186,27 +190,16 @@ class BackupStore:
         gone, kept = names[:-count], names[-count:]
         needed = set().union(*(self.manifest(name).objects for name in kept))
         for name in gone:
-            (self.path / _MANIFESTS / f"{name}{_SUFFIX}").unlink()
-        for path in (self.path / _OBJECTS).glob("*/*"):
-            if path.name not in needed:
-                path.unlink()
+            self._place.delete(_manifest(name))
+        for key in self._place.keys(_OBJECTS):
+            if key.rpartition("/")[2] not in needed:
+                self._place.delete(key)
         return len(gone)
 
 
-def write_safely(path: Path, data: bytes) -> None:
-    """It is there whole, or not at all."""
-    beside = path.with_name(f"{path.name}.tmp")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(fd)
-    beside.replace(path)
+def _object(name: str) -> str:
+    return f"{_OBJECTS}/{name[:2]}/{name}"
 
 
-def sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def _manifest(name: str) -> str:
+    return f"{_MANIFESTS}/{name}{_SUFFIX}"
