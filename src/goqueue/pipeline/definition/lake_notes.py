@@ -21,6 +21,10 @@ class NoteUnreadable(PipelineError):
     """A note is there, and says nothing that could be understood."""
 
 
+class LakeUnwritable(PipelineError):
+    """Nothing can be kept there."""
+
+
 def place_of(where: str) -> tuple[fs.FileSystem, str]:
     """A path or URL as a file system and a path in it; object storage with the credentials that tables have."""
     if "://" not in where:
@@ -43,10 +47,16 @@ def read_note(where: str, kind: type[T]) -> T | None:
 
 def write_note(where: str, note: msgspec.Struct) -> None:
     system, path = place_of(where)
-    if "/" in path:
-        system.create_dir(path.rpartition("/")[0], recursive=True)
-    with system.open_output_stream(path, buffer_size=_BUFFER_BYTES) as file:
-        file.write(msgspec.json.encode(note))
+    try:
+        if "/" in path:
+            system.create_dir(path.rpartition("/")[0], recursive=True)
+        with system.open_output_stream(path, buffer_size=_BUFFER_BYTES) as file:
+            file.write(msgspec.json.encode(note))
+    except (OSError, pa.ArrowException) as error:
+        told = " ".join(str(error).split())
+        raise LakeUnwritable(
+            f"{where} cannot be written ({told}); choose a lake that this user may write to."
+        ) from None
 
 
 def remove_note(where: str) -> None:
