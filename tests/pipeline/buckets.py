@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +17,10 @@ import pytest
 from tests.pipeline.victims import free_address
 from tests.waiting import wait_until
 
-SERVER = shutil.which("moto_server")
-needs_s3 = pytest.mark.skipif(SERVER is None, reason="moto_server is not there: pip install 'moto[s3,server]'")
+SERVER = shutil.which("moto_server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+needs_s3 = pytest.mark.skipif(
+    SERVER is None, reason="moto_server is not there: pip install flask flask-cors 'moto[s3]'"
+)
 
 
 @contextmanager
