@@ -59,9 +59,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 def test_spark_writes_reads_and_streams_with_a_certificate(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     options = place.options()
-    with Client(
-        place.url, ca_file=place.certs.ca, cert_file=options["certFile"], cert_key_file=options["certKeyFile"]
-    ) as client:
+    with Client(place.url, ca_file=place.certs.ca, cert=(options["certFile"], options["certKeyFile"])) as client:
         for topic in ("orders", "copies"):
             client.create_topic(topic, partitions=2)
 

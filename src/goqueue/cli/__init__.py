@@ -45,7 +45,9 @@ COMMANDS: Final = {
     "quota": Lazy("goqueue.cli.quota:quota", "Set, list and delete limits of users and clients."),
     "pipeline": Lazy("goqueue.cli.pipeline:pipeline_group", "Move and study messages in bulk, on Spark."),
     "bench": Lazy("goqueue.cli.bench:bench", "Put load on a broker and time it."),
-    "backup": Lazy("goqueue.cli.backup:backup", "Back up a node or a cluster into a directory."),
+    "backup": Lazy(
+        "goqueue.cli.backup:backup", "Back up a node or a cluster into a directory, or into a bucket of S3."
+    ),
     "restore": Lazy("goqueue.cli.backup:restore", "Make a data directory from a backup."),
     "doctor": Lazy(
         "goqueue.cli.doctor:doctor",

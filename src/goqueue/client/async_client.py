@@ -73,10 +73,10 @@ class AsyncClient(AsyncAdministration, AsyncRawBatches):
     or use it in an `async with`.
 
     `timeout` is seconds for each request; `key` is an API key, or `user:password`, and `ca_file` whom to trust (or
-    GOQUEUE_KEY, GOQUEUE_KEY_FILE and GOQUEUE_CA_FILE in the environment); `cert_file` and `cert_key_file` are a client
-    certificate and its private key (or GOQUEUE_CERT_FILE and GOQUEUE_CERT_KEY_FILE), all PEM. Every method raises
-    `GoQueueClientError` for what the broker refuses and its subclass `ConnectionFailed` where there was no answer.
-    Nothing is repeated behind the caller's back.
+    GOQUEUE_KEY, GOQUEUE_KEY_FILE and GOQUEUE_CA_FILE in the environment); `cert` is the file of a client
+    certificate, or that and the file of its private key (or GOQUEUE_CERT_FILE and GOQUEUE_CERT_KEY_FILE), all PEM.
+    Every method raises `GoQueueClientError` for what the broker refuses and its subclass `ConnectionFailed` where there
+    was no answer. Nothing is repeated behind the caller's back.
     """
 
     def __init__(
@@ -86,12 +86,11 @@ class AsyncClient(AsyncAdministration, AsyncRawBatches):
         *,
         key: str | None = None,
         ca_file: str | None = None,
-        cert_file: str | None = None,
-        cert_key_file: str | None = None,
+        cert: str | tuple[str, str] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         checks.seconds(timeout, "timeout")
-        self._addresses, identity = Addresses(url), identity_of(key, ca_file, cert_file, cert_key_file)
+        self._addresses, identity = Addresses(url), identity_of(key, ca_file, cert)
         self._sender: AsyncSender = (
             _grpc_sender(timeout, identity)
             if self._addresses.are_grpc

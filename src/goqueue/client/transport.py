@@ -83,17 +83,14 @@ def client_options(timeout: float, identity: ClientIdentity) -> dict[str, Any]:
     }
 
 
-def identity_of(
-    key: str | None, ca_file: str | None, cert_file: str | None = None, cert_key_file: str | None = None
-) -> ClientIdentity:
+def identity_of(key: str | None, ca_file: str | None, cert: str | tuple[str, str] | None = None) -> ClientIdentity:
     """The environment names what is not given: GOQUEUE_KEY or GOQUEUE_KEY_FILE, GOQUEUE_CA_FILE, GOQUEUE_CERT_FILE and
     GOQUEUE_CERT_KEY_FILE. The private key may be in the certificate's file."""
     shown = key or os.environ.get("GOQUEUE_KEY") or _first_line(os.environ.get("GOQUEUE_KEY_FILE", ""))
-    if not cert_file:
-        cert_file, cert_key_file = os.environ.get("GOQUEUE_CERT_FILE", ""), os.environ.get("GOQUEUE_CERT_KEY_FILE", "")
-    return ClientIdentity(
-        shown, ca_file or os.environ.get("GOQUEUE_CA_FILE", ""), cert_file, cert_key_file or cert_file
-    )
+    named = cert or (os.environ.get("GOQUEUE_CERT_FILE", ""), os.environ.get("GOQUEUE_CERT_KEY_FILE", ""))
+    cert_file, cert_key_file = (named, "") if isinstance(named, str) else named
+    authority = ca_file or os.environ.get("GOQUEUE_CA_FILE", "")
+    return ClientIdentity(shown, authority, cert_file, cert_key_file or cert_file)
 
 
 def tls_context(identity: ClientIdentity) -> ssl.SSLContext:
@@ -105,7 +102,7 @@ def tls_context(identity: ClientIdentity) -> ssl.SSLContext:
 
 def _no_password() -> str:
     """Without this OpenSSL would ask on the terminal, and wait."""
-    raise GoQueueClientError("invalid-field", "The certificate's private key is encrypted; it may not be.", "cert_file")
+    raise GoQueueClientError("invalid-field", "The certificate's private key is encrypted; it may not be.", "cert")
 
 
 def _identity_options(identity: ClientIdentity) -> dict[str, Any]:

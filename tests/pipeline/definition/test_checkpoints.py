@@ -9,7 +9,7 @@ import pytest
 
 from goqueue.cli.pipeline_failures import end_of_pipeline
 from goqueue.pipeline.definition.checkpoints import CheckpointMismatch, CheckpointOwner, claim
-from goqueue.pipeline.definition.lake_notes import LakeUnwritable
+from goqueue.pipeline.definition.lake_notes import NoteUnwritable
 from goqueue.pipeline.definition.sinks import SinkPlace
 from goqueue.pipeline.lake.stores import store
 from goqueue.pipeline.link.errors import PipelineError
@@ -54,6 +54,6 @@ def test_a_checkpoint_of_something_else_is_left_alone(tmp_path: Path) -> None:
 def test_a_lake_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """Not even root makes folders in /proc."""
     error = refused(place("/proc/lake"), owner())
-    assert isinstance(error, LakeUnwritable) and "/proc/lake" in str(error) and "cannot be written" in str(error)
+    assert isinstance(error, NoteUnwritable) and "/proc/lake" in str(error) and "cannot be written" in str(error)
     (tmp_path / "file").write_text("no lake")
     assert str(tmp_path / "file") in str(refused(place(tmp_path / "file"), owner()))

@@ -21,7 +21,7 @@ class NoteUnreadable(PipelineError):
     """A note is there, and says nothing that could be understood."""
 
 
-class LakeUnwritable(PipelineError):
+class NoteUnwritable(PipelineError):
     """Nothing can be kept there."""
 
 
@@ -54,7 +54,7 @@ def write_note(where: str, note: msgspec.Struct) -> None:
             file.write(msgspec.json.encode(note))
     except (OSError, pa.ArrowException) as error:
         told = " ".join(str(error).split())
-        raise LakeUnwritable(
+        raise NoteUnwritable(
             f"{where} cannot be written ({told}); choose a lake that this user may write to."
         ) from None
 

@@ -115,8 +115,7 @@ class NodeIdentity(msgspec.Struct, frozen=True):
             url,
             key=self.key() or None,
             ca_file=self.authority() or None,
-            cert_file=cert or None,
-            cert_key_file=key or None,
+            cert=(cert, key) if cert else None,
         )
 
 
