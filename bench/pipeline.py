@@ -1,6 +1,7 @@
 """The connector against Spark's own Parquet on the same rows: batch, stream, write, and the memory of a worker.
 
-A stream of Parquet has ten files and takes one a trigger, so that both sides pay for as many triggers.
+A stream of Parquet has ten files and takes one a trigger, so that both sides pay for as many triggers. Spark's own
+Kafka connector does the same on Apache Kafka, where its jars can be had.
 """
 
 from __future__ import annotations
@@ -9,17 +10,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.compare.spark_load import CONNECTOR
+from bench.maven import maven_jars
 from bench.node_process import NodeProcess
+from bench.pipeline_cpu import cpu_figure
+from bench.pipeline_visible import visible_figure
 from bench.report import Figure, alternate
 from goqueue.base.limits import MIB
 from goqueue.pipeline.session import session
+from tests.door.kafka.apache import SHARE_VERSION, ApacheKafka, find_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,31 +36,38 @@ PARTITIONS = 4
 TRIGGER = 500_000
 WRITTEN = 2_000_000
 ROUNDS = 5
-BATCH_BAR = 0.5
-STREAM_BAR = 0.4
-WRITE_BAR = 0.4
+BATCH_BAR = 0.75
+STREAM_BAR = 0.85
+WRITE_BAR = 0.95
 GROWTH_MIB_MAX = 64
 DEADLINE_S = 600
+KEY = "key-00042"  # one of ten thousand
 
 
 class Bench:
-    """A node with a full topic, the same rows as Parquet, and a session."""
+    """A full topic at an address, the same rows as Parquet, and a session. `kind` is Spark's format for the topic."""
 
-    def __init__(self, root: Path, node: NodeProcess, spark: SparkSession) -> None:
+    def __init__(self, root: Path, address: str, spark: SparkSession, kind: str = "goqueue") -> None:
         self.root = root
-        self.node = node
+        self.address = address
         self.spark = spark
+        self.kind = kind
         self.parquet = str(root / "rows.parquet")
         self.written = 0
 
     def topic(self, name: str) -> None:
-        made = httpx.post(f"{self.node.url}/topics", json={"name": name, "num_partitions": PARTITIONS})
-        made.raise_for_status()
+        admin = AdminClient({"bootstrap.servers": self.address})
+        for done in admin.create_topics([NewTopic(name, PARTITIONS)]).values():
+            done.result(60)
 
-    def read(self, end: int | None = None) -> DataFrame:
-        ends = "latest" if end is None else _offsets("rows", end)
-        options = {"kafka.bootstrap.servers": self.node.kafka, "subscribe": "rows", "endingOffsets": ends}
-        return self.spark.read.format("goqueue").options(**options).load()
+    def fill(self) -> None:
+        self.topic("rows")
+        command = [sys.executable, "-m", "bench.pipeline_fill", self.address, "rows", str(ROWS), str(SIZE)]
+        subprocess.run(command, check=True, timeout=DEADLINE_S)
+
+    def read(self, **more: str) -> DataFrame:
+        options = {"kafka.bootstrap.servers": self.address, "subscribe": "rows", **more}
+        return self.spark.read.format(self.kind).options(**options).load()
 
     # --- what is timed: rows a second ------------------------------------------------------------------------
 
@@ -66,7 +79,7 @@ class Bench:
 
     def stream(self) -> float:
         options = {"subscribe": "rows", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(TRIGGER)}
-        source = self.spark.readStream.format("goqueue").option("kafka.bootstrap.servers", self.node.kafka)
+        source = self.spark.readStream.format(self.kind).option("kafka.bootstrap.servers", self.address)
         return _rate(ROWS, lambda: self._drain(source.options(**options).load()))
 
     def stream_of_parquet(self) -> float:
@@ -84,12 +97,12 @@ class Bench:
         self.written += 1
         topic = f"written-{self.written}"
         self.topic(topic)
-        sink = self._some().write.format("goqueue").option("kafka.bootstrap.servers", self.node.kafka)
+        sink = self._some().write.format(self.kind).option("kafka.bootstrap.servers", self.address)
         return _rate(WRITTEN, lambda: sink.option("topic", topic).mode("append").save())
 
     def write_parquet(self) -> float:
         self.written += 1
-        place = str(self.root / f"written-{self.written}.parquet")
+        place = str(self.root / f"written-{self.kind}-{self.written}.parquet")
         return _rate(WRITTEN, lambda: self._some().write.parquet(place))
 
     def _some(self) -> DataFrame:
@@ -97,24 +110,79 @@ class Bench:
 
 
 def spark_figures(root: Path) -> Iterator[Figure]:
-    with NodeProcess(root / "data") as node, _session() as spark:
-        bench = Bench(root, node, spark)
-        _fill(bench)
-        yield _against(f"read {ROWS:,} messages of {SIZE} bytes", bench.batch, bench.batch_of_parquet, BATCH_BAR)
-        yield _against(f"  as a stream, {TRIGGER:,} a trigger", bench.stream, bench.stream_of_parquet, STREAM_BAR)
-        yield _against(f"write {WRITTEN:,} of them to a topic", bench.write, bench.write_parquet, WRITE_BAR)
+    brokers, connector = _apache(root.resolve() / "apache")
+    with NodeProcess(root / "data") as node, _session(connector) as spark:
+        bench = Bench(root, node.kafka, spark)
+        bench.fill()
+        _as_parquet(bench)
+        yield from _figures(bench, (BATCH_BAR, STREAM_BAR, WRITE_BAR))
+        yield cpu_figure("  processor time for a row of a read", ROWS, node.pid, bench.batch, bench.batch_of_parquet)
+        yield from _narrow(bench)
         yield from _memory(bench)
+        yield _visible(bench, "publish to visible through a stream, 10,000 a second", True)
+        if brokers is None or not connector:
+            yield Figure("Spark's own Kafka connector on Apache Kafka", "left out", "there are no jars")
+            return
+        with ApacheKafka(brokers, root.resolve() / "apache") as kafka:
+            theirs = Bench(root, kafka.address, spark, "kafka")
+            theirs.fill()
+            yield Figure(f"Spark's own Kafka connector on Apache Kafka {SHARE_VERSION}", "")
+            yield from _figures(theirs, (None, None, None))
+            yield _visible(theirs, "publish to visible through a stream, at least once", False)
 
 
-def _against(name: str, ours: Callable[[], float], parquet: Callable[[], float], bar: float) -> Figure:
+def _figures(bench: Bench, bars: Sequence[float | None]) -> Iterator[Figure]:
+    batch, stream, write = bars
+    yield _against(f"read {ROWS:,} messages of {SIZE} bytes", bench.batch, bench.batch_of_parquet, batch)
+    yield _against(f"  as a stream, {TRIGGER:,} a trigger", bench.stream, bench.stream_of_parquet, stream)
+    yield _against(f"write {WRITTEN:,} of them to a topic", bench.write, bench.write_parquet, write)
+
+
+def _against(name: str, ours: Callable[[], float], parquet: Callable[[], float], bar: float | None) -> Figure:
     rate, other, ratio = alternate(ours, parquet, ROUNDS)
     against = f"{ratio:.2f} of Parquet ({other:,.0f})"
+    if bar is None:
+        return Figure(name, f"{rate:,.0f} row/s", against)
     return Figure(name, f"{rate:,.0f} row/s", against, f"at least {bar}", ratio >= bar)
+
+
+def _visible(bench: Bench, name: str, has_bar: bool) -> Figure:
+    bench.topic("paced")
+    bench.topic("seen")
+    return visible_figure(bench.root, bench.spark, bench.kind, bench.address, name, has_bar)
+
+
+# --- reads of less ----------------------------------------------------------------------------------------------
+
+
+def _narrow(bench: Bench) -> Iterator[Figure]:
+    """How many times as fast as a read of everything."""
+    tenth = _middle(bench)
+    reads = {
+        "  of it the columns partition and offset": lambda: bench.read(columns="partition,offset"),
+        "  of it one key": lambda: bench.read(pushFilters="true").where(f"key = binary('{KEY}')"),
+        "  of it about a tenth, by time": lambda: bench.read(**tenth),
+    }
+    for name, read in reads.items():
+        yield _beside_full(bench, name, read)
+
+
+def _beside_full(bench: Bench, name: str, read: Callable[[], DataFrame]) -> Figure:
+    part = read().count() / ROWS
+    _, _, ratio = alternate(lambda: _rate(ROWS, lambda: _discard(read())), bench.batch, ROUNDS)
+    return Figure(name, f"{ratio:.1f} x", f"as fast as all; {part:.2%} of the rows", "faster", ratio > 1)
+
+
+def _middle(bench: Bench) -> dict[str, str]:
+    """Options for a tenth of the messages, by their times."""
+    frame = bench.spark.read.parquet(bench.parquet).selectExpr("unix_millis(timestamp) as ms")
+    first, last = frame.approxQuantile("ms", [0.45, 0.55], 0.001)
+    return {"startingTimestamp": str(int(first)), "endingTimestamp": str(int(last))}
 
 
 def _memory(bench: Bench) -> Iterator[Figure]:
     """A worker that reads a tenth of the topic, and one that reads all of it."""
-    few = _peak(lambda: _discard(bench.read(ROWS // PARTITIONS // 10)))
+    few = _peak(lambda: _discard(bench.read(endingOffsets=_offsets("rows", ROWS // PARTITIONS // 10))))
     all_ = _peak(lambda: _discard(bench.read()))
     grown = (all_ - few) / MIB
     yield Figure(
@@ -130,8 +198,9 @@ def _memory(bench: Bench) -> Iterator[Figure]:
 
 
 @contextmanager
-def _session() -> Iterator[SparkSession]:
-    spark = session("bench", "local[*]", settings={"spark.driver.memory": "3g"})
+def _session(jars: Sequence[Path]) -> Iterator[SparkSession]:
+    settings = {"spark.driver.memory": "3g", **({"spark.jars": ",".join(map(str, jars))} if jars else {})}
+    spark = session("bench", "local[*]", settings=settings)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark
@@ -139,11 +208,16 @@ def _session() -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _fill(bench: Bench) -> None:
-    """The topic first, then its rows as Parquet in ten files."""
-    bench.topic("rows")
-    command = [sys.executable, "-m", "bench.pipeline_fill", bench.node.kafka, "rows", str(ROWS), str(SIZE)]
-    subprocess.run(command, check=True, timeout=DEADLINE_S)
+def _apache(root: Path) -> tuple[Path | None, list[Path]]:
+    """Kafka's jars, and those of Spark's connector for it."""
+    for place in (root, root / "connector"):
+        place.mkdir(parents=True)
+    found = maven_jars(root / "connector", CONNECTOR, alone=True)
+    return find_jars(root, SHARE_VERSION), [] if found is None else sorted(found.glob("*.jar"))
+
+
+def _as_parquet(bench: Bench) -> None:
+    """The topic's rows in ten files."""
     bench.read().repartition(10).write.parquet(bench.parquet)
     found = bench.spark.read.parquet(bench.parquet).count()
     if found != ROWS:
