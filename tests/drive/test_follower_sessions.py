@@ -198,27 +198,62 @@ def test_where_a_log_begins_is_told_when_it_moves() -> None:
     assert [(one.log, one.start) for one in answer.logs] == [(KEYS[0], 1)]
 
 
-def test_an_empty_log_that_begins_behind_the_leaders_start_goes_on_where_it_is() -> None:
+def settled_behind_the_leaders_start(counts: bool) -> Pair:
+    """The follower holds nothing and begins at 4, as an earlier leader's log did; the leader has everything from 2."""
     pair = Pair(KEYS[:1], KEYS[:1])
-    for number in range(5):
-        pair.append(KEYS[0], f"v{number}", epoch=number + 1)
-    pair.theirs[KEYS[0]].log.begin_anew(2)  # whoever led before had dropped more
+    if not counts:
+        pair.machine.confirmed(ShardRecord(0, 1, (0, 1), (0,), starts={0: "0.1"}), 2)
+    pair.theirs[KEYS[0]].log.begin_anew(2)
     pair.ours[KEYS[0]].begin_anew(4)
     for number in range(2, 6):
-        pair.append(KEYS[0], f"v{number}", epoch=1)
+        pair.append(KEYS[0], f"v{number}")
     for _ in range(3):
         pair.fetch()
         assert pair.followed.failure is None
-    assert pair.ours[KEYS[0]].start_offset == 4, "it counted as having everything up to there, and goes on doing so"
-    assert pair.ours[KEYS[0]].values(6) == ["v4", "v5"]
+    return pair
 
 
-def test_a_log_of_which_nothing_is_the_leaders_begins_anew() -> None:
+def test_an_empty_log_of_who_counts_goes_on_where_it_is() -> None:
+    ours = settled_behind_the_leaders_start(counts=True).ours[KEYS[0]]
+    assert ours.start_offset == 4, "it counted as having everything up to there, and goes on doing so"
+    assert ours.values(6) == ["v4", "v5"]
+
+
+def test_an_empty_log_of_who_does_not_count_begins_anew() -> None:
+    pair = settled_behind_the_leaders_start(counts=False)
+    ours = pair.ours[KEYS[0]]
+    assert (ours.start_offset, ours.values(6)) == (2, ["v2", "v3", "v4", "v5"])
+    assert pair.machine.ends_of(1)[KEYS[0]] == 6
+
+
+def test_who_goes_on_in_an_epoch_does_so_in_all_of_it() -> None:
+    pair = Pair(KEYS[:1], KEYS[:1])
+    pair.theirs[KEYS[0]].log.begin_anew(2)
+    pair.ours[KEYS[0]].begin_anew(4)
+    pair.append(KEYS[0])
+    pair.append(KEYS[0])
+    asked = pair.followed.ask()
+    heard = pair.hear(asked)
+    pair.machine.confirmed(ShardRecord(0, 1, (0, 1), (0,), starts={0: "0.1"}), 2)
+    pair.append(KEYS[0], "v4")
+    pair.followed.take(asked, heard.answer(BYTES))
+    pair.fetch()
+    assert pair.ours[KEYS[0]].start_offset == 4, "the leader has noted that it was there"
+    assert pair.ours[KEYS[0]].values(5) == ["v4"]
+
+
+def test_a_log_of_which_nothing_is_the_leaders_begins_where_the_leaders_does() -> None:
     pair = Pair(KEYS[:1], KEYS[:1])
     for number in range(3):
         pair.append(KEYS[0], f"v{number}")
-    pair.ours[KEYS[0]].begin_anew(4)  # as after an election of somebody who had less
-    for _ in range(3):
+    ours = pair.ours[KEYS[0]]
+    ours.begin_anew(50)  # as after an election of somebody who had less
+    data = batch("other")
+    ours.log.append(data, read_header(data), 3, 1_000)
+    ours.note_deleted(50)
+    pair.append(KEYS[0], "v3", epoch=4)
+    for _ in range(4):
         pair.fetch()
         assert pair.followed.failure is None
-    assert pair.ours[KEYS[0]].values(3) == ["v0", "v1", "v2"]
+    assert ours.values(4) == ["v0", "v1", "v2", "v3"]
+    assert ours.deleted_to == 0, "that was said of another history"

@@ -188,7 +188,7 @@ class LeadingShard:
         on_history: dict[LogKey, FetchedLog] = {}
         for place in asked.logs:
             if (log := self._logs.get(place.log)) is not None:
-                has_parted = _parting(log, place) is not None
+                has_parted = self._parting(log, place, by) is not None
                 session.hear(place, has_parted or place.end < log.end_offset)
                 if not has_parted:
                     on_history[place.log] = FetchedLog(place.end, place.safe)
@@ -206,23 +206,25 @@ class LeadingShard:
         answers: list[LogAnswer] = []
         for key in session.to_tell():
             log, place = self._logs[key], session.places[key]
-            answer = _parting(log, place) or _news(log, place, bytes_max)
+            answer = self._parting(log, place, session.by) or _news(log, place, bytes_max)
             if not log.is_readable(place.end):
                 session.behind.pop(key, None)  # until there is more, or somebody else leads
             bytes_max -= len(answer.batches)
             answers.append(answer)
         return answers
 
+    def _parting(self, log: ReplicaLog, place: LogFetch, by: Replica) -> LogAnswer | None:
+        if place.end < log.start_offset:
+            return LogAnswer(place.log, 0, log.start_offset)  # what it lacks is gone: it begins anew
+        if place.last_epoch < 0 and (place.end == log.start_offset or self._goes_on(log, place, by)):
+            return None  # it holds nothing that could part
+        told = parting(LogPlace(place.end, place.last_epoch), *log.end_of_epoch(place.last_epoch))
+        return None if told is None else LogAnswer(place.log, 0, log.start_offset, parting=(told.epoch, told.end))
 
-def _parting(log: ReplicaLog, place: LogFetch) -> LogAnswer | None:
-    if place.end < log.start_offset:
-        return LogAnswer(place.log, 0, log.start_offset)  # what it lacks is gone: it begins anew
-    if place.last_epoch < 0 and place.end == log.start_offset:
-        return None  # as it does here
-    if place.last_epoch < 0 and place.is_empty and place.end <= log.end_offset:
-        return None  # nothing there can part: it began where the log of an earlier leader did, behind this one's start
-    told = parting(LogPlace(place.end, place.last_epoch), *log.end_of_epoch(place.last_epoch))
-    return None if told is None else LogAnswer(place.log, 0, log.start_offset, parting=(told.epoch, told.end))
+    def _goes_on(self, log: ReplicaLog, place: LogFetch, by: Replica) -> bool:
+        """An empty log that begins behind this one's start, as that of an earlier leader did. Only of who counts is it
+        known that both histories are the same up to there; anybody else begins anew, and has nothing to lose."""
+        return place.is_empty and place.end <= log.end_offset and self._leader.had(by, log.key, place.end)
 
 
 def _news(log: ReplicaLog, place: LogFetch, bytes_max: int) -> LogAnswer:

@@ -203,7 +203,7 @@ def _take(log: ReplicaLog, answer: LogAnswer) -> int:
         place, told = LogPlace(log.end_offset, log.last_epoch), Parting(*answer.parting)
         offset = cut_at(place, told, Parting(*log.end_of_epoch(told.epoch)), log.high_watermark)
         if offset < log.start_offset:
-            log.begin_anew(offset)  # nothing of it is the leader's
+            log.begin_anew(answer.start)  # nothing of it is the leader's
         else:
             log.cut(offset)
         return 0

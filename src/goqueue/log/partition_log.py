@@ -236,8 +236,9 @@ class PartitionLog(LogAppends):
         self.begin_anew(0)
 
     def begin_anew(self, offset: Offset) -> None:
-        """Drops everything; the log is empty and goes on at an offset behind its end. A crash in between leaves a part
-        of what was there, as a cut does."""
+        """Drops everything; the log is empty and goes on at an offset behind its end, or before its start. A crash in
+        between leaves a part of what was there, as a cut does. What was asked to go behind that offset is not what
+        will be there."""
         self.notes.begin_cut()
         for segment in reversed(self.segments):
             segment.remove_files()
@@ -247,7 +248,7 @@ class PartitionLog(LogAppends):
         self._dirty = False
         self.mark.forget()
         self.notes.take_back(0)
-        self.notes.change(start_offset=offset)
+        self.notes.change(start_offset=offset, deleted_to=min(self.notes.meta.deleted_to, offset))
         self.notes.write()
 
 

@@ -241,6 +241,12 @@ class ShardLeader:
         heard = [one for replica, one in self._followers.items() if replica.node == node]
         return max(heard, key=lambda one: one.heard_ms).ends if heard else {}
 
+    def had(self, by: Replica, log: LogKey, end: Offset) -> bool:
+        """Whether a follower that begins there is known to have had what this history has before: it has everything
+        acknowledged by the store's word, or was at that place in this epoch."""
+        is_eligible = by.node in self.record.eligible and self.record.starts.get(by.node) == by.start
+        return is_eligible or by in self._counted or self._end_of(by, log) >= end
+
     # --- who is in sync ------------------------------------------------------------------------------------
 
     def confirmed(self, record: ShardRecord, revision: Revision) -> list[LogKey]:
