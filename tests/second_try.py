@@ -20,7 +20,9 @@ FAILURES: Final = Path(__file__).parents[1] / ".pytest_cache" / "failures.json"
 MOST: Final = 5
 COLLECTION: Final = "could not be collected"
 NEVER_AGAIN: Final = re.compile(
-    r"\b(lost|loses|twice|doubled?s?|duplicates?|reordered|out of order|came again|two have|torn)\b" f"|{COLLECTION}",
+    r"(?<![\w-])"  # a connection that broke is told as `connection-lost`, and is no message
+    r"(lost|loses|twice|doubled?s?|duplicates?|reordered|out of order|came again|two have|torn)\b"
+    f"|{COLLECTION}",
     re.IGNORECASE,
 )
 

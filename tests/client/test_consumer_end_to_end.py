@@ -147,8 +147,10 @@ def test_a_long_poll_is_woken_by_a_message(server_url: str) -> None:
     with Client(server_url) as client:
         client.create_topic(name, partitions=1)
         with client.consumer(name, [name], mode="shared") as consumer:
-            threading.Timer(0.1, client.publish, (name, "here")).start()
+            publishing = threading.Timer(0.1, client.publish, (name, "here"))
+            publishing.start()
             assert next(consumer).text == "here"
+            publishing.join()  # the message may be here before its publish is answered
 
 
 def test_an_unknown_topic_is_told_at_the_join(server_url: str) -> None:
