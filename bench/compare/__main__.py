@@ -41,11 +41,15 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few rounds, little load, one node, some scenarios")
     parser.add_argument("--scenario", action="append", choices=keys, help="only this one; may be repeated")
     parser.add_argument("--system", action="append", choices=[one.key for one in SYSTEMS], help="only this one")
-    parser.add_argument("--json", type=Path, help="where everything that was found is written")
+    parser.add_argument("--json", type=Path, help="where everything that was found is written, after each scenario")
+    parser.add_argument("--resume", action="store_true", help="leave out the scenarios that --json's file has already")
     parser.add_argument("--docs", type=Path, help="a directory for the page comparison.md and its drawings")
     parser.add_argument("--guard", action="store_true", help=f"fail on a loss of a fifth against {ACCEPTED.name}")
     parser.add_argument("--accept", action="store_true", help="take what was found for what is compared with")
-    return parser.parse_args(given)
+    asked = parser.parse_args(given)
+    if asked.resume and asked.json is None:
+        parser.error("--resume needs --json")
+    return asked
 
 
 def chosen_systems(names: Sequence[str] | None, is_quick: bool) -> list[System]:
@@ -65,9 +69,13 @@ def main(given: Sequence[str]) -> int:
         platform.python_version(), os.cpu_count() or 0, f"{platform.system()} {platform.release()}", java_version()
     )
     report = Report(now(), "quick" if asked.quick else "full", machine, [])
+    if asked.resume and asked.json.exists():
+        go_on(report, asked.json)
+    done = {(one.scenario, one.nodes) for one in report.outcomes}
     with scratch() as root:
-        for outcome in compare(scenarios, systems, QUICK if asked.quick else FULL, root, _tell(began)):
+        for outcome in compare(scenarios, systems, QUICK if asked.quick else FULL, root, _tell(began), done):
             report.outcomes.append(outcome)
+            keep(report, asked.json)
             print(table(msgspec.structs.replace(report, outcomes=[outcome]), SCENARIOS, SYSTEMS), flush=True)
             print(f"{outcome.scenario} took {outcome.seconds:.0f} s; {total_seconds(report):.0f} s so far", flush=True)
     return finish(report, asked)
@@ -78,10 +86,10 @@ def _tell(began: float) -> Tell:
 
 
 def finish(report: Report, asked: argparse.Namespace) -> int:
+    order = [one.key for one in SCENARIOS]
+    report.outcomes.sort(key=lambda one: (order.index(one.scenario), one.nodes))
     print("\n" + table(report, SCENARIOS, SYSTEMS))
     print("\n" + durations(report))
-    if asked.json is not None:
-        asked.json.write_bytes(msgspec.json.encode(report))
     if asked.docs is not None:
         write_docs(report, asked.docs)
     found = list(rows(report, SCENARIOS))
@@ -92,6 +100,22 @@ def finish(report: Report, asked: argparse.Namespace) -> int:
         print(f"lost: {one}")
     broken = [one for outcome in report.outcomes for one in outcome.results if one.failed]
     return 1 if lost or broken else 0
+
+
+def go_on(report: Report, path: Path) -> None:
+    """With what an interrupted run has measured, if it was on this machine and as thorough."""
+    before = msgspec.json.decode(path.read_bytes(), type=Report)
+    if (before.effort, before.machine) != (report.effort, report.machine):
+        raise SystemExit(f"{path} is of another machine, or of the {before.effort} form; name another file.")
+    report.outcomes = before.outcomes
+    report.made = f"{before.made.partition(' to ')[0]} to {report.made}"
+
+
+def keep(report: Report, path: Path | None) -> None:
+    if path is not None:
+        new = path.with_name(path.name + ".new")
+        new.write_bytes(msgspec.json.encode(report))
+        new.replace(path)
 
 
 def write_docs(report: Report, directory: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -43,9 +43,15 @@ class Outcome(msgspec.Struct):
 
 
 def compare(
-    scenarios: Sequence[Scenario], systems: Sequence[System], effort: Effort, root: Path, tell: Tell
+    scenarios: Sequence[Scenario],
+    systems: Sequence[System],
+    effort: Effort,
+    root: Path,
+    tell: Tell,
+    done: Collection[tuple[str, int]] = (),
 ) -> Iterator[Outcome]:
-    plan = list(_plan(scenarios, systems))
+    """`done` are scenarios, with their numbers of nodes, that an earlier run has measured."""
+    plan = [one for one in _plan(scenarios, systems) if (one[0].key, one[1]) not in done]
     for at, (scenario, nodes, chosen) in enumerate(plan, 1):
         tell(f"{scenario.key}, {nodes} {'node' if nodes == 1 else 'nodes'}: scenario {at} of {len(plan)}")
         yield _one(scenario, nodes, chosen, effort, root, tell)

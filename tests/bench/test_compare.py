@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from bench.compare import log_load, stream_load
+from bench.compare.__main__ import go_on, keep
 from bench.compare.bodies import Ledger, body, number_of
 from bench.compare.guard import accept, losses, read
 from bench.compare.harness import Outcome, Result, compare
@@ -325,6 +326,18 @@ def test_how_long_each_scenario_took_is_told_with_the_sum() -> None:
     shown.outcomes = [msgspec.structs.replace(shown.outcomes[0], seconds=took) for took in (61.0, 30.4)]
     told = [line.strip() for line in durations(shown).splitlines()]
     assert told == ["61 s  s, 1 node(s)", "30 s  s, 1 node(s)", "91 s  altogether"]
+
+
+def test_an_interrupted_run_goes_on_with_what_it_has_not_measured(tmp_path: Path) -> None:
+    place, before, after = tmp_path / "found.json", report(50.0, 8.0), report(70.0, 8.0)
+    keep(before, place)
+    after.outcomes, after.made = [], "tomorrow"
+    go_on(after, place)
+    assert (after.outcomes, after.made) == (before.outcomes, "today to tomorrow")
+    assert not list(compare([SCENARIO], SYSTEMS, FAST, tmp_path, lambda _: None, {("s", 1)}))
+    after.machine = Machine("3.12", 2, "Linux", "no Java")
+    with pytest.raises(SystemExit, match="another machine"):
+        go_on(after, place)
 
 
 def test_a_loss_of_a_fifth_against_what_was_accepted_is_told_and_a_new_value_can_be_accepted(tmp_path: Path) -> None:
