@@ -136,7 +136,8 @@ How it was measured:
 - Each system is started fresh on loopback with the configuration below. A first round warms it up and does not count.
   Then the systems work one at a time, in an order that changes with every round.
 - Systems that speak Kafka's protocol get the same client, librdkafka; those that speak SQS get boto3. Others get their
-  own client for Python, which costs more for each message than librdkafka: their rates are a lower bound.
+  own client for Python, which costs more for each message than librdkafka: their rates are a lower bound. GoQueue's
+  queue gets a lean HTTP client that was written for this (`bench/peers/goqueue.py`), so that the node is measured.
 - Every message is read back and compared with what was sent. A system that loses, doubles or damages one has no figure.
 - Latency is counted from the moment when a message was due, not from when it was sent, so that a system that stands
   still cannot hide it.
