@@ -92,6 +92,8 @@ def _told(outcome: Outcome, report: str | None) -> int:
 
 @contextmanager
 def _scratch(parent: str | None, keep: bool) -> Iterator[Path]:
+    if parent:
+        Path(parent).mkdir(parents=True, exist_ok=True)
     if keep:
         kept = Path(tempfile.mkdtemp(prefix="goqueue-chaos-", dir=parent))
         print(f"data of nodes and of etcd: {kept}", flush=True)
