@@ -18,6 +18,15 @@ RAW: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 )
 PLACE: Final = ("_key", "_topic", "_partition", "_offset", "_timestamp")
+# As spreadsheets read and write it. Spark's own way has a backslash before quotes, and neither spaces at the ends of a
+# value nor lines in it.
+_CSV: Final = {
+    "header": "true",
+    "escape": '"',
+    "multiLine": "true",
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}
 
 
 class Frames(Protocol):
@@ -86,7 +95,7 @@ class GivenFrames:
     def frame(self, source: PipelineSource) -> DataFrame:
         schema = self._like.frame(source).schema
         rows = [_filled(row, number, schema, source) for number, row in enumerate(self._given.get(source.name, []))]
-        return marked(self._spark.createDataFrame(rows, schema, verifySchema=True), source.watermark)
+        return self._spark.createDataFrame(rows, schema, verifySchema=True)
 
 
 def _filled(row: Mapping[str, object], number: int, schema: StructType, source: PipelineSource) -> tuple[object, ...]:
@@ -107,32 +116,27 @@ def shaped(rows: DataFrame, source: PipelineSource) -> DataFrame:
         f.col("timestamp").alias("_timestamp"),
     ]
     if source.schema == "registry":
-        found = rows.select("value.*", *place)
-    elif source.columns is not None:
+        return rows.select("value.*", *place)
+    if source.columns is not None:
         parsed = f.from_json(f.col("value").cast("string"), source.columns)
         found = rows.select(parsed.alias("value"), f.col("value").cast("string").alias("_value"), *place)
-        found = found.select("value.*", "_value", *PLACE)
-    else:
-        found = rows.select(f.col("value").cast("string").alias("value"), *place)
-    return marked(found, source.watermark)
-
-
-def marked(rows: DataFrame, watermark: str | None) -> DataFrame:
-    if watermark is None:
-        return rows
-    column, span = watermark.split(maxsplit=1)
-    return rows.withWatermark(column, span)
+        return found.select("value.*", "_value", *PLACE)
+    return rows.select(f.col("value").cast("string").alias("value"), *place)
 
 
 def static(spark: SparkSession, source: PipelineSource, lake: str, folder: str) -> DataFrame:
     """A table or files as they stand now; in a stream they are read anew for every batch."""
     if source.table is not None:
         as_of_ms = None if source.as_of is None else parse_time_ms(source.as_of, "as_of")
-        return marked(read_table(spark, f"{lake}/{source.table}", as_of_ms=as_of_ms), source.watermark)
+        return read_table(spark, f"{lake}/{source.table}", as_of_ms=as_of_ms)
     path = str(source.file)
-    reader = spark.read.option("header", "true").option("inferSchema", "true")
+    kind = source.format or path.rsplit(".", 1)[-1].lower()
+    reader = spark.read.format(kind).options(**file_options(kind), inferSchema="true")
     if source.columns is not None:
         reader = reader.schema(source.columns)
-    kind = source.format or path.rsplit(".", 1)[-1].lower()
-    where = path if "://" in path else f"{folder}/{path}"
-    return marked(reader.format(kind).load(where), source.watermark)
+    return reader.load(path if "://" in path else f"{folder}/{path}")
+
+
+def file_options(kind: str) -> Mapping[str, str]:
+    """How files are read and written."""
+    return _CSV if kind == "csv" else {}

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from goqueue.pipeline.definition.frames import file_options
 from goqueue.pipeline.definition.views import BROKEN, quarantined
 from goqueue.pipeline.definition.words import QUARANTINE, PipelineSink
 from goqueue.pipeline.lake.commits import QueryBatch
@@ -76,7 +77,8 @@ def start_sink(rows: DataFrame, sink: PipelineSink, place: SinkPlace) -> Streami
     if sink.topic is not None:
         writer = messages(rows, sink).writeStream.format("goqueue").options(**place.node, topic=sink.topic)
     else:
-        writer = rows.writeStream.format(sink.format).option("path", place.file(str(sink.file)))
+        writer = rows.writeStream.format(sink.format).options(**file_options(sink.format))
+        writer = writer.option("path", place.file(str(sink.file)))
         writer = writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
     writer = writer.outputMode(sink.output_mode).queryName(name).option("checkpointLocation", checkpoint)
     if place.every_s is None:
@@ -121,7 +123,7 @@ def write_static(rows: DataFrame, sink: PipelineSink, place: SinkPlace) -> int:
         return merge(rows, sink, place, None)
     if sink.table is not None:
         return place.tables.write(rows, place.table(sink.table), "overwrite", sink.partition_by, None)
-    writer = rows.write.mode("overwrite").format(sink.format).option("header", "true")
+    writer = rows.write.mode("overwrite").format(sink.format).options(**file_options(sink.format))
     writer = writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
     writer.save(place.file(str(sink.file)))
     return rows.count()

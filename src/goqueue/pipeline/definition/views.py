@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from goqueue.pipeline.definition.frames import PLACE, Frames, marked
+from goqueue.pipeline.definition.frames import PLACE, Frames
 from goqueue.pipeline.definition.mistakes import Mistake, PipelineFileError
 from goqueue.pipeline.definition.reading import PipelineFile
 from goqueue.pipeline.definition.words import RowRule, Step
@@ -39,13 +39,11 @@ def build_views(spark: SparkSession, file: PipelineFile, frames: Frames) -> View
     asked, views = file.definition, Views({}, {})
     for number, source in enumerate(asked.source):
         with told_at(file, f"source {source.name!r}", ("source", number, _said(source))):
-            rows = frames.frame(source)
-        _add(file, views, source.name, rows)
+            _add(file, views, source.name, frames.frame(source), source.watermark)
     for number, step in enumerate(asked.step):
         key = "sql" if step.sql is not None else "python"
         with told_at(file, f"step {step.name!r}", ("step", number, key), step.sql or ""):
-            rows = marked(_made(spark, file, step, views.frames), step.watermark)
-        _add(file, views, step.name, rows)
+            _add(file, views, step.name, _made(spark, file, step, views.frames), step.watermark)
     return views
 
 
@@ -79,14 +77,31 @@ def function(file: PipelineFile, name: str) -> Function:
     return found
 
 
-def _add(file: PipelineFile, views: Views, name: str, rows: DataFrame) -> None:
+def _add(file: PipelineFile, views: Views, name: str, rows: DataFrame, watermark: str | None) -> None:
+    """Rules come before the watermark: a row that is left out makes no other row late."""
     rules = file.definition.rules_of(name)
     if rules:
+        _check_rules(file, name, rows)
         checked = rows.withColumn(BROKEN, _broken(rules))
-        views.broken[name] = checked.where(f.size(BROKEN) > 0)
+        # Its checkpoint names the watermark, so it keeps one.
+        views.broken[name] = marked(checked.where(f.size(BROKEN) > 0), watermark)
         rows = checked.where(f.size(BROKEN) == 0).drop(BROKEN)
-    rows.createOrReplaceTempView(name)
-    views.frames[name] = rows
+    views.frames[name] = marked(rows, watermark)
+    views.frames[name].createOrReplaceTempView(name)
+
+
+def _check_rules(file: PipelineFile, name: str, rows: DataFrame) -> None:
+    for number, rule in enumerate(file.definition.rule):
+        if rule.view == name:
+            with told_at(file, f"rule {rule.name!r}", ("rule", number, "must")):
+                rows.select(f.expr(rule.must).cast("boolean"))
+
+
+def marked(rows: DataFrame, watermark: str | None) -> DataFrame:
+    if watermark is None:
+        return rows
+    column, span = watermark.split(maxsplit=1)
+    return rows.withWatermark(column, span)
 
 
 def _broken(rules: list[RowRule]) -> Column:
