@@ -232,8 +232,9 @@ class PartitionLog(LogAppends):
     def begin_without_files(self) -> None:
         """Its directory was deleted: the log is empty, and takes writes again even if it had failed for that."""
         self.notes.directory_lost()
-        self._failure = ""
+        self._failure, deleted_to = "", self.notes.meta.deleted_to
         self.begin_anew(0)
+        self.note_deleted(deleted_to)  # its history is still the same
 
     def begin_anew(self, offset: Offset) -> None:
         """Drops everything; the log is empty and goes on at an offset behind its end, or before its start. A crash in
