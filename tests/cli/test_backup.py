@@ -273,14 +273,17 @@ def test_a_damaged_backup_is_found_and_named_and_no_node_starts_from_half_of_it(
     with pytest.raises(RuntimeError, match="goqueue restore"):
         half.start()
     half.stop()
+    back_up(copies, "", "--data", str(tmp_path / "data"))
+    newer = goqueue("restore", str(copies), "--data", str(tmp_path / "new"))
+    assert newer.exit_code == 2 and f"--backup {name}" in newer.stderr
     largest.write_bytes(sound)
-    with restored(copies, tmp_path / "new") as node, httpx.Client(base_url=node.url) as client:
+    with restored(copies, tmp_path / "new", "--backup", name) as node, httpx.Client(base_url=node.url) as client:
         assert len(values_of(client, "jobs")) == 450
     full = goqueue("restore", str(copies), "--data", str(tmp_path / "new"))
     assert full.exit_code == 2 and "is not empty" in full.stderr
     manifest = copies / f"backups/{name}.json"
     manifest.write_bytes(manifest.read_bytes().replace(b"jobs", b"jibs"))
-    torn = goqueue("restore", str(copies), "--data", str(tmp_path / "newer"))
+    torn = goqueue("restore", str(copies), "--data", str(tmp_path / "newer"), "--backup", name)
     assert torn.exit_code == 1 and str(manifest) in torn.stderr and not (tmp_path / "newer").exists()
 
 

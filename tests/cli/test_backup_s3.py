@@ -13,6 +13,9 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
+from goqueue.cli.backup_s3 import S3Prefix
+from goqueue.cli.backup_store import BackupStore, place_of
+from goqueue.cli.failures import NoAnswer
 from tests.cli.running import goqueue
 from tests.cli.test_backup import SETTINGS, publish, restored, values_of
 from tests.pipeline.buckets import needs_s3, s3_server
@@ -38,6 +41,15 @@ def back_up(server: str, *flags: str, target: str = TARGET) -> dict[str, Any]:
 
 def keys(bucket: Any) -> set[str]:
     return {one.key for one in bucket.objects.all()}
+
+
+def objects(bucket: Any) -> set[str]:
+    return {key for key in keys(bucket) if "/objects/" in key}
+
+
+def needed(name: str) -> set[str]:
+    names = BackupStore(place_of(TARGET)).manifest(name).objects
+    return {f"backups/main/objects/{one[:2]}/{one}" for one in names}
 
 
 def error_of(*arguments: str, server: str = "http://127.0.0.1:1") -> str:
@@ -78,13 +90,50 @@ def test_older_backups_are_deleted_with_what_only_they_needed(bucket: Any, tmp_p
         client.post("/topics", json={"name": "jobs"}).raise_for_status()
         publish(client, "jobs", ["one" + "." * 1_000])
         back_up(node.url)
+        before = objects(bucket)
         client.delete("/topics/jobs").raise_for_status()
-        bucket.put_object(Key="somebody else's", Body=b"x")
+        others = {"somebody else's", "backups/main/objects/photos/cat.jpg", "backups/main/backups/db/x.json"}
+        for key in others:
+            bucket.put_object(Key=key, Body=b"x")
+        both = back_up(node.url)
+        added = objects(bucket) - before - others
         kept = back_up(node.url, "--keep", "1")
-    manifests = {key for key in keys(bucket) if "/main/backups/" in key}
-    assert manifests == {f"backups/main/backups/{kept['name']}.json"}
-    assert "somebody else's" in keys(bucket)
+    assert {key for key in keys(bucket) - others if "/main/backups/" in key} == {
+        f"backups/main/backups/{kept['name']}.json"
+    }
+    assert both["name"] != kept["name"] and others <= keys(bucket)
+    assert before - objects(bucket) and added & objects(bucket)
+    assert objects(bucket) - others == needed(kept["name"])
     assert goqueue("backup", TARGET, "--verify").exit_code == 0
+
+
+def test_an_interrupted_backup_goes_on_and_sends_no_object_twice(
+    bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goqueue.cli.backup_copy._CHUNK", 1 << 20)
+    sent: list[str] = []
+    put = S3Prefix.put
+
+    def put_and_note(self: S3Prefix, key: str, data: bytes, **condition: str) -> str:
+        if key.startswith("objects/"):
+            sent.append(key)
+            if len(sent) == 5:
+                raise NoAnswer("The network is away.")
+        return put(self, key, data, **condition)
+
+    monkeypatch.setattr(S3Prefix, "put", put_and_note)
+    with NodeProcess(tmp_path / "data", settings=SETTINGS) as node, httpx.Client(base_url=node.url) as client:
+        client.post("/topics", json={"name": "jobs", "num_partitions": 1}).raise_for_status()
+        for part in range(12):
+            publish(client, "jobs", [f"{part}-{number}" + "x" * 9000 for number in range(100)])
+        before = values_of(client, "jobs")
+        assert error_of("backup", TARGET, server=node.url) == "error: The network is away."
+        assert json.loads(goqueue("backup", TARGET, "--list", "-o", "json").stdout) == []
+        assert "backups/main/lock" not in keys(bucket)
+        back_up(node.url)
+    assert len(sent) > 10 and not set(sent[:4]) & set(sent[5:])
+    with restored(TARGET, tmp_path / "new") as node, httpx.Client(base_url=node.url) as client:
+        assert values_of(client, "jobs") == before
 
 
 def test_a_damaged_object_of_a_bucket_is_found(bucket: Any, tmp_path: Path) -> None:
@@ -106,7 +155,7 @@ def test_two_backups_at_once_are_refused_and_a_lock_that_was_left_is_taken_over(
         assert error_of("backup", TARGET, server=node.url) == (
             f"error: Another backup writes to {TARGET}; wait until it ends."
         )
-        monkeypatch.setattr("goqueue.cli.backup_bucket._LOCK_S_MAX", -1)
+        monkeypatch.setattr("goqueue.cli.backup_lock._LOCK_S_MAX", -1)
         back_up(node.url)
     assert "backups/main/lock" not in keys(bucket)
 

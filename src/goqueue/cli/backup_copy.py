@@ -83,7 +83,7 @@ class BackupCopy:
                 break
             asked.append(BackupPart(number, position, _CHUNK))
             position += _CHUNK
-        for part, digest in zip(known.parts, self._source.digests(asked) if asked else [], strict=False):
+        for part, digest in zip(known.parts, self._source.digests(asked), strict=False):
             if digest != part.object:
                 return
             self._parts[number].append(part)
@@ -114,6 +114,7 @@ class BackupCopy:
         return sum(part.size for part in self._parts[number]) == self._source.files[number].size_bytes
 
     def _count(self, size: int) -> None:
+        self._store.renew()
         self._done += size
         self._progress(self._done)
 

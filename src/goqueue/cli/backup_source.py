@@ -37,8 +37,8 @@ class BackupSource(Protocol):
 
     def read(self, parts: Sequence[BackupPart]) -> bytes: ...
 
-    def digests(self, parts: Sequence[BackupPart]) -> list[str]:
-        """SHA-256, in hexadecimal."""
+    def digests(self, parts: Sequence[BackupPart]) -> Iterator[str]:
+        """SHA-256, in hexadecimal; computed as they are taken."""
         ...
 
 
@@ -62,12 +62,10 @@ class NodeSource:
     def read(self, parts: Sequence[BackupPart]) -> bytes:
         return self._client.perform(calls.read_backup(self.id, parts))
 
-    def digests(self, parts: Sequence[BackupPart]) -> list[str]:
-        found: list[str] = []
+    def digests(self, parts: Sequence[BackupPart]) -> Iterator[str]:
         for at in range(0, len(parts), _PARTS_ASKED):
             told = self._client.perform(calls.read_backup(self.id, parts[at : at + _PARTS_ASKED], digests=True)).hex()
-            found += [told[start : start + 64] for start in range(0, len(told), 64)]
-        return found
+            yield from (told[start : start + 64] for start in range(0, len(told), 64))
 
     def end(self) -> None:
         self._client.perform(calls.end_backup(self.id))
@@ -97,8 +95,8 @@ class DirectorySource:
     def read(self, parts: Sequence[BackupPart]) -> bytes:
         return b"".join(map(self._read, parts))
 
-    def digests(self, parts: Sequence[BackupPart]) -> list[str]:
-        return [hashlib.sha256(self._read(part)).hexdigest() for part in parts]
+    def digests(self, parts: Sequence[BackupPart]) -> Iterator[str]:
+        return (hashlib.sha256(self._read(part)).hexdigest() for part in parts)
 
     def _read(self, part: BackupPart) -> bytes:
         with (self._data / self.files[part.file].path).open("rb") as file:

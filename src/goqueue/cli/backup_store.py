@@ -1,26 +1,28 @@
 """Where backups are kept: objects, each named by the SHA-256 of its bytes, and one manifest a backup.
 
 They are in a directory or in a bucket. Objects never change, so any tool that copies new files can carry them
-elsewhere. A manifest names the parts of
-each file; it appears when everything that it names is safe. What an interrupted backup copied is noted meanwhile, and
-is not copied again.
+elsewhere. A manifest names the parts of each file; it appears when everything that it names is safe. What an
+interrupted backup copied is noted meanwhile, and is not copied again. Files with other names are somebody else's.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from goqueue.base.decoders import from_json
-from goqueue.cli.backup_bucket import SCHEME, BucketPlace
+from goqueue.cli.backup_bucket import BucketPlace
 from goqueue.cli.backup_directory import DirectoryPlace
-from goqueue.cli.failures import Failed
+from goqueue.cli.backup_place import TEMPORARY, BackupDamaged, BackupPlace
+from goqueue.cli.backup_s3 import SCHEME
+from goqueue.cli.failures import Failed, Misused
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
 
 FORMAT: Final = 2  # of a backup of several nodes; of one node it is 1
@@ -28,6 +30,10 @@ _MANIFESTS: Final = "backups"
 _OBJECTS: Final = "objects"
 _SUFFIX: Final = ".json"
 _COPIED: Final = "unfinished"
+_NAME: Final = r"[0-9]{8}T[0-9]{6}\.[0-9]{3}Z"
+_MANIFEST_KEY: Final = re.compile(rf"{_MANIFESTS}/({_NAME}){re.escape(_SUFFIX)}")
+_OBJECT_KEY: Final = re.compile(rf"{_OBJECTS}/([0-9a-f]{{2}})/\1[0-9a-f]{{62}}")
+_ADDRESS: Final = re.compile(r"s3:|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 class ObjectPart(msgspec.Struct, frozen=True, array_like=True):
@@ -65,39 +71,13 @@ class Manifest(msgspec.Struct, frozen=True):
         return {part.object for file in self.files for part in file.parts}
 
 
-class BackupPlace(Protocol):
-    """Bytes by key. A key has slashes, as a path has."""
-
-    name: str  # as somebody wrote it
-
-    def changing(self) -> AbstractContextManager[None]:
-        """One at a time writes to it; raises `Failed` for the others."""
-        ...
-
-    def read(self, key: str) -> bytes | None:
-        """None if there is no such key."""
-        ...
-
-    def size(self, key: str) -> int:
-        """-1 if there is no such key."""
-        ...
-
-    def keys(self, below: str) -> list[str]: ...
-
-    def write(self, key: str, data: bytes) -> None:
-        """It is there whole, or not at all."""
-
-    def append(self, key: str, data: bytes) -> None:
-        """A note, which may be lost."""
-
-    def delete(self, key: str) -> None: ...
-
-    def settle(self) -> None:
-        """What was written stays, whatever happens."""
-
-
 def place_of(target: str) -> BackupPlace:
-    return BucketPlace(target) if target.startswith(SCHEME) else DirectoryPlace(Path(target))
+    scheme, separator, rest = target.partition("://")
+    if separator and f"{scheme.lower()}{separator}" == SCHEME:
+        return BucketPlace(f"{SCHEME}{rest}")
+    if _ADDRESS.match(target):
+        raise Misused(f"Backups cannot be kept in {target}. Write a directory, s3://BUCKET or s3://BUCKET/PREFIX.")
+    return DirectoryPlace(Path(target))
 
 
 class BackupStore:
@@ -108,6 +88,10 @@ class BackupStore:
     def changing(self) -> AbstractContextManager[None]:
         """One at a time writes to it."""
         return self._place.changing()
+
+    def renew(self) -> None:
+        """To be called every few seconds while `changing`. Raises `Failed` if another one writes now."""
+        self._place.renew()
 
     # --- objects -----------------------------------------------------------------------------------------
 
@@ -122,7 +106,7 @@ class BackupStore:
         """None if it is damaged or missing."""
         try:
             data = self._place.read(_object(name))
-        except OSError:  # the disk cannot read it
+        except BackupDamaged:
             return None
         return data if data is not None and hashlib.sha256(data).hexdigest() == name else None
 
@@ -130,24 +114,35 @@ class BackupStore:
 
     def names(self) -> list[str]:
         """Of backups, the oldest first."""
-        found = (key for key in self._place.keys(_MANIFESTS) if key.endswith(_SUFFIX))
-        return sorted(key.removeprefix(f"{_MANIFESTS}/").removesuffix(_SUFFIX) for key in found)
+        return sorted(found[1] for key in self._place.keys(_MANIFESTS) if (found := _MANIFEST_KEY.fullmatch(key)))
 
     def manifest(self, name: str) -> Manifest:
-        data = self._place.read(_manifest(name))
+        data = self._read(_manifest(name))
         if data is None:
-            raise Failed(f"There is no backup {name!r} in {self.name}; `goqueue backup {self.name} --list` shows them.")
+            raise _NoManifest(
+                f"There is no backup {name!r} in {self.name}; `goqueue backup {self.name} --list` shows them."
+            )
         found = decode_crc_json(data, Manifest)
         if found is None:
-            raise Failed(
+            raise _NoManifest(
                 f"The backup {name} is damaged: {self.name}/{_manifest(name)} cannot be read. Use another one."
             )
         if found.format > FORMAT:
-            raise Failed(f"The backup {name} was made by GoQueue {found.version}; use that version or a later one.")
+            raise _NoManifest(
+                f"The backup {name} was made by GoQueue {found.version}; use that version or a later one."
+            )
         return found
+
+    def _read(self, key: str) -> bytes | None:
+        """What is damaged is empty."""
+        try:
+            return self._place.read(key)
+        except BackupDamaged:
+            return b""
 
     def finish(self, name: str, manifest: Manifest) -> None:
         self._place.settle()
+        self._place.confirm()
         self._place.write(_manifest(name), encode_crc_json(manifest))
         self._place.settle()
         self._place.delete(_COPIED)
@@ -158,7 +153,7 @@ class BackupStore:
         """Files by path, as the newest backup and an unfinished one have them; only those whose objects are there."""
         found: dict[str, BackupEntry] = {}
         for name in self.names()[-1:]:
-            with contextlib.suppress(Failed):
+            with contextlib.suppress(_NoManifest):
                 found = {entry.path: entry for entry in self.manifest(name).files}
         found |= {entry.path: entry for entry in self._read_unfinished()}
         sizes: dict[str, int] = {}
@@ -175,7 +170,7 @@ class BackupStore:
         self._place.append(_COPIED, b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
 
     def _read_unfinished(self) -> Iterator[BackupEntry]:
-        for line in (self._place.read(_COPIED) or b"").splitlines():
+        for line in (self._read(_COPIED) or b"").splitlines():
             with contextlib.suppress(msgspec.MsgspecError):  # the last line may be cut
                 yield from_json(line, BackupEntry)
 
@@ -187,14 +182,25 @@ class BackupStore:
         Manifests go first: what is interrupted leaves objects that nobody needs, and the next call finds them.
         """
         names = self.names()
-        gone, kept = names[:-count], names[-count:]
-        needed = set().union(*(self.manifest(name).objects for name in kept))
-        for name in gone:
-            self._place.delete(_manifest(name))
-        for key in self._place.keys(_OBJECTS):
-            if key.rpartition("/")[2] not in needed:
-                self._place.delete(key)
-        return len(gone)
+        kept = names[-count:]
+        needed = {_object(found) for name in kept for found in self.manifest(name).objects}
+        needed |= {_manifest(name) for name in kept}
+        self._place.confirm()
+        for folder in (_MANIFESTS, _OBJECTS):
+            for key in self._place.keys(folder):
+                if key not in needed and _is_own(key):
+                    self._place.delete(key)
+            self._place.settle()
+        return len(names) - len(kept)
+
+
+class _NoManifest(Failed):
+    """There is no such backup, or it cannot be used."""
+
+
+def _is_own(key: str) -> bool:
+    written = key.removesuffix(TEMPORARY)
+    return bool(_MANIFEST_KEY.fullmatch(written) or _OBJECT_KEY.fullmatch(written))
 
 
 def _object(name: str) -> str:
