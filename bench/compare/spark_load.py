@@ -7,13 +7,13 @@ scenario comes last.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from bench.compare.log_load import PARTITIONS
 from bench.compare.model import CheckFailed
 from bench.maven import maven_jars
 from bench.peers.server import PeerMissing
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SIZE: Final = 200
-TRIGGERS: Final = 5  # of a stream; as many files of Parquet, one each
+TRIGGERS: Final = 5  # of a stream; as many partitions are written, and as many files of Parquet, one each
 _WAIT_S: Final = 600
 # Without what they need themselves: Spark has it. The newest of each that Maven Central has.
 CONNECTOR: Final = [
@@ -71,7 +71,7 @@ class Parquet:
         self._place = str(place)
 
     def write(self, frame: DataFrame) -> None:
-        frame.repartition(TRIGGERS).write.parquet(self._place)
+        frame.write.parquet(self._place)
 
     def read(self, spark: SparkSession) -> DataFrame:
         return spark.read.parquet(self._place)
@@ -84,8 +84,8 @@ class Parquet:
 def measure(table: Table, rows: int, scratch: Path) -> dict[str, float]:
     """Rows a second of each; then all are read once more and checked."""
     spark = session(scratch)
-    frame = _messages(spark, rows)
-    found = {"spark-write": _rate(rows, lambda: table.write(frame))}
+    with messages(spark, rows) as frame:
+        found = {"spark-write": _rate(rows, lambda: table.write(frame))}
     found["spark-read"] = _rate(rows, lambda: _discard(table.read(spark)))
     seen: list[int] = []
     checkpoint = scratch / f"checkpoint-{time.monotonic_ns()}"
@@ -148,14 +148,18 @@ def session(scratch: Path) -> SparkSession:
     return _session(_jars["jars"])
 
 
-def _messages(spark: SparkSession, rows: int) -> DataFrame:
-    """In memory before anything is timed."""
-    made = spark.range(0, rows, 1, PARTITIONS)
+@contextmanager
+def messages(spark: SparkSession, rows: int) -> Iterator[DataFrame]:
+    """In memory before anything is timed, in the partitions that all write; the memory is given back."""
+    made = spark.range(0, rows, 1, TRIGGERS)
     frame = made.selectExpr(f"cast({_digits('id')} as binary) as key", f"cast({_body('id')} as binary) as value")
     frame = frame.persist()
-    if frame.count() != rows:
-        raise RuntimeError("Spark made another number of rows")
-    return frame
+    try:
+        if frame.count() != rows:
+            raise RuntimeError("Spark made another number of rows")
+        yield frame
+    finally:
+        frame.unpersist(blocking=True)
 
 
 def _digits(column: str) -> str:

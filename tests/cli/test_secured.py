@@ -133,7 +133,8 @@ def test_secrets_are_not_taken_from_the_command_line() -> None:
         ("security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI", "SCRAM-SHA-512"),
         ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN", "sasl.username"),
         ("acks=all", "'acks'"),
-        ("security.protocol=SSL\nssl.ca.location=/nowhere", "PEM"),
+        ("security.protocol=SSL\nssl.ca.location=/nowhere", "/nowhere .* PEM"),
+        ("security.protocol=SSL\nssl.key.location=/nowhere", "ssl.certificate.location"),
     ],
 )
 def test_a_file_that_is_wrong_says_what_to_write(lines: str, told: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import ssl
 from pathlib import Path
 from typing import Any, Final
 
+from goqueue.base.client_tls import TlsFileUnusable, client_context
 from goqueue.cli.connecting import BrokerTarget
 from goqueue.cli.failures import Misused
 
@@ -99,10 +100,9 @@ def _login(file: str, told: dict[str, str]) -> tuple[str, str]:
 
 
 def _context(file: str, told: dict[str, str]) -> ssl.SSLContext:
+    if "key" in told and "certificate" not in told:
+        raise Misused(f"ssl.key.location in {file} is the key of a certificate; name that by ssl.certificate.location.")
     try:
-        made = ssl.create_default_context(cafile=told.get("ca") or None)
-        if certificate := told.get("certificate"):
-            made.load_cert_chain(certificate, told.get("key") or None)
-    except (OSError, ssl.SSLError) as error:
-        raise Misused(f"The certificates that {file} names cannot be read ({error}); they are files in PEM.") from None
-    return made
+        return client_context(told.get("ca", ""), told.get("certificate", ""), told.get("key", ""))
+    except TlsFileUnusable as error:
+        raise Misused(f"{error}, and {file} names it; it has to be in PEM, and a private key not encrypted.") from None

@@ -15,7 +15,7 @@ from goqueue.client.calls import RestCall
 from goqueue.client.errors import bad_reply, error_of_reply
 from goqueue.client.grpc_calls import STREAM, grpc_request, stream_part, stream_request
 from goqueue.client.grpc_failures import failure_of
-from goqueue.client.transport import GRPC_TLS, ClientIdentity, grpc_target, host_of
+from goqueue.client.transport import GRPC_TLS, ClientIdentity, grpc_target, host_of, tls_context
 
 T = TypeVar("T")
 # A node that comes back is found at once, and one that does not answer is given up after five seconds.
@@ -64,6 +64,7 @@ class _Channels:
     def _new(self, url: str) -> Any:
         if not url.startswith(GRPC_TLS):
             return self._plain(grpc_target(url), options=_OPTIONS)
+        tls_context(self._identity)  # says what is wrong with a file; gRPC only finds nobody
         files = self._identity.ca_file, self._identity.cert_key_file, self._identity.cert_file
         trusted = grpc.ssl_channel_credentials(*(Path(file).read_bytes() if file else None for file in files))
         return self._secure(grpc_target(url), trusted, options=_OPTIONS)

@@ -11,9 +11,10 @@ from typing import Any, Final
 import httpx
 import msgspec
 
+from goqueue.base.client_tls import TlsFileUnusable, client_context
 from goqueue.client import checks
 from goqueue.client.calls import RestCall, body_of
-from goqueue.client.errors import ConnectionFailed, GoQueueClientError, TimedOut
+from goqueue.client.errors import ConnectionFailed, GoQueueClientError, TimedOut, invalid
 from goqueue.client.tail import SILENCE_SECONDS_MAX
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
@@ -89,20 +90,20 @@ def identity_of(key: str | None, ca_file: str | None, cert: str | tuple[str, str
     shown = key or os.environ.get("GOQUEUE_KEY") or _first_line(os.environ.get("GOQUEUE_KEY_FILE", ""))
     named = cert or (os.environ.get("GOQUEUE_CERT_FILE", ""), os.environ.get("GOQUEUE_CERT_KEY_FILE", ""))
     cert_file, cert_key_file = (named, "") if isinstance(named, str) else named
+    if cert_key_file and not cert_file:
+        raise invalid(
+            f"{cert_key_file} is the private key of a certificate; name that too, by cert or GOQUEUE_CERT_FILE.", "cert"
+        )
     authority = ca_file or os.environ.get("GOQUEUE_CA_FILE", "")
     return ClientIdentity(shown, authority, cert_file, cert_key_file or cert_file)
 
 
 def tls_context(identity: ClientIdentity) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=identity.ca_file or None)
-    if identity.cert_file:
-        context.load_cert_chain(identity.cert_file, identity.cert_key_file, password=_no_password)
-    return context
-
-
-def _no_password() -> str:
-    """Without this OpenSSL would ask on the terminal, and wait."""
-    raise GoQueueClientError("invalid-field", "The certificate's private key is encrypted; it may not be.", "cert")
+    try:
+        return client_context(identity.ca_file, identity.cert_file, identity.cert_key_file)
+    except TlsFileUnusable as error:
+        field = "ca_file" if error.files == identity.ca_file else "cert"
+        raise invalid(f"{error}; files are in PEM, and a private key is not encrypted.", field) from None
 
 
 def _identity_options(identity: ClientIdentity) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from goqueue.format.batch import CODEC_MASK, HEADER_BYTES, assemble, read_header
 from goqueue.format.records import NewRecord, build
 from goqueue.pipeline.arrow.columns import BASE, HEADERS, METADATA, arrow_schema
 from goqueue.pipeline.arrow.decode import decode, decode_all
+from goqueue.pipeline.arrow.memory import binaries_of
 from goqueue.pipeline.arrow.spots import Spot, unfold
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.link.place import OffsetRange
@@ -140,7 +141,7 @@ def test_only_the_columns_asked_for_come_in_their_order() -> None:
 def test_of_given_keys_only_their_messages_come(found: list[bytes | None], keys: set[bytes]) -> None:
     batch = build([NewRecord(key, b"%d" % at, (), 7) for at, key in enumerate(found)])
     (records,) = unfold(batch, [Spot(read_header(batch), 0)], 1 << 20)
-    chosen = decode(records, OffsetRange("t", 0, 0, len(found)), ("value", "offset"), sorted(keys))
+    chosen = decode(records, OffsetRange("t", 0, 0, len(found)), ("value", "offset"), binaries_of(sorted(keys)))
     chosen.validate(full=True)
     assert chosen["offset"].to_pylist() == [at for at, key in enumerate(found) if key in keys]
     assert chosen["value"].to_pylist() == [b"%d" % at for at, key in enumerate(found) if key in keys]

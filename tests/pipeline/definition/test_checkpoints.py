@@ -8,9 +8,11 @@ from shutil import copytree
 import pytest
 
 from goqueue.cli.pipeline_failures import end_of_pipeline
+from goqueue.pipeline.definition import lake_notes
 from goqueue.pipeline.definition.checkpoints import CheckpointMismatch, CheckpointOwner, claim
-from goqueue.pipeline.definition.lake_notes import NoteUnwritable
+from goqueue.pipeline.definition.lake_notes import NoteUnwritable, write_note
 from goqueue.pipeline.definition.sinks import SinkPlace
+from goqueue.pipeline.lake.errors import LakeUnwritable
 from goqueue.pipeline.lake.stores import store
 from goqueue.pipeline.link.errors import PipelineError
 
@@ -57,3 +59,61 @@ def test_a_lake_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert isinstance(error, NoteUnwritable) and "/proc/lake" in str(error) and "cannot be written" in str(error)
     (tmp_path / "file").write_text("no lake")
     assert str(tmp_path / "file") in str(refused(place(tmp_path / "file"), owner()))
+
+
+REFUSED = """The operation lacked the necessary privileges to complete for path x/a.json
+          \x1b[31m↳\x1b[0m Error performing POST http://s3/x/a.json in 61.3ms - Server returned non-2xx status code
+           \x1b[31m↳\x1b[0m 403 Forbidden
+            \x1b[31m↳\x1b[0m <Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>
+"""
+BUSY = """Generic S3 error
+          \x1b[31m↳\x1b[0m Error performing POST http://s3/lake/x/a.json?uploads= in 3.5s, after 10 retries, max_retries
+           \x1b[31m↳\x1b[0m 10, retry_timeout
+            \x1b[31m↳\x1b[0m 180s  - Server returned non-2xx status code
+             \x1b[31m↳\x1b[0m 503 Service Unavailable
+"""
+AWAY = """Generic S3 error
+          \x1b[31m↳\x1b[0m Error performing POST http://s3/lake/x/a.json?uploads= in 9.4s, after 10 retries, max_retries
+           \x1b[31m↳\x1b[0m 10, retry_timeout
+            \x1b[31m↳\x1b[0m 180s  - HTTP error
+             \x1b[31m↳\x1b[0m Connection refused (os error 111)
+"""
+OWN_USER = "Choose a lake that this user may write to."
+LATER = "run it again later."
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (OSError(REFUSED), OWN_USER),
+        (OSError("Object at location x/a.json not found"), OWN_USER),
+        (PermissionError(13, "Permission denied"), OWN_USER),
+        (OSError(BUSY), LATER),
+        (OSError(AWAY), LATER),
+        (OSError("When initiating multiple part upload: AWS Error SLOW_DOWN during CreateMultipartUpload"), LATER),
+        (OSError(28, "No space left on device"), "Make room there, and run it again."),
+    ],
+)
+def test_storage_that_is_away_is_told_from_storage_that_refuses(
+    error: OSError, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As delta-rs and Arrow say it."""
+
+    class Storage:
+        def open_output_stream(self, path: str, buffer_size: int) -> None:
+            raise error
+
+    monkeypatch.setattr(lake_notes, "place_of", lambda where: (Storage(), "a.json"))
+    with pytest.raises(NoteUnwritable) as raised:
+        write_note("s3://lake/x/a.json", owner())
+    told = str(raised.value)
+    assert told.startswith("s3://lake/x/a.json cannot be written") and told.endswith(advice)
+    assert told.isprintable() and "↳" not in told and "  " not in told
+    assert str(LakeUnwritable("s3://lake/x", error)).endswith(
+        "Choose a folder or bucket that takes files." if advice == OWN_USER else advice
+    )
+
+
+def test_a_full_disk_is_told() -> None:
+    with pytest.raises(NoteUnwritable, match=r"/dev/full cannot be written: .*No space left.* Make room there"):
+        write_note("/dev/full", owner())

@@ -16,7 +16,7 @@ from goqueue.pipeline.arrow import varints
 from goqueue.pipeline.arrow.binary import gather
 from goqueue.pipeline.arrow.columns import HEADERS, METADATA, TYPES, arrow_schema
 from goqueue.pipeline.arrow.headers import NO_HEADERS, HeaderTable, read_headers
-from goqueue.pipeline.arrow.memory import array_of, binaries_of, bools_of, scalar_of
+from goqueue.pipeline.arrow.memory import array_of, bools_of, scalar_of
 from goqueue.pipeline.arrow.metadata import METADATA_OF
 from goqueue.pipeline.arrow.spots import RecordSpots, Spot, unfold
 from goqueue.pipeline.arrow.varints import Bytes, Ints
@@ -44,7 +44,7 @@ class Fields(NamedTuple):
 
 
 def decode(
-    records: RecordSpots, wanted: OffsetRange, columns: Sequence[str], keys: Sequence[bytes] | None = None
+    records: RecordSpots, wanted: OffsetRange, columns: Sequence[str], keys: pa.Array | None = None
 ) -> pa.RecordBatch:
     """The records with offsets in the range, and with one of the keys if any are given, as these columns.
 
@@ -100,9 +100,9 @@ def _behind(starts: Ints, sizes: Ints, ends: Ints) -> Ints:
     return starts + present
 
 
-def _have_key(fields: Fields, keys: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+def _have_key(fields: Fields, keys: pa.Array) -> npt.NDArray[np.bool_]:
     found = gather(fields.data, fields.keys, fields.key_sizes)
-    return bools_of(pc.is_in(found, value_set=binaries_of(keys)))
+    return bools_of(pc.is_in(found, value_set=keys))
 
 
 def _headers(fields: Fields) -> HeaderTable:

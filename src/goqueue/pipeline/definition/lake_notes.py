@@ -10,6 +10,7 @@ from pyarrow import fs
 
 from goqueue.base.decoders import from_json
 from goqueue.pipeline.lake.folders import folder
+from goqueue.pipeline.lake.storage_failures import advice, one_line
 from goqueue.pipeline.link.errors import PipelineError
 
 _BUFFER_BYTES: Final = 1 << 16  # what object storage is given is bytes, and not a buffer of Arrow
@@ -42,7 +43,7 @@ def read_note(where: str, kind: type[T]) -> T | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError, pa.ArrowException) as error:
-        raise NoteUnreadable(f"{where} cannot be read: {error}") from None
+        raise NoteUnreadable(f"{where} cannot be read: {one_line(error)}") from None
 
 
 def write_note(where: str, note: msgspec.Struct) -> None:
@@ -53,10 +54,8 @@ def write_note(where: str, note: msgspec.Struct) -> None:
         with system.open_output_stream(path, buffer_size=_BUFFER_BYTES) as file:
             file.write(msgspec.json.encode(note))
     except (OSError, pa.ArrowException) as error:
-        told = " ".join(str(error).split())
-        raise NoteUnwritable(
-            f"{where} cannot be written ({told}); choose a lake that this user may write to."
-        ) from None
+        to_do = advice(error, "Choose a lake that this user may write to.")
+        raise NoteUnwritable(f"{where} cannot be written: {one_line(error)}. {to_do}") from None
 
 
 def remove_note(where: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from goqueue.base.times import time_text
+from goqueue.pipeline.lake.storage_failures import advice, one_line
 from goqueue.pipeline.link.errors import PipelineError
 
 
@@ -14,8 +15,8 @@ class LakeUnwritable(LakeError):
     """The lake's place takes no files."""
 
     def __init__(self, table: str, why: object) -> None:
-        told = " ".join(str(why).split()).rstrip(".")
-        super().__init__(f"Nothing can be written to {table}: {told}. Choose a folder or bucket that takes files.")
+        to_do = advice(why, "Choose a folder or bucket that takes files.")
+        super().__init__(f"Nothing can be written to {table}: {one_line(why)}. {to_do}")
 
 
 class NoTable(LakeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -190,9 +191,10 @@ class Cluster:
         self.give_back(connection, at)
         return answer
 
-    def patience(self) -> Patience:
+    def patience(self, seconds_max: float = math.inf) -> Patience:
         """For a task that asks on connections of its own."""
-        return Patience(self._kafka, self._patience_s if self._has_answered else self._first_answer_s)
+        seconds = self._patience_s if self._has_answered else self._first_answer_s
+        return Patience(self._kafka, min(seconds, seconds_max))
 
     def connect(self, at: Address | None = None) -> BrokerConnection:
         """A connection for the caller alone, to one node or to any. `OSError` if no address answers."""

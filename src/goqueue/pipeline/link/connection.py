@@ -81,7 +81,7 @@ class BrokerConnection:
         """By TLS 1.3 a node objects to the client's certificate, or to none, when the line is open for the client."""
         try:
             return self._ask_versions()
-        except OSError as error:
+        except (ConnectionError, ssl.SSLError) as error:
             raise ConnectionResetError(f"{error}; {self._identity.objection()}") from error
 
     @property

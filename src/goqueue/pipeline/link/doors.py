@@ -75,7 +75,8 @@ def _doors_of(url: str, identity: NodeIdentity, patience_s: float) -> dict[str, 
         try:
             answer = httpx.get(f"{url}/doors", timeout=_ANSWER_S, verify=verify, headers=identity.headers())
         except httpx.TransportError as error:
-            is_hung_up = url.startswith("https:") and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            cut_off = httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError
+            is_hung_up = url.startswith("https:") and isinstance(error, cut_off)
             patience.pause(OSError(f"{str(error).rstrip('.')}; {identity.objection()}" if is_hung_up else str(error)))
             continue
         if answer.status_code == httpx.codes.OK:

@@ -6,15 +6,17 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from goqueue.base.errors import CorruptBatch
 from goqueue.base.limits import KIB, MIB
 from goqueue.format.batch import Buffer
+from goqueue.pipeline.arrow.memory import binaries_of
 from goqueue.pipeline.arrow.spots import Spot
 from goqueue.pipeline.link.addresses import Address
 from goqueue.pipeline.link.cluster import Cluster, TopicFacts, isolation_level
 from goqueue.pipeline.link.connection import BrokerConnection, ReceiveBuffer
-from goqueue.pipeline.link.errors import BrokerRefused, CorruptData, OffsetOutOfLog
+from goqueue.pipeline.link.errors import BrokerRefused, CorruptData, OffsetOutOfLog, PipelineError
 from goqueue.pipeline.link.place import OffsetRange
 from goqueue.pipeline.link.refusals import refusal
 from goqueue.pipeline.link.visible import sound_batches, visible
@@ -29,6 +31,7 @@ _ASK_BYTES_MIN: Final = 64 * KIB
 _RECORD_BYTES_GUESS: Final = 1 * KIB
 _WAIT_MS: Final = 500  # for messages that are not there yet
 _NO_SESSION: Final = -1
+_REPLICA_S: Final = 5.0  # for a replica that is behind: the leader has what it lacks
 
 
 class FetchedBatches(NamedTuple):
@@ -42,14 +45,14 @@ class FetchedBatches(NamedTuple):
 class Rules(msgspec.Struct, frozen=True):
     """How to read. Without `fail_on_loss` what the log no longer has is skipped and told.
 
-    With `keys` only messages with one of them are of interest.
+    With `keys`, as an array, only messages with one of them are of interest.
     """
 
     isolation: str = "read_committed"
     fail_on_loss: bool = True
     fetch_bytes: int = 8 * MIB
     on_loss: OnLoss | None = None
-    keys: tuple[bytes, ...] | None = None
+    keys: pa.Array | None = None
 
 
 def rules_for(
@@ -60,7 +63,7 @@ def rules_for(
     keys: tuple[bytes, ...] | None = None,
 ) -> Rules:
     size = min(max(2 * batch_bytes, _FETCH_BYTES_MIN), _FETCH_BYTES_MAX)
-    return Rules(isolation, fail_on_loss, size, on_loss, keys)
+    return Rules(isolation, fail_on_loss, size, on_loss, None if keys is None else binaries_of(keys))
 
 
 class RangeFetcher:
@@ -77,6 +80,9 @@ class RangeFetcher:
         self._patience = cluster.patience()
         self._connection: BrokerConnection | None = None
         self._node: Address | None = None  # whom it leads to
+        self._replica: Address | None = None  # the same, if it is not asked as the leader
+        self._replica_patience = cluster.patience(_REPLICA_S)
+        self._has_left = False  # a replica, since anything came
         self._room = ReceiveBuffer()
 
     def __iter__(self) -> Generator[FetchedBatches, None, None]:
@@ -106,12 +112,14 @@ class RangeFetcher:
             (topic,) = answer.responses
             (found,) = topic.partitions
             return self._accepted(found)
-        except (OSError, BrokerRefused) as error:
-            if isinstance(error, OSError):
-                self._drop()
-            if not self._left_replica():
-                self._cluster.pause(error, self._patience)
-        return None
+        except (OSError, PipelineError) as error:
+            self._part(error)
+            if self._left_replica():
+                return None
+            if not isinstance(error, OSError | BrokerRefused):
+                raise
+            self._cluster.pause(error, self._patience)
+            return None
 
     def _request(self) -> None:
         wanted = self._left[-1]
@@ -174,11 +182,16 @@ class RangeFetcher:
             yield FetchedBatches(OffsetRange(wanted.topic, wanted.partition, offset, wanted.end), buffer, shown)
 
     def _move_to(self, offset: int, size: int) -> None:
-        self._patience.renew()
+        self._renew()
         self._bytes_per_offset = size / max(1, offset - self._offset)
         self._offset = offset
         if offset >= self._left[-1].end:
             self._next_range()
+
+    def _renew(self) -> None:
+        self._patience.renew()
+        self._replica_patience.renew()
+        self._has_left = False
 
     def _next_range(self) -> None:
         self._left.pop()
@@ -191,18 +204,18 @@ class RangeFetcher:
             try:
                 self._turn_to_node()
                 self._request()
-            except OSError:
-                self._drop()
-            except BrokerRefused:
-                self._hang_up()
+            except (OSError, PipelineError) as error:
+                self._part(error)
 
     def _nothing_there(self, answer: fetch.PartitionData) -> None:
         """Done if readers may go as far as the end: nothing is left below it. Otherwise it may still come."""
         wanted = self._left[-1]
         limit = answer.last_stable_offset if self._level else answer.high_watermark
+        patience = self._patience if self._replica is None else self._replica_patience
         if limit >= wanted.end:
+            self._renew()
             self._next_range()
-        elif self._patience.is_over() and not self._left_replica():
+        elif patience.is_over() and not self._left_replica():
             self._lose(
                 wanted.end,
                 OffsetOutOfLog(
@@ -251,20 +264,31 @@ class RangeFetcher:
         if self._connection is not None and not self._connection.is_quiet:
             return
         place = self._left[-1].place
-        node = self._cluster.nearest.of(place) or self._cluster.leaders.of(place)
+        self._replica = self._cluster.nearest.of(place)
+        node = self._replica or self._cluster.leaders.of(place)
         if node != self._node:
             self._hang_up()
+            self._replica_patience.renew()
         if self._connection is None:
             self._node = node  # first: if it does not answer, it is known who
             self._connection = self._cluster.connect(node)
 
     def _left_replica(self) -> bool:
         """Whether a replica was asked; then the leader is next, at once."""
-        replica = self._cluster.nearest.of(self._left[-1].place)
-        if replica is None or replica != self._node:
+        if self._replica is None:
             return False
-        self._cluster.nearest.fail(replica)
+        self._cluster.nearest.fail(self._replica)
+        self._replica = None
+        if not self._has_left:  # the leader has not had its time; but it may send us back, over and over
+            self._renew()
+        self._has_left = True
         return True
+
+    def _part(self, error: Exception) -> None:
+        if isinstance(error, OSError):
+            self._drop()
+        else:
+            self._hang_up()
 
     def _drop(self) -> None:
         if self._connection is not None:

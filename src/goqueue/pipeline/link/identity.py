@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
+from goqueue.base.client_tls import TlsFileUnusable, client_context
 from goqueue.base.limits import KIB
 from goqueue.pipeline.link.errors import PipelineError
 
@@ -85,8 +86,12 @@ class NodeIdentity(msgspec.Struct, frozen=True):
         """Files with the certificate that is shown, and with its private key; nothing without one."""
         if self.cert_file:
             return self.cert_file, self.cert_key_file or self.cert_file
-        file = os.environ.get("GOQUEUE_CERT_FILE", "")
-        return file, os.environ.get("GOQUEUE_CERT_KEY_FILE", "") or file
+        file, key = os.environ.get("GOQUEUE_CERT_FILE", ""), os.environ.get("GOQUEUE_CERT_KEY_FILE", "")
+        if key and not file:
+            raise PipelineError(
+                f"GOQUEUE_CERT_KEY_FILE ({key}) is the key of a certificate; set GOQUEUE_CERT_FILE too."
+            )
+        return file, key or file
 
     def objection(self) -> str:
         """Why a node may close a connection as soon as TLS is spoken: it gives no reason."""
@@ -133,33 +138,22 @@ def _changed_ns(file: str) -> int:
     try:
         return Path(file).stat().st_mtime_ns if file else 0
     except OSError as error:
-        raise _unusable(file, error) from None
+        raise _unusable(TlsFileUnusable(file, error)) from None
 
 
 @lru_cache(maxsize=8)
 def _context(authority: str, cert: str, key: str, changed_ns: tuple[int, ...]) -> ssl.SSLContext:
     """Made once for each content: it takes longer than a connection."""
     try:
-        context = ssl.create_default_context(cafile=authority or None)
-    except OSError as error:
-        raise _unusable(authority, error) from None
-    if cert:
-        try:
-            context.load_cert_chain(cert, key, password=_no_password)
-        except OSError as error:
-            raise _unusable(cert if cert == key else f"{cert} and {key}", error) from None
-    return context
+        return client_context(authority, cert, key)
+    except TlsFileUnusable as error:
+        raise _unusable(error) from None
 
 
-def _no_password() -> str:
-    """Without this OpenSSL would ask on the terminal, and wait."""
-    raise OSError("the private key is encrypted")
-
-
-def _unusable(files: str, error: OSError) -> PipelineError:
+def _unusable(error: TlsFileUnusable) -> PipelineError:
     return PipelineError(
-        f"What is in {files} cannot be used for TLS ({error.strerror or error}): caFile is the authority's "
-        "certificate, certFile the client's, certKeyFile its private key, all in PEM."
+        f"{error}: caFile is the authority's certificate, certFile the client's, certKeyFile its private key, "
+        "all in PEM."
     )
 
 

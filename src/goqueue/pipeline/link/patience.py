@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from goqueue.pipeline.link.errors import NodeUnreachable
@@ -14,9 +15,10 @@ _PAUSE_MAX_S: Final = 1.0
 class Patience:
     """Begins with the first failure; progress makes it whole again."""
 
-    def __init__(self, address: str, seconds: float) -> None:
+    def __init__(self, address: str, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._address = address
         self._seconds = seconds
+        self._clock = clock
         self._since: float | None = None
         self._pause_s = _PAUSE_FIRST_S
 
@@ -31,7 +33,7 @@ class Patience:
 
     def is_over(self) -> bool:
         """Whether the time is up; the first call begins it."""
-        now = time.monotonic()
+        now = self._clock()
         if self._since is None:
             self._since = now
         return now - self._since >= self._seconds

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from goqueue.base.errors import CorruptBatch
-from goqueue.base.limits import MIB
+from goqueue.base.limits import KIB, MIB
 from goqueue.pipeline.arrow.columns import arrow_schema
 from goqueue.pipeline.arrow.decode import decode
 from goqueue.pipeline.arrow.spots import Spot, unfold
@@ -23,6 +23,7 @@ __all__ = ["OffsetRange", "read_arrow"]
 BATCH_BYTES: Final = 2 * MIB
 _PIECE_BYTES_MIN: Final = 1 * MIB  # smaller ones are put together
 _PIECE_BYTES_MAX: Final = 8 * MIB  # larger ones are cut
+_OVERHEAD_BYTES: Final = 6 * KIB  # of a record batch itself, however little is in it
 
 
 def read_arrow(
@@ -88,16 +89,16 @@ def _in_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of one to eight megabytes, as far as rows allow; the last may be smaller."""
     small: list[pa.RecordBatch] = []
     size = 0
-    for batch in batches:
+    for batch in (one for one in batches if one.num_rows):
         if batch.nbytes < _PIECE_BYTES_MIN:
             small.append(batch)
-            size += batch.nbytes
+            size += batch.nbytes + _OVERHEAD_BYTES
         if small and (size >= _PIECE_BYTES_MIN or batch is not small[-1]):
             yield _together(small)
             small, size = [], 0
         if batch.nbytes >= _PIECE_BYTES_MIN:
             yield from _cut(batch)
-    if any(batch.num_rows for batch in small):
+    if small:
         yield _together(small)
 
 

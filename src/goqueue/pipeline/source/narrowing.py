@@ -69,8 +69,8 @@ class Narrow:
     def _take_keys(self, values: Sequence[Any]) -> bool:
         if not all(isinstance(value, bytes) for value in values):
             return False
-        before = values if self.keys is None else self.keys
-        self.keys = tuple(value for value in values if value in before)
+        before = frozenset(values if self.keys is None else self.keys)
+        self.keys = tuple(value for value in dict.fromkeys(values) if value in before)
         return True
 
     def _take_offset(self, one: Filter, value: int) -> bool:
@@ -82,6 +82,8 @@ class Narrow:
 
     def ranges(self, cluster: Cluster, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
         """Only what can pass the filters; in order."""
+        if self.keys == ():
+            return []
         wanted = [one for one in ranges if self._is_wanted(one.place)]
         since = self._since(cluster, [one.place for one in wanted])
         return [
