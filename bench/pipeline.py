@@ -21,6 +21,7 @@ from bench.compare.spark_load import CONNECTOR
 from bench.maven import maven_jars
 from bench.node_process import NodeProcess
 from bench.pipeline_cpu import cpu_figure
+from bench.pipeline_prepared import prepared_rows
 from bench.pipeline_visible import visible_figure
 from bench.report import Figure, alternate
 from goqueue.base.limits import MIB
@@ -74,6 +75,9 @@ class Bench:
     def batch(self) -> float:
         return _rate(ROWS, lambda: _discard(self.read()))
 
+    def batch_of_prepared(self) -> float:
+        return _rate(ROWS, lambda: _discard(prepared_rows(self.spark, ROWS, SIZE, PARTITIONS)))
+
     def batch_of_parquet(self) -> float:
         return _rate(ROWS, lambda: _discard(self.spark.read.parquet(self.parquet)))
 
@@ -116,6 +120,7 @@ def spark_figures(root: Path) -> Iterator[Figure]:
         bench.fill()
         _as_parquet(bench)
         yield from _figures(bench, (BATCH_BAR, STREAM_BAR, WRITE_BAR))
+        yield _against("  rows that a Python source has ready", bench.batch_of_prepared, bench.batch_of_parquet, None)
         yield cpu_figure("  processor time for a row of a read", ROWS, node.pid, bench.batch, bench.batch_of_parquet)
         yield from _narrow(bench)
         yield from _memory(bench)
