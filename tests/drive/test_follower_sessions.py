@@ -242,6 +242,46 @@ def test_who_goes_on_in_an_epoch_does_so_in_all_of_it() -> None:
     assert pair.ours[KEYS[0]].values(5) == ["v4"]
 
 
+def test_who_counted_and_was_started_again_goes_on_before_its_new_start_counts() -> None:
+    pair = Pair(KEYS[:1], KEYS[:1])
+    pair.theirs[KEYS[0]].log.begin_anew(2)
+    pair.ours[KEYS[0]].begin_anew(4)
+    pair.append(KEYS[0])
+    pair.append(KEYS[0])
+    (told,) = pair.hear(pair.followed.ask(), Replica(1, "1.2")).answer(BYTES).logs
+    assert told.parting is None, "it must not go back behind what it counts for"
+
+
+def test_nothing_is_noted_as_deleted_that_is_not_here_yet() -> None:
+    pair = Pair(KEYS[:1], KEYS[:1])
+    for number in range(6):
+        pair.append(KEYS[0], f"v{number}" + "x" * 1_000)
+    pair.theirs[KEYS[0]].note_deleted(5)
+    asked = pair.followed.ask()
+    pair.followed.take(asked, pair.hear(asked).answer(2_000))
+    ours = pair.ours[KEYS[0]]
+    assert 0 < ours.deleted_to == ours.end_offset < 5
+    for _ in range(6):
+        pair.fetch()
+    assert (ours.end_offset, ours.deleted_to) == (6, 5)
+    ours.cut(3)  # somebody else leads, who has less
+    assert ours.deleted_to == 3
+
+
+def test_an_epoch_of_which_nothing_is_left_does_not_part_for_ever() -> None:
+    pair = Pair(KEYS[:1], KEYS[:1])
+    ours = pair.ours[KEYS[0]]
+    for number in range(3):
+        data = batch(f"gone{number}")
+        ours.log.append(data, read_header(data), 2, 1_000)
+    ours.log.begin_drop_head(3)  # deleted, and an epoch is noted that has no batch any more
+    for number in range(5):
+        pair.append(KEYS[0], f"v{number}")
+    for _ in range(5):
+        pair.fetch()
+    assert ours.end_offset == 5 and pair.theirs[KEYS[0]].high_watermark == 5
+
+
 def test_a_log_of_which_nothing_is_the_leaders_begins_where_the_leaders_does() -> None:
     pair = Pair(KEYS[:1], KEYS[:1])
     for number in range(3):

@@ -176,9 +176,10 @@ class FollowedShard:
         return found
 
     def _take(self, log: ReplicaLog, answer: LogAnswer) -> None:
-        if answer.deleted > log.deleted_to:
-            log.note_deleted(answer.deleted)
         self._batches += _take(log, answer)
+        # Of what is not here yet nothing is noted: if somebody else leads before it comes, other messages may.
+        if (deleted := min(answer.deleted, log.end_offset)) > log.deleted_to:
+            log.note_deleted(deleted)
         if log.start_offset < answer.start <= log.end_offset:
             self._starts[log.key] = answer.start
 

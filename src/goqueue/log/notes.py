@@ -105,7 +105,7 @@ class LogNotes:
     def take_back(self, end: Offset) -> None:
         """What was said of offsets that are gone."""
         before, self.epoch = self.meta, NO_EPOCH  # the next append looks which was the last
-        marks = {"compacted_to": min(before.compacted_to, end), "gaps_to": min(before.gaps_to, end)}
+        marks = {name: min(getattr(before, name), end) for name in ("compacted_to", "gaps_to", "deleted_to")}
         self.change(**marks, epochs=cut_tail(before.epochs, end))
         if self.meta != before:
             self.write()

@@ -205,6 +205,7 @@ class PartitionLog(LogAppends):
     def truncate(self, offset: Offset) -> None:
         """Drops every batch that reaches `offset` or lies beyond, durably, file and indexes alike."""
         if offset >= self.end_offset:
+            self.notes.take_back(self.end_offset)  # an epoch may be noted of which nothing is left
             return
         self.check_range(offset)
         at = bisect_right(self.segments, offset, key=_base_offset) - 1
@@ -232,9 +233,8 @@ class PartitionLog(LogAppends):
     def begin_without_files(self) -> None:
         """Its directory was deleted: the log is empty, and takes writes again even if it had failed for that."""
         self.notes.directory_lost()
-        self._failure, deleted_to = "", self.notes.meta.deleted_to
+        self._failure = ""
         self.begin_anew(0)
-        self.note_deleted(deleted_to)  # its history is still the same
 
     def begin_anew(self, offset: Offset) -> None:
         """Drops everything; the log is empty and goes on at an offset behind its end, or before its start. A crash in
@@ -248,8 +248,9 @@ class PartitionLog(LogAppends):
         self.end_offset = self.synced_offset = offset
         self._dirty = False
         self.mark.forget()
+        deleted_to = min(self.notes.meta.deleted_to, offset)
         self.notes.take_back(0)
-        self.notes.change(start_offset=offset, deleted_to=min(self.notes.meta.deleted_to, offset))
+        self.notes.change(start_offset=offset, deleted_to=deleted_to)
         self.notes.write()
 
 

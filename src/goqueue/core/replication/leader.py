@@ -243,9 +243,9 @@ class ShardLeader:
 
     def had(self, by: Replica, log: LogKey, end: Offset) -> bool:
         """Whether a follower that begins there is known to have had what this history has before: it has everything
-        acknowledged by the store's word, or was at that place in this epoch."""
-        is_eligible = by.node in self.record.eligible and self.record.starts.get(by.node) == by.start
-        return is_eligible or by in self._counted or self._end_of(by, log) >= end
+        acknowledged by the store's word, though maybe not under its new start yet, or was there in this epoch."""
+        has_all = by.node in self.record.in_sync or by.node in self.record.eligible or by in self._counted
+        return has_all or self._end_of(by, log) >= end
 
     # --- who is in sync ------------------------------------------------------------------------------------
 
