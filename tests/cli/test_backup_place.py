@@ -16,7 +16,7 @@ from goqueue.cli.backup_copy import BackupCopy
 from goqueue.cli.backup_directory import DirectoryPlace
 from goqueue.cli.backup_restore import Restore
 from goqueue.cli.backup_store import BackupEntry, BackupStore, Manifest, ObjectPart
-from goqueue.cli.failures import Misused
+from goqueue.cli.failures import Failed, Misused
 from goqueue.log.snapshot import UNFINISHED, SnapshotFile
 from tests.cli.running import goqueue
 
@@ -63,6 +63,35 @@ def test_files_of_others_are_no_backups_and_are_not_deleted(tmp_path: Path) -> N
     assert not any(path.exists() for path in left)
     old, new = (tmp_path / "objects" / name[:2] / name for name in map(digest_of, (b"old", b"new")))
     assert new.exists() and not old.exists()
+
+
+def test_a_directory_that_cannot_be_listed_is_not_taken_for_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = BackupStore(DirectoryPlace(tmp_path))
+    with store.changing():
+        store.finish(FIRST, whole(store, file=b"bytes"))
+    objects = sorted(tmp_path.glob("objects/*/*"))
+
+    def broken(path: Any = ".") -> Any:
+        raise OSError(errno.EIO, "it cannot be read", path)
+
+    with monkeypatch.context() as patched, store.changing(), pytest.raises(OSError, match="cannot be read"):
+        patched.setattr("os.scandir", broken)
+        store.keep(1)
+    (tmp_path / f"backups/{FIRST}.json").rename(tmp_path / "elsewhere.json")
+    with store.changing(), pytest.raises(Failed, match="nothing is deleted"):
+        store.keep(1)
+    assert sorted(tmp_path.glob("objects/*/*")) == objects
+
+
+def test_a_restore_that_was_killed_at_once_can_be_given_again(tmp_path: Path) -> None:
+    store = BackupStore(DirectoryPlace(tmp_path / "backup"))
+    with store.changing():
+        store.finish(FIRST, whole(store, file=b"bytes"))
+    write(tmp_path / f"data/{UNFINISHED}.tmp")
+    Restore(store, tmp_path / "data", lambda done: None).run(FIRST, store.manifest(FIRST), lambda: None)
+    assert (tmp_path / "data/file").read_bytes() == b"bytes"
 
 
 def digest_of(data: bytes) -> str:

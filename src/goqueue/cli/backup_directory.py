@@ -73,7 +73,7 @@ class DirectoryPlace:
     def keys(self, below: str) -> list[str]:
         return sorted(
             str(Path(directory, name).relative_to(self._path))
-            for directory, _, names in os.walk(self._path / below)
+            for directory, _, names in os.walk(self._path / below, onerror=_listing_failed)
             for name in names
         )
 
@@ -98,6 +98,12 @@ class DirectoryPlace:
         for directory in sorted(within, reverse=True):
             sync_directory(directory)
         self._used.clear()
+
+
+def _listing_failed(error: OSError) -> None:
+    """What cannot be read is not taken for empty; a directory of somebody else's, or one that is not there, may be."""
+    if not isinstance(error, PermissionError | FileNotFoundError):
+        raise error
 
 
 def write_safely(path: Path, data: bytes) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from goqueue.base.decoders import from_json
 from goqueue.base.limits import MIB
 from goqueue.cli.backup_directory import sync_directory, write_safely
+from goqueue.cli.backup_place import TEMPORARY
 from goqueue.cli.backup_store import BackupEntry, BackupStore, Manifest
 from goqueue.cli.failures import Failed, Misused
 from goqueue.log.data_dir import LOCK_FILE
@@ -58,6 +59,7 @@ class Restore:
         make_private_dirs(self._data)
         write_safely(self._data / UNFINISHED, f"{name}\n".encode())
         sync_directory(self._data)
+        sync_directory(self._data.absolute().parent)
         self._objects.expect(manifest.files)
         directories = {self._data}
         for file in manifest.files:
@@ -72,7 +74,7 @@ class Restore:
         found = {path.name for path in self._data.iterdir()} if self._data.exists() else set()
         if UNFINISHED in found:
             self._check_same(name)
-        elif found - {LOCK_FILE, "lost+found"}:
+        elif found - {LOCK_FILE, "lost+found", f"{UNFINISHED}{TEMPORARY}"}:
             raise Misused(f"{self._data} is not empty. Restore into a new directory, or move what is there away.")
 
     def _check_same(self, name: str) -> None:

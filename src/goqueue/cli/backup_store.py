@@ -182,6 +182,8 @@ class BackupStore:
         Manifests go first: what is interrupted leaves objects that nobody needs, and the next call finds them.
         """
         names = self.names()
+        if not names:
+            raise Failed(f"No backup is found in {self.name}, so nothing is deleted there.")
         kept = names[-count:]
         needed = {_object(found) for name in kept for found in self.manifest(name).objects}
         needed |= {_manifest(name) for name in kept}
