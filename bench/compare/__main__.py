@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from bench.compare.guard import ACCEPTED, accept, losses, read
-from bench.compare.harness import Tell, compare
+from bench.compare.harness import Tell, compare, settled
 from bench.compare.model import FULL, QUICK, System
 from bench.compare.results import (
     Machine,
@@ -42,7 +42,9 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--scenario", action="append", choices=keys, help="only this one; may be repeated")
     parser.add_argument("--system", action="append", choices=[one.key for one in SYSTEMS], help="only this one")
     parser.add_argument("--json", type=Path, help="where everything that was found is written, after each scenario")
-    parser.add_argument("--resume", action="store_true", help="leave out the scenarios that --json's file has already")
+    parser.add_argument(
+        "--resume", action="store_true", help="leave out what --json's file has already, of this checkout"
+    )
     parser.add_argument("--docs", type=Path, help="a directory for the page comparison.md and its drawings")
     parser.add_argument("--guard", action="store_true", help=f"fail on a loss of a fifth against {ACCEPTED.name}")
     parser.add_argument("--accept", action="store_true", help="take what was found for what is compared with")
@@ -71,6 +73,7 @@ def main(given: Sequence[str]) -> int:
     report = Report(now(), "quick" if asked.quick else "full", machine, [])
     if asked.resume and asked.json.exists():
         go_on(report, asked.json)
+    report.outcomes = settled(report.outcomes, SCENARIOS, systems)
     done = {(one.scenario, one.nodes) for one in report.outcomes}
     with scratch() as root:
         for outcome in compare(scenarios, systems, QUICK if asked.quick else FULL, root, _tell(began), done):

@@ -57,6 +57,18 @@ def compare(
         yield _one(scenario, nodes, chosen, effort, root, tell)
 
 
+def settled(outcomes: Sequence[Outcome], scenarios: Sequence[Scenario], systems: Sequence[System]) -> list[Outcome]:
+    """Those of an earlier run that need not be measured again: nobody is left out, and nobody failed."""
+    wanted = {(one.key, nodes): {system.key for system in chosen} for one, nodes, chosen in _plan(scenarios, systems)}
+    known = {(one.scenario, one.nodes): {result.system for result in one.results} for one in outcomes}
+    return [
+        one
+        for one in outcomes
+        if wanted.get((one.scenario, one.nodes), {""}) <= known[one.scenario, one.nodes]
+        and not any(result.failed for result in one.results)
+    ]
+
+
 def _plan(scenarios: Sequence[Scenario], systems: Sequence[System]) -> Iterator[tuple[Scenario, int, list[System]]]:
     """Each scenario once for each number of nodes that somebody has."""
     for scenario in scenarios:

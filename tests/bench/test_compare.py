@@ -17,7 +17,7 @@ from bench.compare import log_load, stream_load
 from bench.compare.__main__ import go_on, keep
 from bench.compare.bodies import Ledger, body, number_of
 from bench.compare.guard import accept, losses, read
-from bench.compare.harness import Outcome, Result, compare
+from bench.compare.harness import Outcome, Result, compare, settled
 from bench.compare.model import OURS, QUICK, CheckFailed, Metric, Running, Sample, Scenario, System, Turn
 from bench.compare.results import HOW, LEFT_OUT, Machine, Report, drawing, durations, page, rows
 from bench.peers.client import Taken
@@ -334,6 +334,11 @@ def test_an_interrupted_run_goes_on_with_what_it_has_not_measured(tmp_path: Path
     after.outcomes, after.made = [], "tomorrow"
     go_on(after, place)
     assert (after.outcomes, after.made) == (before.outcomes, "today to tomorrow")
+    assert settled(after.outcomes, [SCENARIO], SYSTEMS) == after.outcomes
+    assert not settled(after.outcomes, [SCENARIO], [*SYSTEMS, system("new", [])])
+    assert not settled(after.outcomes, [], SYSTEMS), "there is no such scenario any more"
+    broken = Outcome("s", 1, [Result(OURS), Result("peer", failed="it fell over")])
+    assert not settled([broken], [SCENARIO], SYSTEMS)
     assert not list(compare([SCENARIO], SYSTEMS, FAST, tmp_path, lambda _: None, {("s", 1)}))
     after.machine = Machine("3.12", 2, "Linux", "no Java")
     with pytest.raises(SystemExit, match="another machine"):
