@@ -93,9 +93,10 @@ image: $(VENV)/.node
 bench: $(VENV)/.bench java peers
 	$(BIN)/python -m bench
 
-# Side by side with other brokers, under an hour; QUICK=1 takes minutes. Apache Kafka and ElasticMQ come through Maven.
+# Side by side with other brokers, under an hour; QUICK=1 takes minutes, RESUME=1 goes on with a run that was interrupted. Apache Kafka
+# and ElasticMQ come through Maven.
 compare: $(VENV)/.bench java peers
-	KAFKA_FETCH=1 $(BIN)/python -m bench.compare $(if $(QUICK),--quick --guard,--docs docs)
+	KAFKA_FETCH=1 $(BIN)/python -m bench.compare $(if $(QUICK),--quick --guard,--json build/compare.json $(if $(RESUME),--resume) --docs docs)
 
 # The other brokers come from Debian; what is missing is left out.
 peers:

@@ -116,6 +116,7 @@ def go_on(report: Report, path: Path) -> None:
 
 def keep(report: Report, path: Path | None) -> None:
     if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(path.name + ".new")
         new.write_bytes(msgspec.json.encode(report))
         new.replace(path)

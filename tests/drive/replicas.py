@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 
 from goqueue.base.errors import PeerLost
 from goqueue.base.ids import Epoch, Offset
@@ -29,15 +30,21 @@ LAG_MS = 3_000
 LOSSES: tuple[CrashMode, ...] = ("dropped", "torn")
 
 
+def _keep(log: SmallLog, start: Offset) -> None:
+    """Nothing is dropped."""
+
+
 class SmallLog:
     """A `ReplicaLog` without a partition around it."""
 
     minimum = 2
 
-    def __init__(self, key: LogKey, log: PartitionLog) -> None:
+    def __init__(self, key: LogKey, log: PartitionLog, drop_head: Callable[[SmallLog, Offset], None] = _keep) -> None:
+        """`drop_head` is what drops the head of a log in the background, if anything does."""
         self.key = key
         self.log = log
         self.high_watermark: Offset = 0
+        self._drop_head = drop_head
 
     @property
     def start_offset(self) -> Offset:
@@ -69,11 +76,13 @@ class SmallLog:
         return True
 
     def take(self, batches: bytes) -> int:
-        taken = list(split(batches))
-        for one in taken:
-            header = read_header(one)
-            self.log.append(one, header, header.leader_epoch, header.max_timestamp)
-        return len(taken)
+        data, headers = memoryview(batches), [read_header(one) for one in split(batches)]
+        taken = len(headers)
+        while headers:
+            count = self.log.restore_run(data, headers)
+            data = data[sum(one.size for one in headers[:count]) :]
+            del headers[:count]
+        return taken
 
     async def wait_synced(self) -> None:
         """The world around it syncs when it likes."""
@@ -94,7 +103,7 @@ class SmallLog:
         self.log.note_deleted(to)
 
     def begin_at(self, start: Offset) -> None:
-        """Nothing is dropped here."""
+        self._drop_head(self, start)
 
     def mark(self, high_watermark: Offset) -> None:
         self.high_watermark = max(self.high_watermark, high_watermark)
@@ -111,6 +120,7 @@ class SmallNode:
         self.cluster = cluster
         self.number = number
         self.disk = SimDisk()
+        self.disks = 0  # that were lost
         self.starts = 0
         self.is_up = False
         self.logs: dict[LogKey, SmallLog] = {}
@@ -119,6 +129,7 @@ class SmallNode:
         self.leader = -1
         self.server = FetchServer(self.leads, cluster.clock, CopyThrottle(lambda: 0))
         self.fetching: ReplicaFetching | None = None
+        self.drop_head = _keep
 
     @property
     def me(self) -> Replica:
@@ -128,9 +139,10 @@ class SmallNode:
         self.starts += 1
         self.is_up = True
         for key in self.cluster.keys:
-            log, _ = open_log(home(self.disk, f"logs/{key.topic_id}/{key.partition}"), RollRule(2_048, 1 << 40))
-            self.logs[key] = SmallLog(key, log)
-        found = NodeRecord("", self.me.start, disk=f"disk {self.number}")
+            directory, roll = f"logs/{key.topic_id}/{key.partition}", RollRule(self.cluster.segment_bytes, 1 << 40)
+            log, _ = open_log(home(self.disk, directory), roll)
+            self.logs[key] = SmallLog(key, log, self.drop_head)
+        found = NodeRecord("", self.me.start, disk=f"disk {self.number}.{self.disks}")
         self.cluster.register(self.number, found)
 
     async def crash(self, power_cut: bool) -> None:
@@ -169,7 +181,7 @@ class SmallNode:
         if self.leader != record.leader:
             await self._stop_fetching()
             self.leader = record.leader
-        if self.fetching is None:
+        if self.fetching is None and self.cluster.fetches:
             leader = self.cluster.nodes[record.leader]
             self.fetching = ReplicaFetching(
                 lambda ask: self.cluster.call(self, leader, ask), lambda: [*self.follows.values()]
@@ -181,9 +193,9 @@ class SmallNode:
             await self.fetching.stop()
         self.fetching, self.leader = None, -1
 
-    def append(self, key: LogKey, value: str) -> Offset:
-        """By the leader; the offset."""
-        shard, data = self.leads[SHARD], batch(value)
+    def append(self, key: LogKey, *values: str) -> Offset:
+        """One batch, by the leader; the offset."""
+        shard, data = self.leads[SHARD], batch(*values)
         offset = self.logs[key].log.append(data, read_header(data), shard.epoch, 1_000)
         shard.appended(key)
         self.server.grown()
@@ -199,6 +211,9 @@ class SmallNode:
 class SmallCluster:
     """Three nodes, the store's record, and a controller that acts when it is asked to."""
 
+    fetches = True  # by themselves
+    segment_bytes = 2_048
+
     def __init__(self, loop: VirtualLoop, seed: int = 0, logs: int = 2) -> None:
         self.clock = VirtualClock(loop)
         self.random = random.Random(seed)
@@ -206,6 +221,7 @@ class SmallCluster:
         self.record = ShardRecord(0, 0, (0, 1, 2), (0, 1, 2), starts={0: "0.1", 1: "1.1", 2: "2.1"})
         self.revision = 1
         self.living: dict[int, NodeRecord] = {}
+        self.disks: dict[int, str] = {}
         self.cut_off: set[frozenset[int]] = set()
         self.nodes = [SmallNode(self, number) for number in range(3)]
 
@@ -215,7 +231,14 @@ class SmallCluster:
 
     def register(self, node: int, found: NodeRecord) -> None:
         self.living[node] = found
-        self.put(admitted(self.record, node, found, found.disk))
+        self.admit(node, found)
+
+    def admit(self, node: int, found: NodeRecord) -> None:
+        """Its disk counts as another when no start of the one before is waited for."""
+        self.put(admitted(self.record, node, found, self.disks.setdefault(node, found.disk)))
+        counts = node in (*self.record.in_sync, *self.record.eligible)
+        if not counts or self.record.starts.get(node) == found.incarnation:
+            self.disks[node] = found.disk
 
     async def call(self, by: SmallNode, to: SmallNode, ask: FetchAsk) -> FetchAnswer:
         await asyncio.sleep(0.001)
