@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Final
 
@@ -30,8 +32,9 @@ def watch_and_restart(arguments: Sequence[str], folder: Path) -> int:
         code = process.wait()
         if stopping:
             return code
-        while snapshot(folder) == before and not stopping:  # it ended by itself: a mistake in a file
+        while (now := snapshot(folder)) == before and not stopping:  # it ended by itself: a mistake in a file
             time.sleep(_LOOK_SECONDS)
+        _forget_compiled(path for path, written in now.items() if before.get(path) != written)
         print("a file changed; the worker starts again", file=sys.stderr)
 
 
@@ -50,7 +53,14 @@ def snapshot(folder: Path) -> dict[str, int]:
     return found
 
 
+def _forget_compiled(paths: Iterable[str]) -> None:
+    """Whoever compiled them: Python takes that for current if the source had the same size in the same second."""
+    for path in paths:
+        with suppress(OSError):
+            Path(cache_from_source(path)).unlink()
+
+
 def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Without compiled files: Python takes one for current whose source had the same size in the same second."""
+    """Writes no compiled files, which could be of a source that changes in the same second."""
     command = [sys.executable, "-B", "-c", "from goqueue.cli import main; main()", *arguments[1:]]
     return subprocess.Popen(command, env={**os.environ, "GOQUEUE_WORKER_CHILD": "1"})
