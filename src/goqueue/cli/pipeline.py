@@ -44,7 +44,7 @@ lake_option = click.option(
     "--lake", envvar="GOQUEUE_LAKE", required=True, metavar="DIR", help="The lake: a folder, or object storage's URL."
 )
 master_option = click.option(
-    "--master", metavar="URL", help="Spark's master, like spark://host:7077; default local[*]."
+    "--master", metavar="URL", help="Spark's master, like spark://host:7077; default local[*,4]."
 )
 
 

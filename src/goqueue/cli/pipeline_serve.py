@@ -42,7 +42,7 @@ lake_option = click.option(
     "--listen", default="127.0.0.1:8090", show_default=True, metavar="HOST:PORT", help="Page and metrics; 'off'."
 )
 @lake_option
-@click.option("--master", metavar="URL", help="Spark's master, like spark://host:7077; default local[*].")
+@click.option("--master", metavar="URL", help="Spark's master, like spark://host:7077; default local[*,4].")
 @server_option
 @told_plainly
 def serve(folder: Path, every: str, listen: str, lake: str | None, master: str | None, server: str) -> None:

@@ -113,6 +113,29 @@ def test_a_pipeline_with_a_watermark_goes_on_in_its_next_run(
         run(spark, written(tmp_path, text.replace("1 hour", "2 hours")), module_node)
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_batch_that_was_written_just_before_a_kill_is_known_to_what_spark_keeps(
+    spark: SparkSession, module_node: NodeProcess, tmp_path: Path, kind: str
+) -> None:
+    """The table has the batch, and Spark does not know that it ended."""
+    topic = f"visits-{kind}"
+    text = (
+        f'name = "seen"\nformat = "{kind}"\n[[source]]\nname = "visits"\ntopic = "{topic}"\n'
+        'columns = "id string, at timestamp"\nwatermark = "at 1 hour"\n'
+        '[[step]]\nname = "firsts"\nsql = "SELECT DISTINCT id, at FROM visits"\n'
+        '[[sink]]\nview = "firsts"\ntable = "firsts"\n'
+    )
+    file = written(tmp_path, text)
+    for hour, ids in ((12, ("a", "b")), (14, ("b", "c")), (16, ("d",)), (18, ("e",))):
+        publish(module_node, topic, [{"id": one, "at": f"2026-01-31T{hour}:00:00Z"} for one in ids])
+        run(spark, file, module_node)
+        newest = max(tmp_path.glob("**/commits/[0-9]*"), key=lambda path: int(path.name))
+        newest.unlink()
+        newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+    found = sorted((row["at"].hour, row["id"]) for row in table(spark, file, "firsts"))
+    assert found == [(12, "a"), (12, "b"), (14, "b"), (14, "c")], "those that the watermark has passed, once"
+
+
 def test_a_missing_topic_begins_nothing(spark: SparkSession, module_node: NodeProcess, tmp_path: Path) -> None:
     file = written(tmp_path, SHOP.replace("TOPIC", "nowhere"))
     with pytest.raises(PipelineFileError) as raised:

@@ -92,9 +92,10 @@ def start_quarantine(rows: DataFrame, table: str, view: str, place: SinkPlace) -
     path = place.table(table)
     place.tables.ensure(path, shaped.schema)
 
-    def write(batch: DataFrame, number: int) -> None:
-        found = QueryBatch(query_id(batch), number)
-        place.quarantined.rows += place.tables.write(batch, path, "append", (), found)
+    def write(batch: DataFrame, number: int) -> int:
+        rows = place.tables.write(batch, path, "append", (), QueryBatch(query_id(batch), number))
+        place.quarantined.rows += rows
+        return rows
 
     name = f"quarantine-{view}"
     return start(
@@ -106,12 +107,12 @@ def _each(rows: DataFrame, sink: PipelineSink, place: SinkPlace) -> EachBatch:
     path = place.table(str(sink.table))
     place.tables.ensure(path, rows.schema, sink.partition_by)
 
-    def write(batch: DataFrame, number: int) -> None:
+    def write(batch: DataFrame, number: int) -> int | None:
         found = QueryBatch(query_id(batch), number)
-        if sink.mode == "merge":
-            merge(batch, sink, place, found)
-        else:
-            place.tables.write(batch, path, sink.mode, sink.partition_by, found)
+        if sink.mode != "merge":
+            return place.tables.write(batch, path, sink.mode, sink.partition_by, found)
+        merge(batch, sink, place, found)
+        return None
 
     return write
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+from pyarrow import fs
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import NumericType, StructType
@@ -14,14 +15,16 @@ from pyspark.sql.types import NumericType, StructType
 from goqueue.base.decoders import from_msgpack
 from goqueue.pipeline.lake.commits import QueryBatch, commit, has_batch
 from goqueue.pipeline.lake.errors import LakeError
-from goqueue.pipeline.lake.folders import location
+from goqueue.pipeline.lake.folders import folder, location
 from goqueue.pipeline.lake.parts import DataFile, Parts
 from goqueue.pipeline.lake.schemas import arrow_schema, delta_schema, spark_schema
 from goqueue.pipeline.lake.tables import ensure_table
 
 _TOLD_CHARS_MAX: Final = 1_000
+_FROM_JAVA: Final = "An error occurred while calling "  # as Py4J tells what Java raised
+_JAVA_CAUSE: Final = "Caused by: "
 
-EachBatch = Callable[[DataFrame, int], None]
+EachBatch = Callable[[DataFrame, int], int | None]  # how many rows it wrote; None if it ran all of the frame anyway
 
 
 def write_table(
@@ -87,8 +90,8 @@ def write_stream(
     """
     ensure_table(table, frame.schema, partition_by)
 
-    def write(rows: DataFrame, number: int) -> None:
-        write_table(rows, table, partition_by=partition_by, app_id=query_id(rows), version=number)
+    def write(rows: DataFrame, number: int) -> int:
+        return write_table(rows, table, partition_by=partition_by, app_id=query_id(rows), version=number)
 
     return start(frame, write, query_name, checkpoint, once=once, every_s=every_s)
 
@@ -103,11 +106,16 @@ def start(
     every_s: float | None = None,
     output: str = "append",
 ) -> StreamingQuery:
-    """A query that gives every batch to `each`, on the driver."""
+    """A query that gives every batch to `each`, on the driver.
+
+    A batch that was written just before a kill is given again, and not written twice. What Spark keeps between batches
+    (of windows, joins, deduplication) has to see it all the same.
+    """
 
     def guarded(rows: DataFrame, number: int) -> None:
         try:
-            each(rows, number)
+            if each(rows, number) == 0 and _keeps_state(checkpoint):
+                rows.write.format("noop").mode("overwrite").save()
         except Exception as error:
             # Spark searches the whole traceback with a pattern that overflows its stack if the text is long.
             raise LakeError(f"Batch {number}: {short(error)}") from None
@@ -121,11 +129,25 @@ def start(
     return writer.foreachBatch(guarded).start()
 
 
+def _keeps_state(checkpoint: str) -> bool:
+    return bool(folder(location(checkpoint)).get_file_info(fs.FileSelector("state", allow_not_found=True)))
+
+
 def short(why: BaseException) -> str:
     """What went wrong, without the traceback of the worker that it happened in."""
     lines = [line.strip() for line in str(why).splitlines() if line.strip()]
-    told = lines[0] if not lines or "Traceback" not in str(why) else lines[-1]
+    if not lines:
+        return type(why).__name__
+    if lines[0].startswith(_FROM_JAVA):
+        return _java_cause(lines)[:_TOLD_CHARS_MAX]
+    told = lines[-1] if "Traceback" in str(why) else lines[0]
     return f"{type(why).__name__}: {told}"[:_TOLD_CHARS_MAX]
+
+
+def _java_cause(lines: Sequence[str]) -> str:
+    """The innermost that it names; else what stands behind the name of the call."""
+    causes = [line.removeprefix(_JAVA_CAUSE) for line in lines if line.startswith(_JAVA_CAUSE)]
+    return causes[-1] if causes else lines[1 if len(lines) > 1 else 0].lstrip(": ")
 
 
 def query_id(rows: DataFrame) -> str:

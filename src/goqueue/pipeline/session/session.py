@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("goqueue.pipeline.session")
 
-DEFAULT_MASTER: Final = "local[*]"
+DEFAULT_MASTER: Final = "local[*,4]"  # all cores, and a task whose worker dies is tried again, as on a cluster
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"  # spark-submit started us, and a JVM before that
 _EXECUTORS_PATH: Final = "spark.executorEnv.PYTHONPATH"
 _LOOPBACK: Final = "127.0.0.1"
