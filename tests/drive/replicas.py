@@ -151,7 +151,7 @@ class SmallNode:
         self.follows.clear()
         await self._stop_fetching()
         if power_cut:
-            self.disk = self.disk.crash(self.cluster.random.choice(LOSSES), self.starts)
+            self.disk = self.disk.crash(self.cluster.random.choice(self.cluster.losses), self.starts)
 
     async def look(self) -> None:
         """Takes the store's word for who leads."""
@@ -213,6 +213,7 @@ class SmallCluster:
 
     fetches = True  # by themselves
     segment_bytes = 2_048
+    losses = LOSSES
 
     def __init__(self, loop: VirtualLoop, seed: int = 0, logs: int = 2) -> None:
         self.clock = VirtualClock(loop)

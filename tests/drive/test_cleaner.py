@@ -54,3 +54,20 @@ def test_retention_takes_nothing_that_is_not_acknowledged() -> None:
             assert partition.start_offset == 4
 
     run_virtually(scenario)
+
+
+def test_a_head_that_waits_to_be_dropped_stays_if_the_log_is_cut_meanwhile() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop) as broker:
+            partition = await _rolled(broker, {})
+            async with broker.cleaner.quiet():
+                dropping = asyncio.create_task(broker.cleaner.delete_head(partition, 3))
+                await asyncio.sleep(0)
+                partition.cut(1, 0)  # another leads, who has less
+                for number in range(3):
+                    await publish(broker, "t", f"new {number}")
+            await dropping
+            assert (partition.start_offset, partition.end_offset) == (0, 4)
+            assert partition.log.notes.meta.deleted_to == 1, "the rest was said of what is gone"
+
+    run_virtually(scenario)

@@ -297,3 +297,34 @@ def test_a_log_of_which_nothing_is_the_leaders_begins_where_the_leaders_does() -
         assert pair.followed.failure is None
     assert ours.values(4) == ["v0", "v1", "v2", "v3"]
     assert ours.deleted_to == 0, "that was said of another history"
+
+
+def follower_of_another_history(counts: bool) -> Pair:
+    """Both end at 2 in their own way; the leader goes on with a batch from 1 to 3, and all before 2 is deleted."""
+    pair = Pair(KEYS[:1], KEYS[:1])
+    if not counts:
+        pair.machine.confirmed(ShardRecord(0, 1, (0, 1), (0,), starts={0: "0.1"}), 2)
+    theirs, ours = pair.theirs[KEYS[0]], pair.ours[KEYS[0]]
+    for epoch, log, values in ((1, theirs, ("a",)), (1, theirs, ("b", "c", "d")), (0, ours, ("x",)), (0, ours, ("y",))):
+        data = batch(*values)
+        log.log.append(data, read_header(data), epoch, 1_000)
+    theirs.log.begin_drop_head(2).run()
+    pair.leading.appended(KEYS[0])
+    return pair
+
+
+def test_who_ends_where_the_leader_begins_and_may_have_another_history_begins_anew() -> None:
+    pair = follower_of_another_history(counts=False)
+    for _ in range(4):
+        pair.fetch()
+        assert pair.followed.failure is None
+    ours = pair.ours[KEYS[0]]
+    assert (ours.start_offset, ours.end_offset) == (2, 4)
+    assert ours.read_tail(2, BYTES) == pair.theirs[KEYS[0]].read_tail(2, BYTES)
+    assert not ours.log.segments[0].damage and pair.machine.ends_of(1)[KEYS[0]] == 4
+
+
+def test_who_counts_goes_on_where_the_leader_begins() -> None:
+    pair = follower_of_another_history(counts=True)
+    _, answer = pair.fetch()
+    assert answer.logs[0].parting is None, "it has had everything, and must not go back"

@@ -64,9 +64,13 @@ class Cleaner:
         return self._lock
 
     async def drop_head(self, partition: Partition, start_offset: Offset) -> None:
-        """Makes a log begin later, on request; waits until that is durable. Nothing goes that is being sealed."""
+        """Makes a log begin later, on request; waits until that is durable. Nothing goes that is being sealed, nor if
+        the log is cut meanwhile: other messages may come in the place of those that were to go."""
+        cuts = partition.log.notes.cuts
         async with self._lock:
             await self._flusher.seal(partition)
+            if partition.log.notes.cuts != cuts:
+                return
             with refused_when_full():
                 await to_its_end(self._offload(partition.log.begin_drop_head(start_offset).run))
 

@@ -13,6 +13,7 @@ from goqueue.core.replication.follower import LogPlace, parting
 from goqueue.core.replication.leader import FetchedLog, FollowerLag, Replica, SetChange, ShardLeader
 from goqueue.drive.follower_sessions import FollowerSession, FollowerSessions
 from goqueue.drive.replica_log import ReplicaLog
+from goqueue.log.epoch_history import NO_EPOCH
 
 
 class HeardFetch:
@@ -218,8 +219,16 @@ class LeadingShard:
             return LogAnswer(place.log, 0, log.start_offset)  # what it lacks is gone: it begins anew
         if place.last_epoch < 0 and (place.end == log.start_offset or self._goes_on(log, place, by)):
             return None  # it holds nothing that could part
+        if self._is_of_before(log, place) and not self._leader.had(by, log.key, place.end):
+            return LogAnswer(place.log, 0, log.start_offset, parting=(NO_EPOCH, 0))
         told = parting(LogPlace(place.end, place.last_epoch), *log.end_of_epoch(place.last_epoch))
         return None if told is None else LogAnswer(place.log, 0, log.start_offset, parting=(told.epoch, told.end))
+
+    def _is_of_before(self, log: ReplicaLog, place: LogFetch) -> bool:
+        """It ends where this log begins, in an epoch that this one does not know any more: nobody can tell whether both
+        histories are the same up to there, and this log may begin within a batch. All of it is to go in any case."""
+        at_start = place.last_epoch, log.start_offset
+        return (place.last_epoch, place.end) == at_start == log.end_of_epoch(place.last_epoch) and place.end > 0
 
     def _goes_on(self, log: ReplicaLog, place: LogFetch, by: Replica) -> bool:
         """An empty log that begins behind this one's start, as that of an earlier leader did. Only of who counts is it

@@ -138,13 +138,19 @@ class LogAppends(LogExtent):
             return self._add_segment()
         active = self.segments[-1]
         if active.length == 0:
-            return active
+            return active if active.base_offset <= self.end_offset else self._begin_earlier(active)
         rule = self.roll_rule
         full = active.length + header.size > rule.segment_bytes
         # Message times on both sides: old messages that come late do not roll at every batch.
         old = 0 <= active.first_timestamp < header.max_timestamp - rule.segment_ms
         far = self.end_offset + header.last_offset_delta - active.base_offset > RELATIVE_OFFSET_MAX
         return self.roll() if full or old or far else active
+
+    def _begin_earlier(self, empty: Segment) -> Segment:
+        """A batch of another node may begin before this log does, and end in it."""
+        self.segments = self.segments[:-1]
+        empty.remove_files()
+        return self._add_segment()
 
     def roll(self) -> Segment:
         """Begins a new active segment; the old one waits for its seal. An empty one is new enough."""

@@ -37,7 +37,7 @@ class SyncJob(msgspec.Struct):
             self.log.notes.write_changed()
         if self.new_names:
             self.log.home.settled()
-            _sync_path(self.log.home.disk, self.log.home.directory)
+            sync_path(self.log.home.disk, self.log.home.directory)
         self.log.notes.write_checkpoint(self.checkpoint, self.cuts)
 
     @property
@@ -59,7 +59,7 @@ def checkpoint_of(active: Segment, sync: int, end_offset: Offset, topic_id: str)
     )
 
 
-def _sync_path(disk: Disk, directory: str) -> None:
+def sync_path(disk: Disk, directory: str) -> None:
     """Syncs a directory and those above it, so that its own name is durable too."""
     parts = directory.split("/")
     for depth in range(len(parts), -1, -1):
@@ -71,6 +71,7 @@ class SealJob(msgspec.Struct):
 
     log: PartitionLog
     segment: Segment
+    cuts: int  # how often the log had been cut when it began
     seal: Seal | None = None
     sync_failed: bool = False  # if anything else fails it is a note
 
@@ -108,5 +109,7 @@ class MetaJob(msgspec.Struct):
             self._remove()
 
     def _remove(self) -> None:
+        """Unless the log has begun anew meanwhile, and another segment has that name."""
         for segment in self.dropped:
-            segment.remove_files()
+            if all(one.base_offset != segment.base_offset for one in self.log.segments):
+                segment.remove_files()

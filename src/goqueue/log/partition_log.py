@@ -81,19 +81,23 @@ class PartitionLog(LogAppends):
             self.mark.journaled(share)
 
     def refuse_sync(self, job: SyncJob, why: OSError) -> None:
-        """The system was too busy for it. Nothing is lost: the next round does it again."""
+        """The system was too busy for it, or files went meanwhile. Nothing is lost: the next round does it again."""
         self.sync_refusal = out_of_resources(why)
-        self._dirty, self._new_names = True, self._new_names or job.new_names
+        self._dirty, self._new_names = bool(self.segments), self._new_names or job.new_names
 
     def begin_seal(self) -> SealJob | None:
         """A job that seals the oldest rolled segment, or None if all are sealed."""
         for segment in self.segments[:-1]:
             if segment.seal is None:
-                return SealJob(self, segment)
+                return SealJob(self, segment, self.notes.cuts)
         self.wants_seal = False
         return None
 
     def finish_seal(self, job: SealJob) -> None:
+        """What was cut meanwhile may be written to again: its seal is void."""
+        if job.cuts != self.notes.cuts:
+            self._void_seal(job.segment)
+            return
         job.segment.seal = job.seal
         self.home.open_segments.touch(job.segment)
         self.home.stats.segments_sealed += 1
@@ -102,6 +106,11 @@ class PartitionLog(LogAppends):
         """Asks for a sync although nothing was appended: what is safe has changed."""
         self._dirty = bool(self.segments)
         self.mark.forget()
+
+    def _void_seal(self, segment: Segment) -> None:
+        """Also of one that was dropped: another may have its name by now."""
+        if all(one.seal is None for one in self.segments if one.base_offset == segment.base_offset):
+            self.home.disk.remove(segment.path(".seal"))
 
     def close(self) -> None:
         """After a last sync: writes the active segment's indexes, so that the next start reads nothing."""

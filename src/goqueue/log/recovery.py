@@ -24,6 +24,7 @@ from goqueue.log.checkpoint import Meta, SegmentCheckpoint, read_checkpoint
 from goqueue.log.crc_json import decode_crc_json
 from goqueue.log.epoch_history import Epochs, EpochStart, cut_tail, with_batches
 from goqueue.log.home import SegmentHome, refused_when_full
+from goqueue.log.jobs import sync_path
 from goqueue.log.notes import META_FILE, LogNotes
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.scan import DamagedRegion, Sound, walk
@@ -145,9 +146,12 @@ class _Recovery:
         self._found.segments = len(segments)
         self._found.damaged_ranges = sum(len(segment.damage) for segment in segments)
         syncs = self._checkpoint.sync if self._checkpoint else 0
-        meta = msgspec.structs.replace(self._meta, epochs=self._epochs(segments))
+        end = max(segments[-1].next_offset if segments else 0, self._meta.start_offset)
+        # What was asked to go and is gone with the end is not what will be there.
+        deleted_to = min(self._meta.deleted_to, end)
+        meta = msgspec.structs.replace(self._meta, epochs=self._epochs(segments, end), deleted_to=deleted_to)
         is_news = meta.epochs not in (self._meta.epochs, _first_epoch(segments))
-        meta_changed = bool(segments) and (self._meta_lost or is_news)
+        meta_changed = deleted_to < self._meta.deleted_to or (bool(segments) and (self._meta_lost or is_news))
         for segment in segments:
             segment.let_go()
         notes = LogNotes(self._home, meta, meta_changed, has_directory=bool(segments))
@@ -155,6 +159,8 @@ class _Recovery:
         log.once_held(self._synced_offset, self._written_end)
         if not self._found.was_clean and not self._is_safe(log):
             log.needs_sync()
+        if segments and (self._checkpoint is None or self._checkpoint.base_offset != segments[-1].base_offset):
+            sync_path(self._disk, self._home.directory)  # its file is synced, but perhaps its name never was
         return log, self._found
 
     def _is_safe(self, log: PartitionLog) -> bool:
@@ -162,7 +168,7 @@ class _Recovery:
         is_whole = not self._found.bytes_cut and not self._found.damaged_ranges
         return is_whole and log.end_offset == self._synced_offset
 
-    def _epochs(self, segments: list[Segment]) -> Epochs:
+    def _epochs(self, segments: list[Segment], end: Offset) -> Epochs:
         """As they are noted, as far as the log goes; those of batches that no sync covered are read from the log."""
         known = self._meta.epochs
         unsure = segments if self._meta_lost else [segment for segment in segments if self._was_checked(segment)]
@@ -170,9 +176,8 @@ class _Recovery:
             segment.verify()
         if segments and not known and segments[0] not in unsure:
             known = _first_epoch(segments)
-        end = segments[-1].next_offset if segments else 0
         known_to = self._synced_offset if known else 0  # which is noted after the history
-        return cut_tail(with_batches(known, unsure, known_to), max(end, self._meta.start_offset))
+        return cut_tail(with_batches(known, unsure, known_to), end)
 
     def _was_checked(self, segment: Segment) -> bool:
         return segment.seal is None and segment.verified and segment.length > 0
