@@ -9,7 +9,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11
 
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup java run grpc cluster test check codec dashboards docs image bench compare peers chaos pipeline-demo lock clean
+.PHONY: setup compiled java run grpc cluster test check codec dashboards docs image bench compare peers chaos pipeline-demo lock clean
 
 # What a node needs. Everything comes from lock files, hashes checked; the project itself is linked in place.
 setup: $(VENV)/.node
@@ -23,19 +23,23 @@ $(VENV)/.node: requirements-node.lock pyproject.toml
 	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Where Python is told to write no compiled files, each start of a node would compile all of it again: half a second.
+compiled: $(VENV)/.node
+	@$(BIN)/python -m compileall -q src
+
 # What tests, benchmarks and the pipeline need beside it, each added once to the same environment.
 $(VENV)/.%: requirements-%.lock | $(VENV)/.node
 	$(INSTALL) --require-hashes -r $<
 	@touch $@
 
-run: setup
+run: setup compiled
 	$(BIN)/goqueue serve --data $(DATA)
 
 # What gRPC's door needs, added to the same environment; `make run` opens it from then on.
 grpc: $(VENV)/.grpc
 
 # Three nodes and an etcd on this machine. etcd comes from ETCD, the path or the cache, or is built by Go.
-cluster: $(VENV)/.cluster
+cluster: $(VENV)/.cluster compiled
 	$(BIN)/goqueue cluster up --nodes 3 --data $(CLUSTER)
 
 # Spark needs Java 17 or 21: what JAVA_HOME or the path names, or Debian's.
@@ -44,7 +48,7 @@ java:
 
 # What failed beside others gets a second try, alone; see tests/second_try.py for what does not.
 # A foreign client, the browser that looks at the report and Prometheus come from Debian; without them their tests are skipped.
-test: $(VENV)/.test $(VENV)/.docs java
+test: $(VENV)/.test $(VENV)/.docs compiled java
 	@command -v kcat >/dev/null || tools/need.sh kcat || true
 	@command -v chromium >/dev/null || tools/need.sh chromium || true
 	@command -v promtool >/dev/null || tools/need.sh prometheus || true
@@ -57,7 +61,7 @@ test: $(VENV)/.test $(VENV)/.docs java
 # The chart with the real image on a real Kubernetes of three machines, each a network namespace here; needs root. Kubernetes and
 # Helm are built by Go once, in a quarter of an hour on two cores; what cannot be had is said, and the tests are skipped.
 .PHONY: test-kubernetes
-test-kubernetes: $(VENV)/.test
+test-kubernetes: $(VENV)/.test compiled
 	@for one in containerd:containerd runc:runc ip:iproute2 nft:nftables; do \
 	  PATH="$$PATH:/usr/sbin" command -v $${one%%:*} >/dev/null || tools/need.sh $${one##*:} || true; done
 	@test -x /usr/lib/cni/ptp || tools/need.sh containernetworking-plugins || true
@@ -65,7 +69,7 @@ test-kubernetes: $(VENV)/.test
 	GOQUEUE_KUBERNETES_TESTS=1 GOQUEUE_LONG_TESTS=1 PATH="$$PATH:/usr/sbin" $(BIN)/pytest -s tests/kubernetes
 
 # The quick round for every edit.
-check: $(VENV)/.test $(VENV)/.docs java
+check: $(VENV)/.test $(VENV)/.docs compiled java
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/mypy
@@ -90,12 +94,12 @@ docs: $(VENV)/.docs $(VENV)/.grpc
 image: $(VENV)/.node
 	$(BIN)/python -m tools.image goqueue-image.tar
 
-bench: $(VENV)/.bench java peers
+bench: $(VENV)/.bench compiled java peers
 	$(BIN)/python -m bench
 
 # Side by side with other brokers, under an hour; QUICK=1 takes minutes, RESUME=1 goes on with a run that was interrupted. Apache Kafka
 # and ElasticMQ come through Maven.
-compare: $(VENV)/.bench java peers
+compare: $(VENV)/.bench compiled java peers
 	KAFKA_FETCH=1 $(BIN)/python -m bench.compare $(if $(QUICK),--quick --guard,--json build/compare.json $(if $(RESUME),--resume) --docs docs)
 
 # The other brokers come from Debian; what is missing is left out.
@@ -104,11 +108,11 @@ peers:
 	  PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || tools/need.sh $$one || true; done
 
 # Faults on purpose against a cluster of real processes, with a report; root has network namespaces, others loopback.
-chaos: $(VENV)/.test
+chaos: $(VENV)/.test compiled
 	$(BIN)/python -m chaos --minutes 5 --report build/chaos.html
 
 # An hour of a shop's messages through the whole pipeline, with a report at the end.
-pipeline-demo: $(VENV)/.pipeline java
+pipeline-demo: $(VENV)/.pipeline compiled java
 	$(BIN)/goqueue pipeline demo
 
 # The tests' lock is resolved first; the others take the same versions.
