@@ -108,8 +108,14 @@ peers:
 	  PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || tools/need.sh $$one || true; done
 
 # Faults on purpose against a cluster of real processes, with a report; root has network namespaces, others loopback.
-chaos: $(VENV)/.test compiled
+chaos: $(VENV)/.test compiled chaos-tools
 	$(BIN)/python -m chaos --minutes 5 --report build/chaos.html
+
+# Networks, and a wrong clock, come from Debian; what is missing is left out with a word.
+.PHONY: chaos-tools
+chaos-tools:
+	@PATH="$$PATH:/usr/sbin" command -v ip >/dev/null || tools/need.sh iproute2 || true
+	@ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || tools/need.sh libfaketime || true
 
 # An hour of a shop's messages through the whole pipeline, with a report at the end.
 pipeline-demo: $(VENV)/.pipeline compiled java
