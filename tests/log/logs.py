@@ -16,6 +16,7 @@ from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reader import NeedsVerification
 from goqueue.log.recovery import Recovered, open_log
 from goqueue.log.stats import StorageStats
+from goqueue.sim.disk import SimDisk
 
 DIRECTORY = "logs/orders/0"
 HOUR_MS = 3_600_000
@@ -71,6 +72,19 @@ def values(log: PartitionLog) -> list[str]:
 def compacted(**changes: object) -> TopicConfig:
     settings = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.0, "segment_bytes": 2048}
     return TopicConfig(**{**settings, **changes})  # type: ignore[arg-type]
+
+
+def taken(log: PartitionLog, data: bytes) -> None:
+    """As a follower takes a batch of its leader."""
+    log.restore_run(memoryview(data), [read_header(data)])
+
+
+def of_a_leader(at: int, *messages: str) -> bytes:
+    """A batch as it stands in a leader's log."""
+    log, _ = open_at(SimDisk())
+    log.begin_anew(at)
+    append(log, batch(*messages))
+    return log.read(at, 1 << 20, log.end_offset, wait=True)
 
 
 # --- lives and damage -----------------------------------------------------------------------------------

@@ -17,12 +17,15 @@ from tests.log.logs import (
     fill,
     flip,
     look,
+    of_a_leader,
     open_at,
     seal,
     stop,
     survey,
     sync,
+    taken,
     value_at,
+    values,
 )
 
 
@@ -157,6 +160,19 @@ def test_a_batch_above_the_limit_is_not_read_after_a_clean_start(disk: Disk) -> 
     stop(log)
     log, _ = open_at(disk)
     assert log.read(1, 1_000, 2, wait=True) == b""
+
+
+@pytest.mark.parametrize("interval", [64, 4096])
+def test_what_a_leader_had_compacted_is_no_damage_after_a_clean_stop(disk: Disk, interval: int) -> None:
+    log, _ = open_at(disk, interval=interval)
+    for offset in (0, 1, 5, 6, 9):
+        taken(log, of_a_leader(offset, f"{offset}"))
+    stop(log)
+    log, found = open_at(disk, interval=interval)
+    assert found.was_clean and values(log) == ["0", "1", "5", "6", "9"]
+    log.roll()
+    seal(log)
+    assert values(log) == ["0", "1", "5", "6", "9"] and not any(segment.damage for segment in log.segments)
 
 
 def test_foreign_files_and_directories_stop_nothing(disk: Disk) -> None:

@@ -92,7 +92,7 @@ def read_unverified(
     relative, position = segment.indexes().offsets.entry(offset - segment.base_offset)
     next_offset = segment.base_offset + relative
     start = end = -1
-    for found in walk(segment.file(), position, segment.length, next_offset, may_skip=False):
+    for found in walk(segment.file(), position, segment.length, next_offset, segment.may_skip):
         if isinstance(found, Flaw):
             if start < 0:
                 raise NeedsVerification

@@ -223,7 +223,7 @@ class _Recovery:
 
     def _open_clean(self, base: Offset, known: SegmentCheckpoint) -> Segment | None:
         """The last segment as the checkpoint knows it, if file and indexes fit and the tail batch is sound."""
-        segment = Segment(self._home, base)
+        segment, may_skip = Segment(self._home, base), base < self._meta.gaps_to
         length = self._disk.size(segment.path(".log"))
         if (known.base_offset, known.length) != (base, length) or (length and not self._has_indexes(base)):
             return None
@@ -237,13 +237,14 @@ class _Recovery:
             known.first_timestamp,
         )
         segment = Segment.opened(self._home, base, seal)
+        segment.may_skip = may_skip
         if length == 0:
             return segment
         indexes = segment.stored_indexes()
         if indexes is None:
             return None
         relative, position = indexes.offsets.last_entry()
-        *_, last = walk(segment.file(), position, length, base + relative, base < self._meta.gaps_to)
+        *_, last = walk(segment.file(), position, length, base + relative, may_skip)
         if not isinstance(last, Sound) or last.header.next_offset != known.synced_offset:
             return None
         segment.let_go()
