@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from goqueue.format.batch import read_header
-from goqueue.log.partition_log import PartitionLog
+import msgspec
+
+from goqueue.log.appending import RollRule
+from goqueue.log.recovery import open_log
 from goqueue.sim.disk import SimDisk
-from tests.log.logs import DIRECTORY, append, batch, fill, open_at, seal, survey, sync, value_at, values
-
-
-def taken(log: PartitionLog, data: bytes) -> None:
-    """As a follower takes a batch of its leader."""
-    log.restore_run(memoryview(data), [read_header(data)])
-
-
-def of_a_leader(at: int, *messages: str) -> bytes:
-    """A batch as it stands in a leader's log."""
-    log, _ = open_at(SimDisk())
-    log.begin_anew(at)
-    append(log, batch(*messages))
-    return log.read(at, 1 << 20, log.end_offset, wait=True)
+from tests.log.logs import (
+    DIRECTORY,
+    HOUR_MS,
+    append,
+    batch,
+    fill,
+    home,
+    of_a_leader,
+    open_at,
+    seal,
+    survey,
+    sync,
+    taken,
+    value_at,
+    values,
+)
 
 
 def test_a_seal_begun_before_a_cut_does_not_seal_what_is_written_to_again() -> None:
@@ -124,3 +128,37 @@ def test_what_a_killed_process_had_not_synced_is_safe_with_its_name_when_it_coun
         sync(log)
         log, _ = open_at(disk.crash("dropped"))
         assert log.end_offset == messages + 1
+
+
+def test_where_a_new_log_begins_anew_is_safe_with_its_directory() -> None:
+    disk = SimDisk()
+    log, _ = open_at(disk)
+    log.begin_anew(5)
+    assert log.synced_offset == 5
+    log, _ = open_at(disk.crash("dropped"))
+    assert (log.start_offset, log.end_offset) == (5, 5)
+
+
+def test_what_a_cut_leaves_of_a_log_that_was_never_synced_is_safe_with_its_directory() -> None:
+    disk = SimDisk()
+    log, _ = open_at(disk)
+    fill(log, 5)
+    log.truncate(3)
+    assert log.synced_offset == 3
+    log, _ = open_at(disk.crash("dropped"))
+    assert survey(log) == [value_at(number) for number in range(3)]
+
+
+def test_that_a_log_has_files_is_settled_before_its_directory_is_durable() -> None:
+    disk = SimDisk()
+    found: list[bool] = []
+
+    def settled() -> None:
+        found.append(disk.crash("dropped").is_dir(DIRECTORY))
+
+    log, _ = open_log(msgspec.structs.replace(home(disk), settled=settled), RollRule(2048, HOUR_MS))
+    log.begin_anew(5)
+    assert found == [False]
+    fill(log, 3)
+    log.truncate(6)
+    assert found == [False, True]

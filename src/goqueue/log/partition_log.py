@@ -19,7 +19,7 @@ from goqueue.format.batch import strides
 from goqueue.log.appending import LogAppends, RollRule
 from goqueue.log.epoch_history import cut_head
 from goqueue.log.home import NO_RESOURCES, SegmentHome, out_of_resources
-from goqueue.log.jobs import MetaJob, SealJob, SyncJob, checkpoint_of
+from goqueue.log.jobs import MetaJob, SealJob, SyncJob, checkpoint_of, sync_path
 from goqueue.log.journal_share import JournalMark, JournalShare
 from goqueue.log.notes import LogNotes
 from goqueue.log.reader import (
@@ -233,7 +233,7 @@ class PartitionLog(LogAppends):
         position, end = boundary(active, offset)
         active.cut(position, max(end, self.start_offset))
         active.file().sync()
-        disk.sync_dir(self.home.directory)
+        self._settle_names()
         self.segments = keep
         self.end_offset = self.synced_offset = active.next_offset
         self.needs_sync()  # which notes the new end
@@ -252,7 +252,7 @@ class PartitionLog(LogAppends):
         self.notes.begin_cut()
         for segment in reversed(self.segments):
             segment.remove_files()
-        self.home.disk.sync_dir(self.home.directory)
+        self._settle_names()
         self.segments = ()
         self.end_offset = self.synced_offset = offset
         self._dirty = False
@@ -261,6 +261,11 @@ class PartitionLog(LogAppends):
         self.notes.take_back(0)
         self.notes.change(start_offset=offset, deleted_to=deleted_to)
         self.notes.write()
+
+    def _settle_names(self) -> None:
+        """Also the directory's own, which may be new: where the log ends from here on counts as safe."""
+        self.home.settled()
+        sync_path(self.home.disk, self.home.directory)
 
 
 def _base_offset(segment: Segment) -> Offset:
