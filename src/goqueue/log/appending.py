@@ -137,8 +137,10 @@ class LogAppends(LogExtent):
         if not self.segments:
             return self._add_segment()
         active = self.segments[-1]
+        if active.next_offset != self.end_offset:
+            return self._begin_elsewhere(active)
         if active.length == 0:
-            return active if active.base_offset <= self.end_offset else self._begin_earlier(active)
+            return active
         rule = self.roll_rule
         full = active.length + header.size > rule.segment_bytes
         # Message times on both sides: old messages that come late do not roll at every batch.
@@ -146,10 +148,14 @@ class LogAppends(LogExtent):
         far = self.end_offset + header.last_offset_delta - active.base_offset > RELATIVE_OFFSET_MAX
         return self.roll() if full or old or far else active
 
-    def _begin_earlier(self, empty: Segment) -> Segment:
-        """A batch of another node may begin before this log does, and end in it."""
+    def _begin_elsewhere(self, active: Segment) -> Segment:
+        """It does not end where the next batch begins: all of it lies before the log's start, which a cut or a power
+        cut left behind, or the batch is another node's and begins before this log does. Within one segment a later
+        start would take that for damage."""
+        if active.length:
+            return self.roll()
         self.segments = self.segments[:-1]
-        empty.remove_files()
+        active.remove_files()
         return self._add_segment()
 
     def roll(self) -> Segment:

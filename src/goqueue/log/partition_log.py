@@ -231,11 +231,11 @@ class PartitionLog(LogAppends):
             disk.sync_dir(self.home.directory)
         active.unseal()
         position, end = boundary(active, offset)
-        active.cut(position, max(end, self.start_offset))
+        active.cut(position, end)
         active.file().sync()
         self._settle_names()
         self.segments = keep
-        self.end_offset = self.synced_offset = active.next_offset
+        self.end_offset = self.synced_offset = max(end, self.start_offset)
         self.needs_sync()  # which notes the new end
         self.notes.take_back(self.end_offset)
 

@@ -231,7 +231,7 @@ class _Recovery:
             FORMAT_VERSION,
             length,
             0,
-            known.synced_offset,
+            known.synced_offset if length or may_skip else base,  # it may be the log's start, which lies behind it
             known.max_timestamp,
             known.max_timestamp_offset,
             known.first_timestamp,
