@@ -244,6 +244,12 @@ ROUTES: list[tuple[str, str, object, int, str]] = [
     ("POST", MOVES, {"drain": 9}, 404, "Node 9 does not belong"),
     ("POST", MOVES, {"drain": 1}, 409, "only 2 nodes could hold one"),
     ("POST", MOVES, {"drain": "one"}, 400, "drain"),
+    ("POST", MOVES, {"drain": []}, 400, "drain"),
+    ("POST", MOVES, {"drain": [1, 2]}, 409, "only 1 node could hold one"),
+    ("POST", MOVES, {"drain": [2, 9]}, 404, "Node 9 does not belong"),
+    ("POST", MOVES, {"drain": [2], "fill": [9]}, 404, "Node 9 does not belong"),
+    ("POST", MOVES, {"drain": [2], "fill": [2]}, 400, "beside others"),
+    ("POST", MOVES, {"fill": [2]}, 400, "one of the three"),
     ("POST", MOVES, {"rebalance": True, "by": "weather"}, 400, "by"),
     ("POST", MOVES, {"rebalance": True, "throttle": -1}, 400, "throttle"),
     ("POST", MOVES, {"drain": 1, "throttle": 1_000}, 409, "only 2 nodes could hold one"),
@@ -289,7 +295,22 @@ COMMANDS: list[tuple[tuple[str, ...], int, str]] = [
     (("remove", "0", "--yes"), 1, "still holds"),
     (("fill", "9"), 1, "Node 9 does not belong"),
     (("restart-safe", "9"), 1, "Node 9 does not belong"),
+    (("drain", "1", "2", "--yes"), 1, "only 1 node could hold one"),
     (("moves", "--output", "colour"), 2, "colour"),
+    (("scale", "0"), 2, "0"),
+    (("scale", "-1"), 2, ""),
+    (("scale", "two"), 2, "two"),
+    (("scale",), 2, "NODES"),
+    (("scale", "2"), 1, "only 2 nodes could hold one"),
+    (("scale", "1"), 1, "only 1 node could hold one"),
+    (("scale", "2", "--within", "soon"), 2, "soon"),
+    (("scale", "2", "--finish", "--within", "1s"), 1, "still run"),
+    (("hand-over", "9"), 1, "This is node 2"),
+    (("hand-over", "1"), 1, "ask node 1 itself"),
+    (("hand-over", "9", "--back"), 1, "This is node 2"),
+    (("hand-over", "x"), 2, "x"),
+    (("hand-over", "--within", "soon"), 2, "soon"),
+    (("hand-over", "--within", "1000h"), 1, "timeout"),
 ]
 
 
@@ -297,7 +318,7 @@ def lasting(cluster: ClusterProcess) -> object:
     """What a command could have changed."""
     state: dict[str, Any] = cluster.state()
     shards = [(one["shard"], one["replicas"], one["min_in_sync"]) for one in state["shards"]]
-    nodes = [(one["id"], one["state"]) for one in state["nodes"]]
+    nodes = [(one["id"], one["state"], one["is_drained"]) for one in state["nodes"]]
     return shards, nodes, httpx.get(cluster.nodes[1].url + MOVES, timeout=30).json()
 
 
@@ -333,7 +354,9 @@ def test_a_node_that_is_alone_has_nobody_to_move_to(server_url: str) -> None:
         ("fill", "0"),
         ("remove", "0"),
         ("throttle", "1MiB"),
+        ("hand-over",),
+        ("hand-over", "--back"),
     ):
-        given = words if words[0] in ("fill", "throttle") else (*words, "--yes")
+        given = words if words[0] in ("fill", "throttle", "hand-over") else (*words, "--yes")
         done = goqueue("cluster", *given, server=server_url)
         assert done.exit_code == 1 and "not in a cluster" in done.stderr, (words, done.output)

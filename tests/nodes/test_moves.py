@@ -220,6 +220,33 @@ def test_new_nodes_take_their_share_when_asked(monkeypatch: pytest.MonkeyPatch) 
     run_nodes(story, monkeypatch, count=4)
 
 
+def drained(nodes: Nodes) -> list[int]:
+    image = nodes.any.metadata.image
+    return sorted(node for node in image.members() if (known := image.member(node)) and known.is_drained)
+
+
+def test_nodes_that_are_drained_together_get_nothing_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at, moves = await jobs(nodes, 0, 20), moves_of(nodes.any)
+        for too_many in ([2, 3, 4], [2, 4, 3, 2]):
+            with pytest.raises(MoveRefused, match="is to have 3 replicas, and only 2 nodes"):
+                await moves.begin(MoveIn(drain=too_many))
+        assert not drained(nodes) and not await moves.moves(), "nothing is begun"
+        plan = await moves.plan(MoveIn(drain=[3, 4]))
+        assert {one.shard for one in plan.moves} == {*held_by(nodes, 3), *held_by(nodes, 4)}
+        assert all({*one.after} == {0, 1, 2} for one in plan.moves), "each moves once"
+        await moves.begin(MoveIn(drain=[3, 4]))
+        assert drained(nodes) == [3, 4]
+        await until(lambda: not held_by(nodes, 3) and not held_by(nodes, 4) and is_settled(nodes))
+        await moves.begin(MoveIn(drain=[0], fill=[4]))
+        assert drained(nodes) == [0, 3], "a node that is filled in the same step counts for those that stay"
+        await until(lambda: not held_by(nodes, 0) and is_settled(nodes))
+        assert held_by(nodes, 4) == sorted(nodes.any.metadata.image.shards())
+        assert len(await patiently(lambda: read(nodes, at))) == 20
+
+    run_nodes(story, monkeypatch, count=5)
+
+
 def test_what_cannot_be_done_is_refused_and_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
         moves, image = moves_of(nodes.any), nodes.any.metadata.image
@@ -233,6 +260,11 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_begun(monkeypatch: pytest
             (MoveIn(shards={0: [1]}), MoveRefused, "2 replicas in sync"),
             (MoveIn(drain=9), UnknownNode, "Node 9"),
             (MoveIn(drain=1), MoveRefused, "only 2 nodes"),
+            (MoveIn(drain=[1, 2]), MoveRefused, "only 1 node could"),
+            (MoveIn(drain=[1, 9]), UnknownNode, "Node 9"),
+            (MoveIn(drain=[1], fill=[9]), UnknownNode, "Node 9"),
+            (MoveIn(drain=[1], fill=[1]), InvalidField, "beside others"),
+            (MoveIn(rebalance=True, fill=[1]), InvalidField, "beside others"),
         ]
         for ask, error, words in cases:
             with pytest.raises(error, match=words):
@@ -243,7 +275,7 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_begun(monkeypatch: pytest
             with pytest.raises(UnknownNode):
                 await wrong
         assert all(not image.shard(shard).target for shard in image.shards())
-        assert not any(known.is_drained for node in image.members() if (known := image.member(node)))
+        assert not drained(nodes)
 
     run_nodes(story, monkeypatch)
 

@@ -12,7 +12,8 @@ BalanceBy = Literal["bytes", "traffic"]
 
 
 class ClusterNode(msgspec.Struct, frozen=True):
-    """A node that belongs to the cluster. `gone`: its session with the metadata store has ended."""
+    """A node that belongs to the cluster. `gone`: its session with the metadata store has ended. `is_drained`: it gets
+    no shards."""
 
     id: int
     state: Literal["alive", "gone"]
@@ -24,6 +25,7 @@ class ClusterNode(msgspec.Struct, frozen=True):
     rack: str = ""
     incarnation: str = ""
     addresses: dict[str, str] = {}
+    is_drained: bool = False
 
 
 class ReplicationLag(msgspec.Struct, frozen=True):
@@ -123,16 +125,22 @@ class ClusterMetadata(msgspec.Struct, frozen=True):
 
 class MoveIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is to be moved: shards that are named, each with the nodes it is to be on (the first is to lead); all that a
-    node holds (`drain`); or whatever makes the nodes even (`rebalance`), `by` what they hold or by what is written and
-    read. With `dry_run` nothing is begun. `throttle`
-    is as in `ThrottleIn`; without it, what holds goes on to hold."""
+    node holds (`drain`), or several nodes, of which none gets what another held; or whatever makes the nodes even
+    (`rebalance`), `by` what they hold or by what is written and read. With a drain, nodes of `fill` that were drained
+    may hold shards again. With `dry_run` nothing is begun. `throttle` is as in `ThrottleIn`; without it, what holds
+    goes on to hold."""
 
     shards: dict[int, list[int]] = {}
-    drain: int | None = None
+    drain: int | Annotated[list[int], msgspec.Meta(min_length=1)] | None = None
+    fill: list[int] = []
     rebalance: bool = False
     by: BalanceBy = "bytes"
     dry_run: bool = False
     throttle: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = None
+
+    @property
+    def drained(self) -> list[int]:
+        return [self.drain] if isinstance(self.drain, int) else self.drain or []
 
 
 class PlannedMove(msgspec.Struct, frozen=True):

@@ -63,13 +63,16 @@ def rebalance(by: Literal["bytes", "traffic"], **options: object) -> None:
 
 
 @click.command()
-@_NODE
+@click.argument("numbers", metavar="NODE...", nargs=-1, required=True, type=click.IntRange(0))
 @_moving
-def drain(number: int, **options: object) -> None:
-    """Move all that NODE holds to others; it gets nothing from then on. See `fill` and `remove`."""
-    from goqueue.api.cluster import MoveIn
+def drain(numbers: tuple[int, ...], **options: object) -> None:
+    """Move all that NODE holds to others; it gets nothing from then on. See `fill` and `remove`.
 
-    _carry_out(MoveIn(drain=number), options)
+    Several nodes are drained together: nothing goes from one to another of them.
+    """
+    from goqueue.client.cluster import to_drain
+
+    _carry_out(to_drain(numbers), options)
 
 
 @click.command()

@@ -72,6 +72,7 @@ def scale(nodes: int, finish: bool, within_ms: int, server: str, output: str, da
 
     Nodes with higher numbers are drained: what they hold moves to the others, and this returns when it has arrived.
     Stop them then, and run it again with --finish. Nodes with lower numbers that hold nothing may hold shards again.
+    If the nodes that stay cannot hold everything, nothing is begun.
     """
     ends = time.monotonic() + within_ms / 1000
     with cluster_client(server, data) as client:
@@ -79,15 +80,16 @@ def scale(nodes: int, finish: bool, within_ms: int, server: str, output: str, da
 
 
 def _prepare(client: Client, nodes: int, ends: float) -> None:
-    from goqueue.api.cluster import MoveIn
-    from goqueue.client.cluster import fill_node, move_shards
+    from goqueue.client.cluster import fill_node, move_shards, to_drain
 
-    for one in _members(client):
-        if one.id >= nodes:
-            remark(f"Draining node {one.id}.")
-            client.perform(move_shards(MoveIn(drain=one.id)))
-        elif not one.leads + one.follows:
-            client.perform(fill_node(one.id))
+    members = _members(client)
+    leaving = [one.id for one in members if one.id >= nodes]
+    empty = [one.id for one in members if one.id < nodes and not one.leads + one.follows]
+    if leaving:
+        client.perform(move_shards(to_drain(leaving, empty)))
+        remark(f"Draining node{'s' * (len(leaving) > 1)} {', '.join(map(str, leaving))}.")
+    for number in [] if leaving else empty:
+        client.perform(fill_node(number))
     follow(client, ends)
     if held := [one.id for one in _beyond(client, nodes) if one.leads + one.follows]:
         raise Failed(f"Still holding shards: nodes {', '.join(map(str, held))}. Run it again.")

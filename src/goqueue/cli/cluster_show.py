@@ -90,7 +90,8 @@ def _node(one: ClusterNode) -> tuple[object, ...]:
     held = f"{one.in_sync} of {one.leads + one.follows}"
     doors = (one.addresses.get(name, "-") for name in ("rest", "kafka"))
     controller = "yes" if one.is_controller else "-"
-    return one.id, one.state, controller, one.leads, one.follows, held, one.version or "-", one.rack or "-", *doors
+    state = f"{one.state}, drained" if one.is_drained else one.state
+    return one.id, state, controller, one.leads, one.follows, held, one.version or "-", one.rack or "-", *doors
 
 
 def show_shards(shards: Sequence[ClusterShard]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from goqueue.api.cluster import (
@@ -34,6 +36,11 @@ def move_shards(ask: MoveIn) -> RestCall[MovePlanOut]:
     """Begins what is asked for, or only says what it would be. Not sent twice by itself."""
     body = msgspec.json.encode(ask)
     return RestCall("POST", "/admin/reassignment", lambda status, told: from_json(told, MovePlanOut), body=body)
+
+
+def to_drain(nodes: Sequence[int], filled: Sequence[int] = ()) -> MoveIn:
+    """All of them, or none."""
+    return MoveIn(drain=nodes[0] if len(nodes) == 1 else list(nodes), fill=list(filled))
 
 
 def moves_under_way() -> RestCall[list[ShardMove]]:

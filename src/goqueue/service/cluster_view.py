@@ -172,7 +172,7 @@ class ClusterView:
         return [self._node(number, shards) for number in sorted(known)]
 
     def _node(self, number: int, shards: Sequence[ClusterShard]) -> ClusterNode:
-        record = self._image.nodes().get(number)
+        record, member = self._image.nodes().get(number), self._image.member(number)
         held = [one for one in shards if number in one.replicas]
         leads = sum(one.leader == number for one in held)
         addresses = {} if record is None else dict(record.addresses)
@@ -189,6 +189,7 @@ class ClusterView:
             rack="" if record is None else record.rack,
             incarnation="" if record is None else record.incarnation,
             addresses={name: _shown(name, address) for name, address in addresses.items()},
+            is_drained=member is not None and member.is_drained,
         )
 
     def _place(self, topic: TopicRecord) -> TopicPlace:

@@ -7,7 +7,7 @@ sync. So it survives every crash, and whoever asks may go away.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -28,6 +28,7 @@ from goqueue.service.shard_sizes import ShardSize, ShardSizes
 
 _PAUSE_S: Final = 0.05
 _TRIES: Final = 10  # the leader and the controller change the record too
+_Minimums = Mapping[int, int]  # replicas in sync that a shard needs
 
 
 class Reassignments:
@@ -57,12 +58,12 @@ class Reassignments:
         return MovePlanOut(moves, sum(one.bytes * len(one.adds) for one in moves), is_begun=False)
 
     async def begin(self, ask: MoveIn) -> MovePlanOut:
-        """As planned. A drained node gets nothing from then on."""
+        """As planned. Drained nodes get nothing from then on."""
         found = await self.plan(ask)
         if ask.throttle is not None:
             await self.throttle(ask.throttle)
-        if ask.drain is not None:
-            await self._set_drained(ask.drain, True)
+        if ask.drained:
+            await self._set_drained(ask.drained, ask.fill)
         for one in found.moves:
             await self._change(one.shard, lambda record, after=one.after: begun(record, after))  # type: ignore[misc]
         return msgspec.structs.replace(found, is_begun=True)
@@ -120,7 +121,7 @@ class Reassignments:
         """A node that was drained may hold shards again."""
         self._check_together()
         self._member(node)
-        await self._set_drained(node, False)
+        await self._set_drained((), [node])
 
     async def remove(self, node: int) -> None:
         """It does not belong to the cluster any more. It has to be stopped, and hold nothing."""
@@ -155,24 +156,34 @@ class Reassignments:
     # --- what is asked ---------------------------------------------------------------------------------------
 
     def _plan(self, ask: MoveIn, sizes: Mapping[int, ShardSize]) -> Plan:
-        if sum((bool(ask.shards), ask.drain is not None, ask.rebalance)) != 1:
-            raise InvalidField("Name shards, or a node to drain, or ask for a rebalance: one of the three.")
+        if sum((bool(ask.shards), bool(ask.drained), ask.rebalance)) != 1:
+            raise InvalidField("Name shards, or nodes to drain, or ask for a rebalance: one of the three.")
+        if ask.fill and (not ask.drained or {*ask.fill} & {*ask.drained}):
+            raise InvalidField("Nodes are filled beside others that are drained.", field="fill")
+        minimums = {one.shard: one.min_in_sync for one in self._view.shards()}
         if ask.shards:
-            minimums = {one.shard: one.min_in_sync for one in self._view.shards()}
             return {shard: self._named_target(shard, nodes, minimums) for shard, nodes in ask.shards.items()}
-        racks = may_hold(self._metadata.image, self._metadata.image.nodes())
         if ask.rebalance:
-            return self._possible(planned(weighed(self._metadata.image, sizes.values(), ask.by), racks), racks)
-        assert ask.drain is not None
-        self._member(ask.drain)
-        racks.pop(ask.drain, None)
-        held = weighed(self._metadata.image, sizes.values(), "bytes")
-        return self._possible(
-            {shard: to for shard, to in planned(held, racks, even=False).items() if ask.drain in held[shard].replicas},
-            racks,
-        )
+            racks = may_hold(self._metadata.image, self._metadata.image.nodes())
+            plan = planned(weighed(self._metadata.image, sizes.values(), ask.by), racks)
+            return self._possible(plan, racks, minimums)
+        return self._without(ask.drained, ask.fill, sizes, minimums)
 
-    def _named_target(self, shard: int, nodes: Sequence[int], minimums: Mapping[int, int]) -> tuple[int, ...]:
+    def _without(
+        self, drained: Collection[int], filled: Collection[int], sizes: Mapping[int, ShardSize], minimums: _Minimums
+    ) -> Plan:
+        """For all drained nodes at once: what one holds does not go to the next, and either all can be drained or
+        nothing is begun."""
+        for node in (*drained, *filled):
+            self._member(node)
+        racks = may_hold(self._metadata.image, self._metadata.image.nodes(), filled)
+        staying = {node: rack for node, rack in racks.items() if node not in drained}
+        held = weighed(self._metadata.image, sizes.values(), "bytes")
+        plan = planned(held, staying, even=False).items()
+        concerned = {shard: to for shard, to in plan if not {*drained}.isdisjoint(held[shard].replicas)}
+        return self._possible(concerned, staying, minimums)
+
+    def _named_target(self, shard: int, nodes: Sequence[int], minimums: _Minimums) -> tuple[int, ...]:
         record = self._shard(shard)
         if not nodes or len(set(nodes)) != len(nodes):
             raise InvalidField(f"Shard {shard} needs nodes, each named once.", field="shards")
@@ -187,14 +198,13 @@ class Reassignments:
             raise MoveRefused(f"Shard {shard} is moving there already.", field="shards")
         return tuple(nodes)
 
-    def _possible(self, plan: Plan, racks: Mapping[int, str]) -> Plan:
+    def _possible(self, plan: Plan, racks: Mapping[int, str], minimums: _Minimums) -> Plan:
         image = self._metadata.image
         for shard, target in plan.items():
-            wanted = image.shard(shard).wanted
+            wanted = max(image.shard(shard).wanted, minimums.get(shard, 1))
             if len(target) < wanted:
-                raise MoveRefused(
-                    f"Shard {shard} is to have {wanted} replicas, and only {len(racks)} nodes could hold one."
-                )
+                could = f"{len(racks)} node{'s' * (len(racks) != 1)}"
+                raise MoveRefused(f"Shard {shard} is to have {wanted} replicas, and only {could} could hold one.")
         return plan
 
     def _planned_move(self, shard: int, target: Sequence[int], sizes: Mapping[int, ShardSize]) -> PlannedMove:
@@ -249,10 +259,13 @@ class Reassignments:
                     raise
                 await asyncio.sleep(_PAUSE_S)  # the image hears of it
 
-    async def _set_drained(self, node: int, is_drained: bool) -> None:
-        key, image = f"{MEMBERS}{node}", self._metadata.image
-        record = msgspec.structs.replace(self._member(node), is_drained=is_drained)
-        await self._metadata.commit(Commit({key: encode(record)}, modified={key: image.modified(key)}))
+    async def _set_drained(self, drained: Iterable[int], filled: Iterable[int]) -> None:
+        image, chosen = self._metadata.image, {**dict.fromkeys(drained, True), **dict.fromkeys(filled, False)}
+        puts = {
+            f"{MEMBERS}{node}": encode(msgspec.structs.replace(self._member(node), is_drained=is_drained))
+            for node, is_drained in chosen.items()
+        }
+        await self._metadata.commit(Commit(puts, modified={key: image.modified(key) for key in puts}))
 
 
 def weighed(image: Image, sizes: Iterable[ShardSize], by: BalanceBy) -> dict[int, HeldShard]:

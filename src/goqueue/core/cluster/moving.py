@@ -6,7 +6,7 @@ new ones are in sync. Whoever begins or cancels writes the record, on its revisi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -82,9 +82,10 @@ def grown(image: Image, steady: Mapping[int, NodeRecord]) -> Plan:
     return {number: target for number, target in plan.items() if number in short}
 
 
-def may_hold(image: Image, living: Mapping[int, NodeRecord]) -> dict[int, str]:
-    """Nodes that may get something, with their racks: they live, and are not drained."""
+def may_hold(image: Image, living: Mapping[int, NodeRecord], filled: Collection[int] = ()) -> dict[int, str]:
+    """Nodes that may get something, with their racks: they live, and are not drained, or are `filled` again."""
     drained = {node for node in image.members() if (known := image.member(node)) and known.is_drained}
+    drained.difference_update(filled)
     return {node: one.rack for node, one in living.items() if node not in drained and not one.leaving}
 
 
