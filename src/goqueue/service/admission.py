@@ -293,6 +293,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "known": named(DESCRIBE, GROUP),
         "start": lambda group, at: ((DESCRIBE, AclResource(GROUP, group)), (DESCRIBE, AclResource(TOPIC, at.topic))),
         "check_empty": named(DESCRIBE, GROUP),
+        "check_reset": named(DESCRIBE, GROUP),
         "alter": lambda group, offsets: _shared_answers(group, "", offsets),
         "delete": lambda group, topics: ((DELETE, AclResource(GROUP, group)), *topic_needs(READ, topics)),
     },

@@ -270,9 +270,18 @@ class Groups:
 
     async def reset_offsets(self, group: str, offsets: Sequence[OffsetCommit]) -> None:
         """Moves a group without live members; raises otherwise."""
-        answer = await self._wait(
-            self._ask(group, lambda groups, ticket, now: groups.reset_offsets(ticket, group, offsets, now))
-        )
+        await self._reset(group, lambda groups, ticket, now: groups.reset_offsets(ticket, group, offsets, now))
+
+    def check_share_reset(self, group: str) -> None:
+        """Raises if the group has members or is no share group; it need not be there."""
+        self._machine(group).check_share_reset(group)
+
+    async def reset_share_offsets(self, group: str, offsets: Sequence[OffsetCommit]) -> None:
+        """The same for a share group, which is made if it is not there."""
+        await self._reset(group, lambda groups, ticket, now: groups.reset_share_offsets(ticket, group, offsets, now))
+
+    async def _reset(self, group: str, question: Question) -> None:
+        answer = await self._wait(self._ask(group, question))
         assert isinstance(answer, OffsetsReply)
         for one in answer.results:
             if one.error is not None:

@@ -272,7 +272,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
     ResetOffsets: {"reset": ById(of_group)},
     Leasing: _all(SPLIT, "take", "ack", "nack", "reject", "extend", "counts", "held_of", "skip_all"),
     Sharing: _all(TOLD, "acquire", "acknowledge", "release", "release_now", "check_member", "lock_ms"),
-    ShareOffsets: _all(TOLD, "known", "start", "check_empty", "alter", "delete"),
+    ShareOffsets: _all(TOLD, "known", "start", "check_empty", "check_reset", "alter", "delete"),
     DeadLetterView: {"home_of": HERE, **_all(SPLIT, "page", "show", "stats", "delete")},
     Redrives: _all(SPLIT, "start", "preview", "tasks", "find", "cancel"),
     QueueStats: {

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.core.delivery.records import ViewId
@@ -36,7 +35,7 @@ class ShareStart(msgspec.Struct, frozen=True):
 
 
 class ShareQuestion(msgspec.Struct, frozen=True):
-    """About a group's view of a partition; with an offset it is to begin anew there."""
+    """About a group's view of a partition; the offset is where it is to begin anew, or would begin."""
 
     group: str
     at: TopicPartition
@@ -66,12 +65,11 @@ class ShareOffsets:
         elsewhere.serve(FORGET, ForgetViews, self._forget)
 
     async def known(self, group: str) -> list[TopicPartition]:
-        """Partitions that the group took from."""
-        self._require(group)
-        found = await self._known(group)
+        """Partitions that the group took from, or was told where to begin in."""
+        found = [*await self._known(group), *(self._groups.offsets(group) if self._groups.is_share(group) else ())]
         for node in self._others():
             found += await self._elsewhere.ask_node(node, KNOWN, group, list[TopicPartition])
-        return sorted(found)
+        return sorted(set(found))
 
     async def _known(self, group: str) -> list[TopicPartition]:
         return [one.view.at for one in self._runner.of(group)]
@@ -85,35 +83,32 @@ class ShareOffsets:
         return self._elsewhere.is_alone or self._elsewhere.is_here(self._elsewhere.shards.of_partition(at))
 
     async def start(self, group: str, at: TopicPartition) -> ShareStart:
-        self._require(group)
         self._topics.require_users(at.topic).partition(at.partition)
-        asked = ShareQuestion(group, at)
+        committed = self._groups.offsets(group, [at]).get(at) if self._groups.is_share(group) else None
+        asked = ShareQuestion(group, at, -1 if committed is None else committed.offset)
         if self._is_here(at):
-            found = await self._start(asked)
-        else:
-            shard = self._elsewhere.shards.of_partition(at)
-            found = await self._elsewhere.ask(shard, START, asked, ShareStart)
-        if found.start >= 0 or (committed := self._groups.offsets(group, [at]).get(at)) is None:
-            return found
-        return replace(found, start=committed.offset)
+            return await self._start(asked)
+        return await self._elsewhere.ask(self._elsewhere.shards.of_partition(at), START, asked, ShareStart)
 
     async def _start(self, asked: ShareQuestion) -> ShareStart:
-        """As the view knows; -1 if there is none."""
+        """As the view knows; where there is none, as it would begin."""
         at = asked.at
         partition = self._topics.require_users(at.topic).partition(at.partition)
         view = ViewId(asked.group, at.topic, at.partition)
         delivery = self._runner.find(view)
         if delivery is None:
-            return ShareStart(at, -1, -1, partition.leader_epoch)
+            lag = -1 if asked.offset < 0 else partition.high_watermark - max(asked.offset, partition.start_offset)
+            return ShareStart(at, asked.offset, lag, partition.leader_epoch)
         lag = self._positions.backlog(view, partition)
         lag += delivery.count(MessageState.LEASED) + delivery.count(MessageState.WAITING)
         return ShareStart(at, self._positions.position(delivery), lag, partition.leader_epoch)
 
     async def alter(self, group: str, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """The group begins anew at these offsets, also with what is done behind them; only while it has no members."""
-        self._require(group)
+        """The group begins anew at these offsets, also with what is done behind them; only while it has no members.
+        It is made if it is not there."""
+        self.check_reset(group)
         offsets = {at: await self._within(ShareQuestion(group, at, offset)) for at, offset in offsets.items()}
-        await self._groups.reset_offsets(
+        await self._groups.reset_share_offsets(
             group, [OffsetCommit(at.topic, at.partition, offset) for at, offset in offsets.items()]
         )
         for at, offset in offsets.items():
@@ -140,6 +135,9 @@ class ShareOffsets:
     async def _nearest(self, asked: ShareQuestion) -> Offset:
         partition = self._topics.require_users(asked.at.topic).partition(asked.at.partition)
         return min(max(asked.offset, partition.start_offset), partition.high_watermark)
+
+    def check_reset(self, group: str) -> None:
+        self._groups.check_share_reset(group)
 
     def check_empty(self, group: str) -> None:
         self._require(group)

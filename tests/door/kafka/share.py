@@ -7,6 +7,7 @@ from typing import Any
 
 from goqueue.format.batch import split
 from goqueue.format.records import decode
+from goqueue.wire.messages import describe_share_group_offsets as looking
 from goqueue.wire.messages import incremental_alter_configs as altering
 from goqueue.wire.messages import share_acknowledge as acking
 from goqueue.wire.messages import share_fetch as fetching
@@ -128,3 +129,24 @@ def _ack_batches(answers: Sequence[tuple[int, int, int]]) -> list[acking.Acknowl
 def produce(line: Line, topic: str, *values: bytes, partition: int = 0) -> None:
     told = line.ask(raw.produce_to(topic, partition, raw.batch(*values)), 9)
     assert told.responses[0].partition_responses[0].error_code == 0
+
+
+def start_of(line: Line, group: str, topic: str) -> tuple[int, int]:
+    """The start offset, and the lag."""
+    asked = looking.DescribeShareGroupOffsetsRequestGroup(
+        group, [looking.DescribeShareGroupOffsetsRequestTopic(topic, [0])]
+    )
+    (told,) = line.ask(looking.DescribeShareGroupOffsetsRequest([asked])).groups
+    assert told.error_code == 0, told.error_message
+    (part,) = told.topics[0].partitions
+    return part.start_offset, part.lag
+
+
+def all_starts(line: Line, group: str) -> dict[str, list[tuple[int, int, int]]]:
+    """Number, start offset and lag of every partition that the group knows."""
+    asked = looking.DescribeShareGroupOffsetsRequestGroup(group, None)
+    (told,) = line.ask(looking.DescribeShareGroupOffsetsRequest([asked])).groups
+    assert told.error_code == 0, told.error_message
+    return {
+        one.topic_name: [(at.partition_index, at.start_offset, at.lag) for at in one.partitions] for one in told.topics
+    }

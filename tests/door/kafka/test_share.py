@@ -9,9 +9,6 @@ import httpx
 import pytest
 
 from bench.node_process import NodeProcess
-from goqueue.wire.messages import alter_share_group_offsets as moving
-from goqueue.wire.messages import delete_share_group_offsets as deleting
-from goqueue.wire.messages import describe_share_group_offsets as looking
 from goqueue.wire.messages import share_acknowledge as acking
 from goqueue.wire.messages.api_versions import ApiVersionsRequest
 from goqueue.wire.messages.delete_groups import DeleteGroupsRequest
@@ -21,11 +18,22 @@ from goqueue.wire.messages.share_group_describe import ShareGroupDescribeRequest
 from goqueue.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.door.kafka import raw
 from tests.door.kafka.raw import Line, new_topic, unique
-from tests.door.kafka.share import ACCEPT, CLOSING, REJECT, RELEASE, RENEW, ShareMember, configure, produce
+from tests.door.kafka.share import (
+    ACCEPT,
+    CLOSING,
+    REJECT,
+    RELEASE,
+    RENEW,
+    ShareMember,
+    all_starts,
+    configure,
+    produce,
+    start_of,
+)
 from tests.waiting import wait_until
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
-INVALID_REQUEST, UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND = 42, 25, 68, 69
+INVALID_REQUEST, UNKNOWN_MEMBER_ID, GROUP_ID_NOT_FOUND = 42, 25, 69
 FENCED_MEMBER_EPOCH, INCONSISTENT_GROUP_PROTOCOL = 110, 23
 INVALID_RECORD_STATE, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH = 121, 122, 123
 
@@ -111,8 +119,8 @@ def test_who_did_not_join_gets_no_session_and_leaves_nothing_behind(
     assert start_of(line, group, topic) == (-1, -1), "its fetch began the group's queue"
     one.member_id, one.group = member_id, nowhere
     assert one.ask_fetch().error_code == UNKNOWN_MEMBER_ID, "a member of another group"
-    asked = looking.DescribeShareGroupOffsetsRequestGroup(nowhere, None)
-    assert line.ask(looking.DescribeShareGroupOffsetsRequest([asked])).groups[0].error_code == GROUP_ID_NOT_FOUND
+    assert line.ask(ShareGroupDescribeRequest([nowhere])).groups[0].error_code == GROUP_ID_NOT_FOUND
+    assert all_starts(line, nowhere) == {}
     one.group = group
     assert one.fetch() == {(0, 0): (b"a", 1)}
 
@@ -298,49 +306,6 @@ def test_a_record_is_delivered_five_times_at_most(shared_node: NodeProcess, line
         assert one.outcome({0: [(0, 0, RELEASE)]}) == 0
     assert one.fetch() == {}
     wait_until(lambda: letters(shared_node, topic) == 1, "the letter did not come")
-
-
-# --- where a group stands ----------------------------------------------------------------------------------------
-
-
-def start_of(line: Line, group: str, topic: str) -> tuple[int, int]:
-    """The start offset, and the lag."""
-    asked = looking.DescribeShareGroupOffsetsRequestGroup(
-        group, [looking.DescribeShareGroupOffsetsRequestTopic(topic, [0])]
-    )
-    (told,) = line.ask(looking.DescribeShareGroupOffsetsRequest([asked])).groups
-    assert told.error_code == 0, told.error_message
-    (part,) = told.topics[0].partitions
-    return part.start_offset, part.lag
-
-
-def test_offsets_of_a_share_group_are_told_moved_and_deleted(line: Line, topic: str, group: str, join: Join) -> None:
-    produce(line, topic, b"a", b"b", b"c")
-    one = join()
-    one.fetch()
-    assert one.outcome({0: [(0, 0, ACCEPT), (2, 2, ACCEPT)]}) == 0
-    assert start_of(line, group, topic) == (1, 1)
-    part = moving.AlterShareGroupOffsetsRequestPartition(0, 2)
-    move = moving.AlterShareGroupOffsetsRequest(group, [moving.AlterShareGroupOffsetsRequestTopic(topic, [part])])
-    assert line.ask(move).error_code == NON_EMPTY_GROUP
-    one.beat(-1)
-    told = line.ask(move)
-    assert (told.error_code, told.responses[0].partitions[0].error_code) == (0, 0)
-    assert start_of(line, group, topic) == (2, 1)
-    other = join()
-    assert other.fetch() == {(0, 2): (b"c", 1)}
-    other.beat(-1)
-    gone = deleting.DeleteShareGroupOffsetsRequest(group, [deleting.DeleteShareGroupOffsetsRequestTopic(topic)])
-    told = line.ask(gone)
-    assert (told.error_code, told.responses[0].error_code) == (0, 0)
-    assert start_of(line, group, topic) == (-1, -1)
-    assert join().fetch() == {(0, 0): (b"a", 1), (0, 1): (b"b", 1), (0, 2): (b"c", 1)}
-
-
-def test_no_share_group_has_no_offsets(line: Line, topic: str) -> None:
-    asked = looking.DescribeShareGroupOffsetsRequestGroup(unique("none"), None)
-    assert line.ask(looking.DescribeShareGroupOffsetsRequest([asked])).groups[0].error_code == GROUP_ID_NOT_FOUND
-    assert line.ask(moving.AlterShareGroupOffsetsRequest(unique("none"))).error_code == GROUP_ID_NOT_FOUND
 
 
 # --- other doors, and crashes --------------------------------------------------------------------------------------

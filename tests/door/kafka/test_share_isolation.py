@@ -9,8 +9,7 @@ import pytest
 
 from bench.node_process import NodeProcess
 from tests.door.kafka.raw import Line, unique
-from tests.door.kafka.share import ACCEPT, REJECT, RELEASE, ShareMember, configure, produce
-from tests.door.kafka.test_share import start_of
+from tests.door.kafka.share import ACCEPT, REJECT, RELEASE, ShareMember, configure, produce, start_of
 from tests.door.kafka.test_transaction_version import NAMES_BY, InTxn
 from tests.waiting import wait_until
 

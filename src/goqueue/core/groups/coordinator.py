@@ -232,6 +232,19 @@ class Coordinator:
             out.answer(ticket, self._committed(group, offsets, now, out))
         return out
 
+    def reset_share_offsets(self, ticket: int, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> GroupStep:
+        """The same for a share group, which is made if there is no group of that name."""
+        with self._deciding(ticket, group, now) as out:
+            self.check_share_reset(group)
+            self._table.share_to_reset(group, now, out)
+            out.answer(ticket, self._committed(group, offsets, now, out))
+        return out
+
+    def check_share_reset(self, group: str) -> None:
+        """Raises if the group has members or is of another kind."""
+        check_empty(self._table.share(group))
+        self._table.check_room(group)
+
     def check_commit(self, request: CommitRequest) -> None:
         """Raises as a commit of the request would."""
         check_commit(self._table.groups.get(request.group), request)

@@ -129,6 +129,22 @@ class GroupTable:
             raise UnknownGroup(f"There is no group {name!r}; join it.")
         raise UnknownMember(f"No such member in group {name!r}; join again.")
 
+    def share(self, name: str) -> ConsumerGroup | None:
+        """The share group; None if the name is free, `UnknownGroup` if the group is of another kind."""
+        group = self.groups.get(name)
+        if isinstance(group, ConsumerGroup) and group.kind == "share":
+            return group
+        if group is None and not self.offsets.of(name):
+            return None
+        raise UnknownGroup(f"Group {name!r} is not a share group.", field="group")
+
+    def share_to_reset(self, name: str, now: Millis, out: GroupStep) -> None:
+        """The share group is there afterwards; it has no members, if it was not there before."""
+        if self.share(name) is None:
+            made = GroupState(name, "share", since_ms=now, mode="shared")
+            self.groups[name] = ConsumerGroup(made, self.settings_of(name), self.topics or {})
+            out.records.append(made)
+
     def count(self, exact: bool = True) -> int:
         """Quickly, if twice as many may be said as there are."""
         if not exact:

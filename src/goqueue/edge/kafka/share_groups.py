@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterable
 
 from goqueue.base.access import AclOperation, ResourceKind
 from goqueue.base.commands import Caller
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import GoQueueError, UnknownPartition, UnknownTopic
 from goqueue.base.ids import TopicPartition
 from goqueue.core.groups.errors import UnknownGroup
 from goqueue.core.groups.replies import MemberDescription, Result
@@ -141,6 +141,9 @@ class ShareGroupHandler:
     ) -> looking.DescribeShareGroupOffsetsResponsePartition:
         try:
             found = await self._offsets.by(caller).start(group, at)
+        except (UnknownTopic, UnknownPartition):
+            # To Kafka's clients this is a place without an offset, as for OffsetFetch.
+            return looking.DescribeShareGroupOffsetsResponsePartition(partition_index=at.partition, start_offset=-1)
         except GoQueueError as error:
             return looking.DescribeShareGroupOffsetsResponsePartition(
                 partition_index=at.partition,
@@ -157,7 +160,7 @@ class ShareGroupHandler:
     ) -> altering.AlterShareGroupOffsetsResponse:
         offsets, group = self._offsets.by(call.caller), request.group_id
         try:
-            offsets.check_empty(group)
+            offsets.check_reset(group)
         except GoQueueError as error:
             return altering.AlterShareGroupOffsetsResponse(
                 error_code=coordinator_code(error), error_message=error.message
