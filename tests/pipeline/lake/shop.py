@@ -45,7 +45,11 @@ def run_of(node: NodeProcess, lake: Path, *topics: str, **options: str) -> Run:
 
 def register(node: NodeProcess, subject: str, schema: Any, kind: str = "JSON") -> int:
     with Client(node.url) as client:
-        found = client.perform(calls.register_schema(subject, calls.NewSchema(json.dumps(schema), kind)))
+        found = client.perform(
+            calls.register_schema(
+                subject, calls.NewSchema(schema if isinstance(schema, str) else json.dumps(schema), kind)
+            )
+        )
     assert found.id is not None
     return found.id
 

@@ -160,6 +160,51 @@ def test_a_typed_table_can_be_made_anew(spark: SparkSession, shop: Shop, tmp_pat
     assert _numbers(spark, tmp_path) == [1.0, 2.0, 3.0, 4.5]
 
 
+@pytest.mark.parametrize("versions", ["ab a ac", "ab ac"])
+def test_a_member_that_went_before_another_came_stops_the_typed_table_alone(
+    spark: SparkSession, shop: Shop, tmp_path: Path, versions: str
+) -> None:
+    """Nobody can know whether it was renamed."""
+    topic = f"renamed-{versions.replace(' ', '-')}"
+    make_topic(shop.node, topic, 1, schema_validation="none")
+    warnings: list[str] = []
+    for number, members in enumerate(versions.split()):
+        properties = {name: {"type": "integer"} for name in members}
+        register(shop.node, f"{topic}-value", {"type": "object", "properties": properties})
+        _any_change(shop.node, f"{topic}-value")
+        fill(shop.node, topic, [Row(json.dumps(dict.fromkeys(members, number)).encode())])
+        warnings = run(spark, shop.node, tmp_path, topic).warnings
+    assert any(f"{topic} goes on without its typed table" in told and f"retype={topic}" in told for told in warnings)
+    check_archived(spark, shop.node, tmp_path, topic)
+    run(spark, shop.node, tmp_path, topic, retype=topic)
+    rows = read_table(spark, f"{tmp_path}/typed/{topic}").orderBy("_offset").collect()
+    last = len(versions.split()) - 1
+    assert [row["a"] for row in rows] == list(range(last + 1))
+    assert rows[-1]["c"] == last and "b" not in rows[-1]
+
+
+def test_protobuf_has_a_typed_table_that_grows(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
+    """In frames with and without the message's indexes, as other clients write them; the bytes are spelled out."""
+    make_topic(shop.node, "parcels", 1)
+    parcel = 'syntax = "proto3";\nmessage Parcel {\n  int64 id = 1;\n  string city = 2;\n%s}\n'
+    first = register(shop.node, "parcels-value", parcel % "", "PROTOBUF")
+    oslo, rome = b"\x08\x07\x12\x04Oslo", b"\x08\x08\x12\x04Rome"
+    fill(shop.node, "parcels", [_framed(first, b"\0" + oslo), rome, _framed(first, b"\0\xff\xff")])
+    done = run(spark, shop.node, tmp_path, "parcels")
+    assert (done.facts["typed_rows"], done.facts["typed_skipped"]) == (2, 1)
+    more = "  repeated string tags = 3;\n  map<string, int32> counts = 4;\n"
+    second = register(shop.node, "parcels-value", parcel % more, "PROTOBUF")
+    fill(shop.node, "parcels", [_framed(second, b"\0" + oslo + b"\x1a\x01x\x22\x05\x0a\x01k\x10\x05")])
+    assert run(spark, shop.node, tmp_path, "parcels").warnings == []
+    rows = read_table(spark, f"{tmp_path}/typed/parcels").orderBy("_offset").collect()
+    assert [(row["id"], row["city"], row["tags"], row["counts"]) for row in rows] == [
+        (7, "Oslo", None, None),
+        (8, "Rome", None, None),
+        (7, "Oslo", ["x"], {"k": 5}),
+    ]
+    check_archived(spark, shop.node, tmp_path, "parcels")
+
+
 def _any_change(node: NodeProcess, subject: str) -> None:
     from goqueue.client import Client
     from goqueue.client import schemas as calls

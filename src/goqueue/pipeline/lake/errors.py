@@ -33,7 +33,11 @@ class NoSuchVersion(LakeError):
         super().__init__(f"{table} has no version of {time_text(as_of_ms)} or before; choose a later time.")
 
 
-class SchemaChanged(LakeError):
+class CannotGrow(LakeError):
+    """Rows have columns that the table cannot take. Other columns, or another table, are the way on."""
+
+
+class SchemaChanged(CannotGrow):
     """A column has another type than the table's."""
 
     def __init__(self, table: str, column: str, has: str, given: str) -> None:

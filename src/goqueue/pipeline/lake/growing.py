@@ -18,13 +18,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from goqueue.pipeline.lake.errors import LakeError, SchemaChanged
+from goqueue.pipeline.lake.errors import CannotGrow, SchemaChanged
 from goqueue.pipeline.lake.schemas import plain
 
 _WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
 
 
-class Renamed(LakeError):
+class Renamed(CannotGrow):
     """A column went and another came: nobody can know that they are the same."""
 
     def __init__(self, table: str, gone: list[str], came: list[str]) -> None:

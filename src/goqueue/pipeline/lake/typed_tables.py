@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 
 from goqueue.client import schemas as calls
 from goqueue.pipeline.lake.asking import ask
-from goqueue.pipeline.lake.errors import SchemaChanged
+from goqueue.pipeline.lake.errors import CannotGrow
 from goqueue.pipeline.lake.folders import location
 from goqueue.pipeline.lake.tables import ensure_table
 from goqueue.pipeline.lake.typed import PARTITION_BY, TypedPlan
@@ -72,7 +72,7 @@ class TypedTables:
             self._plans[topic] = plan
         except Untyped as error:
             self.warnings[topic] = f"{topic} gets no typed table: {error}"
-        except SchemaChanged as error:
+        except CannotGrow as error:
             self.warnings[topic] = (
                 f"{topic} goes on without its typed table: {error} Or make it anew with retype={topic}."
             )
