@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
+from operator import or_
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +25,9 @@ from goqueue.pipeline.link.place import OffsetRange, Place
 from goqueue.pipeline.link.reading import read_arrow
 
 _KEYS: Final = ("key", "_key")  # of the archive and of typed tables; of pipelines' own tables
-_ORIGIN: Final = ("topic", "partition", "offset")
+# Which message a row comes from. In tables of pipelines the plain names may be columns of the users.
+_ORIGINS: Final = (("_topic", "_partition", "_offset"), ("topic", "partition", "offset"))
+Row = tuple[str, int, int]  # a topic, a partition, an offset
 _SETTINGS: Final = ("cleanup.policy", "retention.ms")
 _OFFSETS_MAX: Final = 1_000_000
 
@@ -119,13 +123,13 @@ class Forgetting:
             for column, kind in kinds.items()
             if self._is_key(column) and (literal := _literal(self._key, kind))
         ]
-        count = 0
-        if matches:
-            count = self._rows_of(table, matches, all(one in kinds for one in _ORIGIN))
-            conditions = [f"{column} = {text}" for column, text, _ in matches]
-        else:
-            conditions = list(self._by_origin(kinds))
-            count = sum(1 for _ in self._rows_by_origin(table)) if conditions else 0
+        origin = next((each for each in _ORIGINS if all(one in kinds for one in each)), ())
+        # A topic that was made anew has the offsets of the old one again: where there are keys, they alone count.
+        wanted = set() if any(column in _KEYS for column, _, _ in matches) or not origin else self._places()
+        conditions = [f"{column} = {text}" for column, text, _ in matches]
+        if wanted:
+            conditions += self._by_origin(origin)
+        count = self._rows_of(table, matches, origin, wanted) if conditions else 0
         if count:
             self._conditions[name] = conditions
         kept = "deleted, and files of older versions removed" if count else "-"
@@ -134,33 +138,31 @@ class Forgetting:
     def _is_key(self, column: str) -> bool:
         return column in _KEYS or column in self._columns
 
-    def _rows_of(self, table: FoundTable, matches: Sequence[tuple[str, str, Any]], has_origin: bool) -> int:
-        count = 0
-        for rows in table.batches([*(one[0] for one in matches), *(_ORIGIN if has_origin else ())]):
-            own = rows.filter(
-                _any(pc.equal(rows[column], pa.scalar(value, rows[column].type)) for column, _, value in matches)
-            )
-            count += own.num_rows
-            if has_origin and own.num_rows:
-                for topic, partition, offset in zip(*(own[one].to_pylist() for one in _ORIGIN), strict=True):
-                    self._note({Place(topic, partition): [offset]})
-        return count
-
-    def _by_origin(self, kinds: Mapping[str, Any]) -> Iterator[str]:
-        """Rows without a key that say which message they come from, like the quarantine's."""
-        if all(one in kinds for one in _ORIGIN):
-            for place, offsets in self._offsets.items():
-                listed = ", ".join(map(str, sorted(set(offsets))))
-                yield f"(topic = '{place.topic}' AND partition = {place.partition} AND offset IN ({listed}))"
-
-    def _rows_by_origin(self, table: FoundTable) -> Iterator[None]:
-        wanted = {
+    def _places(self) -> set[Row]:
+        return {
             (place.topic, place.partition, offset) for place, offsets in self._offsets.items() for offset in offsets
         }
-        for rows in table.batches(_ORIGIN):
-            for row in zip(*(rows[one].to_pylist() for one in _ORIGIN), strict=True):
-                if row in wanted:
-                    yield
+
+    def _rows_of(
+        self, table: FoundTable, matches: Sequence[tuple[str, str, Any]], origin: Sequence[str], wanted: set[Row]
+    ) -> int:
+        """How many rows have the key, or come from one of its messages. Where the former come from is noted."""
+        count = 0
+        for rows in table.batches(list(dict.fromkeys([*(one[0] for one in matches), *origin]))):
+            has_key = _any(rows, matches)
+            places = list(zip(*(rows[one].to_pylist() for one in origin), strict=True)) if origin else []
+            from_it = [place in wanted for place in places] if wanted else [False] * rows.num_rows
+            count += sum(map(or_, has_key, from_it))
+            for topic, partition, offset in compress(places, has_key):
+                self._note({Place(topic, partition): [offset]})
+        return count
+
+    def _by_origin(self, origin: Sequence[str]) -> Iterator[str]:
+        """Rows without a key that say which message they come from, like the quarantine's."""
+        topic, partition, offset = origin
+        for place, offsets in self._offsets.items():
+            listed = ", ".join(map(str, sorted(set(offsets))))
+            yield f"({topic} = '{place.topic}' AND {partition} = {place.partition} AND {offset} IN ({listed}))"
 
     def _delete(self, name: str, conditions: Sequence[str]) -> KeyRemoved:
         table = FoundTable(f"{self._lake}/{name}")
@@ -199,8 +201,10 @@ def _literal(key: str, kind: Any) -> tuple[str, Any] | None:
     return None
 
 
-def _any(masks: Iterator[Any]) -> Any:
-    found = next(masks)
-    for one in masks:
-        found = pc.or_(pc.fill_null(found, False), pc.fill_null(one, False))
+def _any(rows: pa.RecordBatch, matches: Sequence[tuple[str, str, Any]]) -> list[bool]:
+    """Of each row, whether one of these columns has its value."""
+    found = [False] * rows.num_rows
+    for column, _, value in matches:
+        same = pc.fill_null(pc.equal(rows[column], pa.scalar(value, rows[column].type)), False)
+        found = list(map(or_, found, same.to_pylist()))
     return found
