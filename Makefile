@@ -102,9 +102,9 @@ bench: $(VENV)/.bench compiled java peers
 compare: $(VENV)/.bench compiled java peers
 	KAFKA_FETCH=1 $(BIN)/python -m bench.compare $(if $(QUICK),--quick --guard,--json build/compare.json $(if $(RESUME),--resume) --docs docs)
 
-# The other brokers come from Debian; what is missing is left out.
+# The other brokers come from Debian, and strace, which sees whether they sync; what is missing is left out.
 peers:
-	@for one in nats-server redis-server rabbitmq-server; do \
+	@for one in nats-server redis-server rabbitmq-server strace; do \
 	  PATH="$$PATH:/usr/sbin" command -v $$one >/dev/null || tools/need.sh $$one || true; done
 
 # Faults on purpose against a cluster of real processes, with a report; root has network namespaces, others loopback.

@@ -14,7 +14,8 @@ import msgspec
 import uvicorn
 import uvloop
 
-from bench.queue_load import BATCH, body_of
+from bench.compare.bodies import body
+from bench.queue_load import BATCH
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -36,7 +37,7 @@ class Bare:
                 "offset": number // 3,
                 "timestamp": 1_750_000_000_000 + number,
                 "key": None,
-                "value": body_of(number).decode(),
+                "value": body(number).decode(),
                 "headers": {},
                 "priority": "normal",
                 "receipt": f"bench:{number % 3}:{number // 3}:1:0123456789abcdef",

@@ -98,7 +98,7 @@ def queue(node: NodeProcess, topic: str) -> tuple[float, float]:
     """Leased and acknowledged in batches; the peer's program has one topic, so a backlog is added to it."""
     port = node.url.rpartition(":")[2]
     load("queue_load", "fill", "goqueue", port, 0, BACKLOG)
-    found = load("queue_load", "drain", "goqueue", port, 4, BACKLOG)
+    found = load("queue_load", "drain", "goqueue", port, 4, 0, BACKLOG)
     return found["rate"], BACKLOG
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from bench.compare.model import CheckFailed
 from bench.node_process import NodeProcess
 from bench.peers import nats, rabbitmq, redis_streams
 from bench.peers.server import PeerMissing
@@ -140,15 +141,16 @@ def drain_in_turn(running: list[Running], consumers: int, filled: dict[str, int]
     found: dict[str, list[Drained]] = {contender.name: [] for contender, _ in running}
     for _ in range(ROUNDS):
         for contender, broker in running:
-            load("fill", contender, broker, filled[contender.name], contender.count)
+            first = filled[contender.name]
+            load("fill", contender, broker, first, contender.count)
             filled[contender.name] += contender.count
-            found[contender.name].append(drained(contender, broker, consumers))
+            found[contender.name].append(drained(contender, broker, consumers, first))
     return found
 
 
-def drained(contender: Contender, broker: Broker, consumers: int) -> Drained:
+def drained(contender: Contender, broker: Broker, consumers: int, first: int) -> Drained:
     before = broker.cpu_seconds()
-    found = load("drain", contender, broker, consumers, contender.count)
+    found = load("drain", contender, broker, consumers, first, contender.count)
     server = broker.cpu_seconds() - before
     return Drained(found["rate"], server / contender.count * 1e6, found["cpu"] / contender.count * 1e6)
 
@@ -164,7 +166,7 @@ def middle_of(rounds: list[Drained]) -> Drained:
 def bare_rate(count: int) -> float:
     """The same client against the same HTTP server with nothing behind it."""
     with bare_server("bare_queue", count) as port:
-        return run_load("drain", "goqueue", port, 8, count)["rate"]
+        return run_load("drain", "goqueue", port, 8, 0, count)["rate"]
 
 
 @contextmanager
@@ -218,9 +220,12 @@ def load(kind: str, contender: Contender, broker: Broker, *numbers: float) -> di
 
 
 def run_load(kind: str, module: str, port: int, *numbers: float) -> dict[str, float]:
+    """Raises CheckFailed where messages were lost, came twice or were damaged."""
     command = [sys.executable, "-m", "bench.queue_load", kind, module, str(port), *map(str, numbers)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode:
         raise RuntimeError(f"{kind} {module}: {done.stderr}")
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    found = json.loads(done.stdout)
+    if "failed" in found:
+        raise CheckFailed(f"{module}: {found['failed']}")
+    return {name: float(value) for name, value in found.items()}

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import msgspec
 import uvloop
 
+from bench.compare.bodies import body
 from bench.http_load import Refused
 from bench.node_process import NodeProcess
 from bench.peers.goqueue import Client, Consumer
-from bench.queue_load import body_of
 from bench.report import Figure
 from goqueue.base.limits import MIB
 
@@ -129,10 +129,10 @@ async def scenario(node: NodeProcess, workers: Sequence[Worker], rate: int, seco
             if worker.dies_after is not None and taken_so_far >= worker.dies_after:
                 line.line.close()
                 return
-            for body, receipt in taken if worker.acks else ():
+            for value, receipt in taken if worker.acks else ():
                 await asyncio.sleep(worker.work_s)
                 if await acknowledged(line, receipt):
-                    acked[int(body[:8])] = time.perf_counter()
+                    acked[int(value[:8])] = time.perf_counter()
                     found.done[place] += 1
             if len(acked) == total:
                 all_acked.set()
@@ -166,7 +166,7 @@ async def publish(client: Client, total: int, rate: int, began: float) -> None:
     for first in range(0, total, step):
         if (early := began + first / rate - time.perf_counter()) > 0:
             await asyncio.sleep(early)
-        await client.publish([body_of(number) for number in range(first, min(first + step, total))])
+        await client.publish([body(number) for number in range(first, min(first + step, total))])
 
 
 async def acknowledged(line: Consumer, receipt: str) -> bool:

@@ -1,6 +1,7 @@
 """The load on a queue: `python -m bench.queue_load fill|drain|paced PEER PORT ...`, one line of JSON on stdout.
 
-The same work for every broker, in one process of its own, so that its CPU time can be told from the broker's.
+The same work for every broker, in one process of its own, so that its CPU time can be told from the broker's. Every
+message is compared with what was sent, and counted, when the clock has stopped.
 """
 
 from __future__ import annotations
@@ -12,23 +13,22 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 
 import uvloop
 
+from bench.compare.bodies import Ledger, body, number_of
+from bench.compare.model import CheckFailed
 from bench.peers.client import Client, Consumer
 from bench.report import percentile
 
-SIZE = 100
 BATCH = 100
 WAIT_MS = 1_000
+DRAIN_S = 180.0
+PACED_S = 60.0
 
 Found = dict[str, float]
-
-
-def body_of(number: int) -> bytes:
-    """100 bytes that begin with the message's number."""
-    return b"%08d" % number + b"x" * (SIZE - 8)
 
 
 def cpu_seconds() -> float:
@@ -44,14 +44,14 @@ async def fill(client: Client, first: int, count: int) -> Found:
 
     async def run() -> None:
         for start in batches:
-            await client.publish([body_of(number) for number in range(start, min(start + BATCH, first + count))])
+            await client.publish([body(number) for number in range(start, min(start + BATCH, first + count))])
 
     await asyncio.gather(*(run() for _ in range(8)))
     return {"rate": count / (time.perf_counter() - began)}
 
 
-async def drain(client: Client, consumers: int, count: int) -> Found:
-    """Takes and acknowledges the whole backlog in batches; each message has to come, and counts once."""
+async def drain(client: Client, consumers: int, first: int, count: int) -> Found:
+    """Takes and acknowledges the whole backlog in batches; each message has to come as it was sent, and once."""
     lines: list[Consumer] = [await client.consumer() for _ in range(consumers)]
     seen: list[list[bytes | str]] = []
     left = count
@@ -65,19 +65,25 @@ async def drain(client: Client, consumers: int, count: int) -> Found:
             if not taken:
                 continue
             await line.ack([handle for _, handle in taken])
-            seen.append([body for body, _ in taken])
+            seen.append([value for value, _ in taken])
             left -= len(taken)
             ended = time.perf_counter()
 
-    async with asyncio.timeout(180):
-        await asyncio.gather(*(run(line) for line in lines))
+    with suppress(TimeoutError):  # what did not come is told below
+        async with asyncio.timeout(DRAIN_S):
+            await asyncio.gather(*(run(line) for line in lines))
     used, spent = cpu_seconds() - cpu, ended - began
+    require_all(first, count, (value for values in seen for value in values))
     for line in lines:
         await line.close()
-    numbers = [int(body[:8]) for bodies in seen for body in bodies]
-    if len(numbers) != count or len(set(numbers)) != count:
-        raise RuntimeError(f"{count} messages were there, {len(numbers)} came, {len(set(numbers))} of them different")
     return {"rate": count / spent, "seconds": spent, "cpu": used}
+
+
+def require_all(first: int, count: int, values: Iterable[bytes | str]) -> None:
+    """Raises CheckFailed unless these are the messages from `first` on, as they were sent, each once."""
+    ledger = Ledger(first, count)
+    ledger.note(number_of(value) for value in values)
+    ledger.close()
 
 
 async def ticks(began: float, rate: int, total: int) -> AsyncIterator[int]:
@@ -103,10 +109,10 @@ async def paced(client: Client, consumers: int, rate: int, seconds: float) -> Fo
     Messages are sent one by one when they are due, whether or not earlier ones are done. A first second is not counted.
     """
     await client.create()
-    await client.publish([body_of(0)])
+    await client.publish([body(0)])
     lines: list[Consumer] = [await client.consumer() for _ in range(consumers)]
     warm, total = rate, int(rate * (seconds + 1))
-    done: dict[int, float] = {}
+    done: list[tuple[bytes | str, float]] = []
     began = time.perf_counter() + 0.2
 
     async def run(line: Consumer) -> None:
@@ -115,16 +121,19 @@ async def paced(client: Client, consumers: int, rate: int, seconds: float) -> Fo
             if taken:
                 await line.ack([handle for _, handle in taken])
                 now = time.perf_counter()
-                done.update((int(body[:8]), now) for body, _ in taken)
+                done.extend((value, now) for value, _ in taken)
 
     consuming = [asyncio.create_task(run(line)) for line in lines]
     publish = client.publish
-    sending = [asyncio.create_task(publish([body_of(number)])) async for number in ticks(began, rate, total)]
-    async with asyncio.timeout(60):
-        await asyncio.gather(*sending, *consuming)
+    sending = [asyncio.create_task(publish([body(number)])) async for number in ticks(began, rate, total)]
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PACED_S):
+            await asyncio.gather(*sending, *consuming)
+    require_all(0, total, (value for value, _ in done))
     for line in lines:
         await line.close()
-    latencies = sorted((at - began - number / rate) * 1000 for number, at in done.items() if number >= warm)
+    came = ((number_of(value), at) for value, at in done)
+    latencies = sorted((at - began - number / rate) * 1000 for number, at in came if number >= warm)
     return {name: percentile(latencies, share) for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))}
 
 
@@ -148,4 +157,7 @@ async def main(arguments: Sequence[str]) -> Found:
 
 
 if __name__ == "__main__":
-    print(json.dumps(uvloop.run(main(sys.argv[1:]))))
+    try:
+        print(json.dumps(uvloop.run(main(sys.argv[1:]))))
+    except CheckFailed as error:
+        print(json.dumps({"failed": str(error)}))

@@ -55,7 +55,7 @@ def main() -> None:
         with tempfile.NamedTemporaryFile() as raw:
             watching = threading.Thread(target=_watch, args=(node.pid, raw.name))
             watching.start()
-            found = run_load("drain", "goqueue", port, CONSUMERS, COUNT)
+            found = run_load("drain", "goqueue", port, CONSUMERS, 0, COUNT)
             watching.join()
             samples = Counter(dict(_shares(Path(raw.name).read_text().splitlines())))
     print(f"{found['rate']:,.0f} msg/s with {CONSUMERS} consumers, while watched")

@@ -1,6 +1,7 @@
 """Tasks that do nothing, a second: GoQueue's workers beside other frameworks, acknowledged late, eight at once.
 
-A backlog is sent, then one worker is started; the rate is that between the first and the last task it notes.
+A backlog is sent, then one worker is started; the rate is that between the first and the last task that notes the time.
+Every task has to have run, once.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
+from bench.compare.model import CheckFailed
 from bench.node_process import NodeProcess
 from bench.peers import rabbitmq, redis_streams
 from bench.peers.server import PeerMissing
@@ -23,7 +25,7 @@ from bench.report import Figure
 from bench.task_apps import GOQUEUE, GOQUEUE_ASYNC, MARK_EVERY, PEERS, TaskPeer
 
 ROUNDS = 3
-ROUND_SECONDS = 120.0
+ROUND_SECONDS = 240.0
 
 
 def tasks_figures(root: Path) -> Iterator[Figure]:
@@ -68,33 +70,44 @@ class TaskBench:
         (home / "noop.py").write_text(self.peer.app)
         programs = environment(self.peer, self.root)
         with _server(self.peer, home) as url:
-            environ = {**os.environ, **self.peer.environ, "SERVER": url, "MARKS": str(home / "marks")}
+            environ = {**os.environ, **self.peer.environ, **notes(home, self.peer.count), "SERVER": url}
             environ["PATH"] = f"{programs}:{environ['PATH']}"
             fill = f"count = {self.peer.count}\n{self.peer.fill}"
             subprocess.run([str(programs / "python"), "-c", fill], cwd=home, env=environ, check=True, timeout=300)
-            (home / "marks").write_text("")
-            return _measured(self.peer, home, environ, programs)
+            return measured(self.peer, home, environ, programs)
 
 
-def _measured(peer: TaskPeer, home: Path, environ: dict[str, str], programs: Path) -> float:
+def notes(home: Path, count: int) -> dict[str, str]:
+    """Where tasks note the time and their calls: a byte for each."""
+    (home / "marks").write_text("")
+    (home / "calls").write_bytes(bytes(count))
+    return {"MARKS": str(home / "marks"), "CALLS": str(home / "calls")}
+
+
+def measured(peer: TaskPeer, home: Path, environ: dict[str, str], programs: Path) -> float:
+    """Tasks a second. Raises CheckFailed where one was lost, or run twice."""
     command = [str(programs / peer.worker[0]), *peer.worker[1:]]
     with (home / "output").open("wb") as output:
         worker = subprocess.Popen(command, cwd=home, env=environ, stdout=output, stderr=output, process_group=0)
     try:
-        marks = _marks(home / "marks", peer.count // MARK_EVERY)
+        until = time.monotonic() + ROUND_SECONDS
+        while (calls := (home / "calls").read_bytes()).count(0) and time.monotonic() < until:
+            time.sleep(0.1)
     finally:
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
-    if len(marks) < 2:
+    if not any(calls):
         raise RuntimeError(f"{peer.name} did nothing: {(home / 'output').read_text()[-2000:]}")
+    require_each_once(peer, (home / "calls").read_bytes())
+    marks = sorted(map(float, (home / "marks").read_text().split()))
     return (len(marks) - 1) * MARK_EVERY / (marks[-1] - marks[0])
 
 
-def _marks(path: Path, count: int) -> list[float]:
-    until = time.monotonic() + ROUND_SECONDS
-    while time.monotonic() < until and path.read_text().count("\n") < count:
-        time.sleep(0.1)
-    return sorted(map(float, path.read_text().split()))
+def require_each_once(peer: TaskPeer, calls: bytes) -> None:
+    if lost := calls.count(0):
+        raise CheckFailed(f"{peer.name}: {lost} of {len(calls)} tasks never ran, {calls.index(0)} the first of them")
+    if doubled := [number for number, count in enumerate(calls) if count > 1]:
+        raise CheckFailed(f"{peer.name}: {len(doubled)} tasks ran more than once, {doubled[0]} the first of them")
 
 
 def environment(peer: TaskPeer, root: Path) -> Path:

@@ -65,6 +65,18 @@ def _publish(producer: Producer, topic: str, bodies: Sequence[bytes]) -> None:
         raise CheckFailed(f"{left} messages were not acknowledged within {_WAIT_S:.0f} s")
 
 
+def singles(address: str, topic: str, count: int) -> list[tuple[float, float]]:
+    """One message after the other; when each was sent and when it was acknowledged, by the clock of the day."""
+    producer = Producer({"bootstrap.servers": address, **_BULK, "linger.ms": 0})
+    _publish(producer, topic, [body(count)])  # everybody knows everybody
+    found: list[tuple[float, float]] = []
+    for number in range(count):
+        sent = time.time()
+        _publish(producer, topic, [body(number)])
+        found.append((sent, time.time()))
+    return found
+
+
 def _read_back(address: str, topic: str, count: int, size: int, group: str = "compare", **more: Any) -> float:
     """Seconds from the first message to the last. They are checked when the clock has stopped."""
     consumer = Consumer({"bootstrap.servers": address, **_READ, "group.id": group, **more})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from statistics import median
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.compare import log_load, stream_load
 from bench.compare.log_load import PARTITIONS
 from bench.compare.model import CheckFailed, Metric, Running, Sample, Scenario, System, Turn
 from bench.compare.spark_load import TRIGGERS, Parquet, Table, Topic, measure, require_connector
 from bench.compare.sqs_load import delays, round_trips
+from bench.compare.syncs import Span, require_syncs
 from bench.compare.systems import TASKS, memory_mib
 from bench.failover import KafkaPulse
 from bench.queue import run_load
@@ -70,6 +73,26 @@ def _throughput(size: int) -> Callable[[Running, Turn], Sample]:
         return load("throughput", running, topic_of(running, name), count, size)
 
     return measure
+
+
+def _synced(size: int) -> Callable[[Running, Turn], Sample]:
+    """The same, of systems that say that they sync before they acknowledge; in the round that does not count they are
+    watched."""
+    measure = _throughput(size)
+
+    def checked(running: Running, turn: Turn) -> Sample:
+        if turn.number == 0:
+            require_syncs(running.pids(), _singles(running, f"syncs-{size}"))
+        return measure(running, turn)
+
+    return checked
+
+
+def _singles(running: Running, name: str) -> Callable[[int], list[Span]]:
+    if running.stream is None:
+        return lambda count: log_load.singles(running.kafka, topic_of(running, name, 1), count)
+    peer, port = running.stream
+    return lambda count: asyncio.run(stream_load.singles(stream_load.STREAMS[peer](port, name), count))
 
 
 def _latency(rate: int) -> Callable[[Running, Turn], Sample]:
@@ -137,8 +160,9 @@ def _work(consumers: int) -> Callable[[Running, Turn], Sample]:
     def measure(running: Running, turn: Turn) -> Sample:
         assert running.queue is not None
         count = turn.effort.messages // 5
-        run_load("fill", *running.queue, turn.number * count, count)
-        return {"work": run_load("drain", *running.queue, consumers, count)["rate"]}
+        first = turn.number * count
+        run_load("fill", *running.queue, first, count)
+        return {"work": run_load("drain", *running.queue, consumers, first, count)["rate"]}
 
     return measure
 
@@ -217,8 +241,8 @@ _BOTH = (1, 3)
 SCENARIOS: list[Scenario] = [
     Scenario("log-100", "Log, 100-byte messages", "log", _RATES, _throughput(100), nodes=_BOTH),
     Scenario("log-1k", "Log, 1 KiB messages", "log", _RATES, _throughput(_KIB), nodes=_BOTH),
-    Scenario("log-100-fsync", "Log, 100-byte messages, on the disk", "synced", _RATES, _throughput(100)),
-    Scenario("log-1k-fsync", "Log, 1 KiB messages, on the disk", "synced", _RATES, _throughput(_KIB)),
+    Scenario("log-100-fsync", "Log, 100-byte messages, on the disk", "synced", _RATES, _synced(100)),
+    Scenario("log-1k-fsync", "Log, 1 KiB messages, on the disk", "synced", _RATES, _synced(_KIB)),
     Scenario("latency-1k", "Open loop, 1,000 messages a second", "kafka", _ACK, _latency(1_000), nodes=_BOTH),
     Scenario("latency-10k", "Open loop, 10,000 messages a second", "kafka", _ACK, _latency(10_000)),
     Scenario("fan-out", "Every message to 10 groups", "kafka", (Metric("fan-out", "read", "msg/s"),), _fan_out),

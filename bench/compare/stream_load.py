@@ -131,6 +131,18 @@ async def throughput(stream: Stream, count: int, size: int) -> Found:
     return {"publish": count / published, "consume": (count + 1) / spent}
 
 
+async def singles(stream: Stream, count: int) -> list[tuple[float, float]]:
+    """One message after the other; when each was sent and when it was confirmed, by the clock of the day."""
+    await stream.create()
+    found: list[tuple[float, float]] = []
+    for number in range(count):
+        sent = time.time()
+        await stream.publish([body(number)])
+        found.append((sent, time.time()))
+    await stream.close()
+    return found
+
+
 async def _publish(stream: Stream, bodies: Sequence[bytes]) -> None:
     """Returns when all were confirmed; some batches are on their way at a time."""
     starts = iter(range(0, len(bodies), BATCH))
