@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.compare.guard import ACCEPTED, accept, losses, read
+from bench.compare.guard import ACCEPTED, accept, losses, not_measured, read
 from bench.compare.harness import Tell, compare, settled
 from bench.compare.model import FULL, QUICK, System
 from bench.compare.results import (
@@ -101,6 +101,8 @@ def finish(report: Report, asked: argparse.Namespace) -> int:
     lost = list(losses(found, read())) if asked.guard else []
     for one in lost:
         print(f"lost: {one}")
+    for one in not_measured(found, read(), report.outcomes) if asked.guard else ():
+        print(f"not measured: {one}")
     broken = [one for outcome in report.outcomes for one in outcome.results if one.failed]
     return 1 if lost or broken else 0
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from bench.compare.harness import Outcome
 from bench.compare.results import Row
 
 ACCEPTED: Final = Path(__file__).parent / "accepted.json"
@@ -29,3 +30,16 @@ def losses(rows: Iterable[Row], accepted: dict[str, float]) -> Iterator[str]:
         before = accepted.get(row.key)
         if before is not None and row.ratio < before * (1 - LOSS_MAX):
             yield f"{row.key}: {row.ratio:.2f}, and {before:.2f} was accepted"
+
+
+def not_measured(rows: Iterable[Row], accepted: dict[str, float], outcomes: Iterable[Outcome]) -> Iterator[str]:
+    """What was accepted once and has no figure now, and why: a loss there would not be seen."""
+    found = {row.key for row in rows}
+    reasons = {
+        (one.scenario, str(one.nodes), result.system): result.failed or result.absent or "it has no figure"
+        for one in outcomes
+        for result in one.results
+    }
+    for key in sorted(accepted.keys() - found):
+        scenario, nodes, _, peer = key.split("/")
+        yield f"{key}: {reasons.get((scenario, nodes, peer), 'it was not asked for')}"

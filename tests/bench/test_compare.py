@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from bench.compare import log_load, stream_load
-from bench.compare.__main__ import go_on, keep
+from bench.compare.__main__ import arguments, finish, go_on, keep
 from bench.compare.bodies import Ledger, body, number_of
-from bench.compare.guard import accept, losses, read
+from bench.compare.guard import accept, losses, not_measured, read
 from bench.compare.harness import Outcome, Result, compare, settled
 from bench.compare.model import OURS, QUICK, CheckFailed, Metric, Running, Sample, Scenario, System, Turn
 from bench.compare.results import HOW, LEFT_OUT, Machine, Report, drawing, durations, page, rows
@@ -353,3 +353,21 @@ def test_a_loss_of_a_fifth_against_what_was_accepted_is_told_and_a_new_value_can
     assert lost == ["s/1/speed/peer: 1.50, and 2.00 was accepted"]
     accept(rows(report(150.0, 2.0), [SCENARIO]), path)
     assert list(losses(rows(report(150.0, 2.0), [SCENARIO]), read(path))) == []
+
+
+def test_what_was_accepted_and_is_not_measured_any_more_is_told_with_its_reason() -> None:
+    """A peer that is gone, one that fails, and a scenario that was left out: none of them passes silently."""
+    shown = report(200.0, 2.0)
+    shown.outcomes[0].results += [Result("cheat", failed="message 7 came twice")]
+    accepted = dict.fromkeys(("s/1/speed/peer", "s/1/speed/gone", "s/1/late/cheat", "other/3/speed/peer"), 1.0)
+    assert list(not_measured(rows(shown, [SCENARIO]), accepted, shown.outcomes)) == [
+        "other/3/speed/peer: it was not asked for",
+        "s/1/late/cheat: message 7 came twice",
+        "s/1/speed/gone: not there",
+    ]
+
+
+def test_the_guard_prints_what_was_not_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = msgspec.structs.replace(report(1.0, 1.0), outcomes=[])
+    assert finish(nothing, arguments(["--quick", "--guard"])) == 0
+    assert "not measured: start/1/memory/redis: it was not asked for\n" in capsys.readouterr().out

@@ -123,6 +123,17 @@ def test_comparing_runs_the_benchmarks_of_the_checkout(capfd: pytest.CaptureFixt
     assert "invalid choice: 'nonsense' (choose from 'log-100'" in capfd.readouterr().err
 
 
+def test_comparing_goes_on_with_a_run_that_was_interrupted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    of_another = {"python": "2.7", "cores": 1, "system": "", "java": ""}
+    before = {"made": "yesterday", "effort": "quick", "machine": of_another, "outcomes": []}
+    (tmp_path / "found.json").write_text(json.dumps(before))
+    done = goqueue("bench", "compare", "--quick", "--resume", "--json", str(tmp_path / "found.json"))
+    assert done.exit_code == 1
+    assert "is of another machine, or of the quick form; name another file." in capfd.readouterr().err
+    done = goqueue("bench", "compare", "--resume")
+    assert done.exit_code == 2 and "--resume needs --json" in done.stderr
+
+
 def test_comparing_says_what_to_do_where_there_is_no_checkout(tmp_path: Path) -> None:
     with pytest.raises(Failed) as no_checkout:
         checkout(tmp_path / "site-packages/goqueue/__init__.py")

@@ -31,6 +31,7 @@ def _several(name: str, text: str) -> click.Option:
         _several("--scenario", "Only this scenario"),
         _several("--system", "Only this broker"),
         click.Option(["--json"], type=click.Path(dir_okay=False), help="Write everything that was found there."),
+        click.Option(["--resume"], is_flag=True, help="Go on with a run that was interrupted, by --json's file."),
         click.Option(["--docs"], type=click.Path(file_okay=False), help="Write a page and drawings there."),
         click.Option(["--guard"], is_flag=True, help="Exit code 1 if something lost a fifth since it was accepted."),
         click.Option(["--accept"], is_flag=True, help="Compare later runs with what this one finds."),
@@ -41,6 +42,7 @@ def compare(
     scenario: Sequence[str],
     system: Sequence[str],
     json: str | None,
+    resume: bool,
     docs: str | None,
     guard: bool,
     accept: bool,
@@ -51,7 +53,10 @@ def compare(
     checkout of GoQueue with its benchmarks; `make compare` there also installs what is missing. A broker that cannot be
     had is reported as absent.
     """
-    flags = [name for name, is_set in (("--quick", quick), ("--guard", guard), ("--accept", accept)) if is_set]
+    if resume and json is None:
+        raise click.UsageError("--resume needs --json, the file of the run that it goes on with")
+    given = {"--quick": quick, "--resume": resume, "--guard": guard, "--accept": accept}
+    flags = [name for name, is_set in given.items() if is_set]
     named = [(("--scenario", one)) for one in scenario] + [("--system", one) for one in system]
     named += [(name, place) for name, place in (("--json", json), ("--docs", docs)) if place is not None]
     root = checkout(Path(goqueue.__file__))
