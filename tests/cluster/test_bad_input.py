@@ -310,7 +310,6 @@ COMMANDS: list[tuple[tuple[str, ...], int, str]] = [
     (("hand-over", "9", "--back"), 1, "This is node 2"),
     (("hand-over", "x"), 2, "x"),
     (("hand-over", "--within", "soon"), 2, "soon"),
-    (("hand-over", "--within", "1000h"), 1, "timeout"),
 ]
 
 

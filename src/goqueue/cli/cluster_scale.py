@@ -36,7 +36,12 @@ def _span(ctx: click.Context, param: click.Parameter, given: str) -> int:
 @click.command("hand-over")
 @click.argument("number", metavar="[NODE]", type=click.IntRange(0), required=False)
 @click.option(
-    "--within", "within_ms", default="60s", callback=_span, show_default=True, help="How long to wait for the others."
+    "--within",
+    "within_ms",
+    default="60s",
+    callback=_span,
+    show_default=True,
+    help="How long to wait for the others: at most 10m.",
 )
 @click.option("--back", is_flag=True, help="The node may lead again.")
 @of_cluster

@@ -2,13 +2,12 @@
 
 Every request comes with a ticket and is answered once, in the step of this call or of a later one. What is durable
 changes by `apply` alone, which the host calls when a step's records are appended. Groups at work run ahead of that
-while a step is decided; `revert` makes those anew whose records could not be written. Reads (`offsets`, `describe`,
-`list_groups`, `stats`) answer from memory or raise an error word.
+while a step is decided; `revert` makes those anew whose records could not be written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from goqueue.base.errors import GoQueueError
@@ -16,22 +15,20 @@ from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.core.groups import classic_join, rest, share
 from goqueue.core.groups import heartbeat as kafka
 from goqueue.core.groups import mixed as members
-from goqueue.core.groups.commits import check_commit, check_delete, check_empty, check_epoch
+from goqueue.core.groups.commits import check_commit, check_delete, check_empty
 from goqueue.core.groups.config import changed_config, check_room
 from goqueue.core.groups.consumer import ConsumerGroup
-from goqueue.core.groups.describe import description, listing, live_topics
+from goqueue.core.groups.describe import live_topics
 from goqueue.core.groups.errors import GroupSubscribed, UnknownMember
 from goqueue.core.groups.parts import PartList, listed
-from goqueue.core.groups.records import GroupConfig, GroupGone, GroupState, OffsetCommitted, Record
+from goqueue.core.groups.reads import GroupReads
+from goqueue.core.groups.records import GroupConfig, GroupGone, GroupState, Record
 from goqueue.core.groups.replies import (
-    GroupDescription,
     GroupDone,
-    GroupListing,
     GroupStep,
     LeaveReply,
     OffsetResult,
     OffsetsReply,
-    RebalanceStats,
 )
 from goqueue.core.groups.requests import (
     JOIN,
@@ -47,10 +44,9 @@ from goqueue.core.groups.requests import (
 )
 from goqueue.core.groups.settings import GroupSettings
 from goqueue.core.groups.table import GroupTable, check_group_name
-from goqueue.core.groups.timing import RebalanceTiming
 
 
-class Coordinator:
+class Coordinator(GroupReads):
     """Finds or makes the group, lets it decide, and keeps the timers."""
 
     def __init__(
@@ -64,7 +60,7 @@ class Coordinator:
         how many groups other coordinators have: the bound on groups is for all of them. `check_new` raises if a group
         of that name may not be made."""
         self.settings = settings
-        self._table = GroupTable(settings, topics, elsewhere, check_new)
+        super().__init__(GroupTable(settings, topics, elsewhere, check_new))
 
     @property
     def topics(self) -> Mapping[str, int]:
@@ -273,21 +269,6 @@ class Coordinator:
             out.answer(ticket, OffsetsReply(results))
         return out
 
-    def offsets(
-        self,
-        group: str,
-        partitions: Sequence[TopicPartition] | None = None,
-        *,
-        member_id: str | None = None,
-        epoch: int = -1,
-    ) -> dict[TopicPartition, OffsetCommitted]:
-        """What is committed of these partitions (None: of all). A member of a consumer group shows its epoch."""
-        machine = self._table.groups.get(group)
-        if isinstance(machine, ConsumerGroup) and member_id is not None and epoch >= 0:
-            check_epoch(machine, member_id, epoch)
-        found = self._table.offsets.of(group)
-        return dict(found) if partitions is None else {at: found[at] for at in partitions if at in found}
-
     # --- administration --------------------------------------------------------------------------------
 
     def delete_group(self, ticket: int, group: str, now: Millis) -> GroupStep:
@@ -308,39 +289,6 @@ class Coordinator:
                 out.records.append(GroupConfig(group, after))
             out.answer(ticket, GroupDone())
         return out
-
-    def config(self, group: str) -> Mapping[str, str]:
-        """What is set for the group."""
-        return self._table.configs.get(group, {})
-
-    def is_share(self, group: str) -> bool:
-        """Whether it is a share group, with members or without."""
-        machine = self._table.groups.get(group)
-        return machine is not None and machine.kind == "share"
-
-    def member_ids(self, group: str) -> Collection[str]:
-        """Of the server-side protocol, a share group or REST."""
-        machine = self._table.groups.get(group)
-        return machine.members if isinstance(machine, ConsumerGroup) else ()
-
-    def configured(self) -> list[str]:
-        """The groups that something is set for, by name."""
-        return sorted(self._table.configs)
-
-    def count(self, exact: bool = True) -> int:
-        """Groups, with members or with offsets alone. Quickly, if twice as many may be said as there are."""
-        return self._table.count(exact)
-
-    def list_groups(self) -> list[GroupListing]:
-        return [listing(name, self._table.groups.get(name)) for name in self._table.names()]
-
-    def describe(self, group: str) -> GroupDescription:
-        return description(group, self._table.find(group))
-
-    def stats(self, group: str) -> RebalanceStats:
-        """Rebalances since this node started."""
-        machine = self._table.find(group)
-        return (RebalanceTiming() if machine is None else machine.timing).stats(group)
 
     # --- inside ----------------------------------------------------------------------------------------
 
