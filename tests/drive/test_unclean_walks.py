@@ -7,6 +7,8 @@ import asyncio
 import os
 from typing import Final
 
+import pytest
+
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.drive.unclean_world import UncleanCluster
 from tests.long import LONG
@@ -29,6 +31,7 @@ def walk(seed: int, steps: int = STEPS) -> UncleanCluster:
     return run_virtually(main)
 
 
+@pytest.mark.timeout(60 + WALKS)
 def test_what_is_acknowledged_stays_and_replicas_become_equal() -> None:
     acknowledged = unclean = 0
     for seed in range(WALKS):

@@ -191,9 +191,20 @@ def test_a_process_that_stands_still_is_waited_for_and_the_others_answer(tmp_pat
         assert {value for value in found if found.count(value) > 1} <= {"near"}
 
 
+def taken_above_a_free_port() -> socket.socket:
+    """Other tests have ports too: the one below may be somebody's."""
+    while True:
+        taken = socket.create_server(("127.0.0.1", 0))
+        try:
+            socket.create_server(("127.0.0.1", taken.getsockname()[1] - 1)).close()
+            return taken
+        except OSError:
+            taken.close()
+
+
 def test_a_port_in_use_is_told_and_nothing_is_changed(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with taken_above_a_free_port() as taken:
         port = taken.getsockname()[1]
         machine = Machine(data, 2, "--kafka", f"127.0.0.1:{port - 1}")
         try:
