@@ -19,6 +19,7 @@ from tests.long import LONG
 from tests.waiting import wait_until
 from tools.image.__main__ import SETTINGS, build
 from tools.image.oci import image_archive, layer
+from tools.image.root import leave_out
 
 TREE = Path(__file__).parents[2]
 
@@ -54,6 +55,22 @@ def test_code_is_compiled_to_the_same_bytes_whoever_does_it(tmp_path: Path) -> N
         (compiled,) = folder.rglob("*.pyc")
         made.append(compiled.read_bytes())
     assert made[0] == made[1]
+
+
+def test_lists_of_packages_name_only_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "goqueue").mkdir()
+    (tmp_path / "goqueue/node.py").touch()
+    info = tmp_path / "goqueue-0.1.0.dist-info"
+    info.mkdir()
+    (info / "direct_url.json").write_text('{"url": "file:///somewhere"}')
+    kept = ["goqueue/node.py,sha256=a,1\n", "goqueue-0.1.0.dist-info/RECORD,,\n"]
+    gone = ["../../bin/goqueue,sha256=b,1\n", "goqueue-0.1.0.dist-info/direct_url.json,sha256=c,1\n"]
+    (info / "RECORD").write_text("".join([*gone, *kept]))
+
+    leave_out(tmp_path)
+
+    assert (info / "RECORD").read_text() == "".join(kept)
+    assert not (info / "direct_url.json").exists()
 
 
 def test_every_part_is_named_by_its_digest_for_docker_and_for_others(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def packages_root(root: Path, tree: Path, scratch: Path) -> None:
     _run([*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(scratch), str(tree)])
     (wheel,) = scratch.glob("goqueue-*.whl")
     _run([*pip, "install", *into, str(wheel)])
-    _leave_out(target)
+    leave_out(target)
     compile_all(target, f"/{PACKAGES}")
     program = root / "usr/local/bin/goqueue"
     program.parent.mkdir(parents=True)
@@ -72,7 +72,7 @@ def packages_root(root: Path, tree: Path, scratch: Path) -> None:
     program.chmod(0o755)
 
 
-def _leave_out(target: Path) -> None:
+def leave_out(target: Path) -> None:
     """What a node never loads: programs of packages, their tests, Spark's entry point, build tools."""
     for found in [target / "bin", target / "pyspark_goqueue", *target.glob("hatchling*"), *target.glob("editables*")]:
         shutil.rmtree(found, ignore_errors=True)
@@ -80,9 +80,9 @@ def _leave_out(target: Path) -> None:
         shutil.rmtree(found, ignore_errors=True)
     for found in target.rglob("direct_url.json"):  # names a folder of the machine that built it
         found.unlink()
-    for found in target.glob("*.dist-info/RECORD"):  # the digests of programs name its Python
+    for found in target.glob("*.dist-info/RECORD"):  # digests of what is gone would still tell machines apart
         lines = found.read_text().splitlines(keepends=True)
-        found.write_text("".join(line for line in lines if not line.startswith("../../bin/")))
+        found.write_text("".join(line for line in lines if (target / line.partition(",")[0]).exists()))
 
 
 def _python_names(root: Path) -> None:
