@@ -91,10 +91,19 @@ CODES: Final[dict[type[errors.GoQueueError], int]] = {
 }
 
 
-# The same words of a coordinator: of a group or a transactional id that is kept elsewhere, or is being loaded.
+# The same words of a coordinator: of a group or a transactional id that is kept elsewhere, or is being loaded; or that
+# could not write down what was asked, or does not know yet whether it is safe. Clients ask for it again. At words of
+# partitions the C client would take a transaction for failed that may be committed.
 _OF_COORDINATORS: Final[dict[type[errors.GoQueueError], int]] = {
     errors.NotLeader: codes.NOT_COORDINATOR,
+    errors.FencedEpoch: codes.NOT_COORDINATOR,
+    errors.StorageFailed: codes.NOT_COORDINATOR,
     errors.NotLoaded: codes.COORDINATOR_LOAD_IN_PROGRESS,
+    errors.DiskFull: codes.COORDINATOR_NOT_AVAILABLE,
+    errors.OutOfResources: codes.COORDINATOR_NOT_AVAILABLE,
+    errors.NotEnoughReplicas: codes.COORDINATOR_NOT_AVAILABLE,
+    errors.TooFewHaveIt: codes.COORDINATOR_NOT_AVAILABLE,
+    errors.ReplicasTimedOut: codes.COORDINATOR_NOT_AVAILABLE,
 }
 # And of what a partition needs from its coordinators before it can take or give records.
 _OF_PARTITIONS: Final[dict[type[errors.GoQueueError], int]] = {

@@ -1,0 +1,69 @@
+"""What clients of a transactional id or a group are told where its coordinator could not write, or nobody knows yet
+whether it did: to ask it again. Anything else ends a transaction of the C client that may be committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from goqueue.base.errors import (
+    DiskFull,
+    FencedEpoch,
+    GoQueueError,
+    LeaderChanged,
+    NotEnoughReplicas,
+    OutOfResources,
+    ReplicasTimedOut,
+    StorageFailed,
+    TooFewHaveIt,
+)
+from goqueue.service.groups import Groups
+from goqueue.service.transactions import TransactionVerbs
+from goqueue.wire import codes
+from goqueue.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from goqueue.wire.messages.end_txn import EndTxnRequest
+from goqueue.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.edge.kafka.one_of_three import TOPIC, Door, Run
+
+TOLD: dict[type[GoQueueError], int] = {
+    DiskFull: codes.COORDINATOR_NOT_AVAILABLE,
+    OutOfResources: codes.COORDINATOR_NOT_AVAILABLE,
+    NotEnoughReplicas: codes.COORDINATOR_NOT_AVAILABLE,
+    TooFewHaveIt: codes.COORDINATOR_NOT_AVAILABLE,
+    ReplicasTimedOut: codes.COORDINATOR_NOT_AVAILABLE,
+    StorageFailed: codes.NOT_COORDINATOR,
+    LeaderChanged: codes.NOT_COORDINATOR,
+    FencedEpoch: codes.NOT_COORDINATOR,
+}
+
+
+@pytest.mark.parametrize("trouble", TOLD)
+def test_a_coordinator_that_could_not_write_is_asked_again(
+    told: Run, monkeypatch: pytest.MonkeyPatch, trouble: type[GoQueueError]
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise trouble("Not now.")
+
+    async def story(door: Door) -> None:
+        monkeypatch.setattr(TransactionVerbs, "end", fail)
+        monkeypatch.setattr(TransactionVerbs, "add_group", fail)
+        monkeypatch.setattr(Groups, "commit", lambda *_: trouble("Not now."))
+        name = door.id_led_by(0)
+        ended = await door.ask(EndTxnRequest(transactional_id=name, producer_id=1, producer_epoch=0, committed=True))
+        assert ended.error_code == TOLD[trouble]
+        added = await door.ask(
+            AddOffsetsToTxnRequest(transactional_id=name, producer_id=1, producer_epoch=0, group_id=name)
+        )
+        assert added.error_code == TOLD[trouble]
+        committed = await door.ask(offset_commit(name, door.led_by(0)), 8)
+        assert committed.topics[0].partitions[0].error_code == TOLD[trouble]
+
+    told(story)
+
+
+def offset_commit(group: str, partition: int) -> OffsetCommitRequest:
+    places = [OffsetCommitRequestPartition(partition_index=partition, committed_offset=0, committed_metadata="")]
+    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=places)])
