@@ -236,6 +236,7 @@ class Transactor(Client):
         self._count = 0
         self._producer: Producer | None = None
         self.seen = Transactions()
+        self.given_up: list[str] = []  # why a producer could not go on, and another took its place
 
     def work(self) -> None:
         try:
@@ -284,8 +285,10 @@ class Transactor(Client):
                 producer.abort_transaction(30)
                 self.seen.aborted[name] = self.seen.unknown.pop(name)
                 return
-            except KafkaException:
-                pass
+            except KafkaException as another:
+                why = another.args[0]
+        if isinstance(why, KafkaError) and why.fatal():
+            self.given_up.append(str(why))
         self._producer = None
 
 

@@ -135,8 +135,9 @@ class TransactionWorkload(Workload):
         return self._transactor.seen.check(self.values(self.topics[0]))
 
     def counts(self) -> dict[str, int]:
-        seen = self._transactor.seen
-        return {"committed": len(seen.committed), "aborted": len(seen.aborted), "unknown": len(seen.unknown)}
+        seen, given_up = self._transactor.seen, len(self._transactor.given_up)
+        ended = {"committed": len(seen.committed), "aborted": len(seen.aborted), "unknown": len(seen.unknown)}
+        return {**ended, "producers that gave up": given_up}
 
 
 class QueueWorkload(Workload):
