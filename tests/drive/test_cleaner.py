@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 
 import pytest
 
 from goqueue.base.errors import DiskFull
 from goqueue.broker import Broker
+from goqueue.drive import cleaner
 from goqueue.drive.partition import Partition
+from goqueue.log.compaction import Swap
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.service.brokers import broker_on, publish
+from tests.service.brokers import broker_on, fetch, publish
 
 
 async def _rolled(broker: Broker, config: dict[str, object]) -> Partition:
@@ -69,5 +72,83 @@ def test_a_head_that_waits_to_be_dropped_stays_if_the_log_is_cut_meanwhile() -> 
             await dropping
             assert (partition.start_offset, partition.end_offset) == (0, 4)
             assert partition.log.notes.meta.deleted_to == 1, "the rest was said of what is gone"
+
+    run_virtually(scenario)
+
+
+async def _made_anew(broker: Broker) -> None:
+    await broker.topics.delete("t")
+    await broker.topics.create("t", 1, {})
+    for number in range(3):
+        await publish(broker, "t", f"new {number}")
+
+
+async def _check_made_anew(disk: SimDisk, loop: VirtualLoop) -> None:
+    """After a restart, when only files can tell."""
+    async with broker_on(disk, loop) as broker:
+        values = [record.value for record in await fetch(broker, "t", 0)]
+        assert values == [b"new 0", b"new 1", b"new 2"]
+
+
+def test_cleaning_a_deleted_topic_leaves_the_next_one_of_its_name_alone() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop) as broker:
+            await _rolled(broker, {"retention.ms": 1_000})
+            await asyncio.sleep(5)
+            async with broker.cleaner.quiet():
+                cleaning = asyncio.create_task(broker.cleaner.clean_all())
+                await asyncio.sleep(0)
+                await _made_anew(broker)
+            await cleaning
+        await _check_made_anew(disk, loop)
+
+    run_virtually(scenario)
+
+
+def test_retention_under_way_spares_the_next_topic_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop) as broker:
+            partition = await _rolled(broker, {"retention.ms": 1_000})
+            await asyncio.sleep(5)
+            seal = broker.flusher.seal
+
+            async def slow_seal(given: Partition) -> None:
+                await seal(given)
+                if given is partition:
+                    await _made_anew(broker)
+
+            monkeypatch.setattr(broker.flusher, "seal", slow_seal)
+            await broker.cleaner.clean_all()
+        await _check_made_anew(disk, loop)
+
+    run_virtually(scenario)
+
+
+def test_a_compaction_under_way_spares_the_next_topic_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk = SimDisk()
+        async with broker_on(disk, loop) as broker:
+            await broker.topics.create("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.01})
+            (partition,) = broker.topics.require("t").partitions
+            for number in range(4):
+                await publish(broker, "t", f"old {number}", key="k")
+                partition.log.roll()
+            begun = asyncio.Event()
+
+            def one_step(steps: Generator[Swap | None, None, int]) -> Swap | int | None:
+                begun.set()
+                try:
+                    return next(steps)
+                except StopIteration as end:
+                    return int(end.value)
+
+            monkeypatch.setattr(cleaner, "_work_a_little", one_step)
+            cleaning = asyncio.create_task(broker.cleaner.clean_all())
+            await begun.wait()
+            await _made_anew(broker)
+            await cleaning
+        await _check_made_anew(disk, loop)
 
     run_virtually(scenario)

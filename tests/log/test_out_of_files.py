@@ -163,7 +163,7 @@ def test_a_log_that_is_deleted_leaves_no_handle_open() -> None:
     logs, shared = logs_that_share(SimDisk(), 3, 8)
     for log in logs:
         append(log, batch("a"))
-    logs[1].release()
+    logs[1].release("trash")
     assert shared.active_count == 2
 
 

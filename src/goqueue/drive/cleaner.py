@@ -105,7 +105,7 @@ class Cleaner:
 
     async def _clean(self, partition: Partition, config: TopicConfig) -> None:
         log = partition.log
-        if log.failure is not None or not log.segments:
+        if partition.is_closed or log.failure is not None or not log.segments:
             return
         if not self._clock.is_steady(self._settings.clock_wait_ms):
             await self._bound_size(partition, config)
@@ -118,7 +118,7 @@ class Cleaner:
             if is_due(log, config, self._clock.now_ms(), partition.state.last_stable_offset):
                 await self._compact(partition, config)
         except (OSError, GoQueueError) as error:
-            logger.error("clean-up failed", extra={"partition": str(partition.at), "error": str(error)})
+            _tell(partition, error)
 
     async def _retain(self, partition: Partition, config: TopicConfig) -> None:
         log = partition.log
@@ -134,7 +134,7 @@ class Cleaner:
         try:
             await self._retain(partition, msgspec.structs.replace(config, retention_ms=-1))
         except (OSError, GoQueueError) as error:
-            logger.error("clean-up failed", extra={"partition": str(partition.at), "error": str(error)})
+            _tell(partition, error)
 
     async def _compact(self, partition: Partition, config: TopicConfig) -> None:
         log = partition.log
@@ -143,6 +143,8 @@ class Cleaner:
         stable = partition.state.last_stable_offset
         steps = compact(log, config, self._clock.now_ms(), stable, partition.is_aborted)
         while not isinstance(found := await self._offload(lambda: _work_a_little(steps)), int):
+            if partition.is_closed:
+                return
             if found is not None:
                 await self._swap(partition, found)
             await asyncio.sleep(_STEP_S)
@@ -151,6 +153,12 @@ class Cleaner:
             "compaction",
             extra={"partition": str(partition.at), "bytes_before": before, "bytes_after": log.size_bytes},
         )
+
+
+def _tell(partition: Partition, error: Exception) -> None:
+    """That the files of a deleted topic are gone is no news."""
+    if not partition.is_closed:
+        logger.error("clean-up failed", extra={"partition": str(partition.at), "error": str(error)})
 
 
 def _work_a_little(steps: Generator[Swap | None, None, Offset]) -> Swap | Offset | None:

@@ -117,7 +117,8 @@ class PartitionOpener:
         if partition.log.wants_seal:
             self._flusher.note_roll(partition)
 
-    def release(self, partition: Partition) -> None:
+    def release(self, partition: Partition, aside: str) -> None:
+        """It is being deleted, and its files will be in the directory `aside`."""
         partition.close()
-        partition.log.release()
+        partition.log.release(aside)
         self._flusher.forget(partition)

@@ -31,7 +31,7 @@ from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import LOGS, PartitionOpener, roll_rule
 from goqueue.drive.topic_records import TopicRecords
-from goqueue.drive.topic_trash import TRASH, TopicTrash
+from goqueue.drive.topic_trash import TRASH, TopicTrash, aside
 from goqueue.log.home import unless_full
 from goqueue.log.recovery import Recovered
 
@@ -264,7 +264,7 @@ class TopicTable:
         del self._topics[topic.name], self._names[topic.record.id]
         self._by_unified[unified(topic.name)].discard(topic.name)
         for partition in topic.partitions:
-            self._opener.release(partition)
+            self._opener.release(partition, aside(topic.record.id, partition.at.partition))
 
     def metadata_changed(self, change: Change) -> None:
         """Partitions are led as their shard is from now on."""

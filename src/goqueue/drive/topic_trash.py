@@ -13,6 +13,11 @@ from goqueue.log.held_logs import HeldLogs
 TRASH: Final = "trash"
 
 
+def aside(topic_id: str, partition: int) -> str:
+    """Where the files of a deleted partition are until they are freed."""
+    return f"{TRASH}/{topic_id}/{partition}"
+
+
 class TopicTrash:
     def __init__(self, disk: Disk, held: HeldLogs, offload: Offload) -> None:
         self._disk = disk

@@ -124,11 +124,11 @@ class _Recent:
             self._open.pop(id(segment), None)
 
 
-class SegmentHome(msgspec.Struct, frozen=True):
+class SegmentHome(msgspec.Struct, eq=False):
     """What every segment of one partition shares."""
 
     disk: Disk
-    directory: str
+    directory: str  # changes once, when the log is deleted
     index_interval_bytes: int
     open_segments: OpenSegments
     stats: StorageStats

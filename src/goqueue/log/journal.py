@@ -144,7 +144,7 @@ class LogJournal:
         """
         if not self._files:
             return None
-        size = room_for((one.log.home.directory, one.log.notes.meta.topic_id, one.size) for one in shares)
+        size = room_for((one.directory, one.log.notes.meta.topic_id, one.size) for one in shares)
         if self._position + size + BLOCK <= self._file_bytes:
             return self._job(size, shares)
         has_room = self._position + BLOCK <= self._file_bytes

@@ -29,12 +29,13 @@ class JournalShare(msgspec.Struct):
     size: int
     end_offset: Offset
     cuts: int
+    directory: str  # as it was when the room in the journal was counted
 
     def read(self) -> JournalPart:
         batches = (self.file or self.segment.file()).read(self.position, self.size)
         if len(batches) != self.size:
             raise OSError(f"{self.segment.path('.log')} is shorter than what was written")
-        return JournalPart(self.log.home.directory, self.log.notes.meta.topic_id, self.cuts, batches)
+        return JournalPart(self.directory, self.log.notes.meta.topic_id, self.cuts, batches)
 
 
 class JournalMark:
@@ -60,7 +61,9 @@ class JournalMark:
         if not 0 < active.length - position <= bytes_max:
             return None
         size = active.length - position
-        return JournalShare(log, active, active.held_file(), position, size, log.end_offset, log.notes.cuts)
+        return JournalShare(
+            log, active, active.held_file(), position, size, log.end_offset, log.notes.cuts, log.home.directory
+        )
 
     def journaled(self, share: JournalShare) -> None:
         self._reached(share.segment, share.position + share.size)

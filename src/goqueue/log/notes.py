@@ -26,9 +26,8 @@ class LogNotes:
     def __init__(self, home: SegmentHome, meta: Meta, is_changed: bool, has_directory: bool) -> None:
         self.meta = meta
         self.epoch: Epoch = NO_EPOCH  # that of the last append
+        self._home = home
         self._disk = home.disk
-        self._directory = home.directory
-        self._begun = home.begun
         self._is_changed = is_changed  # since it was last written
         self._has_directory = has_directory
         self._lock = threading.Lock()
@@ -58,7 +57,7 @@ class LogNotes:
             self.make_directory()
             self._is_changed = False  # what changes from here on is written the next time
             try:
-                self._disk.write_file(f"{self._directory}/{META_FILE}", encode_crc_json(self.meta))
+                self._disk.write_file(f"{self._home.directory}/{META_FILE}", encode_crc_json(self.meta))
             except OSError:
                 self._is_changed = True
                 raise
@@ -73,7 +72,7 @@ class LogNotes:
         if self._has_directory:
             return
         self.make_directory()
-        path = f"{self._directory}/{META_FILE}"
+        path = f"{self._home.directory}/{META_FILE}"
         if self._disk.read_file(path) is None:
             with unless_full():
                 self._disk.write_file(path, encode_crc_json(self.meta), durable=False)
@@ -85,22 +84,22 @@ class LogNotes:
     def make_directory(self) -> None:
         """The log's own, if it is not there yet."""
         if not self._has_directory:
-            self._begun()
-            self._disk.make_dirs(self._directory)
+            self._home.begun()
+            self._disk.make_dirs(self._home.directory)
             self._has_directory = True
 
     def write_checkpoint(self, checkpoint: SegmentCheckpoint, cuts: int) -> None:
         """Runs off the loop; one that a cut overtook promises nothing."""
         with self._lock, unless_full():
             if cuts == self.cuts and not self._is_changed:
-                write_checkpoint(self._disk, self._directory, checkpoint)
+                write_checkpoint(self._disk, self._home.directory, checkpoint)
 
     def begin_cut(self) -> None:
         """The old promise must be gone before the bytes are, and so must what the journal holds of them."""
         self.change(cuts=self.cuts + 1)
         self.write()
         with self._lock:
-            forget_checkpoint(self._disk, self._directory)
+            forget_checkpoint(self._disk, self._home.directory)
 
     def take_back(self, end: Offset) -> None:
         """What was said of offsets that are gone."""

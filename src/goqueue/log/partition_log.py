@@ -117,8 +117,10 @@ class PartitionLog(LogAppends):
         if self.segments and not self._failure:
             self.segments[-1].write_indexes()
 
-    def release(self) -> None:
-        """The log is being deleted: nobody holds its files open any more, or their space would not be free."""
+    def release(self, aside: str) -> None:
+        """The log is being deleted: nobody holds its files open any more, or their space would not be free. Whoever
+        still works on it finds them `aside`; where they were, the files of another topic may be by then."""
+        self.home.directory = aside
         for segment in self.segments:
             self.home.open_segments.forget(segment)
 
