@@ -212,6 +212,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "check_placing": named(CREATE, TOPIC),
         "check_config": anybody,  # looks at its argument alone
         "alter": _changed,
+        "check_partitions": named(ALTER, TOPIC),
         "delete": named(DELETE, TOPIC),
     },
     Publish: {

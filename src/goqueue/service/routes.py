@@ -223,6 +223,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
             "check_placing",
             "check_config",
             "alter",
+            "check_partitions",
             "delete",
         ),
     },

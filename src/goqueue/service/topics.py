@@ -225,10 +225,7 @@ class Topics:
 
         def decide(before: TopicRecord) -> TopicRecord:
             kept = {key: text for key, text in before.overrides.items() if key not in config}
-            count = _check_more(before.partitions, partitions)
-            if count > before.partitions:
-                self._check_limits(name, 0, count - before.partitions)
-            return msgspec.structs.replace(before, overrides={**kept, **changed}, partitions=count)
+            return msgspec.structs.replace(self._widened(before, partitions), overrides={**kept, **changed})
 
         self._table.records.check_placing(decide(topic.record), placing)
         before = len(topic.partitions)
@@ -236,6 +233,16 @@ class Topics:
         if len(topic.partitions) > before:
             await self._announce(topic)
         return _view(topic)
+
+    def check_partitions(self, name: str, partitions: int, placing: Placing = AS_USUAL) -> None:
+        """Raises for partitions that could not be added."""
+        self._table.records.check_placing(self._widened(self.require_users(name).record, partitions), placing)
+
+    def _widened(self, before: TopicRecord, partitions: int | None) -> TopicRecord:
+        count = _check_more(before.partitions, partitions)
+        if count > before.partitions:
+            self._check_limits(before.name, 0, count - before.partitions)
+        return msgspec.structs.replace(before, partitions=count)
 
     async def _announce(self, topic: Topic) -> None:
         if self._hooks.announce is not None:

@@ -78,6 +78,15 @@ def test_only_checking_a_topic_makes_none(admin: AdminClient) -> None:
     assert name not in admin.list_topics(timeout=WAIT_S).topics
 
 
+def test_only_checking_more_partitions_adds_none_and_refuses_what_could_not_be(admin: AdminClient, topic: str) -> None:
+    def checked(count: int) -> None:
+        only(admin.create_partitions([NewPartitions(topic, count)], validate_only=True))
+
+    checked(7)
+    assert len(admin.list_topics(topic, WAIT_S).topics[topic].partitions) == 3
+    assert code_of(lambda: checked(3)) == code_of(lambda: checked(20_000)) == KafkaError.INVALID_PARTITIONS
+
+
 def test_settings_are_described_and_changed(admin: AdminClient, topic: str) -> None:
     def described() -> dict[str, tuple[str, bool]]:
         found = only(admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]))

@@ -174,7 +174,9 @@ class AdminHandler:
                     raise InvalidReplicaAssignment("Every new partition has its replicas named.")
                 given = asked.assignments
                 placing = self._assigned({at: one.broker_ids for at, one in enumerate(given)}, given)
-            if not only_check:
+            if only_check:
+                self._topics.by(caller).check_partitions(asked.name, asked.count, placing)
+            else:
                 await self._topics.by(caller).alter(asked.name, {}, asked.count, placing)
         except GoQueueError as error:
             return CreatePartitionsTopicResult(name=asked.name, error_code=code_of(error), error_message=error.message)
