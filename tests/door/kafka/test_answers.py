@@ -10,6 +10,7 @@ import pytest
 from bench.node_process import NodeProcess
 from goqueue.format.records import decode
 from goqueue.wire.api import APIS
+from goqueue.wire.codes import MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE
 from goqueue.wire.messages import create_topics, list_groups, produce
 from goqueue.wire.messages.api_versions import ApiVersionsRequest
 from goqueue.wire.messages.describe_cluster import DescribeClusterRequest
@@ -89,6 +90,13 @@ def test_the_cluster_and_its_directories(line: Line) -> None:
     sizes = {one.partition_index: one.partition_size for one in dirs.topics[0].partitions}
     assert dirs.error_code == NONE and sizes[0] > 60 and sizes[1] == 0
     assert dirs.total_bytes > dirs.usable_bytes > 0
+
+
+@pytest.mark.parametrize(("kind", "code"), [(2, MISMATCHED_ENDPOINT_TYPE), (0, UNSUPPORTED_ENDPOINT_TYPE)])
+def test_who_looks_for_controllers_is_told_that_these_are_brokers(line: Line, kind: int, code: int) -> None:
+    for version in (1, 2):
+        answer = line.ask(DescribeClusterRequest(endpoint_type=kind), version)
+        assert answer.error_code == code and answer.error_message and not answer.brokers
 
 
 def test_groups_are_listed_by_state_and_kind(line: Line) -> None:

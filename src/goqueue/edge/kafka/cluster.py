@@ -30,8 +30,10 @@ from goqueue.wire.codes import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_REQUEST,
     LEADER_NOT_AVAILABLE,
+    MISMATCHED_ENDPOINT_TYPE,
     NONE,
     UNKNOWN_TOPIC_ID,
+    UNSUPPORTED_ENDPOINT_TYPE,
     UNSUPPORTED_VERSION,
 )
 from goqueue.wire.messages import describe_topic_partitions as paging
@@ -63,6 +65,7 @@ _STABLE: Final = {22: 5}  # the newest version of InitProducerId is not settled 
 # being written to, with a new epoch for each transaction; and share groups.
 FEATURES: Final = {"group.version": 1, "share.version": 1, "transaction.version": 2}
 GROUP, TRANSACTION, SHARE = range(3)  # what has a coordinator
+_BROKERS, _CONTROLLERS = 1, 2  # what DescribeCluster may be asked of
 _SINGLE_BELOW: Final = 4  # older versions of FindCoordinator ask for one key
 
 _Place = tuple[int, int, int, list[int]]  # error, leader, its epoch, and replicas that are not there
@@ -224,6 +227,8 @@ class ClusterHandler:
         )
 
     def cluster(self, call: KafkaCall, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        if request.endpoint_type != _BROKERS:
+            return _no_such_endpoint(request.endpoint_type)
         return DescribeClusterResponse(
             cluster_id=self._cluster_id,
             controller_id=self._brokers.controller,
@@ -284,6 +289,14 @@ class ClusterHandler:
 
 def _nobody(key: str, code: int, message: str) -> Coordinator:
     return Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
+
+
+def _no_such_endpoint(kind: int) -> DescribeClusterResponse:
+    if kind == _CONTROLLERS:
+        code, message = MISMATCHED_ENDPOINT_TYPE, "Brokers answer here, and there are no controllers beside them."
+    else:
+        code, message = UNSUPPORTED_ENDPOINT_TYPE, f"There are no endpoints of the type {kind}."
+    return DescribeClusterResponse(error_code=code, error_message=message)
 
 
 def _page(
