@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from goqueue.api.cluster import MoveIn
@@ -68,12 +68,21 @@ class ReassignmentHandler:
                 by_shard[topic.record.shard_of(at.partition)].append(at)
             except GoQueueError as error:
                 told[at] = _Told(code_of(error), error.message)
-        members = self._members(caller)
+        members, still = self._members(caller), await self._still(caller, by_shard, set(asked.values()))
         for shard, places in by_shard.items():
-            told |= dict.fromkeys(
-                places, await self._move(caller, shard, members[shard], {at: asked[at] for at in places})
-            )
+            some = {at: asked[at] for at in places}
+            if shard in still and set(some.values()) == {None}:
+                answer = _Told(NO_REASSIGNMENT_IN_PROGRESS, f"Shard {shard} does not move.")
+            else:
+                answer = await self._move(caller, shard, members[shard], some)
+            told |= dict.fromkeys(places, answer)
         return told
+
+    async def _still(self, caller: Caller, shards: Iterable[int], targets: Set[_Target]) -> set[int]:
+        """Those that do not move, if a move is to be turned back: nothing has to be named whole for that answer."""
+        if None not in targets:
+            return set()
+        return set(shards) - {one.shard for one in await self._moves.by(caller).moves()}
 
     async def _move(
         self, caller: Caller, shard: int, members: Sequence[TopicPartition], asked: Mapping[TopicPartition, _Target]
