@@ -329,7 +329,7 @@ class Node:
             self._settings.log.fsync,
             stats.topics,
             stats.partitions,
-            stats.messages,
+            None if self._settings.cluster.store else stats.messages,  # the others say how many are acknowledged
             sum(one.bytes_checked for one in found),
             sum(one.bytes_cut for one in found),
             sum(one.bytes_replayed for one in found),

@@ -81,7 +81,8 @@ class PartitionMarks:
 
     @property
     def message_count(self) -> int:
-        return self.state.high_watermark - self.log.start_offset
+        """No message while a replica has not heard yet up to where they are acknowledged."""
+        return max(0, self.state.high_watermark - self.log.start_offset)
 
     @property
     def leader_epoch(self) -> Epoch:
