@@ -19,6 +19,7 @@ from goqueue.drive.partition_replica import PartitionReplica
 from goqueue.drive.schema_follower import SchemaFollower
 from goqueue.drive.shard_damage import ShardDamage
 from goqueue.drive.shard_roles import ReplicationSettings
+from goqueue.drive.topic_records import SINGLE_SHARD
 from goqueue.drive.topic_table import TopicTable
 from goqueue.drive.traffic_watch import TrafficWatch
 from goqueue.node_services import NodeServices
@@ -121,7 +122,10 @@ class Clustering:
         return self.shards.replicas(shard)
 
     async def _recover(self, shard: int) -> None:
-        """What its last leader left is finished in the background: it may need shards that are taken over as well."""
+        """What its last leader left is finished in the background: it may need shards that are taken over as well. The
+        schemas are known before the shard is served that has them."""
+        if shard == SINGLE_SHARD and self._schemas is not None:
+            await self._schemas.look()
         self._parts.recovery.begin(shard)
 
     def _forget(self, shard: int) -> None:

@@ -1,4 +1,4 @@
-"""The schemas on a node that does not write them: read again whenever their log has grown."""
+"""The schemas on a node that does not write them: read again when their log has grown, and before it writes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOK_S: Final = 1.0
 
 
 class SchemaFollower:
-    """The node that leads the log writes to it and knows; when it begins to lead, it reads once more."""
+    """The node that leads the log writes to it and knows; when it begins to lead, it reads once more (`look`)."""
 
     def __init__(self, partition: Partition, load: Callable[[Partition], Awaitable[None]]) -> None:
         self._partition = partition
@@ -25,9 +25,10 @@ class SchemaFollower:
         self._read_to = -1
         self._led_in = -1  # the epoch in which this node leads
         self._task: asyncio.Task[None] | None = None
+        self._looking = asyncio.Lock()
 
     async def start(self) -> None:
-        await self._look()
+        await self.look()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
@@ -44,17 +45,19 @@ class SchemaFollower:
                     await moved
             self._partition.unwatch(moved)
             try:
-                await self._look()
+                await self.look()
             except (GoQueueError, OSError) as error:
                 logger.error("schemas cannot be read; trying again", extra={"error": str(error)})
                 await asyncio.sleep(_LOOK_S)
 
-    async def _look(self) -> None:
-        state = self._partition.state
-        led_in = state.leader_epoch if state.is_led else -1
-        if led_in >= 0 and led_in == self._led_in:
-            return
-        mark = self._partition.end_offset if led_in >= 0 else self._partition.high_watermark
-        if mark != self._read_to or led_in != self._led_in:
-            await self._load(self._partition)
-            self._read_to, self._led_in = mark, led_in
+    async def look(self) -> None:
+        """Returns when everything is known that the log has, if this node leads it, or else what is acknowledged."""
+        async with self._looking:
+            state = self._partition.state
+            led_in = state.leader_epoch if state.is_led else -1
+            if led_in >= 0 and led_in == self._led_in:
+                return
+            mark = self._partition.end_offset if led_in >= 0 else self._partition.high_watermark
+            if mark != self._read_to or led_in != self._led_in:
+                await self._load(self._partition)
+                self._read_to, self._led_in = mark, led_in

@@ -12,7 +12,7 @@ import msgspec
 
 from goqueue.api.schemas import RegistryStats
 from goqueue.base.errors import GoQueueError, NotFound
-from goqueue.base.ids import Offset
+from goqueue.base.ids import Millis, Offset
 from goqueue.base.limits import (
     SCHEMA_BYTES_MAX,
     SCHEMA_COMPARE_SECONDS_MAX,
@@ -23,6 +23,7 @@ from goqueue.base.limits import (
 )
 from goqueue.core.compat.breaks import Incompatibility
 from goqueue.core.compat.levels import VersionBreak, against
+from goqueue.core.machine import Decision
 from goqueue.core.schemas.errors import (
     IncompatibleSchema,
     InvalidSchema,
@@ -45,6 +46,8 @@ from goqueue.core.schemas.model import (
     is_default,
 )
 from goqueue.core.schemas.proto_schema import ProtoDocument
+from goqueue.core.schemas.records import Record
+from goqueue.core.schemas.registry import Registry
 from goqueue.core.schemas.table import SchemaTable, SchemaVersion
 from goqueue.drive.coordinators import SchemaHost
 from goqueue.drive.offload import Offload
@@ -107,6 +110,7 @@ class Schemas:
         """The version that holds the schema, new or not; `IncompatibleSchema` with every break if it may not be."""
         check_subject(subject)
         async with self._changing:
+            self._host.check_current()
             registry = self._host.machine
             registry.check_writable(subject)
             registry.check_import(subject, schema_id, version)
@@ -114,10 +118,14 @@ class Schemas:
             if registry.table.mode(subject) != "IMPORT" and self._held(subject, prepared) is None:
                 await self._check_compatible(subject, prepared)
             chosen = (subject, prepared.schema, prepared.fingerprint, schema_id, version)
-            held: SchemaVersion = await self._host.call(lambda registry, *_: registry.register(*chosen))
+            held: SchemaVersion = await self._decide(lambda registry, *_: registry.register(*chosen))
             _keep(self._documents, held.id, prepared.document)
             _keep(self._checkers, held.id, prepared.checker)
             return held
+
+    async def _decide(self, change: Callable[[Registry, int, Millis], Decision[Record]]) -> Any:
+        self._host.check_current()
+        return await self._host.call(change)
 
     def _held(self, subject: str, prepared: Prepared) -> SchemaVersion | None:
         known = self.table.id_of(prepared.fingerprint)
@@ -278,38 +286,38 @@ class Schemas:
 
     async def delete_version(self, subject: str, number: int, permanent: bool) -> int:
         async with self._changing:
-            done: int = await self._host.call(lambda registry, *_: registry.delete_version(subject, number, permanent))
+            done: int = await self._decide(lambda registry, *_: registry.delete_version(subject, number, permanent))
             return done
 
     async def delete_subject(self, subject: str, permanent: bool) -> list[int]:
         async with self._changing:
-            done: list[int] = await self._host.call(lambda registry, *_: registry.delete_subject(subject, permanent))
+            done: list[int] = await self._decide(lambda registry, *_: registry.delete_subject(subject, permanent))
             return done
 
     async def set_settings(self, subject: str, settings: CompatibilitySettings) -> CompatibilitySettings:
         if not is_default(subject):
             check_subject(subject)
         async with self._changing:
-            held: CompatibilitySettings = await self._host.call(
+            held: CompatibilitySettings = await self._decide(
                 lambda registry, *_: registry.set_settings(subject, settings)
             )
             return held
 
     async def delete_settings(self, subject: str) -> Level:
         async with self._changing:
-            before: Level = await self._host.call(lambda registry, *_: registry.delete_settings(subject))
+            before: Level = await self._decide(lambda registry, *_: registry.delete_settings(subject))
             return before
 
     async def set_mode(self, subject: str, mode: Mode, force: bool) -> Mode:
         if not is_default(subject):
             check_subject(subject)
         async with self._changing:
-            held: Mode = await self._host.call(lambda registry, *_: registry.set_mode(subject, mode, force))
+            held: Mode = await self._decide(lambda registry, *_: registry.set_mode(subject, mode, force))
             return held
 
     async def delete_mode(self, subject: str) -> Mode:
         async with self._changing:
-            before: Mode = await self._host.call(lambda registry, *_: registry.delete_mode(subject))
+            before: Mode = await self._decide(lambda registry, *_: registry.delete_mode(subject))
             return before
 
     # --- numbers -------------------------------------------------------------------------------------------
