@@ -22,14 +22,15 @@ if (location.protocol === "file:") {
         if (from !== this.frame.contentWindow) return;
         // Later, as from a real worker: the page sets what it watches while it posts.
         setTimeout(() => {
-          const told = new MessageEvent("message", { data });
+          const told = new MessageEvent("message", { data: structuredClone(data) });
           this.dispatchEvent(told);
           if (this.onmessage) this.onmessage(told);
         });
       });
       document.body.append(this.frame);
     }
-    postMessage(data) {
+    postMessage(message) {
+      const data = structuredClone(message); // a worker changes what it is given, and the page goes on with its own
       if (this.waiting) this.waiting.push(data);
       else setTimeout(() => this.frame.contentWindow.hear(data));
     }
