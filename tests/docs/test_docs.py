@@ -161,6 +161,14 @@ def test_the_files_that_the_path_names_exist() -> None:
             assert f"src/goqueue/{layer}/{file.name}" in named, f"docs/PATH.md does not name {file.name}"
 
 
+def test_what_belongs_to_a_step_or_point_is_indented_by_four() -> None:
+    """With less the site ends the list there, and counts the next step from one again."""
+    for page in [*PAGES, *sorted((ROOT / "docs/decisions").glob("*.md")), ROOT / "deploy/README.md"]:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        wrong = re.findall(r"\n\n {1,3}\S.*|^ {1,3}(?:[-*]|\d+\.) .*", text, re.MULTILINE)
+        assert wrong == [], page.name
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in [*PAGES, *sorted((ROOT / "docs/decisions").glob("*.md"))]:
         for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([\w-]*))?\)", page.read_text()):
