@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,14 +13,15 @@ import pytest
 
 from bench.node_process import NodeProcess
 from goqueue.base.errors import leaves
-from goqueue.base.settings import setting_keys
+from goqueue.base.settings import load_settings, setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS
 from goqueue.cli import COMMANDS
-from tools.site.build import SITE, STAGE, build, dead_links, explained, moved, not_found_by_search
+from tests.console.chromium import Chromium
+from tools.site.build import SITE, STAGE, build, dead_links, explained, moved, narrowed, not_found_by_search
 from tools.site.contents import SECTIONS, config, sections
 from tools.site.drawings import drawings
 from tools.site.entries import Offered, ask, missing
-from tools.site.reference import pages, rest_page
+from tools.site.reference import kafka_page, metrics_page, pages, rest_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +33,28 @@ def test_the_site_can_be_built_with_every_link_anchor_and_page_in_place() -> Non
     found = json.loads((SITE / "search.json").read_text())["items"]
     assert any(one["location"].startswith("queue.html#order-by-key") for one in found)
     assert "https://unpkg.com" not in (SITE / "index.html").read_text()
+
+
+@pytest.mark.slow
+def test_the_search_finds_what_is_typed_where_pages_are_opened_as_files(tmp_path: Path) -> None:
+    if not (SITE / "search.json").exists():
+        build()
+    browser = Chromium(tmp_path / "profile")
+    try:
+        browser.go(f"file://{SITE}/index.html", ready="document.querySelector('.md-content')")
+        browser.wait("document.querySelector('.md-search__button') !== null")
+        browser.run("document.querySelector('.md-search__button').click()")
+        roots = "[...document.querySelectorAll('div')].map((one) => one.shadowRoot)"
+        box = f"{roots}.find((one) => one?.querySelector('input'))"
+        browser.wait(f"({box}) !== undefined")
+        browser.wait(f"({box}).activeElement !== null")
+        for letter in "helm":
+            browser.press(letter)
+        browser.wait(f"[...({box}).querySelectorAll('a')].some((one) => one.href.includes('kubernetes.html'))")
+        assert browser.run(f"({box}).querySelector('input').value") == "helm"
+        assert browser.errors == []
+    finally:
+        browser.close()
 
 
 def test_dead_links_and_pages_without_search_are_told(tmp_path: Path) -> None:
@@ -90,6 +114,32 @@ def test_the_reference_has_every_route(server_url: str) -> None:
     text = rest_page(described)
     for path, methods in described["paths"].items():
         assert all(f"| `{method.upper()} {path}` |" in text for method in methods), path
+
+
+def test_the_reference_gives_defaults_that_can_be_typed() -> None:
+    text = pages()["settings.md"]
+    for key in setting_keys():
+        row = re.search(rf"^\| `{re.escape(key.dotted)}`<br>`{key.variable}` \| (\S+) \| \S", text, re.MULTILINE)
+        assert row is not None, key.dotted
+        shown = load_settings(None, {}, {key.dotted: row[1].strip("`").replace("(empty)", "")})
+        assert getattr(getattr(shown, key.section), key.name) == key.default, key.dotted
+
+
+def test_the_reference_has_every_metric_and_kafka_api(offered: Offered) -> None:
+    metrics, apis = metrics_page(offered.metrics), kafka_page(offered.kafka)
+    kinds = re.findall(r"^# TYPE (\w+) (\w+)$", offered.metrics, re.MULTILINE)
+    assert len(kinds) > 100
+    assert [
+        name for name, kind in kinds if not re.search(rf"^\| `{name}`<br>{kind} \| \w", metrics, re.MULTILINE)
+    ] == []
+    assert "| `Fetch` | 1 | 4 to 18 |" in apis and "| `DescribeProducers` | 61 | 0 |" in apis
+    assert [name for name in offered.kafka if f"| `{name}` |" not in apis] == []
+
+
+def test_a_setting_has_its_variable_below_its_name() -> None:
+    text = "| setting | variable | default | meaning |\n|---|---|---|---|\n| `a.b` | `GOQUEUE_A_B` | `1` | What. |\n"
+    shown = "| setting, variable | default | meaning |\n|---|---|---|\n| `a.b`<br>`GOQUEUE_A_B` | `1` | What. |\n"
+    assert narrowed(text) == shown
 
 
 def test_every_page_has_its_place_in_the_contents() -> None:

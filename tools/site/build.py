@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from bench.node_process import NodeProcess
 from tools.site.contents import config
 from tools.site.entries import ask, missing
-from tools.site.reference import pages, rest_page
+from tools.site.reference import kafka_page, metrics_page, pages, rest_page
 
 ROOT: Final = Path(__file__).parents[2]
 STAGE: Final = ROOT / "build/site-source"
@@ -34,6 +34,8 @@ _ELSEWHERE: Final = {
 _LINK: Final = re.compile(r"\[([^\[\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 _OURS: Final = ("door", "lane")  # words that nobody else has
 _KEPT: Final = re.compile(r"(^```.*?^```$|^#[^\n]*$|`[^`\n]*`|!?\[[^\]]*\]\([^)]*\))", re.MULTILINE | re.DOTALL)
+_NARROW_HEAD: Final = "| setting, variable | default | meaning |\n|---|---|---|\n"
+_VARIABLE: Final = re.compile(r"^(\| `[a-z_.]+`) \| (`GOQUEUE_[A-Z_]+`) \|", re.MULTILINE)
 _SHIM: Final = "assets/file-worker.js"
 _REMOTE_SHIM: Final = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim"[^>]*></script>')
 _REMOTE: Final = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"[^>]*>')
@@ -60,7 +62,7 @@ def build() -> None:
         original = ROOT / "docs" / page.relative_to(STAGE)
         if original.exists():
             up = "../" * (len(page.relative_to(STAGE).parts) - 1)
-            page.write_text(explained(moved(original, page.read_text(), page), f"{up}glossary.md"))
+            page.write_text(explained(narrowed(moved(original, page.read_text(), page)), f"{up}glossary.md"))
     CONFIG.write_text(config({str(page.relative_to(STAGE)) for page in STAGE.rglob("*.md")}))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     command = [shutil.which("zensical", path=path) or "zensical", "build", "--strict", "--config-file", str(CONFIG)]
@@ -96,7 +98,11 @@ def reference_pages() -> dict[str, str]:
         offered = ask(node.url, node.kafka)
     if lacking := missing(ROOT / "docs", offered):
         raise SystemExit("\n".join(["These have no entry, or a wrong one:", *lacking]))
-    return pages() | {"rest.md": rest_page(offered.described)}
+    return pages() | {
+        "rest.md": rest_page(offered.described),
+        "metrics.md": metrics_page(offered.metrics),
+        "kafka.md": kafka_page(offered.kafka),
+    }
 
 
 def _decisions() -> str:
@@ -118,6 +124,12 @@ def moved(page: Path, text: str, target: Path) -> str:
         return f"[{match[1]}]({'../' * depth}{staged.relative_to(STAGE)}{match[3] or ''})"
 
     return _LINK.sub(link, text).replace("| `` |", "| (empty) |")
+
+
+def narrowed(text: str) -> str:
+    """Settings with their variable below the name: with a column for each, what they mean stands beyond the screen."""
+    text = text.replace("| setting | variable | default | meaning |\n|---|---|---|---|\n", _NARROW_HEAD)
+    return _VARIABLE.sub(r"\1<br>\2 |", text)
 
 
 def explained(text: str, glossary: str) -> str:

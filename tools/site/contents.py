@@ -38,7 +38,14 @@ SECTIONS: Final[dict[str, list[str]]] = {
     "Security": ["security.md", "security-acls.md", "tenants.md", "quotas.md", "threat-model.md", "reporting.md"],
     "Pipeline": ["pipeline.md", "pipeline-files.md", "lake.md", "sizing.md"],
     "Moving from": ["from-kafka.md", "from-rabbitmq.md", "from-sqs.md", "from-celery.md"],
-    "Reference": ["reference/settings.md", "reference/errors.md", "reference/rest.md", "reference/cli.md"],
+    "Reference": [
+        "reference/settings.md",
+        "reference/metrics.md",
+        "reference/errors.md",
+        "reference/rest.md",
+        "reference/kafka.md",
+        "reference/cli.md",
+    ],
     "Internals": [
         "architecture.md",
         "PATH.md",

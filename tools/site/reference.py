@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import click
 
 import goqueue.base.startup_errors  # noqa: F401 - so that its words are known
 from goqueue.base.errors import GoQueueError, leaves
-from goqueue.base.settings import setting_keys
+from goqueue.base.limits import GIB, KIB, MIB
+from goqueue.base.settings import SettingKey, setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS, TopicConfig, as_text
 from goqueue.cli import app
 from goqueue.edge.grpc.errors import status_of as grpc_status_of
@@ -17,8 +20,16 @@ from goqueue.edge.kafka.errors import code_of
 from goqueue.edge.rest.errors import status_of
 from goqueue.edge.sqs.errors import translate
 from goqueue.wire import codes
+from goqueue.wire.api import APIS
 
 _NOTE: Final = "<!-- Written by `make docs` from the code. -->\n"
+_HELP: Final = re.compile(r"^# HELP (\w+) (.+)$", re.M)
+_TYPE: Final = re.compile(r"^# TYPE (\w+) (\w+)$", re.M)
+_WITH_UNIT: Final = re.compile(r"_(ms|bytes)(?:_max|_min)?$")
+_UNITS: Final = {
+    "ms": (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)),
+    "bytes": (("GiB", GIB), ("MiB", MIB), ("KiB", KIB), ("", 1)),
+}
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 _CODE_NAMES: Final = {value: name for name, value in vars(codes).items() if name.isupper() and isinstance(value, int)}
 
@@ -39,35 +50,48 @@ def _table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
 
 
 def settings_page() -> str:
-    def rows() -> Iterator[Sequence[str]]:
-        for key in setting_keys():
-            shown = key.default if key.default not in ("", None) else "-"
-            yield f"`{key.dotted}`", f"`{key.variable}`", f"`{shown}`", key.doc
+    about = (
+        "Every setting of a node, by its name in a file and as an environment variable, and [every setting of a "
+        "topic](#of-a-topic). [Configuration](../configuration.md) says how to give them."
+    )
+    parts = (
+        f"## {section}\n\n" + _table(("setting, variable", "default", "what it does"), map(_setting, keys))
+        for section, keys in groupby(setting_keys(), lambda key: key.section)
+    )
+    topics = ((f"`{name}`", _default(value), CONFIG_KEYS[name].doc) for name, value in as_text(TopicConfig()).items())
+    return _page(
+        "Settings", about, *parts, "## Of a topic\n\n" + _table(("setting", "default", "what it does"), topics)
+    )
 
-    topics = ((f"`{name}`", f"`{value}`", CONFIG_KEYS[name].doc) for name, value in as_text(TopicConfig()).items())
-    about = "Every setting, with its default. [Configuration](../configuration.md) says how to give them."
-    node = "## Of a node\n\n" + _table(("setting", "variable", "default", "what it does"), rows())
-    return _page("Settings", about, node, "## Of a topic\n\n" + _table(("setting", "default", "what it does"), topics))
+
+def _setting(key: SettingKey) -> Sequence[str]:
+    return f"`{key.dotted}`<br>`{key.variable}`", _default(_in_units(key.name, key.default)), key.doc
+
+
+def _default(value: object) -> str:
+    return "(empty)" if value in ("", None) else f"`{value}`"
+
+
+def _in_units(name: str, value: object) -> object:
+    """Times and sizes as people write them; both forms can be given."""
+    found = _WITH_UNIT.search(name)
+    if found is None or not isinstance(value, int) or value <= 0:
+        return value
+    return next(f"{value // size}{unit}" for unit, size in _UNITS[found[1]] if value % size == 0)
 
 
 def errors_page() -> str:
     def rows() -> Iterator[Sequence[str]]:
         for leaf in sorted(leaves(), key=lambda leaf: leaf.code):
             error = leaf("a sentence")
-            yield (
-                f"`{leaf.code}`",
-                _meaning(leaf),
-                str(status_of(error)),
-                _kafka(error),
-                translate(error).name,
-                _grpc(error),
-            )
+            given = (f"HTTP {status_of(error)}", _kafka(error), translate(error).name, _grpc(error))
+            yield f"`{leaf.code}`", _meaning(leaf), "<br>".join(given)
 
     about = (
         "Every error that a node can give, by its code. REST gives the code and the HTTP status; other protocols give "
         "what their clients know. The message of an error says what to do."
     )
-    return _page("Errors", about, _table(("code", "what it means", "HTTP", "Kafka", "SQS", "gRPC"), rows()))
+    return _page("Errors", about, _table(("code", "what it means", "over HTTP, Kafka, SQS, gRPC"), rows()))
 
 
 def _meaning(leaf: type[GoQueueError]) -> str:
@@ -98,6 +122,37 @@ def rest_page(described: Mapping[str, Any]) -> str:
         for tag in sorted(tags)
     )
     return _page("REST routes", about, *parts)
+
+
+def metrics_page(exported: str) -> str:
+    """From a node's `/metrics`."""
+    kinds = dict(_TYPE.findall(exported))
+    told = sorted((name, kinds[name], meaning) for name, meaning in _HELP.findall(exported))
+    parts = (
+        f"## {group}\n\n"
+        + _table(("metric, type", "what it says"), ((f"`{one}`<br>{kind}", say) for one, kind, say in rows))
+        for group, rows in groupby(told, lambda row: "_".join(row[0].split("_")[: 1 + row[0].startswith("goqueue")]))
+    )
+    about = (
+        "Every metric of a node. [Metrics](../metrics.md) has their labels, says which to watch, and how those of "
+        "[processes](../processes.md) and [pipelines](../pipeline.md#watching-pipelines) are read."
+    )
+    return _page("Metrics", about, *parts)
+
+
+def kafka_page(advertised: Mapping[str, tuple[int, int]]) -> str:
+    """From what a node answers to ApiVersions."""
+    keys = {api.name: api.key for api in APIS.values()}
+    rows = (
+        (f"`{name}`", str(keys[name]), str(low) if low == high else f"{low} to {high}")
+        for name, (low, high) in sorted(advertised.items())
+    )
+    about = (
+        "Every API of Kafka's protocol that a node advertises, with its number and versions. They do what Kafka's do; "
+        "[Kafka clients](../kafka.md) says what differs, and which clients were tested. Produce is advertised from "
+        "version 0 on, as Kafka does for old clients; versions below 3 are refused."
+    )
+    return _page("Kafka APIs", about, _table(("API", "key", "versions"), rows))
 
 
 def cli_page() -> str:
