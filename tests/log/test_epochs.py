@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from goqueue.base.startup_errors import DataTooNew
 from goqueue.format.batch import read_header
 from goqueue.log.appending import RollRule
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
@@ -13,6 +14,7 @@ from goqueue.log.epoch_history import EpochStart, begun, cut_head, cut_tail, end
 from goqueue.log.notes import META_FILE
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.recovery import StrayLog, open_log
+from goqueue.log.segment import FORMAT_VERSION
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
 from tests.log.logs import DIRECTORY, HOUR_MS, batch, home, open_at, seal, stop, survey, sync, value_at
 
@@ -151,6 +153,20 @@ def test_a_log_of_an_earlier_version_was_written_in_epoch_0(disk: Disk) -> None:
     write(log, 2, 1)
     stop(log)
     assert history(open_at(disk, segment_bytes=600)[0]) == [(0, 0), (2, 8)]
+
+
+def test_a_log_of_a_later_version_is_refused_and_not_touched(disk: Disk) -> None:
+    log, _ = open_at(disk)
+    write(log, 0, 8)
+    stop(log)
+    path = f"{DIRECTORY}/{META_FILE}"
+    noted = decode_crc_json(disk.read_file(path), dict[str, object])
+    assert noted is not None
+    disk.write_file(path, encode_crc_json({**noted, "version": FORMAT_VERSION + 1}))
+    before = {name: disk.read_file(f"{DIRECTORY}/{name}") for name in disk.names(DIRECTORY)}
+    with pytest.raises(DataTooNew, match="Start the version that wrote it, or a later one"):
+        open_at(disk)
+    assert {name: disk.read_file(f"{DIRECTORY}/{name}") for name in disk.names(DIRECTORY)} == before
 
 
 @pytest.mark.parametrize("end", range(18))
