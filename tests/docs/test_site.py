@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+import click
 import httpx
 import pytest
 
@@ -15,13 +16,13 @@ from bench.node_process import NodeProcess
 from goqueue.base.errors import leaves
 from goqueue.base.settings import load_settings, setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS
-from goqueue.cli import COMMANDS
+from goqueue.cli import COMMANDS, app
 from tests.console.chromium import Chromium
 from tools.site.build import SITE, STAGE, build, dead_links, explained, moved, narrowed, not_found_by_search
 from tools.site.contents import SECTIONS, config, sections
 from tools.site.drawings import drawings
 from tools.site.entries import Offered, ask, missing
-from tools.site.reference import kafka_page, metrics_page, pages, rest_page
+from tools.site.reference import each_command, kafka_page, metrics_page, pages, rest_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,6 +108,14 @@ def test_the_reference_has_every_setting_error_and_command() -> None:
     assert [leaf.code for leaf in leaves() if f"| `{leaf.code}` |" not in made["errors.md"]] == []
     assert [name for name in COMMANDS if f"\n## goqueue {name}\n" not in made["cli.md"]] == []
     assert "## goqueue topic create" in made["cli.md"] and "--server" in made["cli.md"]
+
+
+def test_every_command_and_option_says_what_it_does() -> None:
+    named = list(each_command(app, ("goqueue",)))
+    assert len(named) > 100
+    assert [path for path, command in named if not command.help] == []
+    options = ((path, one) for path, command in named for one in command.params if isinstance(one, click.Option))
+    assert [(path, one.name) for path, one in options if not one.help and not one.hidden] == []
 
 
 def test_the_reference_has_every_route(server_url: str) -> None:

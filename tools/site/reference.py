@@ -36,7 +36,11 @@ _CODE_NAMES: Final = {value: name for name, value in vars(codes).items() if name
 
 def pages() -> dict[str, str]:
     """By name, without those that need a node."""
-    return {"settings.md": settings_page(), "errors.md": errors_page(), "cli.md": cli_page()}
+    return {
+        "settings.md": settings_page(),
+        "errors.md": errors_page(),
+        "cli.md": cli_page(),
+    }
 
 
 def _page(title: str, about: str, *parts: str) -> str:
@@ -156,18 +160,19 @@ def kafka_page(advertised: Mapping[str, tuple[int, int]]) -> str:
 
 
 def cli_page() -> str:
-    parts = [_command(path, command) for path, command in _commands(app, ("goqueue",))]
+    parts = [_command(path, command) for path, command in each_command(app, ("goqueue",))]
     about = "Every command, as `--help` tells it. [The command line](../cli.md) shows how they are used."
     return _page("Commands", about, *parts)
 
 
-def _commands(group: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def each_command(group: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """This one and all below it that are not hidden, by the words that are typed."""
     yield path, group
     if isinstance(group, click.Group):
         ctx = click.Context(group, info_name=path[-1])
         for name in group.list_commands(ctx):
             if (command := group.get_command(ctx, name)) is not None and not command.hidden:
-                yield from _commands(command, (*path, name))
+                yield from each_command(command, (*path, name))
 
 
 def _command(path: tuple[str, ...], command: click.Command) -> str:

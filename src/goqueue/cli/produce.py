@@ -53,7 +53,13 @@ def _priority(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @click.option("--timezone", metavar="ZONE", help="Of --cron, like Europe/Berlin; default UTC.")
 @click.option("--times", type=click.IntRange(1), metavar="N", help="At most so many of --every or --cron.")
 @click.option("--ttl", metavar="SPAN", help="Not to be consumed after so long, like 1h.")
-@click.option("--acks", type=click.Choice(["none", "leader", "all"]), default="all", show_default=True)
+@click.option(
+    "--acks",
+    type=click.Choice(["none", "leader", "all"]),
+    default="all",
+    show_default=True,
+    help="Who has the message when it counts as stored.",
+)
 @click.option(
     "-o", "--output", type=click.Choice(["none", "json"]), default="none", help="json: a line for each place."
 )
