@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/start").glob("*.md")),
 ]
+DECISIONS = sorted((ROOT / "docs/decisions").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n(?:\n?```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
@@ -79,6 +82,50 @@ def name_of(page: Path) -> str:
     return page.name if page.parent == ROOT else str(page.relative_to(ROOT / "docs"))
 
 
+EVERY_PAGE = [*PAGES, *(ROOT / one for one in ("deploy/README.md", "examples/README.md")), *DECISIONS]
+# Commands and programs that are on pages and that no test types from there, how many blocks, and why.
+NOT_TYPED = {
+    "README.md": (2, "make installs, and needs the network; a container engine: tests/deploy has the image"),
+    "CONTRIBUTING.md": (2, "they are this"),
+    "deploy/README.md": (3, "a container engine; tests/deploy/test_compose_up.py, where there is one"),
+    "docs/backup.md": (5, "nodes that stay, buckets and tools of others; tests/cli restores into nodes of its own"),
+    "docs/benchmarks.md": (1, "hours"),
+    "docs/chaos.md": (2, "hours, and root"),
+    "docs/cli.md": (2, "a node that stays; files of a node of the reader's"),
+    "docs/clients.md": (1, "there is no .NET here"),
+    "docs/cluster.md": (2, "nodes that stay; tests/cluster has each of these commands"),
+    "docs/cluster-tests.md": (1, "hours"),
+    "docs/configuration.md": (2, "nodes that stay, a topic of the reader's"),
+    "docs/grpc.md": (1, "grpcurl"),
+    "docs/index.md": (1, "tests/docs/test_start.py installs in environments of its own"),
+    "docs/kafka.md": (3, "nodes that stay; Kafka's programs, which tests/door/kafka runs"),
+    "docs/kubernetes.md": (11, "a Kubernetes; tests/kubernetes does the same where there is one"),
+    "docs/lake.md": (3, "they take away what the page goes on with; tests/pipeline has tables of its own"),
+    "docs/pipeline-files.md": (2, "a server that stays, a pipeline of the reader's"),
+    "docs/pipeline.md": (5, "an installation, and Spark clusters; tests/pipeline has clusters of its own"),
+    "docs/processes.md": (1, "a node that stays"),
+    "docs/production.md": (1, "root and systemd; tests/docs/test_site.py reads the unit"),
+    "docs/queue.md": (1, "Kafka's programs, which tests/door/kafka runs"),
+    "docs/runbook.md": (9, "broken clusters; the drills of `python -m chaos` type what the page says"),
+    "docs/security.md": (2, "a node before its first start, and one with TLS; tests/door/security has such nodes"),
+    "docs/sqs.md": (1, "AWS's command line"),
+    "docs/start/celery.md": (1, "tests/docs/test_start.py installs what this says"),
+    "docs/start/kafka.md": (1, "tests/docs/test_start.py installs what this says"),
+    "docs/start/spark.md": (2, "tests/docs/test_start.py installs what this says; a demonstration of minutes"),
+    "docs/start/sqs.md": (1, "tests/docs/test_start.py installs what this says"),
+    "docs/traces.md": (1, "a node that stays, and a collector"),
+    "docs/workers.md": (2, "a worker that stays, and dead letters of the reader's"),
+}
+RUN = ("sh", "python", "java", "go", "javascript")  # the last three by test_clients.py
+DATA = ("text", "toml", "yaml", "json", "properties")
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+OUTPUT = re.compile(r"^```(?:sh|python|java|go|javascript)\n(?:(?!^```).*\n)*```\n+\Z", re.MULTILINE)
+COMMAND = re.compile(
+    r"^(?:[A-Z_]+=\S+ )*(?:goqueue|python3?|pip|make|docker|kubectl|helm|curl|systemctl|cp|mount|openssl|aws|for|cd"
+    r"|pytest|export|\.venv/bin/\S+|kafka-[\w-]+\.sh|spark-\w+|bin/\S+) \S",
+    re.MULTILINE,
+)
+
 RUN_HERE = [page for page in PAGES if name_of(page) not in ON_SPARK and list(examples(page))]
 
 
@@ -106,6 +153,34 @@ def test_the_examples_of_a_page_with_nodes_of_its_own_work_as_printed(name: str,
 
 def test_every_page_with_examples_is_followed() -> None:
     assert sorted(map(name_of, RUN_HERE)) == sorted([*TOGETHER, *BY_THEMSELVES])
+
+
+def test_every_block_runs_or_is_listed_with_the_reason() -> None:
+    """Pages mark what a reader types and no test does as `shell`; what is printed, and nothing else, as `text`."""
+    found: Counter[str] = Counter()
+    for page in EVERY_PAGE:
+        text = page.read_text()
+        for block in FENCE.finditer(text):
+            is_run = block[2] in RUN and not block[1]
+            found[str(page.relative_to(ROOT))] += not is_run and block[2] not in DATA
+            is_printed = OUTPUT.search(text[: block.start()]) is not None
+            hides = block[2] == "text" and not is_printed and COMMAND.search(textwrap.dedent(block[3])) is not None
+            assert not hides, f"{page.name} has commands as text:\n{block[0]}"
+    assert {name: count for name, count in found.items() if count} == {name: one[0] for name, one in NOT_TYPED.items()}
+
+
+def test_settings_on_pages_are_settings(tmp_path: Path) -> None:
+    """Those of pipelines are held by tests/pipeline/definition."""
+    blocks = [
+        (page, textwrap.dedent(text))
+        for page in EVERY_PAGE
+        for _, language, text in FENCE.findall(page.read_text())
+        if language == "toml" and page.name != "pipeline-files.md"
+    ]
+    assert len(blocks) >= 8
+    for page, text in blocks:
+        (tmp_path / "node.toml").write_text(text)
+        assert load_settings(tmp_path / "node.toml", {}, {}), page.name
 
 
 def test_no_two_pages_make_the_same_topic() -> None:
@@ -163,14 +238,14 @@ def test_the_files_that_the_path_names_exist() -> None:
 
 def test_what_belongs_to_a_step_or_point_is_indented_by_four() -> None:
     """With less the site ends the list there, and counts the next step from one again."""
-    for page in [*PAGES, *sorted((ROOT / "docs/decisions").glob("*.md")), ROOT / "deploy/README.md"]:
+    for page in EVERY_PAGE:
         text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
         wrong = re.findall(r"\n\n {1,3}\S.*|^ {1,3}(?:[-*]|\d+\.) .*", text, re.MULTILINE)
         assert wrong == [], page.name
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*PAGES, *sorted((ROOT / "docs/decisions").glob("*.md"))]:
+    for page in [*PAGES, *DECISIONS]:
         for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([\w-]*))?\)", page.read_text()):
             found = page.parent / target if target else page
             assert found.exists(), f"{page.name}: {target}"
