@@ -112,19 +112,26 @@ def page(report: Report, scenarios: Sequence[Scenario], systems: Sequence[System
     made = _MADE.format(made=report.made, effort=report.effort, **msgspec.structs.asdict(report.machine))
     parts = [f"# Side by side\n\n{made}\n\n{HOW}"]
     parts.append(_ratios(report, scenarios, systems))
-    parts.append("## Configurations\n\n" + "\n".join(f"- **{one.name}**: {one.configuration}." for one in systems))
+    there = {result.system for outcome in report.outcomes for result in outcome.results}
+    configured = (f"- **{one.name}**: {one.configuration}." for one in systems if one.key in there)
+    parts.append("## Configurations\n\n" + "\n".join(configured))
     for (key, _), outcome in found.items():
         parts.append(_section(known[key], outcome, systems))
+    if missing := list(dict.fromkeys(one.title for one in scenarios if one.key not in {key for key, _ in found})):
+        parts.append(f"{_NOT_RUN}\n\n" + "\n".join(f"- {title}" for title in missing))
     if gone := list(without(report, systems)):
         parts.append("## Absent or failed\n\n" + "\n".join(f"- {one}" for one in gone))
     return "\n\n".join([*parts, LEFT_OUT]) + "\n"
 
 
 _MADE = """`python -m bench.compare` ran all of this on one machine and wrote this page, on {made} (the {effort}
-form). Run it on yours: `make compare QUICK=1` takes a few minutes, `make compare` about an hour. Do not edit the page
-by hand.
+form). Run it on yours: `make compare QUICK=1` takes a few minutes, `make compare` about an hour.
 
 The machine: {cores} cores, {system}, Python {python}, {java}. Servers and load share it."""
+
+_NOT_RUN = """## Not in this run
+
+These scenarios have no figures here, since only some were asked for. `make compare` runs all of them."""
 
 HOW = """How to read the tables:
 

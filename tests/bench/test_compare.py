@@ -316,6 +316,14 @@ def test_the_page_has_ratios_configurations_spread_and_who_is_absent() -> None:
     assert drawing(shown.outcomes[0], SPEED, SYSTEMS).count("<rect") == 2
 
 
+def test_the_page_says_what_was_not_run_and_nothing_of_systems_that_were_not() -> None:
+    other = Scenario("o", "Another scenario", "kafka", (SPEED,))
+    text = page(report(50.0, 8.0), [SCENARIO, other], [*SYSTEMS, system("gone", []), system("elsewhere", [])])
+    assert "## Not in this run" in text and "\n- Another scenario\n" in text
+    assert "- **Gone**: as it comes." in text and "Elsewhere" not in text
+    assert "Not in this run" not in page(report(50.0, 8.0), [SCENARIO], [*SYSTEMS, system("gone", [])])
+
+
 def test_the_page_in_the_tree_says_what_a_new_one_would() -> None:
     text = (Path(__file__).parents[2] / "docs/comparison.md").read_text()
     assert HOW in text and text.endswith(f"{LEFT_OUT}\n")
