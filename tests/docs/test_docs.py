@@ -102,7 +102,10 @@ NOT_TYPED = {
     "docs/kubernetes.md": (11, "a Kubernetes; tests/kubernetes does the same where there is one"),
     "docs/lake.md": (3, "they take away what the page goes on with; tests/pipeline has tables of its own"),
     "docs/pipeline-files.md": (2, "a server that stays, a pipeline of the reader's"),
-    "docs/pipeline.md": (5, "an installation, and Spark clusters; tests/pipeline has clusters of its own"),
+    "docs/pipeline.md": (
+        5,
+        "an installation, YARN and machines of the reader's; tests/pipeline has SQL and declarative pipelines",
+    ),
     "docs/processes.md": (1, "a node that stays"),
     "docs/production.md": (1, "root and systemd; tests/docs/test_site.py reads the unit"),
     "docs/queue.md": (1, "Kafka's programs, which tests/door/kafka runs"),
