@@ -1,9 +1,10 @@
 """One client connection: frames in, answers out in the order of the requests, bounded both ways.
 
-Requests are begun in order, as they come, many at a time; a publish is appended before the next request is looked at,
-so order holds. An answer waits for those before it. No more requests are begun while too many are under way, while
-answers of too many bytes wait, while a large request is worked on in parts, or while the client does not read its
-answers; then the socket is not read either, so that the client's own buffers fill up. All that is held counts.
+Requests are begun in order, as they come, many at a time, but only for a bounded time in one pass of the loop; a
+publish is appended before the next request is looked at, so order holds. An answer waits for those before it. No more
+requests are begun while too many are under way, while answers of too many bytes wait, while a large request is worked
+on in parts, or while the client does not read its answers; then the socket is not read either, so that the client's
+own buffers fill up. All that is held counts.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 REQUESTS_MAX: Final = 64  # under way on one connection
 WRITE_HIGH_BYTES: Final = 1 << 20  # unread answers beyond which nothing new is begun
+BEGIN_S: Final = 0.002  # for how long requests are begun at one go: thousands of small ones fit what is read at once
 ANSWERS_HIGH_BYTES: Final = 1 << 20  # answers that wait for others, beyond which nothing new is begun
 
 Answered = list[Buffer] | None  # None: the request has no answer
@@ -102,6 +104,7 @@ class KafkaConnection(asyncio.Protocol):
         "_frame_bytes_max",
         "_framer",
         "_frames",
+        "_going_on",
         "_local",
         "_login",
         "_muted",
@@ -146,6 +149,7 @@ class KafkaConnection(asyncio.Protocol):
         self._writable = True
         self._reading = True
         self._finishing = False
+        self._going_on: asyncio.Handle | None = None  # with the next requests, in the next pass of the loop
         self._muted: asyncio.TimerHandle | None = None  # until when nothing new is begun, because of a quota
         self._turn = None if turns is None else ConnectionTurn(turns, KAFKA, self._pump_safely)
         self._peer = KafkaPeer("", listener=listener)
@@ -228,6 +232,9 @@ class KafkaConnection(asyncio.Protocol):
         if self._muted is not None:
             self._muted.cancel()
             self._muted = None
+        if self._going_on is not None:
+            self._going_on.cancel()
+            self._going_on = None
         self._budget.discard(self)
         held, self.held = self.held, 0
         self._frames.clear()
@@ -286,7 +293,7 @@ class KafkaConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Begins what may be begun, sends what may be sent, and reads on if there is room."""
-        turn = self._turn
+        turn, until = self._turn, 0.0
         while self._frames and self._may_begin():
             if turn is not None and not turn.may_begin(self._peer.caller):
                 break
@@ -299,7 +306,15 @@ class KafkaConnection(asyncio.Protocol):
             self._mute()
             if turn is not None:
                 turn.begun()
+            if self._frames:
+                until = until or self._clock() + BEGIN_S
+                if self._clock() >= until:
+                    self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
         self._regulate_reading()
+
+    def _go_on(self) -> None:
+        self._going_on = None
+        self._pump_safely()
 
     def _mute(self) -> None:
         """For as long as the client is throttled. Answers go out."""
@@ -315,7 +330,7 @@ class KafkaConnection(asyncio.Protocol):
     def _may_begin(self) -> bool:
         if self._transport is None or self._finishing or not self._writable or self._exclusive is not None:
             return False
-        if self._muted is not None:
+        if self._muted is not None or self._going_on is not None:
             return False
         if len(self._under_way) >= REQUESTS_MAX or self._answer_bytes > ANSWERS_HIGH_BYTES:
             return False
