@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.calls import ConnectionEnd, KafkaPeer
-from goqueue.edge.kafka.connection import BEGIN_S, KafkaConnection, WayIn
+from goqueue.edge.kafka.connection import KafkaConnection, WayIn
+from goqueue.edge.kafka.passes import BEGIN_S
 
 REQUESTS = 1_000
 

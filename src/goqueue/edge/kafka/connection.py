@@ -23,6 +23,7 @@ from goqueue.edge.doors import KAFKA
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.calls import ConnectionEnd, KafkaPeer, PeerLogin
 from goqueue.edge.kafka.idle import Activity
+from goqueue.edge.kafka.passes import BoundedPass
 from goqueue.format.batch import Buffer
 from goqueue.wire.errors import WireError
 from goqueue.wire.framer import Framer
@@ -31,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 REQUESTS_MAX: Final = 64  # under way on one connection
 WRITE_HIGH_BYTES: Final = 1 << 20  # unread answers beyond which nothing new is begun
-BEGIN_S: Final = 0.002  # for how long requests are begun at one go: thousands of small ones fit what is read at once
 ANSWERS_HIGH_BYTES: Final = 1 << 20  # answers that wait for others, beyond which nothing new is begun
 
 Answered = list[Buffer] | None  # None: the request has no answer
@@ -104,10 +104,10 @@ class KafkaConnection(asyncio.Protocol):
         "_frame_bytes_max",
         "_framer",
         "_frames",
-        "_going_on",
         "_local",
         "_login",
         "_muted",
+        "_pass",
         "_peer",
         "_reading",
         "_request_bytes",
@@ -146,10 +146,9 @@ class KafkaConnection(asyncio.Protocol):
         self._request_bytes = 0  # of requests under way
         self._answer_bytes = 0  # of answers that wait for others before them
         self._exclusive: _Pending | None = None
-        self._writable = True
-        self._reading = True
+        self._writable = self._reading = True
         self._finishing = False
-        self._going_on: asyncio.Handle | None = None  # with the next requests, in the next pass of the loop
+        self._pass = BoundedPass(clock, self._pump_safely)
         self._muted: asyncio.TimerHandle | None = None  # until when nothing new is begun, because of a quota
         self._turn = None if turns is None else ConnectionTurn(turns, KAFKA, self._pump_safely)
         self._peer = KafkaPeer("", listener=listener)
@@ -232,9 +231,7 @@ class KafkaConnection(asyncio.Protocol):
         if self._muted is not None:
             self._muted.cancel()
             self._muted = None
-        if self._going_on is not None:
-            self._going_on.cancel()
-            self._going_on = None
+        self._pass.cancel()
         self._budget.discard(self)
         held, self.held = self.held, 0
         self._frames.clear()
@@ -293,7 +290,7 @@ class KafkaConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Begins what may be begun, sends what may be sent, and reads on if there is room."""
-        turn, until = self._turn, 0.0
+        turn = self._turn
         while self._frames and self._may_begin():
             if turn is not None and not turn.may_begin(self._peer.caller):
                 break
@@ -307,14 +304,8 @@ class KafkaConnection(asyncio.Protocol):
             if turn is not None:
                 turn.begun()
             if self._frames:
-                until = until or self._clock() + BEGIN_S
-                if self._clock() >= until:
-                    self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
+                self._pass.begun()
         self._regulate_reading()
-
-    def _go_on(self) -> None:
-        self._going_on = None
-        self._pump_safely()
 
     def _mute(self) -> None:
         """For as long as the client is throttled. Answers go out."""
@@ -330,11 +321,10 @@ class KafkaConnection(asyncio.Protocol):
     def _may_begin(self) -> bool:
         if self._transport is None or self._finishing or not self._writable or self._exclusive is not None:
             return False
-        if self._muted is not None or self._going_on is not None:
+        if self._muted is not None or self._pass.is_over or len(self._under_way) >= REQUESTS_MAX:
             return False
-        if len(self._under_way) >= REQUESTS_MAX or self._answer_bytes > ANSWERS_HIGH_BYTES:
-            return False
-        return self._transport.get_write_buffer_size() <= WRITE_HIGH_BYTES
+        unread = self._transport.get_write_buffer_size()
+        return unread <= WRITE_HIGH_BYTES and self._answer_bytes <= ANSWERS_HIGH_BYTES
 
     def _queue(self, answer: list[Buffer] | Later) -> None:
         if isinstance(answer, list):
