@@ -214,9 +214,10 @@ def _session(found: Pipeline, master: str | None) -> AbstractContextManager[Spar
     if not needs_spark(found):
         return nullcontext(None)
     from goqueue.pipeline.session import session
+    from goqueue.pipeline.session.quiet import quiet
 
     spark = session(f"goqueue {found.NAME}", master)
-    spark.sparkContext.setLogLevel("ERROR")  # what people should know, pipelines say themselves
+    quiet(spark, "ERROR")  # what people should know, pipelines say themselves
     return spark
 
 

@@ -156,9 +156,10 @@ def node_options(file: PipelineFile, server: str, flags: Mapping[str, str | None
 
 def _session(file: PipelineFile, master: str | None) -> SparkSession:
     from goqueue.pipeline.session import session
+    from goqueue.pipeline.session.quiet import quiet
 
     spark = session(f"goqueue {file.definition.name}", master, settings=file.definition.spark)
-    spark.sparkContext.setLogLevel("OFF")
+    quiet(spark)
     return spark
 
 

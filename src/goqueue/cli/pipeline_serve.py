@@ -57,13 +57,14 @@ def serve(folder: Path, every: str, listen: str, lake: str | None, master: str |
     from goqueue.pipeline.definition.supervising import PipelineSupervisor
     from goqueue.pipeline.session import session
 
+    from goqueue.pipeline.session.quiet import quiet
     every_s, address = _span_s(every), _address(listen)
 
     def lake_of(file: PipelineFile) -> str:
         return lake or file.place(file.definition.lake)
 
     with session("goqueue pipelines", master) as spark:
-        spark.sparkContext.setLogLevel("OFF")
+        quiet(spark)
 
         def start(file: PipelineFile) -> Queries:
             return begin(spark, file, Asked(node_options(file, server), lake_of(file), every_s))
