@@ -99,3 +99,12 @@ def test_a_key_is_told_then_removed(module_node: NodeProcess, tmp_path: Path) ->
 
 def test_nowhere_to_look_is_refused() -> None:
     assert "Say where to look" in forget("ann").stderr
+
+
+def test_a_column_that_no_table_has_is_refused(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "people"), pa.table({"customerId": ["ann", "bob"]}))
+    refused = forget("ann", "--lake", tmp_path, "--column", "customerid", "--yes")
+    assert refused.exit_code and "has a column 'customerid'; did you mean 'customerId'?" in refused.stderr
+    assert DeltaTable(str(tmp_path / "people")).to_pyarrow_table().num_rows == 2
+    done = forget("ann", "--lake", tmp_path, "--column", "customerId", "--yes")
+    assert done.exit_code == 0 and DeltaTable(str(tmp_path / "people")).to_pyarrow_table().num_rows == 1

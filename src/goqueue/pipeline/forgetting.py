@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import compress
 from operator import or_
 from typing import Any, Final
@@ -61,6 +62,7 @@ class Forgetting:
         self._offsets: dict[Place, list[int]] = {}
         self._compacted: dict[str, list[int]] = {}
         self._conditions: dict[str, list[str]] = {}
+        self._known: dict[str, None] = {}  # the names of all columns
 
     def look(self) -> list[KeyFound]:
         """Reads the topics and the key columns of all tables; changes nothing."""
@@ -68,7 +70,17 @@ class Forgetting:
         names = [] if self._lake is None else tables_in(self._lake)
         # The archive knows where messages were that a log no longer has; what has only places comes after it.
         ordered = sorted(names, key=lambda name: (name != "messages", name))
-        return found + [self._in_table(name) for name in ordered]
+        found += [self._in_table(name) for name in ordered]
+        self._check_columns()
+        return found
+
+    def _check_columns(self) -> None:
+        """A slip of the pen would leave rows that were to be forgotten."""
+        missing = [name for name in self._columns if name not in self._known]
+        if missing and self._lake is not None:
+            near = get_close_matches(missing[0], self._known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            raise LakeError(f"No table in {self._lake} has a column {missing[0]!r}{hint}")
 
     def carry_out(self) -> list[KeyRemoved]:
         """What `look` found."""
@@ -118,6 +130,7 @@ class Forgetting:
     def _in_table(self, name: str) -> KeyFound:
         table = FoundTable(f"{self._lake}/{name}")
         kinds = {field.name: field.type for field in table.columns()}
+        self._known |= dict.fromkeys(kinds)
         matches = [
             (column, *literal)
             for column, kind in kinds.items()
