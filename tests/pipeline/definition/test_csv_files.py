@@ -65,3 +65,15 @@ def test_csv_of_others_is_read(spark: SparkSession, module_node: NodeProcess, tm
     run(spark, file, module_node)
     found = [row | {"name": row["name"] or ""} for row in table(spark, file, "people")]
     assert sorted(found, key=str) == sorted(people, key=str)
+
+
+def test_rows_without_a_key_are_left_out_of_a_merge_and_counted(
+    spark: SparkSession, module_node: NodeProcess, tmp_path: Path
+) -> None:
+    """Of a stream they go to the quarantine. There is none here, where every run would put them there again."""
+    (tmp_path / "people").mkdir()
+    (tmp_path / "people/all.csv").write_text("id,name\n1,ann\nNaN,bob\n,cid\n1.5,dee\n")
+    asked = READING.replace('"overwrite"', '"merge"\nkeys = ["id"]').replace("id string", "id double")
+    file = written(tmp_path, asked)
+    assert run(spark, file, module_node).warnings == ["2 rows have no key, and were left out"]
+    assert sorted(row["name"] for row in table(spark, file, "people")) == ["ann", "dee"]

@@ -57,6 +57,18 @@ def test_merges_are_the_same_in_both_formats_and_happen_once(tables: TableStore,
         assert rows_of(path) == [("a", 2, 3, False), ("b", 1, 5, False), ("d", 1, None, False)]
 
 
+def test_a_merged_row_leaves_nothing_of_the_old_one_in_columns_that_it_lacks(
+    tables: TableStore, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "customers")
+    tables.ensure(path, CUSTOMERS)
+    tables.merge(customers(("a", 1, 1, False), ("b", 1, 1, False)), path, RULE, CUSTOMERS, None)
+    lacking = columns(id="string", part="int", version="bigint")
+    given = pa.Table.from_pylist([{"id": "a", "part": 1, "version": 2}], arrow_schema(lacking))
+    tables.merge(given, path, MergeRule(["id", "part"], "version"), lacking, None)
+    assert rows_of(path) == [("a", 1, 2, None), ("b", 1, 1, False)]
+
+
 def test_small_files_are_gathered_and_old_ones_go(tables: TableStore, tmp_path: Path) -> None:
     path = str(tmp_path / "customers")
     tables.ensure(path, CUSTOMERS)

@@ -72,7 +72,7 @@ def perform(spark: SparkSession, file: PipelineFile, asked: Asked, progress: Pro
     finally:
         for query in queries.values():
             query.stop()
-    return _summary(file, counted, time.monotonic() - began)
+    return _summary(file, counted, time.monotonic() - began, ready.place.quarantined.left_out)
 
 
 def prepare(spark: SparkSession, file: PipelineFile, asked: Asked) -> PreparedPipeline:
@@ -190,11 +190,12 @@ def check_query(name: str, query: StreamingQuery) -> None:
         raise QueryFailed(f"{name}: {reason(causes(failed))}")
 
 
-def _summary(file: PipelineFile, done: list[SinkCounts], seconds: float) -> Summary:
+def _summary(file: PipelineFile, done: list[SinkCounts], seconds: float, left_out: int) -> Summary:
     rows = [msgspec.to_builtins(one) for one in done]
     for row in rows:
         row["rows_out"] = "-" if row["rows_out"] is None else row["rows_out"]
     total = max((one.rows_in for one in done), default=0)
     out = sum(one.rows_out or 0 for one in done)
     facts = {"sinks": rows}
-    return Summary(file.definition.name, total, out, seconds, sum(one.batches for one in done), facts)
+    warnings = [f"{left_out:,} rows have no key, and were left out"] if left_out else []
+    return Summary(file.definition.name, total, out, seconds, sum(one.batches for one in done), facts, warnings)

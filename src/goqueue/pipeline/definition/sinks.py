@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Final
 
 import msgspec
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import DoubleType, FloatType
 
 from goqueue.pipeline.definition.frames import file_options
 from goqueue.pipeline.definition.views import BROKEN, quarantined
@@ -23,9 +26,10 @@ KEY_RULE: Final = "key-is-there"
 
 
 class QuarantineCount(msgspec.Struct):
-    """Rows that went to a quarantine since the pipeline started."""
+    """Rows that went to a quarantine since the pipeline started; and those without a key that no table took."""
 
     rows: int = 0
+    left_out: int = 0
 
 
 class SinkPlace(msgspec.Struct, frozen=True):
@@ -131,12 +135,17 @@ def write_static(rows: DataFrame, sink: PipelineSink, place: SinkPlace) -> int:
 
 
 def merge(rows: DataFrame, sink: PipelineSink, place: SinkPlace, batch: QueryBatch | None) -> int:
-    """The newest row of every key takes the place of the table's. Rows without a key go to the quarantine."""
+    """The newest row of every key takes the place of the table's. Rows without a key go to the quarantine.
+
+    Those of no stream would go there again in every run: they are counted.
+    """
     held = rows.persist()  # it is looked at twice, and read once
     try:
         if batch is not None:
             _keep_keyless(held, sink, place, batch)
-        newest = _newest(held.na.drop(subset=sink.keys), sink)
+        else:
+            place.quarantined.left_out += held.where(_is_keyless(held, sink.keys)).count()
+        newest = _newest(held.where(~_is_keyless(held, sink.keys)), sink)
         found = newest.toArrow().cast(arrow_schema(newest.schema))
     finally:
         held.unpersist()
@@ -145,10 +154,17 @@ def merge(rows: DataFrame, sink: PipelineSink, place: SinkPlace, batch: QueryBat
 
 
 def _keep_keyless(rows: DataFrame, sink: PipelineSink, place: SinkPlace, batch: QueryBatch) -> None:
-    keyless = rows.where(" OR ".join(f"`{key}` IS NULL" for key in sink.keys))
+    keyless = rows.where(_is_keyless(rows, sink.keys))
     broken = quarantined(keyless.withColumn(BROKEN, f.array(f.lit(KEY_RULE))), place.pipeline, sink.view)
     keyed = QueryBatch(f"{batch.query}/{KEY_RULE}", batch.number)
     place.quarantined.rows += place.tables.write(broken, place.table(QUARANTINE), "append", (), keyed)
+
+
+def _is_keyless(rows: DataFrame, keys: Sequence[str]) -> Column:
+    """Whether a part of the key is null, or not a number: nothing is equal to that."""
+    parts = [f.col(f"`{key}`") for key in keys]
+    numbers = [f.col(f"`{key}`") for key in keys if isinstance(rows.schema[key].dataType, FloatType | DoubleType)]
+    return reduce(or_, [*(part.isNull() for part in parts), *(f.isnan(part) for part in numbers)])
 
 
 def _newest(rows: DataFrame, sink: PipelineSink) -> DataFrame:

@@ -54,11 +54,20 @@ class DeltaStore:
             if batch is not None and has_batch(table, batch):
                 return 0
             try:
-                _merge_into(table, rows, rule, CommitProperties(app_transactions=marks))
+                _merge_into(table, _whole(rows, table), rule, CommitProperties(app_transactions=marks))
             except CommitFailedError:
                 continue
             return int(rows.num_rows)
         raise LakeBusy(f"{path} was changed by others {_ATTEMPTS_MAX} times in a row; run fewer jobs on it.")
+
+
+def _whole(rows: pa.Table, table: DeltaTable) -> pa.Table:
+    """With the columns that only the table has, as nulls: a new row leaves nothing of the old one."""
+    given = {name.lower() for name in rows.column_names}
+    for field in pa.schema(table.schema().to_arrow()):
+        if field.name.lower() not in given:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows
 
 
 def _merge_into(table: DeltaTable, rows: pa.Table, rule: MergeRule, properties: CommitProperties) -> None:
