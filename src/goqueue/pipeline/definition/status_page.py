@@ -26,9 +26,15 @@ _HELP: Final = {
     "state_bytes": "Memory of what is kept between batches.",
 }
 _STYLE: Final = (
-    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;"
-    "padding:0 1rem}table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.35rem .8rem .35rem 0;"
-    "border-bottom:1px solid #8884}td.n{text-align:right;font-variant-numeric:tabular-nums}"
+    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:76rem;"
+    "padding:0 1rem}table{border-collapse:collapse;width:100%}"
+    "th,td{text-align:left;vertical-align:top;padding:.35rem .8rem .35rem 0;border-bottom:1px solid #8884}"
+    "th{vertical-align:bottom}.n{text-align:right;font-variant-numeric:tabular-nums}td.error{overflow-wrap:anywhere}"
+    ".waiting,.refused{color:light-dark(#b2182b,#ff6b6b);font-weight:600}"
+    # On a phone a pipeline is a list of its numbers, with their names.
+    "@media(max-width:56rem){tr.heads{display:none}table,tbody,tr,td{display:block}"
+    "tr{border-bottom:1px solid #8884;padding:.7rem 0}td{border:0;padding:.05rem 0}td:first-child{font-weight:600}"
+    "td.n{display:flex;justify-content:space-between}td.n::before{content:attr(data-head);opacity:.75}}"
 )
 _COLUMNS: Final = {
     "rows": "Rows",
@@ -39,12 +45,14 @@ _COLUMNS: Final = {
     "quarantined_rows": "Quarantined",
     "state_rows": "Kept rows",
 }
-_HEADS: Final = ("Pipeline", "State", *_COLUMNS.values(), "Restarts", "Last error")
+_NUMBERS: Final = (*_COLUMNS.values(), "Restarts")
+_HEADS: Final = "<th>Pipeline<th>State" + "".join(f'<th class="n">{name}' for name in _NUMBERS) + "<th>Last error"
 _HEAD: Final = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Pipelines</title>'
     '<meta name="viewport" content="width=device-width"><meta http-equiv="refresh" content="5">'
-    f"<style>{_STYLE}</style><h1>Pipelines</h1><table><tr>{''.join(f'<th>{name}' for name in _HEADS)}</tr>"
+    f'<style>{_STYLE}</style><h1>Pipelines</h1><table><tr class="heads">{_HEADS}</tr>'
 )
+_NONE: Final = "<tr><td>There is no pipeline in this folder.</tr>"
 
 Ask = Callable[[], Sequence[PipelineStatus]]
 
@@ -69,13 +77,16 @@ def metrics_text(status: Sequence[PipelineStatus]) -> bytes:
 
 
 def page(status: Sequence[PipelineStatus]) -> bytes:
-    return f"{_HEAD}{''.join(map(_row, status))}</table></html>".encode()
+    return f"{_HEAD}{''.join(map(_row, status)) or _NONE}</table></html>".encode()
 
 
 def _row(one: PipelineStatus) -> str:
-    numbers = [one.numbers.get(name, 0) for name in _COLUMNS]
-    cells = "".join(f'<td class="n">{number:,.0f}' for number in [*numbers, one.restarts])
-    return f"<tr><td>{html.escape(one.name)}<td>{one.state}{cells}<td>{html.escape(one.error)}</tr>"
+    """Of what does not run there are no numbers."""
+    numbers = [one.numbers.get(name) for name in _COLUMNS]
+    texts = ["-" if number is None else f"{number:,.0f}" for number in (*numbers, one.restarts)]
+    cells = "".join(f'<td class="n" data-head="{name}">{text}' for name, text in zip(_NUMBERS, texts, strict=True))
+    state = one.state if one.state in ("running", "paused") else f'<b class="{one.state}">{one.state}</b>'
+    return f'<tr><td>{html.escape(one.name)}<td>{state}{cells}<td class="error">{html.escape(one.error)}</tr>'
 
 
 def _elsewhere() -> bytes:
@@ -95,9 +106,10 @@ def show(host: str, port: int, ask: Ask) -> ThreadingHTTPServer:
                 "/metrics": ("text/plain; version=0.0.4; charset=utf-8", lambda: metrics_text(status)),
                 "/status": ("application/json", lambda: msgspec.json.encode(status)),
             }
-            kind, body = answers.get(self.path, ("text/plain", _elsewhere))
+            path = self.path.partition("?")[0]
+            kind, body = answers.get(path, ("text/plain", _elsewhere))
             data: bytes = body()
-            self.send_response(200 if self.path in answers else 404)
+            self.send_response(200 if path in answers else 404)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(data)))
             self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
