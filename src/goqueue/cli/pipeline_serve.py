@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,9 +57,11 @@ def serve(folder: Path, every: str, listen: str, lake: str | None, master: str |
     from goqueue.pipeline.definition.status_page import show
     from goqueue.pipeline.definition.supervising import PipelineSupervisor
     from goqueue.pipeline.session import session
-
     from goqueue.pipeline.session.quiet import quiet
-    every_s, address = _span_s(every), _address(listen)
+
+    every_s, address = _span_s(every), _free_address(listen)
+    if not any(folder.glob("*.toml")):
+        remark(f"There is no pipeline in {folder} yet; files *.toml that come are run.")
 
     def lake_of(file: PipelineFile) -> str:
         return lake or file.place(file.definition.lake)
@@ -171,6 +174,17 @@ def _address(listen: str) -> tuple[str, int] | None:
         return parse_address(listen)
     except ValueError as error:
         raise Misused(f"--listen {error}") from None
+
+
+def _free_address(listen: str) -> tuple[str, int] | None:
+    """One that is taken is told before Spark is started."""
+    address = _address(listen)
+    try:
+        if address is not None:
+            socket.create_server(address).close()
+    except OSError as error:
+        raise Misused(f"--listen {listen}: {error.strerror or error}") from None
+    return address
 
 
 def _file_of(name: str, folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import socket
 from pathlib import Path
 
 import pyarrow as pa
@@ -76,3 +77,13 @@ def test_tables_are_looked_after_now(tmp_path: Path) -> None:
     table = DeltaTable(str(tmp_path / "lake/copies"))
     assert table.to_pyarrow_table().num_rows == 2
     assert table.metadata().configuration["delta.logRetentionDuration"] == "interval 1 hours"
+
+
+def test_an_address_that_is_taken_is_told_before_spark_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        asked = ("serve", tmp_path, "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        assert f"There is no pipeline in {tmp_path} yet" in run(*asked).stderr
+        (tmp_path / "shop.toml").write_text(SHOP)
+        refused = run(*asked)
+    (line,) = refused.stderr.splitlines()
+    assert refused.exit_code and "Address already in use" in line
