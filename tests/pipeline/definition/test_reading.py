@@ -11,6 +11,7 @@ from goqueue.pipeline.definition.reading import PipelineFile, from_text, read_fi
 from goqueue.pipeline.definition.template import template
 
 SOURCE = '[[source]]\nname = "orders"\ntopic = "orders"\n'
+RULE = '[[rule]]\nname = "r"\nview = "orders"\nmust = "true"\n'
 SINK = '[[sink]]\nview = "orders"\ntable = "copies"\n'
 
 
@@ -70,6 +71,32 @@ def test_the_template_is_a_whole_pipeline() -> None:
         ('name = "shop"\n[alerts]\ntopic = "orders"\n' + SOURCE + SINK, 3, "would feed itself"),
         ('name = "shop"\n[alerts]\ntopic = "a"\nlag_rows = -1\n' + SOURCE + SINK, 4, "0 or more"),
         ('name = "../x"\n' + SOURCE + SINK, 1, "letters, digits"),
+        ('name = "shop"\n' + SOURCE + SINK + 'name = "../../.."\n', 8, "cannot be the name of a checkpoint"),
+        ('name = "shop"\n' + SOURCE + SINK + 'name = ""\n', 8, "cannot be the name of a checkpoint"),
+        ('name = "shop"\n' + SOURCE + SINK.replace("copies", "../copies"), 7, "cannot be a table's name"),
+        ('name = "shop"\n' + SOURCE + SINK.replace("copies", "/copies"), 7, "cannot be a table's name"),
+        ('name = "shop"\n' + SOURCE + SINK.replace("copies", ""), 7, "cannot be a table's name"),
+        ('name = "shop"\n' + SOURCE + SINK.replace("copies", "_checkpoints/pipelines"), 7, "cannot be a table's name"),
+        ('name = "shop"\n' + SOURCE.replace("topic", "table").replace('"orders"\n', '"a//b"\n', 1) + SINK, 3, "name"),
+        ('name = "shop"\n' + SOURCE + SINK.replace("table", "file").replace("copies", "."), 7, "no folder of its own"),
+        ('name = "shop"\n' + SOURCE.replace("topic", "file") + SINK, 4, "say format: csv, json, parquet"),
+        ('name = "shop"\n' + SOURCE + RULE + 'quarantine = "../x"\n' + SINK, 9, "cannot be a table's name"),
+        (
+            'name = "shop"\n' + SOURCE + RULE + RULE + 'quarantine = "bad"\n' + SINK,
+            13,
+            "go to the table quarantine, as",
+        ),
+        ('name = "shop"\n' + SOURCE + RULE + SINK.replace("copies", "quarantine"), 11, "rows that break a rule go to"),
+        (
+            'name = "shop"\n' + SOURCE + SINK + '[[step]]\nname = "Orders"\nsql = "SELECT 1"\n',
+            9,
+            "a view 'orders' already",
+        ),
+        ('name = "shop"\n' + SOURCE + 'begin = "2026-13-41T00:00:00Z"\n' + SINK, 5, "or a time like"),
+        ('name = "shop"\n' + SOURCE + SINK.replace("table", "topic") + 'partition_by = ["a"]\n', 8, "are divided"),
+        ('name = "shop"\n[maintenance]\nfile_size = "0"\n' + SOURCE + SINK, 3, "between 1 and 1024GiB"),
+        ('name = "shop"\n[maintenance]\nfile_size = "9999999GiB"\n' + SOURCE + SINK, 3, "between 1 and 1024GiB"),
+        ('name = "shop"\n[maintenance]\nexpire_by = "at"\nexpire = "99999999d"\n' + SOURCE + SINK, 4, "36500d or less"),
     ],
 )
 def test_a_mistake_is_one_line_with_its_place(text: str, line: int, words: str) -> None:
@@ -86,6 +113,11 @@ def test_texts_over_several_lines_do_not_move_places() -> None:
     step = '[[step]]\nname = "a"\nsql = """\nSELECT 1\n[[sink]]\nname = 3\n"""\n'
     (found,) = told('name = "shop"\n' + SOURCE + step + SINK + 'keys = ["id"]\n')
     assert found.startswith("shop.toml:15: ")
+
+
+def test_a_mark_before_the_text_is_no_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "shop.toml").write_text("name = 'shop'\n" + SOURCE + SINK, encoding="utf-8-sig")
+    assert read_file(tmp_path / "shop.toml").definition.name == "shop"
 
 
 def test_a_file_that_is_none_or_too_large_is_refused(tmp_path: Path) -> None:

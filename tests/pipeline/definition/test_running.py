@@ -136,6 +136,17 @@ def test_a_batch_that_was_written_just_before_a_kill_is_known_to_what_spark_keep
     assert found == [(12, "a"), (12, "b"), (14, "b"), (14, "c")], "those that the watermark has passed, once"
 
 
+def test_a_missing_topic_of_alerts_begins_nothing(
+    spark: SparkSession, module_node: NodeProcess, tmp_path: Path
+) -> None:
+    publish(module_node, "watched", [])
+    publish(module_node, "watched-large", [])
+    asked = SHOP.replace("TOPIC", "watched") + '[alerts]\ntopic = "nowhere-alerts"\n'
+    with pytest.raises(PipelineFileError, match="alerts: there is no topic 'nowhere-alerts'"):
+        run(spark, written(tmp_path, asked), module_node)
+    assert not (tmp_path / "lake").exists()
+
+
 def test_a_missing_topic_begins_nothing(spark: SparkSession, module_node: NodeProcess, tmp_path: Path) -> None:
     file = written(tmp_path, SHOP.replace("TOPIC", "nowhere"))
     with pytest.raises(PipelineFileError) as raised:

@@ -118,6 +118,8 @@ def _check_topics(file: PipelineFile, node: Mapping[str, str]) -> None:
     places += [("sink", number, one.topic) for number, one in enumerate(asked.sink)]
     if not any(topic for _, _, topic in places):
         return
+    if asked.alerts is not None:
+        places.append(("alerts", 0, asked.alerts.topic))
     there = cluster(doors(node.get("kafka.bootstrap.servers"), node.get("url")).kafka).topics()
     missing = [
         Mistake(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,8 @@ from goqueue.pipeline.definition.reading import PipelineFile
 from goqueue.pipeline.definition.sinks import messages
 from goqueue.pipeline.definition.views import Views, build_views, told_at
 from goqueue.pipeline.definition.words import PipelineSink
+
+_DIVIDING: Final = ("string", "tinyint", "smallint", "int", "bigint", "date", "boolean")
 
 
 class SinkPlan(msgspec.Struct, frozen=True):
@@ -50,7 +53,13 @@ def _planned(spark: SparkSession, file: PipelineFile, views: Views, number: int)
     sink = file.definition.sink[number]
     rows = views.frames[sink.view]
     about, where = f"sink {sink.target!r}", ("sink", number, "")
-    for key, columns in (("keys", sink.keys), ("partition_by", sink.partition_by), ("order", _listed(sink.order))):
+    _check_names(file, sink, rows, number)
+    for key, columns in (
+        ("keys", sink.keys),
+        ("partition_by", sink.partition_by),
+        ("order", _listed(sink.order)),
+        ("delete_when", _listed(sink.delete_when)),
+    ):
         for column in columns:
             if column not in rows.columns:
                 told = f"{about}: {sink.view} has no column {column!r}; it has {', '.join(rows.columns)}"
@@ -62,6 +71,26 @@ def _planned(spark: SparkSession, file: PipelineFile, views: Views, number: int)
             _check_streaming(spark, rows, sink)
     _check_repeatable(file, sink, rows, number)
     return SinkPlan(sink, views.frames[sink.view], rows.isStreaming, stateful(rows) if rows.isStreaming else [])
+
+
+def _check_names(file: PipelineFile, sink: PipelineSink, rows: DataFrame, number: int) -> None:
+    """Names that would be refused when the first batch is written."""
+    about, where = f"sink {sink.target!r}: {sink.view}", ("sink", number, "view")
+    lower = [name.lower() for name in rows.columns]
+    doubled = [name for name in rows.columns if lower.count(name.lower()) > 1]
+    if doubled:
+        raise file.refuse(Mistake(f"{about} has the column {doubled[-1]!r} twice; name them apart by AS", where))
+    odd = [name for name in rows.columns if "." in name or "`" in name]
+    if odd and sink.topic is None:
+        raise file.refuse(Mistake(f"{about}: the column {odd[0]!r} needs a name without a dot; say one by AS", where))
+    kinds = dict(rows.dtypes)
+    for column in sink.partition_by if sink.table is not None else []:
+        if kinds.get(column, "string") not in _DIVIDING:
+            told = f"{about}: {column!r} is {kinds[column]}; a table is divided by texts, whole numbers or dates"
+            raise file.refuse(Mistake(told, ("sink", number, "partition_by")))
+    if sink.delete_when in rows.columns and kinds[str(sink.delete_when)] != "boolean":
+        told = f"{about}: {sink.delete_when!r} is {kinds[str(sink.delete_when)]}, and not true or false"
+        raise file.refuse(Mistake(told, ("sink", number, "delete_when")))
 
 
 def _listed(one: str | None) -> list[str]:

@@ -47,7 +47,7 @@ def read_file(path: Path) -> PipelineFile:
     try:
         if path.stat().st_size > _BYTES_MAX:
             raise PipelineFileError(f"{path}: larger than {_BYTES_MAX >> 10} KiB; that is no pipeline")
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark before the text
     except (OSError, UnicodeDecodeError) as error:
         raise PipelineFileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return from_text(path, text)

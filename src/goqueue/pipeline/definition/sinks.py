@@ -60,7 +60,7 @@ class SinkPlace(msgspec.Struct, frozen=True):
 
 def messages(rows: DataFrame, sink: PipelineSink) -> DataFrame:
     """Rows as messages: the value is JSON of all columns unless the sink says another expression."""
-    plain = [name for name in rows.columns if not name.startswith("_")]
+    plain = [f"`{name}`" for name in rows.columns if not name.startswith("_")]
     value = f.expr(sink.value) if sink.value else f.to_json(f.struct(*plain))
     key = f.expr(sink.key).cast("string") if sink.key else f.lit(None).cast("string")
     return rows.select(key.alias("key"), value.cast("string").alias("value"))

@@ -18,10 +18,11 @@ from pyspark.sql import functions as f
 from goqueue.pipeline.definition.frames import PLACE, Frames
 from goqueue.pipeline.definition.mistakes import Mistake, PipelineFileError
 from goqueue.pipeline.definition.reading import PipelineFile
-from goqueue.pipeline.definition.words import RowRule, Step
+from goqueue.pipeline.definition.words import PipelineSource, RowRule, Step
 
 _CLASS: Final = re.compile(r"^\[[A-Z_.]+\]\s*")
 _STATE: Final = re.compile(r"\s*SQLSTATE: \w+.*$", re.DOTALL)
+_OURS: Final = re.compile(r"^goqueue\.[\w.]+: (.+)$", re.MULTILINE)
 BROKEN: Final = "_broken"
 
 Function = Callable[[Mapping[str, DataFrame]], DataFrame]
@@ -47,14 +48,20 @@ def build_views(spark: SparkSession, file: PipelineFile, frames: Frames) -> View
     return views
 
 
-def _said(source: msgspec.Struct) -> str:
-    return "watermark" if getattr(source, "watermark", None) else "columns"
+def _said(source: PipelineSource) -> str:
+    """The key that most likely is at fault."""
+    if source.watermark is not None:
+        return "watermark"
+    return "table" if source.table is not None else "file" if source.file is not None else "columns"
 
 
 def _made(spark: SparkSession, file: PipelineFile, step: Step, frames: Mapping[str, DataFrame]) -> DataFrame:
     if step.sql is not None:
         return spark.sql(step.sql)
-    made = function(file, str(step.python))(frames)
+    try:
+        made = function(file, str(step.python))(frames)
+    except SystemExit as error:
+        raise RuntimeError(f"the function ended the program (SystemExit: {error})") from None
     if not isinstance(made, DataFrame):
         raise TypeError(f"the function returned {type(made).__name__}, and not a DataFrame")
     return made
@@ -94,7 +101,7 @@ def _check_rules(file: PipelineFile, name: str, rows: DataFrame) -> None:
     for number, rule in enumerate(file.definition.rule):
         if rule.view == name:
             with told_at(file, f"rule {rule.name!r}", ("rule", number, "must")):
-                rows.select(f.expr(rule.must).cast("boolean"))
+                rows.where(f.expr(rule.must).cast("boolean"))
 
 
 def marked(rows: DataFrame, watermark: str | None) -> DataFrame:
@@ -121,7 +128,7 @@ def quarantined(rows: DataFrame, pipeline: str, view: str) -> DataFrame:
         f.lit(pipeline).alias("pipeline"),
         f.lit(view).alias("view"),
         f.col(BROKEN).alias("rules"),
-        f.to_json(f.struct(*(name for name in kept if name not in PLACE))).alias("row"),
+        f.to_json(f.struct(*(f"`{name}`" for name in kept if name not in PLACE))).alias("row"),
         *(
             f.col(name).cast(kind).alias(name[1:]) if name in kept else _null(name[1:], kind)
             for name, kind in place.items()
@@ -165,5 +172,9 @@ class told_at:  # noqa: N801 - used as `with told_at(...)`
 def plain(error: Exception) -> str:
     """The first line of what was raised, without Spark's class, state and plan."""
     text = str(error.getMessage() or "") if isinstance(error, PySparkException) else str(error)
+    if raised := _OURS.findall(text):
+        return " ".join(str(raised[-1]).split())  # inside one of Spark's Python workers
+    if isinstance(error, KeyError):
+        return f"KeyError: {text}"
     text = _STATE.sub("", _CLASS.sub("", text.strip() or type(error).__name__))
     return " ".join(text.split("\n\n")[0].split()) or type(error).__name__

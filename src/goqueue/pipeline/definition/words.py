@@ -166,8 +166,12 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Tables that broken rows go to, in order of their first mention."""
         return list(dict.fromkeys(one.quarantine for one in self.rule))
 
+    def broken_tables(self) -> list[str]:
+        """Tables that take rows which break a rule, or have no key to be merged by."""
+        keyless = [QUARANTINE] if any(one.mode == "merge" for one in self.sink) else []
+        return list(dict.fromkeys([*self.quarantines(), *keyless]))
+
     def tables(self) -> list[str]:
         """All tables of the lake that the pipeline writes."""
-        keyless = [QUARANTINE] if any(one.mode == "merge" for one in self.sink) else []
         own = [one.table for one in self.sink if one.table is not None]
-        return list(dict.fromkeys([*own, *self.quarantines(), *keyless]))
+        return list(dict.fromkeys([*own, *self.broken_tables()]))
