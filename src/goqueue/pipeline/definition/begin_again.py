@@ -14,7 +14,7 @@ import msgspec
 
 from goqueue.base.decoders import from_json
 from goqueue.base.times import time_text
-from goqueue.pipeline.definition.checkpoints import forget
+from goqueue.pipeline.definition.checkpoints import forget, has_files
 from goqueue.pipeline.definition.lake_notes import read_note, remove_note, write_note
 from goqueue.pipeline.definition.reading import PipelineFile
 from goqueue.pipeline.definition.serving import REPLAY
@@ -63,11 +63,13 @@ def what_replay_does(file: PipelineFile, lake: str, wanted: ReplayOrder) -> list
     """A line for each sink, or `CannotReplay`. Needs neither Spark nor a node."""
     if not any(one.topic is not None for one in file.definition.source):
         raise CannotReplay(f"{file.definition.name} reads no topic; running it again makes everything anew.")
-    return [_what_becomes(one, lake, wanted) for one in file.definition.sink]
+    return [_what_becomes(file, one, lake, wanted) for one in file.definition.sink]
 
 
-def _what_becomes(sink: PipelineSink, lake: str, wanted: ReplayOrder) -> str:
+def _what_becomes(file: PipelineFile, sink: PipelineSink, lake: str, wanted: ReplayOrder) -> str:
     since = time_text(wanted.from_ms)
+    if sink.file is not None and has_files(file.place(sink.file)):
+        raise CannotReplay(f"{sink.target} cannot take rows again: Spark would leave them out. Name another folder.")
     if sink.mode == "merge":
         return f"{sink.target}: rows since {since} are merged again; windows that began before begin at that time"
     if sink.table is not None and sink.mode == "append" and _is_traceable(f"{lake}/{sink.table}"):

@@ -12,9 +12,11 @@ from pyspark.sql import DataFrame
 
 from goqueue.pipeline.definition.lake_notes import NoteUnreadable, place_of, read_note, write_note
 from goqueue.pipeline.definition.sinks import SinkPlace
+from goqueue.pipeline.definition.words import PipelineSink
 from goqueue.pipeline.link.errors import PipelineError
 
 _NOTE: Final = "goqueue-pipeline.json"
+_LOG_OF_FILES: Final = "_spark_metadata"  # of a sink with files
 # Operators of a plan that keep something between batches.
 _STATEFUL: Final = re.compile(
     r"^[\s:+\-~]*((?:Aggregate|Deduplicate|DeduplicateWithin|Join|EventTimeWatermark|FlatMapGroups|TransformWith|Sort).*)$"
@@ -67,9 +69,35 @@ def claim(place: SinkPlace, wanted: CheckpointOwner) -> None:
         write_note(note, wanted)
 
 
-def _check_unclaimed(where: str) -> None:
+def check_folder(place: SinkPlace, sink: PipelineSink, anew: bool) -> None:
+    """Refuses a folder of files that another checkpoint wrote, where this one begins or is to begin `anew`.
+
+    Spark keeps the numbers of the batches in the folder, and leaves out without a word what has one of them again.
+    """
+    if sink.file is None or (not anew and _has_begun(place.checkpoint(sink.id))):
+        return
+    where = place.file(sink.file)
+    if has_files(where):
+        told = f"{where} has the files of another checkpoint, and Spark would leave out rows that come there anew."
+        raise CheckpointMismatch(f"{told} Name another folder in sink {sink.target!r}, or move this one away.")
+
+
+def has_files(where: str) -> bool:
+    """Whether a query of Spark has written files to the folder."""
+    return _is_there(f"{where}/{_LOG_OF_FILES}")
+
+
+def _has_begun(where: str) -> bool:
+    return _is_there(f"{where}/metadata")
+
+
+def _is_there(where: str) -> bool:
     system, path = place_of(where)
-    if system.get_file_info(f"{path}/metadata").type is not fs.FileType.NotFound:
+    return system.get_file_info(path).type is not fs.FileType.NotFound
+
+
+def _check_unclaimed(where: str) -> None:
+    if _has_begun(where):
         raise CheckpointMismatch(f"{where} is the checkpoint of something else; choose another name or lake.")
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from goqueue.pipeline.definition.begin_again import begun_at, carry_out, done, forget_begin, ordered
-from goqueue.pipeline.definition.checkpoints import claim, forget, identity
+from goqueue.pipeline.definition.checkpoints import check_folder, claim, forget, identity
 from goqueue.pipeline.definition.frames import NodeFrames
 from goqueue.pipeline.definition.mistakes import Mistake
 from goqueue.pipeline.definition.planning import PipelinePlan, empty_frames, plan
@@ -86,6 +86,8 @@ def prepare(spark: SparkSession, file: PipelineFile, asked: Asked) -> PreparedPi
     tables = store(file.definition.format, asked.lake, file.definition.catalog)
     place = SinkPlace(file.definition.name, asked.lake, folder, asked.node, asked.every_s, tables, checkpoints)
     replay = ordered(file.path)
+    for sink in file.definition.sink:
+        check_folder(place, sink, replay is not None or asked.from_scratch)
     if replay is not None:
         carry_out(file, place, replay, names)
     if asked.from_scratch:
