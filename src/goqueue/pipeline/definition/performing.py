@@ -18,6 +18,7 @@ from goqueue.pipeline.definition.mistakes import Mistake
 from goqueue.pipeline.definition.planning import PipelinePlan, empty_frames, plan
 from goqueue.pipeline.definition.reading import PipelineFile
 from goqueue.pipeline.definition.reasons import causes, reason
+from goqueue.pipeline.definition.running_lock import RunningLock
 from goqueue.pipeline.definition.sinks import SinkPlace, start_quarantine, start_sink, write_static
 from goqueue.pipeline.lake.stores import store
 from goqueue.pipeline.link.cluster import cluster
@@ -38,11 +39,12 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class PreparedPipeline(msgspec.Struct, frozen=True):
-    """A pipeline that may start."""
+    """A pipeline that may start. Whoever has it releases the lock at the end."""
 
     file: PipelineFile
     plan: PipelinePlan
     place: SinkPlace
+    lock: RunningLock
 
 
 class QueryFailed(PipelineError):
@@ -61,6 +63,14 @@ def perform(spark: SparkSession, file: PipelineFile, asked: Asked, progress: Pro
     began = time.monotonic()
     progress.step("checking")
     ready = prepare(spark, file, asked)
+    try:
+        counted = _carried_out(ready, progress)
+    finally:
+        ready.lock.release()
+    return _summary(file, counted, time.monotonic() - began, ready.place.quarantined.left_out)
+
+
+def _carried_out(ready: PreparedPipeline, progress: Progress) -> list[SinkCounts]:
     counted = [
         SinkCounts(one.sink.id, 0, 1, write_static(one.rows, one.sink, ready.place))
         for one in ready.plan.sinks
@@ -68,11 +78,10 @@ def perform(spark: SparkSession, file: PipelineFile, asked: Asked, progress: Pro
     ]
     queries = start_queries(ready)
     try:
-        counted += _watched(queries, progress)
+        return counted + _watched(queries, progress)
     finally:
         for query in queries.values():
             query.stop()
-    return _summary(file, counted, time.monotonic() - began, ready.place.quarantined.left_out)
 
 
 def prepare(spark: SparkSession, file: PipelineFile, asked: Asked) -> PreparedPipeline:
@@ -80,11 +89,24 @@ def prepare(spark: SparkSession, file: PipelineFile, asked: Asked) -> PreparedPi
     _check_topics(file, asked.node)
     with empty_frames(spark, file, asked.lake, asked.node) as empty:
         names = _names(plan(spark, file, empty))
+    place = _place(file, asked)
+    lock = RunningLock(place)
+    try:
+        return PreparedPipeline(file, _claimed(spark, file, asked, place, names), place, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _place(file: PipelineFile, asked: Asked) -> SinkPlace:
     folder = str(file.path.parent.absolute())
     said = file.definition.checkpoints
     checkpoints = None if said is None else file.place(said)
     tables = store(file.definition.format, asked.lake, file.definition.catalog)
-    place = SinkPlace(file.definition.name, asked.lake, folder, asked.node, asked.every_s, tables, checkpoints)
+    return SinkPlace(file.definition.name, asked.lake, folder, asked.node, asked.every_s, tables, checkpoints)
+
+
+def _claimed(spark: SparkSession, file: PipelineFile, asked: Asked, place: SinkPlace, names: list[str]) -> PipelinePlan:
     replay = ordered(file.path)
     for sink in file.definition.sink:
         check_folder(place, sink, replay is not None or asked.from_scratch)
@@ -94,11 +116,11 @@ def prepare(spark: SparkSession, file: PipelineFile, asked: Asked) -> PreparedPi
         forget_begin(place)
         for name in names:
             forget(place, name)
-    found = plan(spark, file, NodeFrames(spark, asked.node, asked.lake, folder, begun_at(place)))
+    found = plan(spark, file, NodeFrames(spark, asked.node, asked.lake, place.folder, begun_at(place)))
     _claim_all(file, found, place)
     if replay is not None:
         done(file.path)
-    return PreparedPipeline(file, found, place)
+    return found
 
 
 def start_queries(ready: PreparedPipeline) -> dict[str, StreamingQuery]:

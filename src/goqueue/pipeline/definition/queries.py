@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,8 +21,10 @@ from goqueue.pipeline.source.offsets import mark_of
 class Queries:
     """Started streaming queries, one a sink. Numbers are sums over them, of their last batch or since the start."""
 
-    def __init__(self, queries: Mapping[str, StreamingQuery], quarantined: QuarantineCount) -> None:
-        self._queries, self._quarantined = queries, quarantined
+    def __init__(
+        self, queries: Mapping[str, StreamingQuery], quarantined: QuarantineCount, release: Callable[[], None]
+    ) -> None:
+        self._queries, self._quarantined, self._release = queries, quarantined, release
         self._seen: dict[str, int] = {}
         self._totals = dict.fromkeys(("rows", "batches", "late_rows"), 0.0)
 
@@ -39,6 +41,7 @@ class Queries:
     def stop(self) -> None:
         for query in self._queries.values():
             query.stop()
+        self._release()
 
     def numbers(self) -> Mapping[str, float]:
         now = dict.fromkeys(("state_rows", "state_bytes", "lag_rows", "rows_per_second"), 0.0)
@@ -92,7 +95,12 @@ def _field(told: Any, name: str) -> Any:
 def begin(spark: SparkSession, file: PipelineFile, asked: Asked) -> Queries:
     """In a session of its own, so that views of two pipelines may have the same name. Raises if it cannot start."""
     ready = prepare(spark.newSession(), file, asked)
-    queries = start_queries(ready)
-    if not queries:
-        raise PipelineError("it reads no topic, so there is nothing to keep running; run it by `goqueue pipeline run`")
-    return Queries(queries, ready.place.quarantined)
+    try:
+        queries = start_queries(ready)
+        if not queries:
+            told = "it reads no topic, so there is nothing to keep running; run it by `goqueue pipeline run`"
+            raise PipelineError(told)
+    except BaseException:
+        ready.lock.release()
+        raise
+    return Queries(queries, ready.place.quarantined, ready.lock.release)
