@@ -19,6 +19,7 @@ def test_a_failure_is_told_once_and_so_is_its_end() -> None:
     assert told(rules, "running") == []
     assert told(rules, "waiting", "no such luck") == ["failed"]
     assert told(rules, "waiting", "no such luck") == []
+    assert told(rules, "running", "no such luck") == []  # started, and nothing done yet
     assert told(rules, "running") == ["running"]
     assert told(rules, "running", "unknown field") == ["refused"]
     assert told(rules, "paused", "unknown field") == ["running"]

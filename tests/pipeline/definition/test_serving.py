@@ -54,10 +54,17 @@ class Life:
     """What runs of one file."""
 
     def __init__(self, file: PipelineFile) -> None:
-        self.file, self.ended, self.why = file, False, ""
+        self.file, self.ended, self.why, self.steady = file, False, "", True
+        self.changed: str | None = None
 
     def failure(self) -> str | None:
         return self.why or None
+
+    def is_steady(self) -> bool:
+        return self.steady
+
+    def changed_source(self, now: float) -> str | None:
+        return self.changed
 
     def stop(self) -> None:
         self.ended = True
@@ -111,6 +118,62 @@ def test_what_dies_is_started_again_with_longer_and_longer_waits(tmp_path: Path)
     tries = [now for now in range(21, 200) if world.look(now) and world.said[-1].endswith("s")]
     waits = [line.rpartition("in ")[2] for line in world.said if "next try" in line]
     assert tries and waits[:5] == ["1 s", "1 s", "2 s", "4 s", "8 s"] and waits[-1] == "60 s"
+
+
+def test_what_starts_well_and_dies_in_its_first_batch_waits_longer_and_keeps_its_error(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write(SHOP)
+    world.look(0)
+    told = []
+    for now in range(1, 36):
+        world.lives[-1].steady, world.lives[-1].why = False, "a bad row"
+        told.append(world.look(now))
+    assert {(one.state, one.error) for one in told} == {("waiting", "a bad row"), ("running", "a bad row")}
+    waits = [line.rpartition("in ")[2] for line in world.said if "next try" in line]
+    assert waits == ["1 s", "2 s", "4 s", "8 s", "16 s"]
+    assert world.look(40).state == "running"
+    world.lives[-1].steady = False
+    assert world.look(60).error == "a bad row"
+    world.lives[-1].steady = True
+    assert (world.look(61).state, world.look(61).error) == ("running", "")
+
+
+def test_a_change_of_a_function_replaces_what_runs(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    (tmp_path / "steps.py").write_text("def large(views): return views['orders']\n")
+    world.write(SHOP.replace('sql = "SELECT id, total FROM orders WHERE total >= 10"', 'python = "steps.py:large"'))
+    assert [world.look(now).state for now in range(3)] == ["running"] * 3 and len(world.lives) == 1
+    (tmp_path / "steps.py").write_text("def large(views): return views['orders'].limit(1)\n")
+    assert [world.look(now).state for now in range(3, 6)] == ["running"] * 3 and len(world.lives) == 2
+
+
+def test_a_table_that_changed_starts_what_reads_it_anew(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write(SHOP)
+    world.look(0)
+    world.lives[-1].changed = "customers"
+    assert (world.look(1).state, world.look(2).restarts) == ("running", 0)
+    assert [life.ended for life in world.lives] == [True, False]
+    assert "shop: stopped, what it reads as customers changed" in world.said
+
+
+def test_a_refusal_stays_told_when_what_runs_dies_and_is_started_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write(SHOP)
+    world.look(0)
+    world.write(SHOP.replace("view", "veiw"))
+    world.look(1)
+    world.lives[-1].why = "no such luck"
+    assert (world.look(2).state, world.look(3).state) == ("waiting", "running")
+    assert "unknown field `veiw`" in world.look(4).error
+
+
+def test_a_file_that_cannot_be_read_is_told_once(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    (tmp_path / "shop.toml").mkdir()
+    (tmp_path / ".#shop.toml").symlink_to("nowhere")
+    assert [world.look(now).state for now in range(3)] == ["refused"] * 3
+    assert len(world.said) == 1 and "Is a directory" in world.said[0]
 
 
 def test_a_change_replaces_what_runs_unless_it_cannot(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def shaped(rows: DataFrame, source: PipelineSource) -> DataFrame:
 
 
 def static(spark: SparkSession, source: PipelineSource, lake: str, folder: str) -> DataFrame:
-    """A table or files as they stand now; in a stream they are read anew for every batch."""
+    """A table or files as they stand now: a stream joins them so until it is started again."""
     if source.table is not None:
         as_of_ms = None if source.as_of is None else parse_time_ms(source.as_of, "as_of")
         return read_table(spark, f"{lake}/{source.table}", as_of_ms=as_of_ms)

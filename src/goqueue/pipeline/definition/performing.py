@@ -187,7 +187,7 @@ def _watched(queries: Mapping[str, StreamingQuery], progress: Progress) -> list[
     while True:
         active = [query for query in queries.values() if query.isActive]
         for name, query in queries.items():
-            _count(counted[name], query, seen)
+            count(counted[name], query, seen)
             check_query(name, query)
         progress.step("running", sum(one.rows_in for one in counted.values()))
         if not active:
@@ -195,15 +195,24 @@ def _watched(queries: Mapping[str, StreamingQuery], progress: Progress) -> list[
         time.sleep(_LOOK_S)
 
 
-def _count(counted: SinkCounts, query: StreamingQuery, seen: dict[str, int]) -> None:
-    for one in query.recentProgress:
-        told: dict[str, Any] = one if isinstance(one, dict) else one.__dict__
+def count(counted: SinkCounts, query: StreamingQuery, seen: dict[str, int]) -> None:
+    for one in filter(is_batch, query.recentProgress):
+        told = _told(one)
         number = int(told["batchId"])
         if number <= seen.get(counted.sink, -1):
             continue
         seen[counted.sink] = number
         counted.rows_in += int(told["numInputRows"])
         counted.batches += 1
+
+
+def is_batch(progress: Any) -> bool:
+    """Whether it tells of a batch. A look that found nothing to do has the number of the batch that is to come."""
+    return "addBatch" in _told(progress)["durationMs"]
+
+
+def _told(progress: Any) -> dict[str, Any]:
+    return progress if isinstance(progress, dict) else progress.__dict__
 
 
 def check_query(name: str, query: StreamingQuery) -> None:

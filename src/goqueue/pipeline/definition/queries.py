@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,9 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from goqueue.base.decoders import from_json
-from goqueue.pipeline.definition.performing import Asked, check_query, prepare, start_queries
+from goqueue.pipeline.definition.performing import Asked, check_query, is_batch, prepare, start_queries
 from goqueue.pipeline.definition.reading import PipelineFile
 from goqueue.pipeline.definition.sinks import QuarantineCount
+from goqueue.pipeline.definition.source_versions import SourceVersions
 from goqueue.pipeline.link.errors import PipelineError
 from goqueue.pipeline.source.offsets import mark_of
 
@@ -22,9 +24,13 @@ class Queries:
     """Started streaming queries, one a sink. Numbers are sums over them, of their last batch or since the start."""
 
     def __init__(
-        self, queries: Mapping[str, StreamingQuery], quarantined: QuarantineCount, release: Callable[[], None]
+        self,
+        queries: Mapping[str, StreamingQuery],
+        quarantined: QuarantineCount,
+        versions: SourceVersions,
+        release: Callable[[], None],
     ) -> None:
-        self._queries, self._quarantined, self._release = queries, quarantined, release
+        self._queries, self._quarantined, self._versions, self._release = queries, quarantined, versions, release
         self._seen: dict[str, int] = {}
         self._totals = dict.fromkeys(("rows", "batches", "late_rows"), 0.0)
 
@@ -38,6 +44,14 @@ class Queries:
                 return f"{name}: its query ended"
         return None
 
+    def is_steady(self) -> bool:
+        """Whether every query has done a batch, or found that there is nothing to do."""
+        return all(_is_steady(query) for query in self._queries.values())
+
+    def changed_source(self, now: float) -> str | None:
+        """A table or file that was joined as it was at the start, and is another now."""
+        return self._versions.changed(now)
+
     def stop(self) -> None:
         for query in self._queries.values():
             query.stop()
@@ -46,7 +60,7 @@ class Queries:
     def numbers(self) -> Mapping[str, float]:
         now = dict.fromkeys(("state_rows", "state_bytes", "lag_rows", "rows_per_second"), 0.0)
         for name, query in self._queries.items():
-            for one in query.recentProgress:
+            for one in filter(is_batch, query.recentProgress):
                 self._add(name, one)
             last = query.lastProgress
             for operator in _field(last, "stateOperators") or []:
@@ -66,6 +80,12 @@ class Queries:
         self._totals["batches"] += 1
         for operator in _field(progress, "stateOperators") or []:
             self._totals["late_rows"] += float(_field(operator, "numRowsDroppedByWatermark") or 0)
+
+
+def _is_steady(query: StreamingQuery) -> bool:
+    status = query.status
+    waits = not status["isTriggerActive"] and str(status["message"]).startswith("Waiting for")
+    return waits or any(map(is_batch, query.recentProgress))
 
 
 def _speed(progress: Any) -> float:
@@ -94,6 +114,7 @@ def _field(told: Any, name: str) -> Any:
 
 def begin(spark: SparkSession, file: PipelineFile, asked: Asked) -> Queries:
     """In a session of its own, so that views of two pipelines may have the same name. Raises if it cannot start."""
+    versions = SourceVersions(file, asked.lake, time.monotonic())
     ready = prepare(spark.newSession(), file, asked)
     try:
         queries = start_queries(ready)
@@ -103,4 +124,4 @@ def begin(spark: SparkSession, file: PipelineFile, asked: Asked) -> Queries:
     except BaseException:
         ready.lock.release()
         raise
-    return Queries(queries, ready.place.quarantined, ready.lock.release)
+    return Queries(queries, ready.place.quarantined, versions, ready.lock.release)

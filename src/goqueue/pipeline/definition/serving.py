@@ -22,6 +22,8 @@ class RunningPipeline(Protocol):
     """The queries of one pipeline."""
 
     def failure(self) -> str | None: ...
+    def is_steady(self) -> bool: ...
+    def changed_source(self, now: float) -> str | None: ...
     def stop(self) -> None: ...
     def numbers(self) -> Mapping[str, float]: ...
 
@@ -33,7 +35,8 @@ Say = Callable[[str], None]
 class PipelineStatus(msgspec.Struct, frozen=True):
     """`state` is running, waiting (for its next try), refused (the file cannot run), or paused.
 
-    A refused change leaves running what ran before, and `error` says why.
+    A refused change leaves running what ran before, and `error` says why. What failed keeps its error until it has done
+    a batch, or found that there is nothing to do.
     """
 
     name: str
@@ -48,8 +51,11 @@ class _Kept:
 
     def __init__(self) -> None:
         self.digest = ""
+        self.watched: PipelineFile | None = None  # as it was last read, whether it can run or not
+        self.is_unreadable = False
         self.running: RunningPipeline | None = None
         self.file: PipelineFile | None = None
+        self.refusal = ""  # of the file as it is now
         self.error = ""
         self.is_paused = False
         self.failures = 0
@@ -65,6 +71,16 @@ class _Kept:
         return "waiting" if self.file is not None else "refused"
 
 
+def _digest(path: Path, file: PipelineFile | None) -> str:
+    """Of the file, and of the files of its functions that are there."""
+    found = sha256(path.read_bytes())
+    steps = [] if file is None else [one.python for one in file.definition.step if one.python is not None]
+    for step in steps:
+        code = path.parent / step.rpartition(":")[0]
+        found.update(code.read_bytes() if code.is_file() else b"")
+    return found.hexdigest()
+
+
 class PipelineFolder:
     """Looked at again and again by its owner; the time is an argument. `begin` raises if a pipeline cannot start."""
 
@@ -75,7 +91,8 @@ class PipelineFolder:
 
     def look(self, now: float) -> None:
         """Takes changes of files over, starts what should run, and notices what died."""
-        found = {path.stem: path for path in sorted(self._folder.glob("*.toml"))[:_PIPELINES_MAX]}
+        paths = [path for path in sorted(self._folder.glob("*.toml")) if not path.name.startswith(".")]
+        found = {path.stem: path for path in paths[:_PIPELINES_MAX]}
         for name in [name for name in self._kept if name not in found]:
             self._stop(name, self._kept.pop(name), "its file is gone")
         for name, path in found.items():
@@ -103,35 +120,47 @@ class PipelineFolder:
     def _told(self) -> list[PipelineStatus]:
         return [
             PipelineStatus(
-                name, one.state, one.error, one.restarts, dict(one.running.numbers()) if one.running is not None else {}
+                name,
+                one.state,
+                one.refusal or one.error,
+                one.restarts,
+                dict(one.running.numbers()) if one.running is not None else {},
             )
             for name, one in sorted(self._kept.items())
         ]
 
     def _take_over(self, name: str, kept: _Kept, path: Path, now: float) -> None:
         """A changed file replaces what runs, if it can run at all; else the old one goes on, and the reason is told."""
-        try:
-            digest = sha256(path.read_bytes()).hexdigest()
-        except OSError as error:
-            self._refuse(name, kept, str(error))
+        file = self._changed(name, kept, path)
+        if file is None:
             return
-        if digest == kept.digest:
-            return
-        kept.digest = digest
-        try:
-            file = read_file(path)
-        except Exception as error:
-            self._refuse(name, kept, str(error))
-            return
-        before, kept.file = kept.file, file
+        before, kept.file, kept.refusal, kept.failures = kept.file, file, "", 0
         if kept.running is None:
-            kept.failures, kept.not_before = 0, now
+            kept.not_before = now
             return
         self._stop(name, kept, "its file changed")
         if not self._started(name, kept, now) and before is not None:
-            reason, kept.file = kept.error, before
+            reason, kept.file, kept.error, kept.failures = kept.error, before, "", 0
             self._started(name, kept, now)
             self._refuse(name, kept, reason)
+
+    def _changed(self, name: str, kept: _Kept, path: Path) -> PipelineFile | None:
+        """The file, if it or a file of its functions changed since it was last read."""
+        try:
+            digest = _digest(path, kept.watched)
+            kept.is_unreadable = False
+            if digest == kept.digest:
+                return None
+            kept.digest = digest
+            kept.watched = read_file(path)
+            kept.digest = _digest(path, kept.watched)
+        except Exception as error:
+            is_news = not kept.is_unreadable
+            kept.is_unreadable = isinstance(error, OSError)
+            if is_news:
+                self._refuse(name, kept, str(error))
+            return None
+        return kept.watched
 
     def _keep(self, name: str, kept: _Kept, now: float) -> None:
         paused = (self._folder / f"{name}{PAUSED}").exists()
@@ -152,10 +181,20 @@ class PipelineFolder:
         assert kept.running is not None
         failure = kept.running.failure()
         if failure is None:
+            self._look_on(name, kept, now)
             return
         self._stop(name, kept, "")
         kept.restarts += 1
         self._failed(name, kept, failure, now)
+
+    def _look_on(self, name: str, kept: _Kept, now: float) -> None:
+        assert kept.running is not None
+        if kept.error and kept.running.is_steady():
+            kept.error, kept.failures = "", 0
+        changed = kept.running.changed_source(now)
+        if changed is not None:
+            self._stop(name, kept, f"what it reads as {changed} changed")
+            self._started(name, kept, now)
 
     def _started(self, name: str, kept: _Kept, now: float) -> bool:
         assert kept.file is not None
@@ -164,7 +203,6 @@ class PipelineFolder:
         except Exception as error:
             self._failed(name, kept, str(error), now)
             return False
-        kept.error, kept.failures = "", 0
         self._say(f"{name}: running")
         return True
 
@@ -174,7 +212,7 @@ class PipelineFolder:
         self._say(f"{name}: {error}; the next try is in {wait:g} s")
 
     def _refuse(self, name: str, kept: _Kept, error: str) -> None:
-        kept.error = error
+        kept.refusal = error
         goes_on = "; what ran before goes on" if kept.running is not None else ""
         self._say(f"{name}: refused: {error}{goes_on}")
 

@@ -164,7 +164,8 @@ def _is_keyless(rows: DataFrame, keys: Sequence[str]) -> Column:
     """Whether a part of the key is null, or not a number: nothing is equal to that."""
     parts = [f.col(f"`{key}`") for key in keys]
     numbers = [f.col(f"`{key}`") for key in keys if isinstance(rows.schema[key].dataType, FloatType | DoubleType)]
-    return reduce(or_, [*(part.isNull() for part in parts), *(f.isnan(part) for part in numbers)])
+    found: Column = reduce(or_, [*(part.isNull() for part in parts), *(f.isnan(part) for part in numbers)])
+    return found
 
 
 def _newest(rows: DataFrame, sink: PipelineSink) -> DataFrame:

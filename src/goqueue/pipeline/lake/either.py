@@ -32,6 +32,14 @@ class FoundTable:
             return open_iceberg(self._path).schema().as_arrow()
         return pa.schema(open_table(self._path).schema().to_arrow())
 
+    def version(self) -> str:
+        """Another one after every change of the table."""
+        if self._is_iceberg:
+            from goqueue.pipeline.lake.iceberg import open_iceberg
+
+            return open_iceberg(self._path).metadata_location
+        return str(open_table(self._path).version())
+
     def files(self) -> int:
         if self._is_iceberg:
             from goqueue.pipeline.lake.iceberg_upkeep import file_count
