@@ -9,9 +9,10 @@ import pytest
 
 from goqueue.cli.pipeline_failures import end_of_pipeline
 from goqueue.pipeline.definition import lake_notes
-from goqueue.pipeline.definition.checkpoints import CheckpointMismatch, CheckpointOwner, claim
+from goqueue.pipeline.definition.checkpoints import CheckpointMismatch, CheckpointOwner, check_folder, claim
 from goqueue.pipeline.definition.lake_notes import NoteUnwritable, write_note
 from goqueue.pipeline.definition.sinks import SinkPlace
+from goqueue.pipeline.definition.words import PipelineSink
 from goqueue.pipeline.lake.errors import LakeUnwritable
 from goqueue.pipeline.lake.stores import store
 from goqueue.pipeline.link.errors import PipelineError
@@ -117,3 +118,18 @@ def test_storage_that_is_away_is_told_from_storage_that_refuses(
 def test_a_full_disk_is_told() -> None:
     with pytest.raises(NoteUnwritable, match=r"/dev/full cannot be written: .*No space left.* Make room there"):
         write_note("/dev/full", owner())
+
+
+def test_a_folder_with_files_of_another_checkpoint_is_refused(tmp_path: Path) -> None:
+    where = SinkPlace("export", str(tmp_path / "lake"), str(tmp_path), {}, None)
+    sink = PipelineSink("numbers", file="out", format="json")
+    check_folder(where, sink, anew=True)
+    (tmp_path / "out/_spark_metadata").mkdir(parents=True)
+    with pytest.raises(CheckpointMismatch, match=r"/out has the files of another checkpoint.* Name another folder"):
+        check_folder(where, sink, anew=False)
+    begun = Path(where.checkpoint(sink.id))
+    begun.mkdir(parents=True)
+    (begun / "metadata").write_text("{}")
+    check_folder(where, sink, anew=False)
+    with pytest.raises(CheckpointMismatch, match="Name another folder"):
+        check_folder(where, sink, anew=True)
