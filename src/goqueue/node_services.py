@@ -17,12 +17,11 @@ from goqueue.base.metadata import Change
 from goqueue.base.settings import Settings
 from goqueue.core.schemas.registry import Registry
 from goqueue.drive.cluster_member import ClusterMember, ClusterPorts
-from goqueue.drive.coordinators import SCHEMAS_CODEC, SchemaHost
+from goqueue.drive.coordinators import SCHEMAS_CODEC
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.disk_note import check_alone
 from goqueue.drive.embedded_metadata import EmbeddedMetadata
 from goqueue.drive.flusher import Flusher
-from goqueue.drive.host import Host
 from goqueue.drive.identity import Identity, join
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.offload import Offload
@@ -31,6 +30,7 @@ from goqueue.drive.partition import Partition
 from goqueue.drive.partition_opener import OpenerParts, PartitionOpener
 from goqueue.drive.peers import Peers, PeerVerb
 from goqueue.drive.per_shard import ShardMap
+from goqueue.drive.schema_follower import SchemaHost
 from goqueue.drive.space_watch import SpaceWatch
 from goqueue.log.disk import Disk
 from goqueue.log.journal import LogJournal
@@ -96,7 +96,7 @@ class NodeServices:
             descriptors or DescriptorPlan(0),
         )
         events = SchemaEvents(self._schemas_changed)
-        self.schema_host: SchemaHost = Host(Registry, SCHEMAS_CODEC, events, self.clock, self.offload)
+        self.schema_host = SchemaHost(Registry, SCHEMAS_CODEC, events, self.clock, self.offload)
         self.schemas = Schemas(self.schema_host, self.offload)
         self.validation = Validation(self.schemas, self.metrics)
         self._space_watch = SpaceWatch(self.space, self.offload)

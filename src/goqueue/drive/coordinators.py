@@ -12,7 +12,6 @@ from goqueue.core.groups.records import encode_record as encode_group
 from goqueue.core.schemas.records import Record as SchemaRecord
 from goqueue.core.schemas.records import decode_record as decode_schema
 from goqueue.core.schemas.records import encode_record as encode_schema
-from goqueue.core.schemas.registry import Registry
 from goqueue.core.txn.machine import Transactions
 from goqueue.core.txn.records import Record as TransactionRecord
 from goqueue.core.txn.records import decode_record as decode_transaction
@@ -23,7 +22,6 @@ from goqueue.drive.host_parts import Codec, keyed_codec
 SCHEMAS_TOPIC: Final = "__goqueue_schemas"
 SCHEMAS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * MIB)}
 SCHEMAS_CODEC: Codec[SchemaRecord] = keyed_codec("schemas", encode_schema, decode_schema)
-SchemaHost: TypeAlias = Host[Registry, SchemaRecord]
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"  # where Kafka's tools expect such things
 TRANSACTIONS_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(16 * MIB)}

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError, NotLoaded, ShuttingDown
-from goqueue.base.ids import Epoch, Millis, Offset
+from goqueue.base.ids import Millis, Offset
 from goqueue.core.machine import ASKER, Decision, Machine, Reply
 from goqueue.drive.background_tasks import BackgroundTasks
 from goqueue.drive.checkpoint_writer import CheckpointWriter
@@ -62,7 +62,6 @@ class Host(Generic[M, R]):
         )
         self._is_ahead = False  # something was appended since the load
         self.read_to: Offset = -1  # at least this much of the log did the load find
-        self._loaded_in: Epoch = -1  # the log's epoch when the load began
         self._timer = DeadlineTimer(clock, self._tick)
         self._stopped = False
 
@@ -70,11 +69,11 @@ class Host(Generic[M, R]):
 
     async def load(self, partition: Partition) -> int:
         """Brings a new machine up to the log, off the loop, and serves it; returns how many records there were."""
-        machine, now, mark, led_in = self._new(), self._clock.now_ms(), partition.high_watermark, partition.leader_epoch
+        machine, now, mark = self._new(), self._clock.now_ms(), partition.high_watermark
         count, decision = await self._offload(
             lambda: replay(machine, self._codec, partition, self._sink.restore(machine, partition), now)
         )
-        self._machine, self._partition, self.read_to, self._loaded_in = machine, partition, mark, led_in
+        self._machine, self._partition, self.read_to = machine, partition, mark
         self.epoch += 1
         self._is_ahead = False
         if self._checkpoints is not None:
@@ -137,12 +136,6 @@ class Host(Generic[M, R]):
         if self._machine is None:
             raise self._not_loaded()
         return self._machine
-
-    def check_current(self) -> None:
-        """Raises where the log is led in another epoch than when the machine was loaded: it may lack what the leader
-        before wrote last. For machines that stay loaded where others lead."""
-        if self._partition is not None and self._partition.leader_epoch != self._loaded_in:
-            raise self._not_loaded()
 
     def ask(self, question: Callable[[M, int, Millis], Decision[R]]) -> Any:
         """The reply, or a future of it: when it is durable, or when a later decision answers its ticket. What the

@@ -9,11 +9,32 @@ from contextlib import suppress
 from typing import Final
 
 from goqueue.base.errors import GoQueueError
+from goqueue.base.ids import Epoch
+from goqueue.core.schemas.records import Record
+from goqueue.core.schemas.registry import Registry
+from goqueue.drive.host import Host
 from goqueue.drive.partition import Partition
 
 logger = logging.getLogger(__name__)
 
 _LOOK_S: Final = 1.0
+
+
+class SchemaHost(Host[Registry, Record]):
+    """The machine stays loaded where others lead the log."""
+
+    _loaded_in: Epoch = -1  # the log's epoch when the load began
+
+    async def load(self, partition: Partition) -> int:
+        led_in = partition.leader_epoch
+        count = await super().load(partition)
+        self._loaded_in = led_in
+        return count
+
+    def check_current(self) -> None:
+        """Raises where the log is led in another epoch by now: the machine may lack what the leader before wrote."""
+        if self._partition is not None and self._partition.leader_epoch != self._loaded_in:
+            raise self._not_loaded()
 
 
 class SchemaFollower:

@@ -49,8 +49,8 @@ from goqueue.core.schemas.proto_schema import ProtoDocument
 from goqueue.core.schemas.records import Record
 from goqueue.core.schemas.registry import Registry
 from goqueue.core.schemas.table import SchemaTable, SchemaVersion
-from goqueue.drive.coordinators import SchemaHost
 from goqueue.drive.offload import Offload
+from goqueue.drive.schema_follower import SchemaHost
 
 T = TypeVar("T")
 
