@@ -225,6 +225,19 @@ def drained(nodes: Nodes) -> list[int]:
     return sorted(node for node in image.members() if (known := image.member(node)) and known.is_drained)
 
 
+def test_of_two_drains_at_once_one_is_refused_where_both_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        asked = [moves_of(nodes.brokers[by]).begin(MoveIn(drain=[node])) for by, node in ((0, 2), (1, 3))]
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        (refused,) = [one for one in told if isinstance(one, BaseException)]
+        assert isinstance(refused, MoveRefused)
+        await until(lambda: is_settled(nodes))
+        (gone,) = drained(nodes)
+        assert held_by(nodes, gone) == []
+
+    run_nodes(story, monkeypatch, count=4)
+
+
 def test_nodes_that_are_drained_together_get_nothing_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
         at, moves = await jobs(nodes, 0, 20), moves_of(nodes.any)

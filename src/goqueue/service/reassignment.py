@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from goqueue.api.cluster import BalanceBy, CopyProgress, MoveIn, MovePlanOut, PlannedMove, RestartSafety, ShardMove
 from goqueue.base.errors import InvalidField, MetadataConflict, MoveRefused, NotLeader, UnknownNode, UnknownShard
-from goqueue.base.metadata import Commit
+from goqueue.base.metadata import Commit, Revision
 from goqueue.core.cluster.balancing import HeldShard, Plan, by_bytes, by_traffic, planned
 from goqueue.core.cluster.elections import as_of, preferred
 from goqueue.core.cluster.image import Image
@@ -59,14 +60,27 @@ class Reassignments:
 
     async def begin(self, ask: MoveIn) -> MovePlanOut:
         """As planned. Drained nodes get nothing from then on."""
-        found = await self.plan(ask)
+        found = await self._drained(ask) if ask.drained else await self.plan(ask)
         if ask.throttle is not None:
             await self.throttle(ask.throttle)
-        if ask.drained:
-            await self._set_drained(ask.drained, ask.fill)
         for one in found.moves:
             await self._change(one.shard, lambda record, after=one.after: begun(record, after))  # type: ignore[misc]
         return msgspec.structs.replace(found, is_begun=True)
+
+    async def _drained(self, ask: MoveIn) -> MovePlanOut:
+        for _ in range(_TRIES - 1):
+            with suppress(MetadataConflict):
+                return await self._drained_once(ask)
+            await asyncio.sleep(_PAUSE_S)  # the image hears of it
+        return await self._drained_once(ask)
+
+    async def _drained_once(self, ask: MoveIn) -> MovePlanOut:
+        """The plan, if nobody drained or filled a node while it was made: two together may be more than can go."""
+        image = self._metadata.image
+        seen = {key: image.modified(key) for key in (f"{MEMBERS}{node}" for node in image.members())}
+        found = await self.plan(ask)
+        await self._set_drained(ask.drained, ask.fill, seen)
+        return found
 
     async def moves(self) -> list[ShardMove]:
         """Those under way."""
@@ -259,13 +273,16 @@ class Reassignments:
                     raise
                 await asyncio.sleep(_PAUSE_S)  # the image hears of it
 
-    async def _set_drained(self, drained: Iterable[int], filled: Iterable[int]) -> None:
+    async def _set_drained(
+        self, drained: Iterable[int], filled: Iterable[int], seen: Mapping[str, Revision] = {}
+    ) -> None:
+        """`seen` are records that have to be as they were."""
         image, chosen = self._metadata.image, {**dict.fromkeys(drained, True), **dict.fromkeys(filled, False)}
         puts = {
             f"{MEMBERS}{node}": encode(msgspec.structs.replace(self._member(node), is_drained=is_drained))
             for node, is_drained in chosen.items()
         }
-        await self._metadata.commit(Commit(puts, modified={key: image.modified(key) for key in puts}))
+        await self._metadata.commit(Commit(puts, modified={key: image.modified(key) for key in puts} | dict(seen)))
 
 
 def weighed(image: Image, sizes: Iterable[ShardSize], by: BalanceBy) -> dict[int, HeldShard]:
