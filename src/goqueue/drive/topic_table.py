@@ -323,8 +323,9 @@ class TopicTable:
         shares = [rest[begin : begin + share] for begin in range(0, len(rest), share)]
         more = await asyncio.gather(*(self._offload(partial(self._open_share, one)) for one in shares))
         found: list[Recovered] = []
-        for (topic, _), (partition, recovered) in zip(wanted, chain(opened, *more), strict=True):
+        for (topic, number), (partition, recovered) in zip(wanted, chain(opened, *more), strict=True):
             self._opener.adopt(partition)
+            partition.state.led_by(self._shard(topic, number))  # which may have changed while it was opened
             topic.partitions.append(partition)
             found.append(recovered)
         for topic in topics:

@@ -403,3 +403,25 @@ def test_replicas_are_waited_for_as_long_as_the_producer_says(told: Run) -> None
         assert 0.7 <= loop.time() - began < 1
 
     told(story)
+
+
+def test_a_partition_is_of_the_epoch_that_its_shard_got_while_it_was_opened(
+    told: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(door: Door) -> None:
+        offload, elected = door.broker.node.offload, list[int]()
+
+        async def elect_meanwhile(work: Callable[[], object]) -> object:
+            opened = await offload(work)
+            if isinstance(opened, tuple) and not elected:  # partitions, and how long they took
+                elected.append(0)
+                await door.change_shard(0, epoch=EPOCH + 1)
+            return opened
+
+        monkeypatch.setattr(door.broker.table, "_offload", elect_meanwhile)
+        await door.broker.topics.create("later", 4, {})
+        made = door.broker.topics.require("later")
+        epochs = {made.record.shard_of(one.at.partition): one.leader_epoch for one in made.partitions}
+        assert epochs[0] == EPOCH + 1
+
+    told(story)
