@@ -59,9 +59,9 @@ def serve(folder: Path, every: str, listen: str, lake: str | None, master: str |
     from goqueue.pipeline.session import session
     from goqueue.pipeline.session.quiet import quiet
 
-    every_s, address = _span_s(every), _free_address(listen)
     if not any(folder.glob("*.toml")):
         remark(f"There is no pipeline in {folder} yet; files *.toml that come are run.")
+    every_s, address = _span_s(every), _free_address(listen)
 
     def lake_of(file: PipelineFile) -> str:
         return lake or file.place(file.definition.lake)
