@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from goqueue.client.calls import RestCall
-from goqueue.client.errors import ConnectionFailed, ConsumerClosed, GoQueueClientError
+from goqueue.client.errors import ConnectionFailed, ConsumerClosed, GoQueueClientError, MustJoinAgain
 from goqueue.client.leases import Leased
 from goqueue.client.member_calls import Beat, Joined, Joining, Polled
 from goqueue.client.membership import Membership
@@ -142,6 +142,22 @@ def test_a_lost_answer_means_joining_again_and_a_refused_connection_does_not() -
     member.done.clear()
     assert member.values(60, LOST, joined(2), polled("b", generation=2)) == ["b"]
     assert [one for one in member.done if not one.startswith("lost")] == ["poll 1", "pause 0.1", "join", "poll 2"]
+
+
+@pytest.mark.parametrize("why", [GONE, LOST])
+def test_a_member_that_keeps_what_it_holds_does_not_join_again_by_itself(why: Exception) -> None:
+    member = Member()
+    member.enter()
+    for answers in ([why], []):
+        with pytest.raises(MustJoinAgain):
+            member.run(member.membership.poll(9, 10, keep_held=True), *answers)
+    assert member.membership.must_join
+    member.now += 10
+    member.run(member.membership.beat(), Beat(1, [P0, P1], [], []))
+    assert member.done[-1] == "heartbeat", "or what it holds would go to others when its session ends"
+    assert "join" not in member.done
+    assert member.values(10, joined(2), polled("a", generation=2)) == ["a"]
+    assert not member.membership.must_join
 
 
 def test_a_poll_that_was_cut_off_by_the_caller_is_a_lost_answer() -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from py_compile import compile as compile_source
 
@@ -149,6 +150,43 @@ def test_a_node_that_is_killed_costs_no_task_and_doubles_none(tmp_path: Path) ->
                 wait_until(lambda: len({one for one in program.notes if one.startswith("end")}) == 600)
     ends = Counter(one for one in program.notes if one.startswith("end"))
     assert set(ends.values()) == {1}
+
+
+def test_what_runs_while_a_node_starts_again_is_not_given_to_another(tmp_path: Path) -> None:
+    code = """
+        @app.task
+        def hold():
+            note("begin held")
+            while not (FOLDER / "free").exists():
+                sleep(0.05)
+            note("end held")
+
+        @app.task
+        async def hold_async(number):
+            note(f"begin {number}")
+            while not (FOLDER / f"free-{number}").exists():
+                await asyncio.sleep(0.05)
+            note(f"end {number}")
+    """
+    with NodeProcess(tmp_path / "data") as node:
+        port = node.url.rpartition(":")[2]
+        program = Program(tmp_path, node.url, code, lease="30s")
+        program.hold.delay()
+        program.hold_async.delay(1)
+        with program.worker("--concurrency", "2"):  # has no room, and polls when one of them is done
+            wait_until(lambda: len(program.notes) == 2)
+            node.kill()
+            with NodeProcess(tmp_path / "data", "--rest", f"127.0.0.1:{port}"):
+                for number in (1, 2, 3):
+                    (tmp_path / f"free-{number}").touch()
+                    wait_until(partial(program.has_noted, f"end {number}"))
+                    program.hold_async.delay(number + 1)
+                wait_until(lambda: "begin 4" in program.notes)
+                (tmp_path / "free").touch()
+                (tmp_path / "free-4").touch()
+                wait_until(lambda: {"end held", "end 4"} <= set(program.notes))
+    numbers = ["held", *map(str, range(1, 5))]
+    assert sorted(program.notes) == sorted(f"{what} {number}" for what in ("begin", "end") for number in numbers)
 
 
 def test_a_worker_starts_again_when_a_file_changes(server_url: str, tmp_path: Path) -> None:

@@ -56,6 +56,9 @@ class Program:
         path = self.folder / "notes"
         return path.read_text().splitlines() if path.exists() else []
 
+    def has_noted(self, line: str) -> bool:
+        return line in self.notes
+
     def worker(self, *flags: str) -> WorkerProcess:
         return WorkerProcess(self, *flags)
 

@@ -58,9 +58,10 @@ class AsyncConsumer:
         return self._membership.assignment
 
     @property
-    def is_unsure(self) -> bool:
-        """A poll's answer got lost. The next poll joins again, and gives back all that is held."""
-        return self._membership.is_unsure
+    def must_join(self) -> bool:
+        """A poll's answer got lost, or the group has forgotten the member. The next poll joins again, and gives back
+        all that is held."""
+        return self._membership.must_join
 
     async def __aenter__(self) -> AsyncConsumer:
         await self._exchange(self._membership.join())
@@ -82,12 +83,16 @@ class AsyncConsumer:
         """The next message, whenever it comes."""
         return self._bind(await self._exchange(self._membership.next(self._settings.prefetch)))
 
-    async def poll(self, limit: int = 100, timeout: float = 10.0) -> list[AsyncLeasedMessage]:
+    async def poll(
+        self, limit: int = 100, timeout: float = 10.0, *, keep_held: bool = False
+    ) -> list[AsyncLeasedMessage]:
         """Up to `limit` messages; waits up to `timeout` seconds for the first, and is empty if none came.
 
-        Raises what the broker refuses, and `ConnectionFailed` when it was away for longer than `patience`.
+        Raises what the broker refuses, and `ConnectionFailed` when it was away for longer than `patience`. With
+        `keep_held` it raises `MustJoinAgain` where it would join the group again and give back what is held.
         """
-        return [self._bind(one) for one in await self._exchange(self._membership.poll(limit, timeout))]
+        steps = self._membership.poll(limit, timeout, keep_held=keep_held)
+        return [self._bind(one) for one in await self._exchange(steps)]
 
     # --- answers --------------------------------------------------------------------------------------
 

@@ -75,12 +75,14 @@ class Consumer:
         """The next message, whenever it comes."""
         return self._bind(self._exchange(self._membership.next(self._settings.prefetch)))
 
-    def poll(self, limit: int = 100, timeout: float = 10.0) -> list[LeasedMessage]:
+    def poll(self, limit: int = 100, timeout: float = 10.0, *, keep_held: bool = False) -> list[LeasedMessage]:
         """Up to `limit` messages; waits up to `timeout` seconds for the first, and is empty if none came.
 
-        Raises what the broker refuses, and `ConnectionFailed` when it was away for longer than `patience`.
+        Raises what the broker refuses, and `ConnectionFailed` when it was away for longer than `patience`. With
+        `keep_held` it raises `MustJoinAgain` where it would join the group again and give back what is held.
         """
-        return [self._bind(one) for one in self._exchange(self._membership.poll(limit, timeout))]
+        steps = self._membership.poll(limit, timeout, keep_held=keep_held)
+        return [self._bind(one) for one in self._exchange(steps)]
 
     # --- answers --------------------------------------------------------------------------------------
 

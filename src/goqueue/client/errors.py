@@ -112,6 +112,14 @@ class ConsumerClosed(GoQueueClientError):
         super().__init__("consumer-closed", "The consumer is closed; make a new one.")
 
 
+class MustJoinAgain(GoQueueClientError):
+    """The consumer has to join its group again, which gives back what it holds, and was told to keep that."""
+
+    def __init__(self) -> None:
+        detail = "The consumer must join its group again. Answer for what it holds, then poll without `keep_held`."
+        super().__init__("must-join-again", detail)
+
+
 class PartlyAnswered(GoQueueClientError):
     """Only some messages of one ack, nack, reject or extend went well: `failures` says which did not, by receipt."""
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from goqueue.client import checks, member_calls
 from goqueue.client.calls import RestCall
-from goqueue.client.errors import ConnectionFailed, ConsumerClosed, GoQueueClientError
+from goqueue.client.errors import ConnectionFailed, ConsumerClosed, GoQueueClientError, MustJoinAgain
 from goqueue.client.leases import Leased
 from goqueue.client.member_calls import Beat, Joining, Polled
 from goqueue.client.replies import TopicParts
@@ -39,7 +39,8 @@ class Membership:
     def __init__(self, joining: Joining, patience: float, clock: Clock) -> None:
         self.assignment: list[TopicParts] = []
         self.beat_seconds = 1.0
-        self.is_unsure = False  # a poll went out and its answer never came
+        self._is_unsure = False  # a poll went out and its answer never came
+        self._is_forgotten = False  # a poll was refused; heartbeats may still be heard
         self._joining = joining
         self._patience = patience
         self._clock = clock
@@ -73,7 +74,7 @@ class Membership:
         self._lost, self._gained, self._revoking = self.assignment, joined.assignment, []
         self._generation, self.assignment = joined.generation, joined.assignment
         self._is_in = self._was_in = True
-        self.is_unsure = self._has_news = False
+        self._is_unsure = self._is_forgotten = self._has_news = False
         self._ready.clear()
         self._heard_at = self._clock()
 
@@ -82,7 +83,7 @@ class Membership:
         if self._is_closed or not self._was_in:
             self._is_closed = True
             return
-        must_give_back = self._is_auto and (self.is_unsure or bool(self._ready) or not is_done)
+        must_give_back = self._is_auto and (self._is_unsure or bool(self._ready) or not is_done)
         try:
             if must_give_back:
                 yield from self.join()
@@ -107,13 +108,21 @@ class Membership:
             if found:
                 return found[0]
 
-    def poll(self, limit: int, timeout: float, prefetch: int | None = None) -> Steps[list[Leased]]:
+    @property
+    def must_join(self) -> bool:
+        """The next poll joins again, and so gives back what is held."""
+        return not self._is_in or self._is_unsure or self._is_forgotten
+
+    def poll(
+        self, limit: int, timeout: float, prefetch: int | None = None, *, keep_held: bool = False
+    ) -> Steps[list[Leased]]:
         """Up to `limit` messages of up to `prefetch` that are taken; none after `timeout` seconds without any."""
         checks.whole_number(limit, "limit")
         checks.seconds(timeout, "timeout")
         deadline = self._clock() + timeout
-        self._must_join_if_unsure()
-        while not self._ready:
+        while self.must_join or not self._ready:
+            if keep_held and self.must_join:
+                raise MustJoinAgain
             left = max(0.0, deadline - self._clock())
             try:
                 pause = yield from self._take(prefetch or limit, min(left, WAIT_SECONDS_MAX))
@@ -126,15 +135,11 @@ class Membership:
                 yield Pause(min(pause, left))
         return [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
 
-    def _must_join_if_unsure(self) -> None:
-        self._is_in = self._is_in and not self.is_unsure
-        if not self._is_in:
-            self._ready.clear()
-
     def _take(self, limit: int, wait: float) -> Steps[float]:
         """One poll; returns the seconds to wait before the next."""
-        self._must_join_if_unsure()
-        if not self._is_in:
+        if self.must_join:
+            self._is_in = False
+            self._ready.clear()
             yield from self.join()
         yield from self._follow_rebalance()
         began = self._clock()
@@ -146,14 +151,14 @@ class Membership:
         return backoff(_PAUSE_FIRST, _PAUSE_MAX, self._early - _EARLY_FREE) if self._early > _EARLY_FREE else 0.0
 
     def _ask_poll(self, limit: int, wait: float) -> Steps[Polled]:
-        self.is_unsure = True
+        self._is_unsure = True
         group, member_id = self._joining.group, self._joining.member_id
         try:
             polled = yield from ask(member_calls.poll(group, member_id, self._generation, limit, wait))
         except GoQueueClientError as error:
-            self.is_unsure = _may_have_taken(error)
+            self._is_unsure = _may_have_taken(error)
             raise
-        self.is_unsure = False
+        self._is_unsure = False
         self._generation, self._has_news = polled.generation, polled.rebalance
         self._heard_at = self._clock()
         return polled
@@ -162,7 +167,7 @@ class Membership:
         """Seconds to wait before the next try; raises `why` where that is of no use."""
         self._failed += 1
         if why.code in _OUT:
-            self._is_in = False
+            self._is_forgotten = True
             return 0.0 if self._failed == 1 else backoff(_PAUSE_FIRST, _PAUSE_MAX, self._failed - 1)
         now = self._clock()
         self._lost_at = now if self._lost_at is None else self._lost_at

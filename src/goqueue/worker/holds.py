@@ -1,8 +1,8 @@
 """What a worker holds: memberships in the group, and the leases of their messages, renewed while tasks run.
 
-A poll whose answer got lost may have handed out messages that nobody knows of. To get them back the member has to
-leave, and would give back what still runs too. So it takes nothing more, leaves when its last task is done, and another
-member takes its place.
+A poll whose answer got lost may have handed out messages that nobody knows of, and a node that started again may not
+know the member. To get them back, or in again, the member has to join again, and would give back what still runs too.
+So it takes nothing more, leaves when its last task is done, and another member takes its place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.client import AsyncClient, AsyncConsumer, GoQueueClientError, PartlyAnswered
+from goqueue.client import AsyncClient, AsyncConsumer, GoQueueClientError, MustJoinAgain, PartlyAnswered
 from goqueue.client.answer_calls import extend
 from goqueue.client.leases import Leased
 
@@ -53,7 +53,9 @@ class Holds:
         while True:
             try:
                 member = await self._current()
-                messages = await member.consumer.poll(limit, _POLL_SECONDS)
+                messages = await member.consumer.poll(limit, _POLL_SECONDS, keep_held=bool(member.held))
+            except MustJoinAgain:
+                continue
             except GoQueueClientError as error:
                 failed += 1
                 logger.log(logging.WARNING if failed == 1 else logging.DEBUG, "cannot take tasks: %s", error)
@@ -64,7 +66,7 @@ class Holds:
 
     async def _current(self) -> _Member:
         member = self._member
-        if member is not None and member.consumer.is_unsure and member.held:
+        if member is not None and member.consumer.must_join and member.held:
             member.is_retired = True
             self._retired.add(member)
             member = self._member = None
