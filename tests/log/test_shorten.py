@@ -237,13 +237,7 @@ def test_a_cut_takes_the_compaction_marks_back() -> None:
 
 def by_hours(hours: list[int]) -> PartitionLog:
     """One sealed segment an hour named, and an empty active one."""
-    log, _ = open_at(SimDisk())
-    for hour in hours:
-        append(log, batch("x" * 100, time=hour * HOUR_MS), now=hour * HOUR_MS)
-        log.roll()
-    sync(log)
-    seal(log)
-    return log
+    return by_hours_on(SimDisk(), hours, is_sealed=True)
 
 
 def test_segments_older_than_the_limit_go() -> None:
@@ -253,6 +247,49 @@ def test_segments_older_than_the_limit_go() -> None:
     assert new_start(log.segments, config, 3 * HOUR_MS + 1) == 1
     assert new_start(log.segments, config, 5 * HOUR_MS + 1) == 3
     assert new_start(log.segments, config, 99 * HOUR_MS) == 4
+
+
+def by_hours_on(disk: Disk, hours: list[int], is_sealed: bool) -> PartitionLog:
+    log, _ = open_at(disk)
+    for hour in hours:
+        append(log, batch("x" * 100, time=hour * HOUR_MS), now=hour * HOUR_MS)
+        log.roll()
+    sync(log)
+    if is_sealed:
+        seal(log)
+    return log
+
+
+@pytest.mark.parametrize("is_sealed", [True, False])
+@pytest.mark.parametrize("damaged", [[0], [0, 1]])
+def test_what_is_damaged_goes_no_sooner_than_it_would_have(is_sealed: bool, damaged: list[int]) -> None:
+    """It can come back from another replica."""
+    disk = SimDisk()
+    log = by_hours_on(disk, [3, 3, 4], is_sealed)
+    disk = disk.crash("kept")
+    for number in damaged:
+        path = log.segments[number].path(".log")
+        disk.flip_bit(path, log.segments[number].length - 5)
+    log, _ = open_at(disk)
+    for segment in log.segments[:-1]:
+        segment.verify()
+    seal(log)
+    assert [number for number, segment in enumerate(log.segments) if segment.damage] == damaged
+    config = TopicConfig(retention_ms=2 * HOUR_MS)
+    for now in (3, 4, 5):
+        assert new_start(log.segments, config, now * HOUR_MS) is None
+    assert new_start(log.segments, config, 99 * HOUR_MS) == 3
+
+
+def test_what_was_damaged_while_the_node_ran_keeps_its_time() -> None:
+    disk = SimDisk()
+    log = by_hours_on(disk, [3], is_sealed=True)
+    disk.flip_bit(log.segments[0].path(".log"), log.segments[0].length - 5)
+    log.segments[0].doubt()
+    log.segments[0].verify()
+    assert log.segments[0].damage
+    assert new_start(log.segments, TopicConfig(retention_ms=2 * HOUR_MS), 5 * HOUR_MS) is None
+    assert new_start(log.segments, TopicConfig(retention_ms=2 * HOUR_MS), 5 * HOUR_MS + 1) == 1
 
 
 def test_a_young_segment_keeps_all_behind_it() -> None:

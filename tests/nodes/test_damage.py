@@ -14,6 +14,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.core.cluster.records import NOBODY, ShardRecord
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.drive.coordinators import GROUPS_TOPIC
+from goqueue.drive.shard_damage import RANGE
 from goqueue.format.batch import split, strides
 from goqueue.format.records import decode
 from goqueue.log.journal_entries import FILES
@@ -126,6 +127,30 @@ def flip_head(disk: SimDisk, at: TopicPartition, place: int) -> None:
     path = files(disk, at)[0]
     starts = [start for start, _, _, _ in strides(disk.read_file(path) or b"")]
     flip(disk, path, starts[2] + place)
+
+
+def test_a_leader_that_does_not_know_yet_what_is_acknowledged_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer without batches would be taken for a compaction that left none."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        topic = nodes.brokers[0].table.get("t")
+        assert topic is not None
+        state, asked = topic.partitions[at.partition].state, [0]
+
+        async def as_if_it_just_began(by: int, to: int, verb: str) -> None:
+            if verb == RANGE:
+                asked[0] += 1
+                state.high_watermark = 0 if asked[0] == 1 else 60
+
+        nodes.before_call = as_if_it_just_began
+        await restart(nodes, 1, partial(flip_head, at=at, place=20))
+        await nodes.run_at(1, nodes.brokers[1].scrubber.scrub_all())
+        await until(lambda: log_of(nodes, 1, at).home.stats.segments_mended > 0, 120)
+        await whole(nodes, at, 60)
+        assert asked[0] > 1
+
+    run_nodes(story, monkeypatch)
 
 
 @pytest.mark.parametrize("node", [0, 1])

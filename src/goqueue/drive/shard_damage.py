@@ -14,7 +14,7 @@ from itertools import count
 from typing import Final
 
 from goqueue.base.encoding import decode, encode
-from goqueue.base.errors import FencedEpoch, GoQueueError, NotLeader
+from goqueue.base.errors import FencedEpoch, GoQueueError, NotLeader, NotLoaded
 from goqueue.base.ids import Offset
 from goqueue.base.replication import LogKey, RangeAnswer, RangeAsk
 from goqueue.core.cluster.records import NOBODY, ShardRecord
@@ -202,11 +202,13 @@ class ShardDamage:
             raise NotLeader("Another node leads the shard.")
         if ask.epoch != self._metadata.image.epoch(ask.shard):
             raise FencedEpoch("The shard has another epoch.")
-        log, limit = found.partition.log, min(ask.end, found.partition.high_watermark)
-        start = log.start_offset
-        if not start <= ask.first < limit:
+        if found.partition.high_watermark < ask.end:
+            # Whoever just began to lead learns it anew. No batches would say that compaction left none.
+            raise NotLoaded("The leader does not know yet that this is acknowledged; it does in a moment.")
+        log, start = found.partition.log, found.partition.log.start_offset
+        if not start <= ask.first < ask.end:
             return encode(RangeAnswer(start, b""))
-        return encode(RangeAnswer(start, await self._offload(lambda: log.read(ask.first, FETCH_BYTES, limit, True))))
+        return encode(RangeAnswer(start, await self._offload(lambda: log.read(ask.first, FETCH_BYTES, ask.end, True))))
 
 
 def _has_directory(log: PartitionLog) -> bool:

@@ -76,6 +76,11 @@ class SegmentContents:
                 self.note_batch(found.position, found.header, found.header.base_offset)
         return regions
 
+    def take_times(self, fresh: SegmentContents, is_whole: bool) -> None:
+        """Of another walk. What is damaged is as young as it was: retention must leave it to be mended."""
+        if is_whole or fresh.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = fresh.max_timestamp, fresh.max_timestamp_offset
+
     def is_in_order(self, file: File) -> bool:
         """Whether its batches are whole and stand where they should. Blocks."""
         return is_in_order(file, self.length, self.base_offset, self.may_skip)

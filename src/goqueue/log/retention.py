@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.topic_config import TopicConfig
@@ -15,18 +15,28 @@ def new_start(segments: Sequence[Segment], config: TopicConfig, now: Millis) -> 
     if not config.deletes:
         return None
     sealed = list(takewhile(lambda segment: segment.seal is not None, segments[:-1]))
-    count = max(_expired(sealed, config.retention_ms, now), _surplus(segments, sealed, config.retention_bytes))
+    count = max(
+        _expired(segments, sealed, config.retention_ms, now), _surplus(segments, sealed, config.retention_bytes)
+    )
     return segments[count].base_offset if count else None
 
 
-def _expired(sealed: Sequence[Segment], retention_ms: int, now: Millis) -> int:
+def _expired(segments: Sequence[Segment], sealed: Sequence[Segment], retention_ms: int, now: Millis) -> int:
     """How many of the oldest hold nothing younger than the limit."""
     if retention_ms < 0:
         return 0
     for count, segment in enumerate(sealed):
-        if segment.max_timestamp >= now - retention_ms:
+        if max(segment.max_timestamp, _youngest_damaged(segment, segments, count)) >= now - retention_ms:
             return count
     return len(sealed)
+
+
+def _youngest_damaged(segment: Segment, segments: Sequence[Segment], place: int) -> Millis:
+    """What was damaged before a start has no time that is known: it may be as young as what follows."""
+    if not segment.damage:
+        return -1
+    following = islice(segments, place + 1, None)
+    return next((one.first_timestamp for one in following if one.first_timestamp >= 0), -1)
 
 
 def _surplus(segments: Sequence[Segment], sealed: Sequence[Segment], retention_bytes: int) -> int:

@@ -303,7 +303,7 @@ class Segment(SegmentContents):
         if regions != list(self.damage):
             self.quarantine(regions)
         self._indexes, self._indexed_to = fresh.indexes(), fresh._indexed_to
-        self.max_timestamp, self.max_timestamp_offset = fresh.max_timestamp, fresh.max_timestamp_offset
+        self.take_times(fresh, is_whole=not regions)
         if self.seal is not None:
             with unless_full():
                 self.write_indexes()
