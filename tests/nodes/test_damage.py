@@ -14,6 +14,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.core.cluster.records import NOBODY, ShardRecord
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.drive.coordinators import GROUPS_TOPIC
+from goqueue.drive.partition_replica import PartitionReplica
 from goqueue.drive.shard_damage import RANGE
 from goqueue.format.batch import split, strides
 from goqueue.format.records import decode
@@ -325,6 +326,31 @@ def test_a_directory_that_is_deleted_under_a_running_node_comes_back_from_the_ot
         assert log_of(nodes, node, at).end_offset == 80 and log_of(nodes, node, at).failure is None
         names = [name for name in disk.names(directory) if name.endswith(".log")]
         assert names == [f"{one.base_offset:020d}.log" for one in log_of(nodes, node, at).segments]
+
+    run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_who_lost_a_directory_does_not_count_before_it_has_everything_again(
+    monkeypatch: pytest.MonkeyPatch, node: int
+) -> None:
+    """However long that takes. Who led it before would get it back, and the others would cut off what they have."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes)
+        shard, read_tail, is_slow = shard_of(nodes, at), PartitionReplica.read_tail, True
+
+        def slowly(self: PartitionReplica, offset: int, bytes_max: int) -> bytes:
+            return b"" if is_slow and self.partition.at == at else read_tail(self, offset, bytes_max)
+
+        monkeypatch.setattr(PartitionReplica, "read_tail", slowly)
+        nodes._disks[node].remove_tree(log_of(nodes, node, at).home.directory)
+        await until(lambda: log_of(nodes, node, at).end_offset == 0)
+        for _ in range(150):
+            await asyncio.sleep(0.1)
+            assert log_of(nodes, node, at).end_offset == 0 and node not in record_of(nodes, shard).in_sync
+        is_slow = False
+        await whole(nodes, at, 60)
 
     run_nodes(story, monkeypatch)
 

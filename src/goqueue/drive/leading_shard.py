@@ -191,7 +191,9 @@ class LeadingShard:
             if (log := self._logs.get(place.log)) is not None:
                 has_parted = self._parting(log, place, by) is not None
                 session.hear(place, has_parted or place.end < log.end_offset)
-                if not has_parted:
+                if has_parted:
+                    self._leader.parted(by, place.log)
+                else:
                     on_history[place.log] = FetchedLog(place.end, place.safe)
                     if place.deleted > log.start_offset:
                         self._dropped[place.log] = max(place.deleted, self._dropped.get(place.log, 0))

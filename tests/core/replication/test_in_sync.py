@@ -102,3 +102,26 @@ def test_a_replica_that_gave_the_shard_up_and_gets_it_again_has_nothing() -> Non
     leader.fetched(Replica(2, "c"), {LOG: FetchedLog(10, 10)}, 1_050)
     change = leader.wanted(living, 1_060)
     assert change is not None and change.record.in_sync == (0, 1, 2)
+
+
+def test_a_follower_that_says_that_it_has_less_than_before_does_not_count_until_it_has_it_again() -> None:
+    """It dropped what was damaged, without a new start."""
+    leader, living = leading(), {0: "a", 1: "b", 2: "c"}
+    out = leader.wanted({0: "a", 1: "b"}, 1_020)
+    assert out is not None
+    leader.confirmed(out.record, 8)
+    leader.fetched(Replica(2, "c"), {LOG: FetchedLog(4, 4)}, 1_030)
+    assert leader.wanted(living, 1_040) is None and leader.ends_of(2) == {LOG: 4}
+    leader.fetched(Replica(2, "c"), {LOG: FetchedLog(10, 10)}, 1_050)
+    back = leader.wanted(living, 1_060)
+    assert back is not None and back.record.in_sync == (0, 1, 2)
+
+
+def test_nor_does_one_whose_history_parts_from_the_leaders() -> None:
+    leader = leading()
+    out = leader.wanted({0: "a", 1: "b"}, 1_020)
+    assert out is not None
+    leader.confirmed(out.record, 8)
+    leader.parted(Replica(2, "c"), LOG)
+    leader.fetched(Replica(2, "c"), {}, 1_030)
+    assert leader.wanted({0: "a", 1: "b", 2: "c"}, 1_040) is None

@@ -158,14 +158,23 @@ class ShardLeader:
         named = [log for log in asked if log in self.logs]
         for log in named:
             end, safe = asked[log]
-            reached = max(follower.ends.get(log, 0), safe if self._waits_for_sync else end)
-            follower.ends[log] = reached
+            # Less than before, if it dropped what was damaged: what it said then does not count any more.
+            follower.ends[log] = reached = safe if self._waits_for_sync else end
             if reached >= self._own(self.logs[log]):
                 follower.lacks.discard(log)
+            else:
+                follower.lacks.add(log)
             if reached >= follower.goals.get(log, 0):
                 follower.goals.pop(log, None)
         self._note_caught_up(follower, now)
         return [log for log in named if self._advance(log)]
+
+    def parted(self, by: Replica, log: LogKey) -> None:
+        """What a follower has of a log is not this history: it has to cut first, and say then where it is."""
+        follower = self._heard(by)
+        follower.forget(log)
+        if log in self.logs and self._own(self.logs[log]) > 0:
+            follower.lacks.add(log)
 
     def begun(self, by: Replica) -> None:
         """A fetch of the follower waits for an answer."""
