@@ -338,18 +338,70 @@ def test_who_lost_a_directory_does_not_count_before_it_has_everything_again(
 
     async def story(nodes: Nodes) -> None:
         at = await filled(nodes)
-        shard, read_tail, is_slow = shard_of(nodes, at), PartitionReplica.read_tail, True
-
-        def slowly(self: PartitionReplica, offset: int, bytes_max: int) -> bytes:
-            return b"" if is_slow and self.partition.at == at else read_tail(self, offset, bytes_max)
-
-        monkeypatch.setattr(PartitionReplica, "read_tail", slowly)
+        shard, go_on = shard_of(nodes, at), slowly(monkeypatch, at)
         nodes._disks[node].remove_tree(log_of(nodes, node, at).home.directory)
         await until(lambda: log_of(nodes, node, at).end_offset == 0)
         for _ in range(150):
             await asyncio.sleep(0.1)
             assert log_of(nodes, node, at).end_offset == 0 and node not in record_of(nodes, shard).in_sync
-        is_slow = False
+        go_on()
+        await whole(nodes, at, 60)
+
+    run_nodes(story, monkeypatch)
+
+
+def slowly(monkeypatch: pytest.MonkeyPatch, at: TopicPartition) -> Callable[[], None]:
+    """Nobody is sent anything of the log, until what this returns is called."""
+    read_tail, is_slow = PartitionReplica.read_tail, [True]
+
+    def read(self: PartitionReplica, offset: int, bytes_max: int) -> bytes:
+        return b"" if is_slow and self.partition.at == at else read_tail(self, offset, bytes_max)
+
+    monkeypatch.setattr(PartitionReplica, "read_tail", read)
+    return is_slow.clear
+
+
+def test_who_drops_a_log_is_not_eligible_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its leader dies before it has got anything again, and is waited for."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes)
+        shard = shard_of(nodes, at)
+        nodes.kill(2, "kept")
+        await until(lambda: record_of(nodes, shard).in_sync == (0, 1))
+        go_on = slowly(monkeypatch, at)
+        nodes._disks[1].remove_tree(log_of(nodes, 1, at).home.directory)
+        await until(lambda: log_of(nodes, 1, at).end_offset == 0)
+        nodes.kill(0, "kept")
+        go_on()
+        await asyncio.sleep(10)
+        assert record_of(nodes, shard).leader == NOBODY
+        await asyncio.gather(nodes.start(0), nodes.start(2))
+        await whole(nodes, at, 60)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_nor_is_who_cuts_what_is_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows what is acknowledged: too few are in sync since the last start."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes)
+        shard = shard_of(nodes, at)
+        nodes.kill(2, "kept")
+        await until(lambda: record_of(nodes, shard).in_sync == (0, 1))
+        nodes.kill(0, "kept")
+        nodes.kill(1, "kept")
+        go_on = slowly(monkeypatch, at)
+        for path in files(nodes._disks[1], at)[-2:]:
+            flip(nodes._disks[1], path, 100)
+        await asyncio.gather(nodes.start(0), nodes.start(1))
+        await nodes.run_at(1, nodes.brokers[1].scrubber.scrub_all())
+        await until(lambda: record_of(nodes, shard).eligible == (1,))
+        await until(lambda: log_of(nodes, 1, at).end_offset < 60)
+        assert (record_of(nodes, shard).in_sync, record_of(nodes, shard).eligible) == ((0,), ())
+        go_on()
+        await nodes.start(2)
         await whole(nodes, at, 60)
 
     run_nodes(story, monkeypatch)

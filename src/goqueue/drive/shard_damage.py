@@ -16,8 +16,11 @@ from typing import Final
 from goqueue.base.encoding import decode, encode
 from goqueue.base.errors import FencedEpoch, GoQueueError, NotLeader, NotLoaded
 from goqueue.base.ids import Offset
+from goqueue.base.metadata import Commit
 from goqueue.base.replication import LogKey, RangeAnswer, RangeAsk
-from goqueue.core.cluster.records import NOBODY, ShardRecord
+from goqueue.core.cluster.elections import left
+from goqueue.core.cluster.records import NOBODY, SHARDS, ShardRecord
+from goqueue.core.cluster.records import encode as encode_record
 from goqueue.drive.cluster_member import ClusterMember
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.log_mending import LogMending
@@ -161,33 +164,51 @@ class ShardDamage:
                 await asyncio.sleep(_RETRY_S)
 
     async def _mend(self, shard: int) -> None:
-        record = self._metadata.image.shard(shard)
-        if record.leader in (NOBODY, self._member.me.node) or self._member.me.node in record.in_sync:
-            return  # not yet: the store is to say that this node does not count
         for replica in self._replicas(shard):
-            if replica.partition in self._gone:
+            if not self._is_elsewhere(shard):
+                return  # not yet: the store is to say that this node does not count
+            try:
+                await self._mend_log(shard, replica)
+            except (GoQueueError, OSError) as error:
+                facts = {"partition": str(replica.partition.at), "error": str(error)}
+                logger.warning("damage is not mended yet", extra=facts)
+                await asyncio.sleep(_RETRY_S)
+
+    def _is_elsewhere(self, shard: int) -> bool:
+        """Another node leads it, and this one does not count."""
+        record = self._metadata.image.shard(shard)
+        return record.leader not in (NOBODY, self._member.me.node) and self._member.me.node not in record.in_sync
+
+    async def _mend_log(self, shard: int, replica: PartitionReplica) -> None:
+        if replica.partition in self._gone:
+            if await self._is_given_up(shard):
                 self._gone.discard(replica.partition)
                 replica.begin_without_files()
                 self._cut_off()
-            elif is_damaged(replica.partition.log):
-                ask = partial(self._ask, shard, record, replica.key)
-                try:
-                    await self._cut(replica, await self._mending.mend(replica.partition, ask))
-                except (GoQueueError, OSError) as error:
-                    facts = {"partition": str(replica.partition.at), "error": str(error)}
-                    logger.warning("damage is not mended yet", extra=facts)
-                    await asyncio.sleep(_RETRY_S)
+        elif is_damaged(replica.partition.log):
+            ask = partial(self._ask, shard, self._metadata.image.shard(shard), replica.key)
+            await self._cut(shard, replica, await self._mending.mend(replica.partition, ask))
 
-    async def _cut(self, replica: PartitionReplica, offset: Offset | None) -> None:
+    async def _cut(self, shard: int, replica: PartitionReplica, offset: Offset | None) -> None:
         if offset is None:
             self._waits.pop(replica.key, None)
             return
         self._waits[replica.key] = waits = self._waits.get(replica.key, 0) + 1
         if waits > _WAITS:
             await self._mending.keep_aside(replica.partition)
-            logger.warning("a log is cut where it is damaged", extra={"partition": str(replica.partition.at)})
-            replica.cut(offset)
-            self._cut_off()
+            if await self._is_given_up(shard):
+                logger.warning("a log is cut where it is damaged", extra={"partition": str(replica.partition.at)})
+                replica.cut(offset)
+                self._cut_off()
+
+    async def _is_given_up(self, shard: int) -> bool:
+        """Before anything is dropped that may be acknowledged: who is eligible could be elected without it."""
+        key, image, me = f"{SHARDS}{shard}", self._metadata.image, self._member.me.node
+        if me in (record := image.shard(shard)).eligible:
+            logger.warning("gives up to be eligible for a shard", extra={"shard": shard})
+            given_up = Commit({key: encode_record(left(record, me))}, modified={key: image.modified(key)})
+            await self._metadata.commit(given_up)
+        return self._is_elsewhere(shard) and me not in image.shard(shard).eligible
 
     # --- between nodes ---------------------------------------------------------------------------------------
 
