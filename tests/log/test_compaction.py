@@ -165,6 +165,23 @@ def test_a_tombstone_deletes_its_key_and_stays_a_day(disk: Disk) -> None:
     assert log.end_offset == 4
 
 
+def test_the_last_tombstone_of_a_log_stays_until_something_follows_it(disk: Disk) -> None:
+    """Who copies the log would not get to its end. Until its next day is over there is nothing to do."""
+    log, _ = open_at(disk)
+    config = compacted()
+    append(log, batch("value", key="k"))
+    append(log, tombstone("k"))
+    log.roll()
+    seal(log)
+    compact_all(log, config, now=5_000)
+    compact_all(log, config, now=5_000 + DAY_MS)
+    assert [record.offset for record in read_all(log)] == [1]
+    assert not is_due(log, config, 5_001 + DAY_MS)
+    append(log, batch("another", key="l"))
+    compact_all(log, config, now=5_000 + 2 * DAY_MS)
+    assert [record.offset for record in read_all(log)] == [2]
+
+
 def test_the_day_of_a_tombstone_goes_on_over_a_restart(disk: Disk) -> None:
     log, _ = open_at(disk, segment_bytes=300)
     append(log, tombstone("k"))

@@ -60,3 +60,27 @@ def test_a_replica_that_gets_a_compacted_log_takes_its_gaps_for_no_damage(
         assert newest(log) == newest(log_of(nodes, 0, at)) and len(newest(log)) == 7
 
     run_nodes(story, monkeypatch)
+
+
+def test_a_new_replica_gets_to_the_end_of_a_log_whose_last_message_deletes_a_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If that one went too, there would be nothing to read behind it, for ever."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6, {**COMPACTED, "delete.retention.ms": 1_000, "segment.ms": 3_000})
+        at = nodes.place_at(0, "t")
+        await publish(nodes, at, 5)
+        deletion = PublishMessages("t", [InputMessage(b"k1", None, partition=at.partition)], Acks.ALL)
+        await nodes.leader_of(at).publish.messages(deletion)
+        for _ in range(4):
+            await asyncio.sleep(5)
+            await nodes.run_at(0, nodes.brokers[0].cleaner.clean_all())
+        assert log_of(nodes, 0, at).segments[-1].length == 0
+        nodes.kill(1, "kept")
+        nodes._disks[1] = SimDisk()
+        await nodes.start(1)
+        await in_sync(nodes, at)
+        assert log_of(nodes, 1, at).end_offset == 6
+
+    run_nodes(story, monkeypatch)

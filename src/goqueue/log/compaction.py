@@ -3,7 +3,8 @@
 One pass reads the segments that are new since the last pass, remembers the last offset of each key in them, and
 rewrites all sealed segments up to there, neighbours merged while they fit one segment. Records without a key and
 control batches stay; records of aborted transactions go, and open transactions are not touched. Tombstones stay
-`delete.retention.ms` after the first pass that met them.
+`delete.retention.ms` after the first pass that met them. The last record of a log stays in any case: a replica that
+gets the log anew learns by it where the log ends.
 
 A rewritten segment takes its place with one rename. Before it, the old seal and indexes go, so that a crash on either
 side leaves a segment without a seal, which recovery checks and indexes anew; what a merge made superfluous begins
@@ -71,13 +72,14 @@ class _Rules(msgspec.Struct, frozen=True):
     now: Millis
     tombstone_ms: int
     is_aborted: IsAborted = _nothing_aborted
+    last_offset: Offset = -1  # of the log
 
     def tombstones_expired(self, segment: Segment) -> bool:
         since = segment.seal.tombstones_since if segment.seal else None
         return since is not None and since + self.tombstone_ms <= self.now
 
     def survives(self, record: RawRecord, offset: Offset, drop_tombstones: bool) -> bool:
-        if record.key is None:
+        if record.key is None or offset == self.last_offset:
             return True
         if record.is_tombstone and drop_tombstones:
             return False
@@ -121,7 +123,7 @@ def compact(
     segments = _sound(candidates(log, stable))
     last: LastOffsets = {}
     count = yield from _remember(segments, log.notes.meta.compacted_to, last, is_aborted)
-    rules = _Rules(last, now, config.delete_retention_ms, is_aborted)
+    rules = _Rules(last, now, config.delete_retention_ms, is_aborted, log.end_offset - 1)
     group: list[Segment] = []
     size = 0
     for segment in segments[:count]:
@@ -198,7 +200,7 @@ def _copy_survivors(group: Sequence[Segment], new: Segment, rules: _Rules) -> Ge
             yield None
         if has_tombstones:
             old = segment.seal.tombstones_since if segment.seal else None
-            since = max(since or 0, old or rules.now)
+            since = max(since or 0, rules.now if drop or old is None else old)
         new.next_offset = segment.next_offset
     return since
 
