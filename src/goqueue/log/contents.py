@@ -64,10 +64,12 @@ class SegmentContents:
         self.length = position + header.size
         self.next_offset = base_offset + header.last_offset_delta + 1
 
-    def check(self, file: File, start: Position, end: Position, offset_limit: Offset | None) -> list[DamagedRegion]:
+    def check(
+        self, file: File, start: Position, end: Position, offset_limit: Offset | None, is_promised: bool = False
+    ) -> list[DamagedRegion]:
         """Walks and indexes the batches of a stretch; returns what could not be read (see `sound_or_damaged`)."""
         regions: list[DamagedRegion] = []
-        for found in sound_or_damaged(file, start, end, self.next_offset, self.may_skip, offset_limit):
+        for found in sound_or_damaged(file, start, end, self.next_offset, self.may_skip, offset_limit, is_promised):
             if isinstance(found, DamagedRegion):
                 regions.append(found)
                 # The next batch must be found without walking over the damage.

@@ -17,6 +17,7 @@ from goqueue.log.disk import File
 _WINDOW_BYTES: Final = 1 * MIB
 _PIECE_BYTES: Final = 128 * KIB  # others run while it is read
 _MAGIC_AT: Final = 16
+_GAP_MAX: Final = 1 << 31  # no segment reaches so far
 
 
 class Sound(msgspec.Struct, frozen=True, gc=False):
@@ -67,7 +68,8 @@ def walk(
                 size = max(header.size, min(_WINDOW_BYTES, end - position))
                 window, window_at, at = file.read(position, size), position, 0
             verify(window, header, at)
-            if header.base_offset < next_offset or (header.base_offset > next_offset and not may_skip):
+            gap = header.base_offset - next_offset
+            if gap < 0 or gap >= _GAP_MAX or (gap and not may_skip):
                 raise CorruptBatch(f"Offset {header.base_offset} follows offset {next_offset - 1}.")
         except CorruptBatch as error:
             yield Flaw(position, error.message)
@@ -78,17 +80,24 @@ def walk(
 
 
 def sound_or_damaged(
-    file: File, start: Position, end: Position, next_offset: Offset, may_skip: bool, offset_limit: Offset | None
+    file: File,
+    start: Position,
+    end: Position,
+    next_offset: Offset,
+    may_skip: bool,
+    offset_limit: Offset | None,
+    is_promised: bool = False,
 ) -> Iterator[Sound | DamagedRegion]:
     """Walks a whole stretch, on behind damage.
 
     A region that nothing sound follows reaches to `offset_limit`; without one it is a torn tail, and its
-    `next_offset` equals its `first_offset`.
+    `next_offset` equals its `first_offset`. `is_promised`: no batch goes beyond that limit.
     """
+    promised = offset_limit if is_promised else None
     position = start
     while position < end:
         for found in walk(file, position, end, next_offset, may_skip):
-            if isinstance(found, Sound):
+            if isinstance(found, Sound) and (promised is None or found.header.next_offset <= promised):
                 yield found
                 position, next_offset = found.end, found.header.next_offset
                 continue
@@ -173,4 +182,4 @@ def _plausible(window: bytes, at: int, next_offset: Offset, offset_limit: Offset
     except CorruptBatch:
         return False
     in_range = offset_limit is None or header.next_offset <= offset_limit
-    return next_offset <= header.base_offset and in_range and header.base_offset - next_offset < 1 << 31
+    return next_offset <= header.base_offset and in_range and header.base_offset - next_offset < _GAP_MAX

@@ -263,8 +263,11 @@ class Segment(SegmentContents):
             self.verified = True
 
     def _look_outside_batches(self) -> None:
-        """No CRC of a batch covers its epoch, nor its offset. Who asks gets it; how it was another replica knows."""
+        """No CRC of a batch covers its epoch, nor its offset. Who asks gets it; how it was another replica knows.
+
+        Where offsets may be missing, one that is wrong looks like a gap, and what follows it like the damage."""
         if self.damage or not self.length:
+            self.differs = self.may_skip and any(region.end > region.position for region in self.damage)
             return
         if self.seal is not None and self.seal.crc >= 0:
             self.differs = checksum(self.file(), self.length) != self.seal.crc
@@ -294,7 +297,7 @@ class Segment(SegmentContents):
         Readers see the old state or the new one: the walk is done on a copy.
         """
         file, fresh = self.file(), SegmentContents(self.base_offset, self._interval, self.may_skip)
-        regions = fresh.check(file, 0, min(file.size, self.length), self.next_offset)
+        regions = fresh.check(file, 0, min(file.size, self.length), self.next_offset, is_promised=True)
         if fresh.length < self.length and not (regions and regions[-1].next_offset == self.next_offset):
             regions.append(DamagedRegion(fresh.length, self.length, fresh.next_offset, self.next_offset))
         # A missing neighbour leaves no trace in this file.
