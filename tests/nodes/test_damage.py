@@ -21,6 +21,7 @@ from goqueue.format.records import decode
 from goqueue.log.journal_entries import FILES
 from goqueue.log.mending import is_damaged
 from goqueue.log.partition_log import PartitionLog
+from goqueue.log.segment import Seal, Segment
 from goqueue.sim.disk import CrashMode, SimDisk
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 
@@ -438,9 +439,7 @@ def test_a_node_that_cannot_write_a_log_neither_leads_its_shard_nor_is_waited_fo
 
     async def story(nodes: Nodes) -> None:
         at = await filled(nodes, leader=0)
-        stats = nodes.brokers[failing].node.storage_stats
         log_of(nodes, failing, at).fail(OSError(errno.EIO, "the disk fails"))
-        stats.append_failures += 1
         await until(lambda: failing not in record_of(nodes, shard_of(nodes, at)).in_sync)
         assert record_of(nodes, shard_of(nodes, at)).leader not in (failing, NOBODY)
         await publish(nodes, at, 60, 5)
@@ -448,5 +447,28 @@ def test_a_node_that_cannot_write_a_log_neither_leads_its_shard_nor_is_waited_fo
         await nodes.start(failing)
         await until(lambda: failing in record_of(nodes, shard_of(nodes, at)).in_sync, 120)
         await until(lambda: len(set(bytes_of(nodes, at).values())) == 1, 120)
+
+    run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_nor_one_that_cannot_seal_a_segment(monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
+    """Its log takes no writes any more either."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0, count=10)
+        write_seal = Segment.write_seal
+
+        def fail(self: Segment, tombstones_since: int | None = None) -> Seal:
+            if self.home is log_of(nodes, failing, at).home:
+                raise OSError(errno.EIO, "the disk fails")
+            return write_seal(self, tombstones_since)
+
+        monkeypatch.setattr(Segment, "write_seal", fail)
+        log_of(nodes, failing, at).roll()
+        await publish(nodes, at, 10, 1)
+        await until(lambda: failing not in record_of(nodes, shard_of(nodes, at)).in_sync)
+        assert record_of(nodes, shard_of(nodes, at)).leader not in (failing, NOBODY)
+        await publish(nodes, at, 11, 5)
 
     run_nodes(story, monkeypatch)

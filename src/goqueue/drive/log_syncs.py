@@ -57,5 +57,4 @@ class LogSyncs:
             logger.warning("out of resources, sync tried again", extra={"partition": str(partition.at)})
             partition.log.refuse_sync(job, error)
         elif not partition.is_closed:
-            partition.log.home.stats.sync_failures += 1
             partition.log.fail(error)

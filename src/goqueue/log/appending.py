@@ -183,9 +183,14 @@ class LogAppends(LogExtent):
             return out_of_resources(why)
         if why.errno in NO_SPACE:
             return DiskFull("No space left on the disk; free some or add retention. Nothing was written.")
-        return self.fail(why)
+        return self._take_no_more(why)
 
     def fail(self, why: OSError) -> StorageFailed:
+        """After a failed sync, or anything else that the disk refused: see `_take_no_more`."""
+        self.home.stats.sync_failures += 1
+        return self._take_no_more(why)
+
+    def _take_no_more(self, why: OSError) -> StorageFailed:
         """After a failed write or sync nobody knows what is on disk: no more writes until recovery looks."""
         logger.critical("disk error, partition is read-only", extra={"log": self.home.directory, "error": str(why)})
         self._failure = f"The disk failed ({why}); this partition is read-only. Check the disk and restart the node."
