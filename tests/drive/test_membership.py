@@ -293,3 +293,17 @@ def test_what_happens_while_the_controller_decides_is_looked_at_at_once() -> Non
 
 def gone(member: Member) -> NodeRecord:
     return msgspec.structs.replace(member.record, leaving=True)
+
+
+def test_what_a_node_tells_while_it_is_registered_again_is_not_lost() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        damaged, nodes = members[1], members[0].follower.image.nodes
+        damaged.client.delay_s = 0.5
+        damaged.client.lose_sessions()
+        await asyncio.sleep(0.9)
+        assert not damaged.membership.is_held and 1 not in nodes(), "what it registers with is on its way"
+        await damaged.membership.tell(damaged=(0,))
+        await asyncio.sleep(5)
+        assert nodes()[1].damaged == (0,)
+
+    run(scenario)

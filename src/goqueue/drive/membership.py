@@ -101,13 +101,16 @@ class NodeMembership:
         await self._metadata.commit(Commit({key: encode(self._record)}, modified={key: known}, session=session.id))
 
     async def _register(self, session: Session) -> None:
+        """What is told meanwhile is not written by who tells it: it is registered too when this returns."""
         loop = asyncio.get_running_loop()
         key, deadline = f"{NODES}{self._node_id}", loop.time() + self._wait_s
-        while True:
+        registered: NodeRecord | None = None
+        while registered is not self._record:
+            record = self._record
             try:
-                puts = {key: encode(self._record)}
+                puts = {key: encode(record)}
                 await self._metadata.commit(Commit(puts, modified={key: self._expected(key)}, session=session.id))
-                return
+                registered = record
             except MetadataConflict:
                 if loop.time() > deadline:
                     message = f"Node {self._node_id} is running already; every node needs a number of its own."
