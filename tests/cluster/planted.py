@@ -114,7 +114,9 @@ BUGS: Final = {
     "synced": Bug("4", "under fsync=always what is written counts", _without(ReplicationRule.SYNCED), "always"),
     "minimum": Bug("5", "one alone acknowledges", _without(ReplicationRule.MINIMUM)),
     "acks": Bug(
-        "6", "acks=all is answered when the leader has it", {"goqueue.service.publish._wait_for_replicas": _at_once}
+        "6",
+        "acks=all is answered when the leader has it",
+        {"goqueue.service.acknowledging.wait_for_replicas": _at_once},
     ),
     "caught_up": Bug("7", "a replica counts when it has fetched once", _without(ReplicationRule.CAUGHT_UP)),
     "start": Bug("7, 8", "a node that started again counts as it did", _without(ReplicationRule.START)),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -72,6 +72,7 @@ class Nodes:
         self._verbs: dict[int, Mapping[str, PeerVerb]] = {}
         self._tasks: dict[int, set[asyncio.Task[Any]]] = {}
         self._starts = 0
+        self._held: dict[int, asyncio.Event] = {}  # fetches from these wait
         loop.set_task_factory(self._new_task)
 
     def _new_task(self, loop: asyncio.AbstractEventLoop, coro: Any, context: Any = None) -> asyncio.Task[Any]:
@@ -162,9 +163,21 @@ class Nodes:
 
     # --- between them ----------------------------------------------------------------------------------------
 
+    @contextmanager
+    def held_fetches(self, leader: int) -> Iterator[Callable[[], None]]:
+        """Nobody gets what that node leads, until what this gives is called, or to the end."""
+        self._held[leader] = released = asyncio.Event()
+        try:
+            yield released.set
+        finally:
+            released.set()
+            del self._held[leader]
+
     async def call(self, by: Hello, node: int, verb: str, body: bytes, within_s: float) -> bytes:
         if self.before_call is not None and verb not in ("ping", "fetch"):
             await self.before_call(by.node_id, node, verb)
+        if verb == "fetch" and node in self._held:
+            await self._held[node].wait()
         await asyncio.sleep(_LATENCY_S)
         served = self._verbs.get(node)
         if served is None or by.node_id not in self._verbs:
@@ -212,16 +225,17 @@ class Nodes:
 
     async def move(self, shard: int, node: int) -> None:
         """Another leader; returns when it serves."""
-        key = f"{SHARDS}{shard}"
-        while True:
-            image = self.any.metadata.image
-            record = image.shard(shard)
-            if node in record.in_sync:
-                moved = msgspec.structs.replace(record, leader=node, epoch=record.epoch + 1)
-                self.store.commit(Commit({key: encode_record(moved)}, modified={key: image.modified(key)}))
-                await self.until_led()
-                return
+        while node not in self.any.metadata.image.shard(shard).in_sync:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+        self.appoint(shard, node)
+        await self.until_led()
+
+    def appoint(self, shard: int, node: int) -> None:
+        """Another leader, as far as the metadata says."""
+        key, image = f"{SHARDS}{shard}", self.any.metadata.image
+        record = image.shard(shard)
+        moved = msgspec.structs.replace(record, leader=node, epoch=record.epoch + 1)
+        self.store.commit(Commit({key: encode_record(moved)}, modified={key: image.modified(key)}))
 
     async def until_led(self) -> None:
         """Every shard is served by a node that lives."""

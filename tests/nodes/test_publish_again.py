@@ -20,7 +20,7 @@ from goqueue.base.commands import (
     ScheduledAt,
     StoredAt,
 )
-from goqueue.base.errors import GoQueueError, NotLeader, PeerLost, ReplicasTimedOut
+from goqueue.base.errors import GoQueueError, LeaderChanged, NotLeader, PeerLost, ReplicasTimedOut
 from goqueue.base.ids import TopicPartition
 from goqueue.base.sqs_envelope import Envelope
 from goqueue.broker import Broker
@@ -269,6 +269,33 @@ def test_a_log_that_lost_what_nobody_waited_for_is_written_to_all_the_same(run: 
     run(story)
 
 
+def test_a_leader_that_lost_a_message_and_leads_again_acknowledges_it_to_nobody(run: Run) -> None:
+    """It still waits for another partition's replicas when it does."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6)
+        broker = nodes.brokers[0]
+        slow, lost = (at for number in range(6) if broker.node.shard_map.leads(at := TopicPartition("t", number)))
+        with nodes.held_fetches(0) as release:
+            await asyncio.sleep(1)  # those under way end
+            messages = [InputMessage(None, b"v", partition=at.partition) for at in (slow, lost)]
+            asked = asyncio.ensure_future(broker.publish.messages(PublishMessages("t", messages)))
+            await asyncio.sleep(0.01)
+            shard = broker.node.shard_map.of_partition(lost)
+            nodes.appoint(shard, 1)
+            log = broker.topics.require("t").partition(lost.partition).log
+            await until(lambda: log.end_offset == 0)
+            nodes.appoint(shard, 0)
+            await asyncio.sleep(0.1)
+            assert not asked.done()
+            release()
+            first, second = await asked
+        assert isinstance(first, StoredAt) and await stored(nodes, slow) == ["v"]
+        assert isinstance(second, LeaderChanged) and await stored(nodes, lost) == []
+
+    run(story)
+
+
 @pytest.mark.parametrize("is_given_up", [True, False])
 def test_a_deduplicated_publish_that_waits_for_replicas_in_vain_and_comes_again_is_there_once(
     run: Run, monkeypatch: pytest.MonkeyPatch, is_given_up: bool
@@ -287,7 +314,7 @@ def test_a_deduplicated_publish_that_waits_for_replicas_in_vain_and_comes_again_
         log = broker.topics.require("t").partition(0).log
         command = _once(broker, "a")
         with monkeypatch.context() as patched:
-            patched.setattr("goqueue.service.publish._wait_for", waits)
+            patched.setattr("goqueue.service.acknowledging.wait_for", waits)
             first = asyncio.ensure_future(broker.publish_once.messages(command))
             await until(lambda: log.end_offset == 1)
             first.cancel()

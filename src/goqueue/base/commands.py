@@ -75,13 +75,14 @@ class PublishBatch(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """Where a batch went. `append_time_ms` is -1 unless the topic stamps messages itself."""
+    """Where a batch went, in which epoch. `append_time_ms` is -1 unless the topic stamps messages itself."""
 
     at: TopicPartition
     base_offset: Offset
     last_offset: Offset
     append_time_ms: Millis = -1
     start_offset: Offset = 0
+    epoch: Epoch = -1
 
 
 class Repeat(msgspec.Struct, frozen=True, array_like=True):

@@ -43,6 +43,7 @@ class PartitionWriter:
             base_offset + header.last_offset_delta,
             now if append_time else -1,
             partition.start_offset,
+            partition.leader_epoch,
         )
 
     def deliver(self, topic: Topic, partition: Partition, records: list[NewRecord]) -> None:

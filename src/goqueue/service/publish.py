@@ -6,11 +6,9 @@ until it is as safe as promised, answer. Batches are decoded only where the topi
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
 
 from goqueue.base.commands import (
     Acks,
@@ -29,12 +27,11 @@ from goqueue.base.errors import (
     InternalTopic,
     InvalidBatch,
     NotLoaded,
-    ReplicasTimedOut,
     TakingOver,
-    TooFewHaveIt,
 )
-from goqueue.base.ids import Millis, Offset, TopicPartition
+from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
 from goqueue.base.limits import TAKEOVER_S
+from goqueue.core.dedupe import StoredBatch
 from goqueue.drive.decoding import Decoding
 from goqueue.drive.partition import Partition
 from goqueue.drive.schedule import Schedule
@@ -44,6 +41,7 @@ from goqueue.format.batch import NO_PRODUCER_ID, BatchHeader, Buffer, read_heade
 from goqueue.format.compression import CODECS
 from goqueue.format.records import InTransaction, NewRecord, Sequenced, build
 from goqueue.log.space import SpaceGuard
+from goqueue.service.acknowledging import REPLICAS_MS, wait_all, wait_for
 from goqueue.service.batch_inspection import (
     NOTHING,
     SAW_NOTHING,
@@ -65,8 +63,6 @@ from goqueue.service.time_slices import paced
 from goqueue.service.topics import Topics
 from goqueue.service.tracer import Sampled
 from goqueue.service.tracing import Moments, Tracing
-
-REPLICAS_MS: Final = 30_000  # how long replicas are waited for, if the caller does not say
 
 
 class Publish:
@@ -94,7 +90,7 @@ class Publish:
         """Stores one encoded batch as it is, and waits until it is as safe as promised."""
         appended = await self.append_any(command)
         if command.acks is not Acks.NONE:
-            await self.wait_durable(command.at, command.acks)
+            await self.wait_durable(command.at, command.acks, epoch=appended.epoch)
         return appended
 
     async def append_any(self, command: PublishBatch) -> Appended:
@@ -178,11 +174,14 @@ class Publish:
         partition = self._topics.require(at.topic).partition(at.partition)
         return partition.is_written if acks is Acks.LEADER else partition.is_durable
 
-    async def wait_durable(self, at: TopicPartition, acks: Acks = Acks.ALL, wait_ms: Millis = REPLICAS_MS) -> None:
+    async def wait_durable(
+        self, at: TopicPartition, acks: Acks = Acks.ALL, wait_ms: Millis = REPLICAS_MS, epoch: Epoch | None = None
+    ) -> None:
         """Returns when all that was appended to the partition is as safe as the node promises; `ReplicasTimedOut` if
-        it takes longer, `TooFewHaveIt` if too few are in sync by then."""
+        it takes longer, `TooFewHaveIt` if too few are in sync by then. `epoch` is that of the append, if that was not
+        just now."""
         topic = self._topics.require(at.topic)
-        await _wait_for(topic.partition(at.partition), acks, topic.config.min_insync_replicas, wait_ms)
+        await wait_for(topic.partition(at.partition), acks, topic.config.min_insync_replicas, epoch, wait_ms)
 
     async def messages(self, command: PublishMessages) -> list[PublishResult]:
         """Stores messages in the open, one batch for each partition (or a few, if they are large)."""
@@ -209,7 +208,7 @@ class Publish:
         waits = self._store_delayed(topic, sorting.delayed, results, command) if sorting.delayed else []
         touched |= {schedule.partition: [one.place for one in some] for schedule, some in waits}
         if command.acks is not Acks.NONE:
-            await self._wait_durable(touched, results, command.acks, topic.config.min_insync_replicas)
+            await wait_all(touched, results, command.acks, topic.config.min_insync_replicas)
         for schedule, _ in waits:
             await schedule.keep_up()
         for error in (one for one in results if isinstance(one, GoQueueError)):
@@ -291,17 +290,6 @@ class Publish:
             for one, entry in zip(delayed, traced, strict=True):
                 one.entry = entry
 
-    async def _wait_durable(
-        self, touched: dict[Partition, list[int]], results: list[PublishResult | None], acks: Acks, minimum: int
-    ) -> None:
-        """Waits for all partitions; one round of the group commit serves them. Where it fails, nothing was promised."""
-        for partition, places in touched.items():
-            try:
-                await _wait_for(partition, acks, minimum)
-            except GoQueueError as error:
-                for at in places:
-                    results[at] = error
-
     def _store_delayed(
         self, topic: Topic, delayed: list[WaitingMessage], results: list[PublishResult | None], command: PublishMessages
     ) -> list[tuple[Schedule, Sequence[WaitingMessage]]]:
@@ -333,7 +321,7 @@ class Publish:
         """Some records wait: they are stored first, then the batch without them. A crash in between voids them."""
         self._admit(topic, command.caller, header.size, header.record_count, len(delays.found))
         if (stored := partition.check_batch(header, command.acks, topic.config.min_insync_replicas)) is not None:
-            return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.start_offset)
+            return _appended_before(partition, stored)
         parted = delays.parted(header, topic.record.id, partition.at.partition, partition.end_offset)
         moments = self._moments(started)
         entries, trace = parted.entries, self._hooks.trace
@@ -356,7 +344,7 @@ class Publish:
         """The single pipeline. Checks come before the write; after it only counting."""
         self._admit(topic, caller, header.size, header.record_count)
         if (stored := partition.check_batch(header, acks, topic.config.min_insync_replicas)) is not None:
-            return Appended(partition.at, stored.base_offset, stored.last_offset, -1, partition.start_offset)
+            return _appended_before(partition, stored)
         return self._write(topic, partition, batch, header, self._moments(started))
 
     def _admit(self, topic: Topic, caller: Caller, size: int, count: int, delayed: int = 0) -> None:
@@ -371,27 +359,10 @@ class Publish:
         self._space.check()
 
 
-async def _wait_for(partition: Partition, acks: Acks, minimum: int, wait_ms: Millis = REPLICAS_MS) -> None:
-    """`acks=leader` asks for no replicas. Without any there is nobody to wait for but the disk. `minimum` are to be in
-    sync when it is acknowledged, as when it was appended."""
-    if acks is Acks.LEADER:
-        await partition.wait_written()
-    elif not partition.is_replicated:
-        await partition.wait_durable()
-    else:
-        if not (partition.is_led and partition.is_durable):
-            await _wait_for_replicas(partition, wait_ms)
-        if acks is Acks.ALL and partition.has_too_few(minimum):
-            raise TooFewHaveIt("Too few replicas are in sync by now; it is stored, and readers may see it.")
-
-
-async def _wait_for_replicas(partition: Partition, wait_ms: Millis) -> None:
-    try:
-        async with asyncio.timeout(wait_ms / 1000):
-            await partition.wait_durable()
-    except TimeoutError:
-        message = "Too few replicas had it in time; it is stored, and readers may see it later."
-        raise ReplicasTimedOut(message) from None
+def _appended_before(partition: Partition, stored: StoredBatch) -> Appended:
+    """What a producer sends again is there."""
+    start, epoch = partition.start_offset, partition.leader_epoch
+    return Appended(partition.at, stored.base_offset, stored.last_offset, -1, start, epoch)
 
 
 def _exemplar(trace: Tracing | None) -> dict[str, str] | None:

@@ -33,7 +33,7 @@ from goqueue.wire.messages.produce import (
 
 # Places in the request (topic, partition): new clients give a topic's id and no name.
 Place = tuple[int, int]
-Places = dict[Place, TopicPartition]
+Places = dict[Place, Appended]
 Wanted = tuple[Acks | None, int]  # who has to have it, and for how many milliseconds they are waited for
 
 ACKS: Final = {0: Acks.NONE, 1: Acks.LEADER, -1: Acks.ALL}
@@ -73,7 +73,7 @@ class ProduceHandler:
             return Exclusive(self._append_large(call, request, response, stored, large))
         if acks is Acks.NONE:
             return None
-        waiting = {place: one for place, one in stored.items() if not publish.is_durable(one, acks or Acks.ALL)}
+        waiting = {place: one for place, one in stored.items() if not publish.is_durable(one.at, acks or Acks.ALL)}
         if waiting:
             heads = _heads(request, waiting)
             return self._settled(call, response, waiting, heads, (acks, request.timeout_ms))
@@ -107,7 +107,7 @@ class ProduceHandler:
         except GoQueueError as error:
             return self._failed(at, call.peer.refusals.told(at, data.records or b"", error))
         call.peer.refusals.stored(at, data.records)
-        stored[place] = at
+        stored[place] = appended
         return _stored(appended)
 
     async def _append_large(
@@ -122,9 +122,9 @@ class ProduceHandler:
         answers: dict[Place, PartitionProduceResponse] = {}
         for place, command in large.items():
             try:
-                answers[place] = _stored(await self._publish.by(call.caller).append_any(command))
+                stored[place] = appended = await self._publish.by(call.caller).append_any(command)
                 call.peer.refusals.stored(command.at, command.batch)
-                stored[place] = command.at
+                answers[place] = _stored(appended)
             except GoQueueError as error:
                 told = call.peer.refusals.told(command.at, command.batch, error)
                 answers[place] = self._failed(command.at, told)
@@ -147,14 +147,14 @@ class ProduceHandler:
         acks, wait_ms = wanted
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
-        for place, at in waiting.items():
+        for place, one in waiting.items():
             left_ms = max(0, ceil((deadline - loop.time()) * 1000))
             try:
-                await self._publish.by(call.caller).wait_durable(at, acks or Acks.ALL, left_ms)
+                await self._publish.by(call.caller).wait_durable(one.at, acks or Acks.ALL, left_ms, one.epoch)
             except GoQueueError as error:
                 failed[place] = error
-                call.peer.refusals.unsettled(at, heads[place], error)
-        told = {place: self._failed(waiting[place], error) for place, error in failed.items()}
+                call.peer.refusals.unsettled(one.at, heads[place], error)
+        told = {place: self._failed(waiting[place].at, error) for place, error in failed.items()}
         return self._with_endpoints(call, response if not told else _with(response, told))
 
     def _failed(self, at: TopicPartition, error: GoQueueError) -> PartitionProduceResponse:

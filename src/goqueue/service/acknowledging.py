@@ -1,0 +1,58 @@
+"""When what was published may be acknowledged: it is as safe as the node promises.
+
+That holds in the epoch in which it was stored. Who led, did not for a while, and leads again may have lost it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from goqueue.base.commands import Acks, PublishResult
+from goqueue.base.errors import GoQueueError, LeaderChanged, ReplicasTimedOut, TooFewHaveIt
+from goqueue.base.ids import Epoch, Millis
+from goqueue.drive.partition import Partition
+
+REPLICAS_MS: Final = 30_000  # how long replicas are waited for, if the caller does not say
+
+
+async def wait_all(
+    touched: Mapping[Partition, Sequence[int]], results: list[PublishResult | None], acks: Acks, minimum: int
+) -> None:
+    """Of partitions that were written just now, each with the places of its messages; one round of the group commit
+    serves them. Where it fails, nothing was promised."""
+    epochs = [partition.leader_epoch for partition in touched]
+    for (partition, places), epoch in zip(touched.items(), epochs, strict=True):
+        try:
+            await wait_for(partition, acks, minimum, epoch)
+        except GoQueueError as error:
+            for at in places:
+                results[at] = error
+
+
+async def wait_for(
+    partition: Partition, acks: Acks, minimum: int, epoch: Epoch | None, wait_ms: Millis = REPLICAS_MS
+) -> None:
+    """`acks=leader` asks for no replicas. Without any there is nobody to wait for but the disk. `minimum` are to be in
+    sync when it is acknowledged, as when it was appended. No `epoch`: it was appended just now."""
+    if acks is Acks.LEADER:
+        await partition.wait_written()
+    elif not partition.is_replicated:
+        await partition.wait_durable()
+    elif epoch is not None and partition.leader_epoch != epoch:
+        raise LeaderChanged("Another node led the partition meanwhile; this may have been done or not.")
+    else:
+        if not (partition.is_led and partition.is_durable):
+            await wait_for_replicas(partition, wait_ms)
+        if acks is Acks.ALL and partition.has_too_few(minimum):
+            raise TooFewHaveIt("Too few replicas are in sync by now; it is stored, and readers may see it.")
+
+
+async def wait_for_replicas(partition: Partition, wait_ms: Millis) -> None:
+    try:
+        async with asyncio.timeout(wait_ms / 1000):
+            await partition.wait_durable()
+    except TimeoutError:
+        message = "Too few replicas had it in time; it is stored, and readers may see it later."
+        raise ReplicasTimedOut(message) from None
