@@ -13,6 +13,7 @@ from goqueue.base.commands import (
     DeduplicationScope,
     InputMessage,
     OnceMessage,
+    PublishBatch,
     PublishedOnce,
     PublishMessages,
     PublishOnce,
@@ -24,6 +25,8 @@ from goqueue.base.errors import GoQueueError, LeaderChanged, NotLeader, PeerLost
 from goqueue.base.ids import TopicPartition
 from goqueue.base.sqs_envelope import Envelope
 from goqueue.broker import Broker
+from goqueue.drive.replica_fetches import FETCH_BYTES
+from goqueue.format.records import NewRecord, build
 from goqueue.service.publish import Publish
 from goqueue.service.router import DO, Router
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
@@ -292,6 +295,26 @@ def test_a_leader_that_lost_a_message_and_leads_again_acknowledges_it_to_nobody(
             first, second = await asked
         assert isinstance(first, StoredAt) and await stored(nodes, slow) == ["v"]
         assert isinstance(second, LeaderChanged) and await stored(nodes, lost) == []
+
+    run(story)
+
+
+def test_records_of_batches_that_wait_are_acknowledged_when_they_are_safe_too(run: Run) -> None:
+    """They are in another log than their batches, and more than one fetch of a follower brings."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6)
+        at, broker = nodes.place_at(0, "t"), nodes.brokers[0]
+        waits = NewRecord(None, bytes(900_000), (("goqueue-delay", b"1h"),), broker.clock.now_ms())
+        count = 2 * FETCH_BYTES // 900_000
+        for _ in range(count):
+            broker.publish.append(PublishBatch(at, build([waits])))
+        assert not broker.publish.is_durable(at)
+        await broker.publish.wait_durable(at)
+        assert broker.publish.is_durable(at)
+        nodes.kill(0)
+        await nodes.until_led()
+        assert nodes.leader_of(at).scheduling.pending("t") == count
 
     run(story)
 

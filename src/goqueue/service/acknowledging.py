@@ -11,10 +11,31 @@ from typing import Final
 
 from goqueue.base.commands import Acks, PublishResult
 from goqueue.base.errors import GoQueueError, LeaderChanged, ReplicasTimedOut, TooFewHaveIt
-from goqueue.base.ids import Epoch, Millis
+from goqueue.base.ids import Epoch, Millis, TopicPartition
 from goqueue.drive.partition import Partition
 
 REPLICAS_MS: Final = 30_000  # how long replicas are waited for, if the caller does not say
+
+
+class StoredIn:
+    """Which logs have what was published to a partition: of its batches some records may wait in the schedule's."""
+
+    def __init__(self) -> None:
+        self._schedules: dict[TopicPartition, Partition] = {}  # of those that may not be safe yet
+
+    def also(self, partition: Partition, schedule: Partition) -> None:
+        """Records of its next batch wait there."""
+        self._schedules[partition.at] = schedule
+
+    def of(self, partition: Partition) -> list[Partition]:
+        schedule = self._schedules.get(partition.at)
+        return [partition] if schedule is None else [partition, schedule]
+
+    def settled(self, partition: Partition) -> None:
+        """Somebody has waited: what is safe is not waited for again."""
+        schedule = self._schedules.get(partition.at)
+        if schedule is not None and schedule.is_durable:
+            del self._schedules[partition.at]
 
 
 async def wait_all(

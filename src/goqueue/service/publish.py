@@ -41,7 +41,7 @@ from goqueue.format.batch import NO_PRODUCER_ID, BatchHeader, Buffer, read_heade
 from goqueue.format.compression import CODECS
 from goqueue.format.records import InTransaction, NewRecord, Sequenced, build
 from goqueue.log.space import SpaceGuard
-from goqueue.service.acknowledging import REPLICAS_MS, wait_all, wait_for
+from goqueue.service.acknowledging import REPLICAS_MS, StoredIn, wait_all, wait_for
 from goqueue.service.batch_inspection import (
     NOTHING,
     SAW_NOTHING,
@@ -55,6 +55,7 @@ from goqueue.service.batch_inspection import (
 from goqueue.service.batch_numbers import Numbering
 from goqueue.service.delayed_again import leave_out_stored
 from goqueue.service.delayed_batches import Delays
+from goqueue.service.elsewhere import together
 from goqueue.service.hooks import Hooks, TooMuchHere, TransactionCheck
 from goqueue.service.partition_writer import PartitionWriter
 from goqueue.service.record_checks import check_size, check_times
@@ -85,6 +86,7 @@ class Publish:
         self._clock = writer.clock
         self._metrics = writer.metrics
         self._hooks = hooks
+        self._logs = StoredIn()
 
     async def batch(self, command: PublishBatch) -> Appended:
         """Stores one encoded batch as it is, and waits until it is as safe as promised."""
@@ -171,8 +173,8 @@ class Publish:
 
     def is_durable(self, at: TopicPartition, acks: Acks = Acks.ALL) -> bool:
         """Nothing that was appended still waits to be made safe."""
-        partition = self._topics.require(at.topic).partition(at.partition)
-        return partition.is_written if acks is Acks.LEADER else partition.is_durable
+        logs = self._logs.of(self._topics.require(at.topic).partition(at.partition))
+        return all(one.is_written if acks is Acks.LEADER else one.is_durable for one in logs)
 
     async def wait_durable(
         self, at: TopicPartition, acks: Acks = Acks.ALL, wait_ms: Millis = REPLICAS_MS, epoch: Epoch | None = None
@@ -181,7 +183,10 @@ class Publish:
         it takes longer, `TooFewHaveIt` if too few are in sync by then. `epoch` is that of the append, if that was not
         just now."""
         topic = self._topics.require(at.topic)
-        await wait_for(topic.partition(at.partition), acks, topic.config.min_insync_replicas, epoch, wait_ms)
+        partition, minimum = topic.partition(at.partition), topic.config.min_insync_replicas
+        waits = [wait_for(log, acks, minimum, epoch, wait_ms) for log in self._logs.of(partition)]
+        await (waits[0] if len(waits) == 1 else together(waits))
+        self._logs.settled(partition)
 
     async def messages(self, command: PublishMessages) -> list[PublishResult]:
         """Stores messages in the open, one batch for each partition (or a few, if they are large)."""
@@ -329,6 +334,7 @@ class Publish:
             entries = trace.take_in(topic, entries, moments, command.caller.door)
         rest = (parted.rest, read_header(parted.rest))
         schedule = self._schedules.at(partition.at)
+        self._logs.also(partition, schedule.partition)
         return schedule.accept_with(entries, partition, lambda: self._write(topic, partition, *rest, moments))
 
     def _append(
