@@ -349,6 +349,33 @@ def test_a_deduplicated_publish_that_waits_for_replicas_in_vain_and_comes_again_
     run(story)
 
 
+def test_a_deduplicated_publish_that_another_node_stores_and_nobody_waits_for_is_there_once(run: Run) -> None:
+    """A client goes away while the replicas are slow, and comes again. Queues for high throughput have partitions at
+    several nodes; the ids are known at one."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6)
+        broker = nodes.leader_of(TopicPartition("t", 0))
+        other = (broker.node.shard_map.node + 1) % 3
+        at = nodes.place_at(other, "t")
+        log = nodes.brokers[other].topics.require("t").partition(at.partition).log
+        command = _once(broker, "a", at.partition)
+        with nodes.held_fetches(other) as release:
+            await asyncio.sleep(1)  # those under way end
+            first = asyncio.ensure_future(broker.publish_once.messages(command))
+            await until(lambda: log.end_offset == 1)
+            first.cancel()
+            await asyncio.wait([first])
+            again = asyncio.ensure_future(broker.publish_once.messages(command))
+            await asyncio.sleep(1)
+            release()
+            (found,) = await again
+        assert isinstance(found, PublishedOnce) and found.message_id == "a"
+        assert await stored(nodes, at) == ["a"]
+
+    run(story)
+
+
 def test_a_node_that_does_not_know_the_last_ids_of_a_queue_stores_nothing_under_them(run: Run) -> None:
     """What was asked of it before another took over can reach it after that: from a client that has given up."""
 
@@ -371,6 +398,7 @@ def test_a_node_that_does_not_know_the_last_ids_of_a_queue_stores_nothing_under_
     run(story)
 
 
-def _once(broker: Broker, word: str) -> PublishOnce:
+def _once(broker: Broker, word: str, partition: int = 0) -> PublishOnce:
     envelope = Envelope(id=word, sent_ms=broker.clock.now_ms(), sender="me", deduplication_id=word)
-    return PublishOnce(DeduplicationScope("t"), [OnceMessage(InputMessage(b"g", word.encode()), envelope)])
+    message = InputMessage(b"g", word.encode(), partition=partition)
+    return PublishOnce(DeduplicationScope("t"), [OnceMessage(message, envelope)])

@@ -13,6 +13,9 @@ from goqueue.base.commands import Acks, PublishResult
 from goqueue.base.errors import GoQueueError, LeaderChanged, ReplicasTimedOut, TooFewHaveIt
 from goqueue.base.ids import Epoch, Millis, TopicPartition
 from goqueue.drive.partition import Partition
+from goqueue.drive.schedules import Schedules
+from goqueue.service.elsewhere import together
+from goqueue.service.topics import Topics
 
 REPLICAS_MS: Final = 30_000  # how long replicas are waited for, if the caller does not say
 
@@ -36,6 +39,41 @@ class StoredIn:
         schedule = self._schedules.get(partition.at)
         if schedule is not None and schedule.is_durable:
             del self._schedules[partition.at]
+
+
+class Acknowledging:
+    """The verbs of `Publish` that wait."""
+
+    def __init__(self, topics: Topics, schedules: Schedules) -> None:
+        self._topics = topics
+        self._schedules = schedules
+        self._logs = StoredIn()
+
+    def is_durable(self, at: TopicPartition, acks: Acks = Acks.ALL) -> bool:
+        """Nothing that was appended still waits to be made safe."""
+        logs = self._logs.of(self._topics.require(at.topic).partition(at.partition))
+        return all(one.is_written if acks is Acks.LEADER else one.is_durable for one in logs)
+
+    async def wait_durable(
+        self, at: TopicPartition, acks: Acks = Acks.ALL, wait_ms: Millis = REPLICAS_MS, epoch: Epoch | None = None
+    ) -> None:
+        """Returns when all that was appended to the partition is as safe as the node promises; `ReplicasTimedOut` if
+        it takes longer, `TooFewHaveIt` if too few are in sync by then. `epoch` is that of the append, if that was not
+        just now."""
+        topic = self._topics.require(at.topic)
+        partition, minimum = topic.partition(at.partition), topic.config.min_insync_replicas
+        waits = [wait_for(log, acks, minimum, epoch, wait_ms) for log in self._logs.of(partition)]
+        await (waits[0] if len(waits) == 1 else together(waits))
+        self._logs.settled(partition)
+
+    async def settle(self, name: str) -> None:
+        """Of a topic's partitions that this node leads: all that was published so far is as safe as the node promises,
+        also what waits for its time."""
+        topic = self._topics.require(name)
+        led = [partition for partition in topic.partitions if partition.is_led]
+        schedules = {self._schedules.at(partition.at).partition for partition in led}
+        for log in (*led, *schedules):
+            await wait_for(log, Acks.ALL, topic.config.min_insync_replicas, None)
 
 
 async def wait_all(

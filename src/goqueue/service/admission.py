@@ -222,6 +222,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
         "messages": _messages,
         "is_durable": anybody,  # of what the caller has appended
         "wait_durable": anybody,
+        "settle": named(DESCRIBE, TOPIC),
     },
     DeduplicatedPublish: {
         "messages": _once,

@@ -29,7 +29,7 @@ from goqueue.base.errors import (
     NotLoaded,
     TakingOver,
 )
-from goqueue.base.ids import Epoch, Millis, Offset, TopicPartition
+from goqueue.base.ids import Offset
 from goqueue.base.limits import TAKEOVER_S
 from goqueue.core.dedupe import StoredBatch
 from goqueue.drive.decoding import Decoding
@@ -41,7 +41,7 @@ from goqueue.format.batch import NO_PRODUCER_ID, BatchHeader, Buffer, read_heade
 from goqueue.format.compression import CODECS
 from goqueue.format.records import InTransaction, NewRecord, Sequenced, build
 from goqueue.log.space import SpaceGuard
-from goqueue.service.acknowledging import REPLICAS_MS, StoredIn, wait_all, wait_for
+from goqueue.service.acknowledging import Acknowledging, wait_all
 from goqueue.service.batch_inspection import (
     NOTHING,
     SAW_NOTHING,
@@ -55,7 +55,6 @@ from goqueue.service.batch_inspection import (
 from goqueue.service.batch_numbers import Numbering
 from goqueue.service.delayed_again import leave_out_stored
 from goqueue.service.delayed_batches import Delays
-from goqueue.service.elsewhere import together
 from goqueue.service.hooks import Hooks, TooMuchHere, TransactionCheck
 from goqueue.service.partition_writer import PartitionWriter
 from goqueue.service.record_checks import check_size, check_times
@@ -66,7 +65,7 @@ from goqueue.service.tracer import Sampled
 from goqueue.service.tracing import Moments, Tracing
 
 
-class Publish:
+class Publish(Acknowledging):
     """The verb."""
 
     def __init__(
@@ -78,15 +77,13 @@ class Publish:
         hooks: Hooks,
         decoding: Decoding,
     ) -> None:
-        self._topics = topics
+        super().__init__(topics, schedules)
         self._decoding = decoding
         self._space = space
-        self._schedules = schedules
         self._write = writer.write
         self._clock = writer.clock
         self._metrics = writer.metrics
         self._hooks = hooks
-        self._logs = StoredIn()
 
     async def batch(self, command: PublishBatch) -> Appended:
         """Stores one encoded batch as it is, and waits until it is as safe as promised."""
@@ -170,23 +167,6 @@ class Publish:
             return known
         asked = InspectedBatch(topic, command.at, wanted, command.batch, header, self._clock.now_ms())
         return look_here(asked, self._hooks.schema)
-
-    def is_durable(self, at: TopicPartition, acks: Acks = Acks.ALL) -> bool:
-        """Nothing that was appended still waits to be made safe."""
-        logs = self._logs.of(self._topics.require(at.topic).partition(at.partition))
-        return all(one.is_written if acks is Acks.LEADER else one.is_durable for one in logs)
-
-    async def wait_durable(
-        self, at: TopicPartition, acks: Acks = Acks.ALL, wait_ms: Millis = REPLICAS_MS, epoch: Epoch | None = None
-    ) -> None:
-        """Returns when all that was appended to the partition is as safe as the node promises; `ReplicasTimedOut` if
-        it takes longer, `TooFewHaveIt` if too few are in sync by then. `epoch` is that of the append, if that was not
-        just now."""
-        topic = self._topics.require(at.topic)
-        partition, minimum = topic.partition(at.partition), topic.config.min_insync_replicas
-        waits = [wait_for(log, acks, minimum, epoch, wait_ms) for log in self._logs.of(partition)]
-        await (waits[0] if len(waits) == 1 else together(waits))
-        self._logs.settled(partition)
 
     async def messages(self, command: PublishMessages) -> list[PublishResult]:
         """Stores messages in the open, one batch for each partition (or a few, if they are large)."""

@@ -135,11 +135,9 @@ class DeduplicatedPublish:
                 return
 
     async def _end_doubts(self, topic: Topic) -> None:
-        """All that the log has is acknowledged when this returns, or gone, and is read again: only that counts."""
+        """All that the logs have is acknowledged when this returns, or gone, and is read again: only that counts."""
         doubts = self._doubts[topic.record.id]
-        for partition in topic.partitions:
-            if partition.is_led:
-                await self._publish.wait_durable(partition.at)
+        await self._publish_anywhere.settle(topic.name)
         if self._doubts[topic.record.id] == doubts:  # else another one came meanwhile
             del self._doubts[topic.record.id]
             self._loads.pop(topic.record.id, None)

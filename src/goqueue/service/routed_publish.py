@@ -47,7 +47,7 @@ _PLACE: Final = re.compile(r"messages\[(\d+)\]")
 
 
 class RoutedPublish:
-    """The verb of `Publish` that doors with messages in the open use."""
+    """The verbs of `Publish` that doors with messages in the open use."""
 
     def __init__(self, router: Router, topics: Topics, slots: ProducerSlots, environment: Environment) -> None:
         self._router = router
@@ -85,6 +85,12 @@ class RoutedPublish:
             )
             results = {place: result for part in parts for place, result in part.items()}
         return [results[place] if place in results else errors[place] for place in range(len(command.messages))]
+
+    async def settle(self, name: str) -> None:
+        """Where another node begins to lead meanwhile it has nothing that is not safe."""
+        leader_of, count = self._router.shards.leader_of, len(self._topics.require(name).partitions)
+        nodes = lambda: {leader_of(TopicPartition(name, number)) for number in range(count)}  # noqa: E731
+        await self._router.ask_all(nodes, Publish, "settle", [name])
 
     def _is_here(self, topic: str, partition: int) -> bool:
         return self._router.shards.leads(TopicPartition(topic, partition))

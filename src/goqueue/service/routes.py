@@ -228,7 +228,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
         ),
     },
     Publish: {
-        "messages": SPLIT,
+        **_all(SPLIT, "messages", "settle"),
         "batch": AtPartition(_of_command, repeatable=False),
         **_all(TOLD, "append", "append_any", "is_durable", "wait_durable"),
     },
