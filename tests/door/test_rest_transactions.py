@@ -124,10 +124,10 @@ def test_a_consumer_acks_its_input_and_publishes_its_output_in_one(http: httpx.C
 
 def test_a_silent_producer_loses_its_transaction(http: httpx.Client) -> None:
     topic = new_topic(http)
-    shop = Shop(http, session_timeout="700ms")
+    shop = Shop(http, session_timeout="2s")
     shop.does("begin")
     shop.does("publish", topic=topic, messages=[{"value": "x"}])
-    for _ in range(4):
+    for _ in range(8):
         let_pass(0.3)
         beat = http.post(f"/producers/{shop.who['producer_id']}/heartbeat", json={"epoch": shop.who["epoch"]})
         assert beat.json()["state"] == "ongoing"

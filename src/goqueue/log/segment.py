@@ -178,8 +178,7 @@ class Segment(SegmentContents):
             found = self._indexes
             if found is not None:
                 return found
-            stored = self.stored_indexes()
-            if stored is None:
+            if (stored := self.stored_indexes()) is None:
                 return self._rebuild_indexes()
             self._indexes = stored
             return stored
@@ -230,12 +229,12 @@ class Segment(SegmentContents):
         """Syncs the file, writes indexes and seal. Runs off the loop; nobody appends to it any more."""
         self.file().sync()
         self.write_indexes()
+        # Without one damage is looked for anew at the next start.
+        crc = -1 if self.damage or self.differs else checksum(self.file(), self.length)
         seal = Seal(
             FORMAT_VERSION,
             self.length,
-            -1
-            if self.damage or self.differs
-            else checksum(self.file(), self.length),  # damage is looked for anew at the next start
+            crc,
             self.next_offset,
             self.max_timestamp,
             self.max_timestamp_offset,
@@ -251,8 +250,7 @@ class Segment(SegmentContents):
     # --- damage ------------------------------------------------------------------------------------------
 
     def verify(self) -> None:
-        """Checks a segment of an earlier run, once; what is damaged is fenced off and reported. Runs off the loop, and
-        only on a segment that is not appended to."""
+        """Checks a segment of an earlier run, once, off the loop, and fences off damage. Nobody appends to it."""
         with self._lock:
             if self.verified:
                 return
@@ -263,10 +261,9 @@ class Segment(SegmentContents):
             self.verified = True
 
     def _look_outside_batches(self) -> None:
-        """No CRC of a batch covers its epoch, nor its offset. Who asks gets it; how it was another replica knows.
-
-        Where offsets may be missing, one that is wrong looks like a gap, and what follows it like the damage."""
+        """No CRC of a batch covers its epoch, nor its offset. Who asks gets it; how it was another replica knows."""
         if self.damage or not self.length:
+            # Where offsets may be missing, one that is wrong looks like a gap, and what follows it like the damage.
             self.differs = self.may_skip and any(region.end > region.position for region in self.damage)
             return
         if self.seal is not None and self.seal.crc >= 0:
