@@ -77,7 +77,7 @@ def test_more_partitions_than_files_are_written_to_and_read(tmp_path: Path) -> N
     count = ALLOWED * 2
     with SmallNode(tmp_path / "data", ALLOWED, settings) as node:
         with Line(node.kafka) as line:
-            line.ask(new_topic("wide", count))
+            assert line.ask(new_topic("wide", count)).topics[0].error_code == 0
             stored = [0] * count
             for _ in range(3):
                 for number in range(count):

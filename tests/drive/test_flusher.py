@@ -77,6 +77,28 @@ def test_an_idle_tail_is_synced_too() -> None:
     run_virtually(scenario)
 
 
+@pytest.mark.parametrize("policy", ["always", "interval"])
+def test_a_round_that_fails_in_an_unforeseen_way_is_done_again(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop, settings(fsync=policy, fsync_interval_ms=1000)) as broker:
+            await broker.topics.create("t", 1, {})
+            with monkeypatch.context() as patched:
+                patched.setattr(Partition, "synced", _fails)
+                published = asyncio.create_task(_publish_to(broker, 0))
+                await asyncio.sleep(1.5)
+                assert published.done(), "who waits is answered"
+            await asyncio.sleep(1.5)
+            (partition,) = partitions(broker, "t")
+            assert not is_dirty(partition) and partition.log.synced_offset == 1
+            await _publish_to(broker, 0)
+
+    run_virtually(scenario)
+
+
+def _fails(partition: Partition) -> None:
+    raise RuntimeError("simulated")
+
+
 def test_without_a_policy_only_the_stop_syncs() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         disk = SimDisk()

@@ -11,6 +11,7 @@ import pytest
 from goqueue.base.errors import OutOfResources, StorageFailed
 from goqueue.format.batch import Buffer
 from goqueue.log.appending import RollRule
+from goqueue.log.held_logs import HeldLogs
 from goqueue.log.home import OpenSegments, SegmentHome
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.real_disk import RealDisk, RealFile
@@ -142,9 +143,62 @@ def test_a_handle_stays_until_what_was_written_through_it_is_safe() -> None:
     assert all(log.segments[-1].held_file() is not None for log in logs)
     for log in logs:
         sync(log)
-    append(logs[0], batch("b"))
-    append(logs[1], batch("b"))
     assert sum(log.segments[-1].held_file() is not None for log in logs) <= 2
+
+
+def test_a_log_that_finds_no_descriptor_takes_that_of_one_that_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may ask for the others any more: they would keep theirs for good."""
+    logs, shared = logs_that_share(SimDisk(), 6, 100)
+    real_open = SimDisk.open
+
+    def limited(self: SimDisk, path: str, *, create: bool = False, spare: bool = False) -> SimFile:
+        if shared.active_count >= 5 and not spare:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real_open(self, path, create=create, spare=spare)
+
+    monkeypatch.setattr(SimDisk, "open", limited)
+    for log in logs[:5]:
+        append(log, batch("a"))
+    with pytest.raises(OutOfResources):
+        append(logs[5], batch("a"))
+    for log in logs[:5]:
+        sync(log)
+    append(logs[5], batch("a"))
+    assert [values(log) for log in logs] == [["a"]] * 6
+
+
+def test_a_sync_that_lacks_a_descriptor_for_names_gives_up_those_of_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a node whose descriptors are all held by such files would never get out of it."""
+    logs, _ = logs_that_share(SimDisk(), 6, 2)
+    for log in logs:
+        append(log, batch("a"))
+
+    def no_more(self: SimDisk, path: str) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SimDisk, "sync_dir", no_more)
+        for log in logs:
+            job = log.begin_sync()
+            assert job is not None
+            with pytest.raises(OSError, match="Too many") as refused:
+                job.run()
+            log.refuse_sync(job, refused.value)
+    assert sum(log.segments[-1].held_file() is not None for log in logs) <= 2
+    assert [log.synced_offset for log in logs] == [0] * 6, "nothing is promised yet"
+    for log in logs:
+        sync(log)
+    assert [log.synced_offset for log in logs] == [1] * 6
+    assert [values(log) for log in logs] == [["a"]] * 6
+
+
+def test_which_logs_were_there_is_noted_with_a_descriptor_that_is_held_back() -> None:
+    disk = SimDisk()
+    held = HeldLogs(disk)
+    disk.out_of_files = True
+    held.add("topic", 3)
+    held.settle("topic")
+    assert HeldLogs(disk.crash("dropped")).has("topic", 3)
 
 
 def test_a_file_of_another_size_than_it_should_have_is_not_written_to(tmp_path: Path) -> None:

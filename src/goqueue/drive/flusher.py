@@ -160,13 +160,18 @@ class Flusher:
     async def _round(self) -> None:
         waiting, self._waiting = self._waiting, []
         dirty, self._dirty = self._dirty, {}
-        if dirty:
-            started = time.perf_counter()
-            await self._make_safe(dirty)
-            self._on_sync(time.perf_counter() - started)
-        for one in reversed(waiting):  # a poll that a message woke came after it, and a consumer waits for that
-            if not one.done():
-                one.set_result(None)
+        try:
+            if dirty:
+                started = time.perf_counter()
+                await self._make_safe(dirty)
+                self._on_sync(time.perf_counter() - started)
+        except Exception:  # else nobody would be answered any more, and nothing be safe
+            logger.exception("a round of syncs failed; the next one does it again")
+            self._dirty.update(dirty)
+        finally:
+            for one in reversed(waiting):  # a poll that a message woke came after it, and a consumer waits for that
+                if not one.done():
+                    one.set_result(None)
 
     async def _make_safe(self, dirty: Mapping[Partition, None]) -> None:
         shares = self._shares(dirty)

@@ -35,7 +35,7 @@ class HeldLogs:
         with self._lock, unless_full():
             if str(partition) not in (known := self._of(topic_id)):
                 self._disk.make_dirs(HELD)
-                self._disk.open(_path(topic_id), create=True).append([f"{partition}\n".encode()])
+                self._disk.open(_path(topic_id), create=True, spare=True).append([f"{partition}\n".encode()])
                 known.add(str(partition))
                 self._unsynced.add(topic_id)
 
@@ -46,7 +46,7 @@ class HeldLogs:
                 return
             self._unsynced.discard(topic_id)
         try:
-            self._disk.open(_path(topic_id)).sync()
+            self._disk.open(_path(topic_id), spare=True).sync()
             for directory in (HELD, ""):
                 self._disk.sync_dir(directory)
         except FileNotFoundError:

@@ -15,7 +15,7 @@ import msgspec
 
 from goqueue.base.errors import DiskFull, OutOfResources
 from goqueue.base.limits import OPEN_ACTIVE_SEGMENTS_MAX, OPEN_SEALED_SEGMENTS_MAX
-from goqueue.log.disk import Disk
+from goqueue.log.disk import Disk, File
 from goqueue.log.stats import StorageStats
 
 logger = logging.getLogger(__name__)
@@ -86,6 +86,14 @@ class OpenSegments:
         self._sealed.forget(segment)
         self._active.forget(segment)
 
+    def trim(self) -> None:
+        """Something is safe by now: handles that were kept for it may go."""
+        self._active.trim()
+
+    def make_room(self) -> bool:
+        """The system gives no more descriptors: half of those that can be let go are. Whether there were any."""
+        return self._active.halve() + self._sealed.halve() > 0
+
     @property
     def active_count(self) -> int:
         return len(self._active)
@@ -108,6 +116,19 @@ class _Recent:
             self._open.move_to_end(id(segment))
             if len(self._open) > self._limit:
                 self._let_go(id(segment))
+
+    def trim(self) -> None:
+        if len(self._open) > self._limit:
+            with self._lock:
+                self._let_go(-1)
+
+    def halve(self) -> int:
+        """How many went, the least recently used first."""
+        with self._lock:
+            free = [key for key, one in list(self._open.items())[: len(self._open) // 2 + 1] if one.let_go()]
+            for key in free:
+                del self._open[key]
+            return len(free)
 
     def _let_go(self, newest: int) -> None:
         """Looks at a few only: where all are in use, there are more open than there should be for a while."""
@@ -136,3 +157,12 @@ class SegmentHome(msgspec.Struct, eq=False):
     uses_spare: bool = False  # whether its files may take descriptors that are held back
     begun: Callable[[], None] = lambda: None  # called as its directory is made
     settled: Callable[[], None] = lambda: None  # called before that directory is said to be durable
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Where the system gives no descriptor, others that can be opened again are let go for it."""
+        try:
+            return self.disk.open(path, create=create, spare=self.uses_spare)
+        except OSError as error:
+            if error.errno not in NO_RESOURCES or not self.open_segments.make_room():
+                raise
+            return self.disk.open(path, create=create, spare=self.uses_spare)

@@ -25,6 +25,7 @@ class SyncJob(msgspec.Struct):
     checkpoint: SegmentCheckpoint
     cuts: int  # how often the log had been cut when it began
     sync_failed: bool = False
+    files_synced: bool = False
 
     def run(self) -> None:
         """Where opening something fails nothing is lost; where a sync fails nobody knows (`sync_failed`)."""
@@ -32,7 +33,7 @@ class SyncJob(msgspec.Struct):
         self.sync_failed = True
         for file in opened:
             file.sync()
-        self.sync_failed = False
+        self.sync_failed, self.files_synced = False, True
         with unless_full():
             self.log.notes.write_changed()
         if self.new_names:

@@ -69,9 +69,14 @@ class PartitionLog(LogAppends):
         self.sync_refusal = None
         if job.cuts == self.notes.cuts:
             self.synced_offset = max(self.synced_offset, job.end_offset)
-            for segment, _, length in job.parts:
-                segment.synced(length)
+            self._files_synced(job)
             self.mark.synced(job)
+
+    def _files_synced(self, job: SyncJob) -> None:
+        """Their handles may go."""
+        for segment, _, length in job.parts:
+            segment.synced(length)
+        self.home.open_segments.trim()
 
     def finish_journal(self, share: JournalShare) -> None:
         """The journal has it: it is as safe as after a sync."""
@@ -84,6 +89,8 @@ class PartitionLog(LogAppends):
         """The system was too busy for it, or files went meanwhile. Nothing is lost: the next round does it again."""
         self.sync_refusal = out_of_resources(why)
         self._dirty, self._new_names = bool(self.segments), self._new_names or job.new_names
+        if job.files_synced and job.cuts == self.notes.cuts:
+            self._files_synced(job)  # the next round may need the descriptors for what is missing
 
     def begin_seal(self) -> SealJob | None:
         """A job that seals the oldest rolled segment, or None if all are sealed."""

@@ -75,7 +75,7 @@ class Segment(SegmentContents):
     def create(cls, home: SegmentHome, base_offset: Offset) -> Segment:
         """A new, empty, active segment. Its name is durable after the next directory sync."""
         segment = cls(home, base_offset)
-        file = home.disk.open(segment.path(".log"), create=True, spare=home.uses_spare)
+        file = home.open(segment.path(".log"), create=True)
         if file.size:
             file.truncate(0)
         segment._file = file
@@ -142,7 +142,7 @@ class Segment(SegmentContents):
         self._file = self._open()
 
     def _open(self) -> File:
-        return self.home.disk.open(self.path(".log"), spare=self.home.uses_spare)
+        return self.home.open(self.path(".log"))
 
     def _file_to_append(self) -> File:
         file = self._file
