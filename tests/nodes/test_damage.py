@@ -22,6 +22,7 @@ from goqueue.log.journal_entries import FILES
 from goqueue.log.mending import is_damaged
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.segment import Seal, Segment
+from goqueue.service.storage import Storage
 from goqueue.sim.disk import CrashMode, SimDisk
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 
@@ -172,6 +173,30 @@ def test_files_that_a_log_began_with_come_back_from_the_others(
         await nodes.until_led()
         await publish(nodes, at, 60, 5)
         await whole(nodes, at, 65)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_so_does_the_file_of_a_log_that_begins_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch begins before the log does."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6, SMALL)
+        at = nodes.place_at(0, "t")
+        for first in range(0, 60, 5):
+            five = [InputMessage(None, f"{first + one:04d}".encode() * 50, partition=at.partition) for one in range(5)]
+            await nodes.leader_of(at).publish.messages(PublishMessages("t", five, Acks.ALL))
+        broker = nodes.brokers[0]
+        await Storage(broker.topics, broker.cleaner, broker.space, "").delete_records("t", at.partition, 12)
+        await until(lambda: all(log_of(nodes, one, at).start_offset == 12 for one in range(3)))
+        await restart(nodes, 1, lambda disk: disk.remove(files(disk, at)[0]))
+        await until(lambda: is_whole(nodes, at), 120)
+        log = log_of(nodes, 1, at)
+        assert (log.start_offset, log.end_offset, log.segments[0].base_offset) == (12, 60, 10)
+        nodes.kill(1, "kept")
+        await nodes.start(1)
+        await until(lambda: is_whole(nodes, at), 120)
+        assert log_of(nodes, 1, at).start_offset == 12
 
     run_nodes(story, monkeypatch)
 

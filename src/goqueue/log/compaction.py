@@ -60,8 +60,9 @@ class Swap(msgspec.Struct):
         self.new.seal = self.new.write_seal(self.tombstones_since)
 
     def clean_up(self) -> None:
-        for segment in self.old[1:]:
-            segment.remove_files()
+        for segment in self.old:
+            if segment.base_offset != self.new.base_offset:
+                segment.remove_files()
         self.new.home.disk.sync_dir(self.new.home.directory)
 
 

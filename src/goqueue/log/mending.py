@@ -72,6 +72,10 @@ class Mending:
             self._position = found.end
 
     def _append(self, batch: Buffer, header: BatchHeader) -> None:
+        if header.base_offset < self._new.base_offset and not self._old.length:
+            # Its file is lost, and the log begins within a batch: that one begins before.
+            self.give_up()
+            self._new = Segment.rewritten(self._old.home, header.base_offset)
         if header.base_offset < self._new.next_offset:
             raise CorruptBatch(f"Offset {header.base_offset} is there already.")
         self.has_gaps |= header.base_offset > self._new.next_offset and not self._old.may_skip
